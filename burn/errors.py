@@ -1,0 +1,66 @@
+"""The errors users meet. Every one lists all the problems found, not only the first.
+
+`BurnError` is what the command line prints (exit code 1) and what the Python API raises; its subclasses say at which stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: where it is and what it is, with a hint when there is something to do about it."""
+
+    message: str
+    node: str = ""  # the node's name in the source model
+    op: str = ""  # operator, e.g. "Conv"
+    domain: str = ""  # operator domain, "" for ai.onnx
+    opset: int | None = None
+    attribute: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = []
+        if self.op:
+            opset = f" (opset {self.opset})" if self.opset is not None else ""
+            where.append(f"{self.domain + '::' if self.domain else ''}{self.op}{opset}")
+        if self.node:
+            where.append(f"node '{self.node}'")
+        if self.attribute:
+            where.append(f"attribute '{self.attribute}'")
+        text = f"{', '.join(where)}: {self.message}" if where else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class BurnError(Exception):
+    """Raised with one or more problems; `str()` lists them all under a one-line summary."""
+
+    def __init__(self, summary: str, problems: Iterable[Problem | str] = ()) -> None:
+        self.summary = summary
+        self.problems = tuple(p if isinstance(p, Problem) else Problem(p) for p in problems)
+        super().__init__(summary)
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary, *(f"  - {problem}" for problem in self.problems)])
+
+
+class ModelError(BurnError):
+    """The model file is malformed, or asks for something that is not supported."""
+
+
+class TypeMismatch(BurnError):
+    """An op was given operands or attributes that it does not accept."""
+
+
+class CompileError(BurnError):
+    """The compiler could not turn a valid program into code."""
+
+
+class InputError(BurnError):
+    """A call's inputs do not fit the executable's signature."""
+
+
+class RunError(BurnError):
+    """The compiled program reported an error while it ran (an index out of range, memory exhausted ...)."""
