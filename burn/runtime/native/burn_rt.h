@@ -1,0 +1,72 @@
+/* The interface between compiled programs and the runtime: all that generated code may call, and how it is called.
+ *
+ * Portable C11. Generated code sees opaque pointers and 64-bit integers only, so that the same object links into a process,
+ * a stand-alone program or a wasm module. Errors go through `burn_rt_fail`; after a failure every later launch of the run is
+ * skipped and `burn_entry` returns a non-zero status.
+ */
+#ifndef BURN_RT_H
+#define BURN_RT_H
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct burn_run burn_run;       /* one inference: its inputs, outputs, arena, error */
+typedef struct burn_worker burn_worker; /* one thread's part of a launch: scratch memory, error channel */
+
+/* A kernel computes iterations [begin, end) of its outermost (flattened) parallel loop. */
+typedef void (*burn_kernel)(burn_worker *worker, const int64_t *args, int64_t begin, int64_t end);
+
+/* The compiled program. Returns 0, or the code given to burn_rt_fail. */
+typedef int32_t (*burn_entry_fn)(burn_run *run);
+
+/* ---- inputs, constants, outputs ------------------------------------------------------------------------------------ */
+void *burn_rt_input(burn_run *run, int64_t index);                  /* dense row-major, at least element-aligned */
+int64_t burn_rt_input_dim(burn_run *run, int64_t index, int64_t axis);
+void *burn_rt_constant(burn_run *run, int64_t index);               /* 64-byte aligned */
+/* Allocates output `index` (or takes the caller's donated buffer for it); dims is read for `rank` words. 64-byte aligned. */
+void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *dims, int64_t bytes);
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* The program's memory plan: sizes[i] bytes for buffer i; offsets[i] is filled in. Returns the arena's base, 64-byte aligned.
+ * Live ranges are part of the artefact; the plan for the last sizes seen is kept, so equal sizes cost one memcmp. */
+void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *offsets);
+/* A buffer whose size is known only in the middle of a run (data-dependent shapes, loops). Freed with the run at the latest. */
+void *burn_rt_alloc(burn_run *run, int64_t bytes);
+void burn_rt_free(burn_run *run, void *memory);
+/* Thread-local scratch of a kernel, 64-byte aligned, valid until the kernel returns; a second call returns the same memory,
+ * moved if it must grow. */
+void *burn_rt_scratch(burn_worker *worker, int64_t bytes);
+
+/* ---- launches ------------------------------------------------------------------------------------------------------ */
+/* Runs kernel over [0, count) in ranges of at least `grain` iterations, on this thread alone when count <= grain.
+ * `kernel_id` indexes the artefact's kernel table (profiling). Does nothing once the run has failed. */
+void burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count, int64_t grain);
+/* A call of library code (sort, unique ...) is bracketed so that it shows in a profile. */
+void burn_rt_enter(burn_run *run, int64_t kernel_id);
+void burn_rt_leave(burn_run *run, int64_t kernel_id);
+
+/* ---- errors -------------------------------------------------------------------------------------------------------- */
+/* The first failure of a run wins. `code` is burn_status, `site` an index into the artefact's table of sites (source nodes),
+ * `value` the offending number. */
+void burn_rt_fail(burn_run *run, int64_t code, int64_t site, int64_t value);
+void burn_rt_kernel_fail(burn_worker *worker, int64_t code, int64_t site, int64_t value);
+int32_t burn_rt_status(burn_run *run);
+
+enum burn_status {
+    BURN_OK = 0,
+    BURN_OUT_OF_MEMORY = 1,
+    BURN_INDEX_OUT_OF_RANGE = 2, /* value: the index */
+    BURN_SHAPE_MISMATCH = 3,     /* value: the size found */
+    BURN_NEGATIVE_SIZE = 4,      /* value: the size */
+    BURN_DIVIDE_BY_ZERO = 5,
+    BURN_EMPTY_REDUCTION = 6,
+    BURN_LOOP_LIMIT = 7
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif
