@@ -1,0 +1,349 @@
+"""Writes one function of MLIR text: SSA names, constants, address arithmetic, loops.
+
+Text, because parsing it in C++ is ten times cheaper than building the same ops one by one from Python. `Function` is the
+entry point; kernels are written with `llvm` pointers, `scf` loops over i64, and `arith`/`math`/`vector` values. Integers
+known in Python stay Python ints as long as they can (`Int = int | Value`), so that sizes fold away as they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+PTR = "!llvm.ptr"
+
+
+@dataclass(frozen=True)
+class Value:
+    """An SSA value: its name with the percent sign, and its MLIR type."""
+
+    name: str
+    type: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Int = int | Value
+
+
+def vector(lanes: int, element: str) -> str:
+    """The type of `lanes` elements; a plain scalar when `lanes` is 1."""
+    return element if lanes == 1 else f"vector<{lanes}x{element}>"
+
+
+def element_of(type_: str) -> str:
+    return type_[type_.index("x") + 1 : -1] if type_.startswith("vector<") else type_
+
+
+def lanes_of(type_: str) -> int:
+    return int(type_[7 : type_.index("x")]) if type_.startswith("vector<") else 1
+
+
+def is_float(type_: str) -> bool:
+    return element_of(type_) in ("f16", "bf16", "f32", "f64")
+
+
+def bits(type_: str) -> int:
+    element = element_of(type_)
+    return 16 if element == "bf16" else int(element[1:])
+
+
+@dataclass
+class Loop:
+    """A loop being written: its induction variable, carried values, and (after the body) its results."""
+
+    iv: Value
+    carried: list[Value]
+    results: list[Value] = field(default_factory=list)
+    yielded: list[Value] | None = None
+
+    def yield_(self, *values: Value) -> None:
+        self.yielded = list(values)
+
+
+class Function:
+    """One `llvm.func` being written. Constants are kept at its top, once each."""
+
+    def __init__(self, name: str, arguments: Sequence[tuple[str, str]], result: str = "", attributes: str = "") -> None:
+        self.name = name
+        self.arguments = [Value(f"%{argument}", type_) for argument, type_ in arguments]
+        self.result = result
+        self.attributes = attributes
+        self._lines: list[str] = []
+        self._constants: dict[tuple[str, str], Value] = {}
+        self._count = 0
+        self._indent = 1
+        self._scopes: list[dict[object, Value]] = [{}]
+
+    # ---- text ------------------------------------------------------------------------------------------------------
+    def line(self, text: str) -> None:
+        self._lines.append("  " * self._indent + text)
+
+    def fresh(self, type_: str) -> Value:
+        self._count += 1
+        return Value(f"%v{self._count}", type_)
+
+    def text(self) -> str:
+        arguments = ", ".join(f"{a.name}: {a.type}" for a in self.arguments)
+        result = f" -> {self.result}" if self.result else ""
+        constants = [f"  {v} = arith.constant {text} : {v.type}" for (text, _), v in self._constants.items()]
+        attributes = f" attributes {{{self.attributes}}}" if self.attributes else ""
+        head = f"llvm.func @{self.name}({arguments}){result}{attributes} {{"
+        return "\n".join([head, *constants, *self._lines, "}"])
+
+    # ---- values ----------------------------------------------------------------------------------------------------
+    def op(self, name: str, *operands: Value, type_: str | None = None, attr: str = "") -> Value:
+        """A pure op printed as `name operands attr : type`, whose result has that type. Equal ops in scope are shared."""
+        type_ = type_ or operands[0].type
+        key = (name, operands, type_, attr)
+        for scope in self._scopes:
+            if key in scope:
+                return scope[key]
+        result = self.fresh(type_)
+        self.line(f"{result} = {name} {', '.join(o.name for o in operands)}{attr and ' ' + attr} : {type_}")
+        self._scopes[-1][key] = result
+        return result
+
+    def raw(self, text: str, type_: str) -> Value:
+        """`%n = text`, for ops whose printed form `op` does not fit."""
+        result = self.fresh(type_)
+        self.line(f"{result} = {text}")
+        return result
+
+    def pure(self, text: str, type_: str) -> Value:
+        """`raw` for a pure op: equal texts in scope are shared."""
+        for scope in self._scopes:
+            if text in scope:
+                return scope[text]
+        result = self._scopes[-1][text] = self.raw(text, type_)
+        return result
+
+    def const(self, value: int | float | bool | str, type_: str = "i64") -> Value:
+        """A constant, splat over the lanes of a vector type. A str is the literal's text (e.g. a float's bit pattern)."""
+        element = element_of(type_)
+        if isinstance(value, str):
+            literal = value
+        elif element == "i1":
+            literal = "true" if value else "false"
+        elif is_float(type_):
+            literal = float_literal(float(value), element)
+        else:
+            literal = str(int(value))
+        text = literal if type_ == element else f"dense<{literal}>"
+        key = (text, type_)
+        if key not in self._constants:
+            self._constants[key] = Value(f"%c{len(self._constants)}", type_)
+        return self._constants[key]
+
+    def value(self, x: Int, type_: str = "i64") -> Value:
+        return x if isinstance(x, Value) else self.const(x, type_)
+
+    # ---- i64 arithmetic that folds ---------------------------------------------------------------------------------
+    def add(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(a, int):
+            a, b = b, a
+        return a if b == 0 else self.op("arith.addi", self.value(a), self.value(b))
+
+    def sub(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if b == 0 else self.op("arith.subi", self.value(a), self.value(b))
+
+    def mul(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if isinstance(a, int):
+            a, b = b, a
+        if b == 0 or b == 1:
+            return 0 if b == 0 else a
+        return self.op("arith.muli", self.value(a), self.value(b))
+
+    def floordiv(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int) and b:
+            return a // b
+        return a if b == 1 else self.op("arith.floordivsi", self.value(a), self.value(b))
+
+    def mod(self, a: Int, b: Int) -> Int:
+        """The remainder with the divisor's sign (Python's `%`)."""
+        if isinstance(a, int) and isinstance(b, int) and b:
+            return a % b
+        return 0 if b == 1 else self.sub(a, self.mul(self.floordiv(a, b), b))
+
+    def udiv(self, a: Int, b: Int) -> Int:
+        """Division of two values known to be non-negative: cheaper than `floordiv`."""
+        if isinstance(a, int) and isinstance(b, int) and b:
+            return a // b
+        return a if b == 1 else self.op("arith.divui", self.value(a), self.value(b))
+
+    def urem(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int) and b:
+            return a % b
+        return 0 if b == 1 else self.op("arith.remui", self.value(a), self.value(b))
+
+    def min(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.op("arith.minsi", self.value(a), self.value(b))
+
+    def max(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return self.op("arith.maxsi", self.value(a), self.value(b))
+
+    def cmp(self, predicate: str, a: Int, b: Int) -> Value:
+        """An integer comparison (`slt`, `sle`, `eq`, `ult` ...) of i64 scalars or of vectors."""
+        type_ = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else "i64"
+        a, b = self.value(a, type_), self.value(b, type_)
+        return self.pure(f"arith.cmpi {predicate}, {a}, {b} : {type_}", vector(lanes_of(type_), "i1"))
+
+    def cmpf(self, predicate: str, a: Value, b: Value) -> Value:
+        return self.pure(f"arith.cmpf {predicate}, {a}, {b} : {a.type}", vector(lanes_of(a.type), "i1"))
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        if condition.type == "i1" or a.type == b.type == element_of(a.type):
+            return self.pure(f"arith.select {condition}, {a}, {b} : {a.type}", a.type)
+        return self.pure(f"arith.select {condition}, {a}, {b} : {condition.type}, {a.type}", a.type)
+
+    def cast(self, op: str, value: Value, element: str) -> Value:
+        """A lane-wise conversion such as `arith.extf`, `arith.sitofp`, `arith.trunci`."""
+        type_ = vector(lanes_of(value.type), element)
+        return value if type_ == value.type else self.pure(f"{op} {value} : {value.type} to {type_}", type_)
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        if lanes == 1 or value.type.startswith("vector<"):
+            return value
+        type_ = vector(lanes, value.type)
+        return self.pure(f"vector.broadcast {value} : {value.type} to {type_}", type_)
+
+    def lane_ids(self, lanes: int) -> Value:
+        """<0, 1, 2, ...> as i64 lanes."""
+        return self.const(str(list(range(lanes))), f"vector<{lanes}xi64>")
+
+    # ---- memory ----------------------------------------------------------------------------------------------------
+    def gep(self, base: Value, offset: Int, element: str) -> Value:
+        """The address `offset` elements behind `base`."""
+        element = "i8" if element == "i1" else element
+        if isinstance(offset, int):
+            return base if offset == 0 else self.pure(f"llvm.getelementptr {base}[{offset}] : ({PTR}) -> {PTR}, {element}", PTR)
+        return self.pure(f"llvm.getelementptr {base}[{offset}] : ({PTR}, i64) -> {PTR}, {element}", PTR)
+
+    def load(self, base: Value, offset: Int, type_: str, mask: Value | None = None) -> Value:
+        """Loads lanes that lie side by side. Booleans are bytes in memory. Lanes off in `mask` read as 0, untouched."""
+        element, lanes = element_of(type_), lanes_of(type_)
+        if element == "i1":
+            byte = self.load(base, offset, vector(lanes, "i8"), mask)
+            return self.cmp("ne", byte, self.const(0, byte.type))
+        address, align = self.gep(base, offset, element), max(1, bits(element) // 8)
+        if mask is None:
+            return self.raw(f"llvm.load {address} {{alignment = {align} : i64}} : {PTR} -> {type_}", type_)
+        zero = self.const(0, type_)
+        return self.raw(
+            f"llvm.intr.masked.load {address}, {mask}, {zero} {{alignment = {align} : i32}} : "
+            f"({PTR}, {mask.type}, {type_}) -> {type_}",
+            type_,
+        )
+
+    def store(self, value: Value, base: Value, offset: Int, mask: Value | None = None) -> None:
+        if element_of(value.type) == "i1":
+            value = self.cast("arith.extui", value, "i8")
+        element = element_of(value.type)
+        address, align = self.gep(base, offset, element), max(1, bits(element) // 8)
+        if mask is None:
+            self.line(f"llvm.store {value}, {address} {{alignment = {align} : i64}} : {value.type}, {PTR}")
+        else:
+            self.line(
+                f"llvm.intr.masked.store {value}, {address}, {mask} {{alignment = {align} : i32}} : "
+                f"{value.type}, {mask.type} into {PTR}"
+            )
+
+    def alloca(self, count: int, element: str) -> Value:
+        size = self.const(count)
+        return self.raw(f"llvm.alloca {size} x {element} {{alignment = 64 : i64}} : (i64) -> {PTR}", PTR)
+
+    def argument(self, base: Value, index: int, type_: str = "i64") -> Value:
+        """Word `index` of a kernel's `args`: an i64, or an address."""
+        address = self.gep(base, index, "i64")
+        return self.pure(f"llvm.load {address} {{alignment = 8 : i64}} : {PTR} -> {type_}", type_)
+
+    def call(self, callee: str, operands: Sequence[Value], result: str = "") -> Value | None:
+        types = ", ".join(o.type for o in operands)
+        text = f"llvm.call @{callee}({', '.join(o.name for o in operands)}) : ({types}) -> {result or '()'}"
+        if result:
+            return self.raw(text, result)
+        self.line(text)
+        return None
+
+    # ---- control ---------------------------------------------------------------------------------------------------
+    @contextmanager
+    def for_(self, start: Int, stop: Int, step: Int = 1, carried: Sequence[Value] = ()) -> Iterator[Loop]:
+        """`for iv in range(start, stop, step)` with loop-carried values; the body calls `loop.yield_(...)`."""
+        start, stop, step = self.value(start), self.value(stop), self.value(step)
+        loop = Loop(self.fresh("i64"), [self.fresh(v.type) for v in carried])
+        results = [self.fresh(v.type) for v in carried]
+        head = f"scf.for {loop.iv} = {start} to {stop} step {step}"
+        if carried:
+            name = f"%r{self._count}"
+            loop.results = [Value(f"{name}#{i}" if len(results) > 1 else name, v.type) for i, v in enumerate(results)]
+            pairs = ", ".join(f"{a} = {b}" for a, b in zip(loop.carried, carried, strict=True))
+            types = ", ".join(v.type for v in carried)
+            count = f":{len(carried)}" if len(carried) > 1 else ""
+            head = f"{name}{count} = {head} iter_args({pairs}) -> ({types})"
+        self.line(f"{head} : i64 {{")
+        with self._scope():
+            yield loop
+            if carried:
+                assert loop.yielded is not None and len(loop.yielded) == len(carried)
+                types = ", ".join(v.type for v in carried)
+                self.line(f"scf.yield {', '.join(v.name for v in loop.yielded)} : {types}")
+        self.line("}")
+
+    @contextmanager
+    def if_(self, condition: Value) -> Iterator[None]:
+        self.line(f"scf.if {condition} {{")
+        with self._scope():
+            yield
+        self.line("}")
+
+    @contextmanager
+    def else_(self) -> Iterator[None]:
+        """Directly after an `if_` block."""
+        assert self._lines[-1].strip() == "}"
+        self._lines[-1] = "  " * self._indent + "} else {"
+        with self._scope():
+            yield
+        self.line("}")
+
+    @contextmanager
+    def _scope(self) -> Iterator[None]:
+        self._indent += 1
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+        self._indent -= 1
+
+    def return_(self, value: Value | None = None) -> None:
+        self.line(f"llvm.return {value} : {value.type}" if value else "llvm.return")
+
+
+def float_literal(value: float, element: str) -> str:
+    """A float constant's text; infinities and NaN (and anything `repr` would round) as bit patterns."""
+    import struct
+
+    if value == value and abs(value) != float("inf") and element in ("f32", "f64"):
+        text = repr(value)
+        return text if "." in text or "e" not in text else text.replace("e", ".0e")
+    double = struct.unpack("<Q", struct.pack("<d", value))[0]
+    if element == "f64":
+        return f"0x{double:016X}"
+    if element == "f32":
+        return f"0x{struct.unpack('<I', struct.pack('<f', value))[0]:08X}"
+    if element == "f16":
+        return f"0x{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+    single = struct.unpack("<I", struct.pack("<f", value))[0]
+    if value != value:
+        return "0x7FC0"
+    return f"0x{(single + 0x7FFF + ((single >> 16) & 1)) >> 16 & 0xFFFF:04X}"
