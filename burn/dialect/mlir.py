@@ -1,0 +1,27 @@
+"""The one door to the MLIR bindings, so that their provider can be swapped.
+
+Everything of MLIR that burn uses is imported from here. `context()` is the process's context with the burn dialect loaded.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir, rewrite
+from torch_mlir.dialects import ext, func
+from torch_mlir.execution_engine import ExecutionEngine
+from torch_mlir.passmanager import PassManager
+
+__all__ = ["ExecutionEngine", "PassManager", "context", "ext", "func", "ir", "rewrite"]
+
+_context: ir.Context | None = None
+
+
+def context() -> ir.Context:
+    """The context all of burn's IR lives in; the dialect is loaded on the first call."""
+    global _context
+    if _context is None:
+        from burn.dialect import load_dialect  # the dialect imports this module
+
+        _context = ir.Context()
+        with _context, ir.Location.unknown():
+            load_dialect()
+    return _context

@@ -1,0 +1,296 @@
+"""What an op is: one class with all its facts. Enter at `Op`.
+
+    class Softmax(Op, name="softmax"):
+        '''exp(x - max(x)) / sum of the same, along `axis`. Shapes: x [...] -> the same.'''
+        x: Operand
+        axis: int = -1
+
+        @classmethod
+        def infer(cls, x: TensorType, axis: int) -> TensorType: ...
+
+        @classmethod
+        def decompose(cls, x, axis): ...      # only composites: the same thing in other ops
+
+From the class come the MLIR op, the builder (`Softmax.build(x, axis=1)`, also `dialect.ops.softmax`), accessors
+(`op.x`, `op.axis`), the verifier and the reference page. Operands are annotated `Operand`, `Operand | None` or
+`Variadic`; attributes with a Python type from the table `CODECS`; regions `Region`. Attributes with a default may be left out.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from burn.dialect.dims import Dim, parse
+from burn.dialect.mlir import context, ext, ir
+from burn.dialect.types import TensorType, type_of
+from burn.errors import Problem, TypeMismatch
+
+
+class Burn(ext.Dialect, name="burn"):
+    """The dialect."""
+
+
+class Operand:
+    """Annotation: a tensor operand (`Operand | None` for an optional one)."""
+
+
+class Variadic:
+    """Annotation: any number of tensor operands; at most one per op."""
+
+
+class Region:
+    """Annotation: a region."""
+
+
+DTypeName = str  # an attribute that holds an element type's name
+
+
+@dataclass(frozen=True)
+class Codec:
+    """How a Python attribute value is written in MLIR and read back."""
+
+    encode: Callable[[Any], ir.Attribute]
+    decode: Callable[[Any], Any]
+
+
+def _dims_attr(dims: Sequence[Dim]) -> ir.Attribute:
+    return ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
+
+
+_I64 = Codec(lambda v: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(v)), lambda a: ir.IntegerAttr(a).value)
+CODECS: dict[Any, Codec] = {
+    int: _I64,
+    bool: Codec(lambda v: ir.BoolAttr.get(bool(v)), lambda a: bool(ir.BoolAttr(a).value)),
+    float: Codec(lambda v: ir.FloatAttr.get(ir.F64Type.get(), float(v)), lambda a: ir.FloatAttr(a).value),
+    str: Codec(ir.StringAttr.get, lambda a: ir.StringAttr(a).value),
+    tuple[int, ...]: Codec(lambda v: ir.DenseI64ArrayAttr.get([int(x) for x in v]), lambda a: tuple(ir.DenseI64ArrayAttr(a))),
+    tuple[float, ...]: Codec(
+        lambda v: ir.DenseF64ArrayAttr.get([float(x) for x in v]), lambda a: tuple(ir.DenseF64ArrayAttr(a))
+    ),
+    tuple[str, ...]: Codec(
+        lambda v: ir.ArrayAttr.get([ir.StringAttr.get(x) for x in v]),
+        lambda a: tuple(ir.StringAttr(x).value for x in ir.ArrayAttr(a)),
+    ),
+    tuple[Dim, ...]: Codec(_dims_attr, lambda a: tuple(parse(ir.StringAttr(x).value) for x in ir.ArrayAttr(a))),
+    Dim: Codec(lambda v: ir.StringAttr.get(str(v)), lambda a: parse(ir.StringAttr(a).value)),
+}
+
+
+@dataclass(frozen=True)
+class Attr:
+    """One attribute of an op class."""
+
+    name: str
+    codec: Codec
+    annotation: str
+    required: bool
+    default: Any
+
+
+REGISTRY: dict[str, type[Op]] = {}
+"""Every op class by its name without the dialect's prefix."""
+
+
+class Op(Burn.Operation):
+    """Base of all ops. See the module's docstring for how a subclass is written."""
+
+    OP_NAME: ClassVar[str]
+    OPERANDS: ClassVar[tuple[tuple[str, str], ...]]  # (name, "single" | "optional" | "variadic")
+    ATTRS: ClassVar[dict[str, Attr]]
+    REGIONS: ClassVar[tuple[str, ...]]
+    PURE: ClassVar[bool]
+
+    def __init_subclass__(cls, *, name: str = "", pure: bool = True) -> None:
+        if not name:  # a family's base class
+            cls.__annotations__ = {}
+            super().__init_subclass__()
+            return
+        hints = typing.get_type_hints(cls, vars(__import__("sys").modules[cls.__module__]), {"Dim": Dim})
+        declared = {key: hints[key] for key in cls.__dict__.get("__annotations__", {}) if not _is_classvar(hints[key])}
+        operands, attrs, regions = [], {}, []
+        for key, hint in declared.items():
+            optional = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+            optional = optional and type(None) in typing.get_args(hint)
+            base = next(h for h in typing.get_args(hint) if h is not type(None)) if optional and hint != Dim else hint
+            if base is Operand:
+                operands.append((key, "optional" if optional else "single"))
+            elif base is Variadic:
+                operands.append((key, "variadic"))
+            elif base is Region:
+                regions.append(key)
+            else:
+                required = key not in cls.__dict__ and not optional
+                text = getattr(base, "__name__", str(base)) if not typing.get_args(base) else str(base)
+                attrs[key] = Attr(key, CODECS[base], text, required, cls.__dict__.get(key))
+        cls.OP_NAME, cls.OPERANDS, cls.ATTRS, cls.REGIONS, cls.PURE = name, tuple(operands), attrs, tuple(regions), pure
+        for key in (*[n for n, _ in operands], *attrs, *regions):
+            if hasattr(ext.Operation, key):
+                raise TypeError(f"{name}: '{key}' is taken by MLIR's own accessor")
+        cls.__annotations__ = {"operands_": Sequence[ext.Operand[Any]], "results_": Sequence[ext.Result[Any]]}
+        for region in regions:
+            cls.__annotations__[region] = ext.Region
+        for key in attrs:
+            if key in cls.__dict__:
+                delattr(cls, key)
+        super().__init_subclass__(name=name, traits=[ext.Pure] if pure else [])
+        for index, (key, _) in enumerate(operands):
+            setattr(cls, key, property(lambda self, i=index: self._group(i)))
+        for key, attr in attrs.items():
+            setattr(cls, key, property(lambda self, a=attr: self._attribute(a)))
+        REGISTRY[name] = cls
+
+    # ---- reading an op -----------------------------------------------------------------------------------------------
+    def _group(self, index: int) -> Any:
+        kind = self.OPERANDS[index][1]
+        if "segments" not in self.operation.attributes:
+            values = list(self.operation.operands)
+            if kind == "variadic":
+                return values[index:]
+            return values[index] if index < len(values) else None
+        sizes = list(ir.DenseI64ArrayAttr(self.operation.attributes["segments"]))
+        start = sum(sizes[:index])
+        values = list(self.operation.operands)[start : start + sizes[index]]
+        return values if kind == "variadic" else values[0] if values else None
+
+    def _attribute(self, attr: Attr) -> Any:
+        attributes = self.operation.attributes
+        return attr.codec.decode(attributes[attr.name]) if attr.name in attributes else attr.default
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Every attribute's value by name."""
+        return {name: self._attribute(attr) for name, attr in self.ATTRS.items()}
+
+    @property
+    def args(self) -> list[Any]:
+        """The operands as the builder takes them: a value, None, or a list for a variadic group."""
+        return [self._group(i) for i in range(len(self.OPERANDS))]
+
+    # ---- facts a subclass gives --------------------------------------------------------------------------------------
+    @classmethod
+    def infer(cls, *operands: Any, **attrs: Any) -> TensorType | Sequence[TensorType]:
+        """The results' types. Operands come as TensorType, None or a list of them. Raises through `cls.fail`."""
+        raise NotImplementedError(f"{cls.OP_NAME} does not infer its type")
+
+    decompose: ClassVar[Callable[..., Any] | None] = None
+    """For a composite: builds the same computation from other ops at the insertion point and returns its value(s)."""
+
+    # ---- making one --------------------------------------------------------------------------------------------------
+    @classmethod
+    def build(cls, *operands: Any, result_types: Sequence[TensorType] | None = None, **attrs: Any) -> Any:
+        """Creates the op at the current insertion point. Returns its result, or a list for several (or none).
+
+        Raises TypeMismatch, naming the op, when operands or attributes do not fit."""
+        operation = cls.create(*operands, result_types=result_types, **attrs)
+        return operation.results[0] if len(operation.results) == 1 else list(operation.results)
+
+    @classmethod
+    def create(cls, *operands: Any, result_types: Sequence[TensorType] | None = None, **attrs: Any) -> ir.Operation:
+        with context():
+            values, sizes, operand_types = [], [], []
+            if len(operands) > len(cls.OPERANDS):
+                cls.fail(f"takes {len(cls.OPERANDS)} operands, not {len(operands)}")
+            operands = (*operands, *([None] * (len(cls.OPERANDS) - len(operands))))
+            for operand, (key, kind) in zip(operands, cls.OPERANDS, strict=True):
+                if kind == "variadic":
+                    group = list(operand or ())
+                    operand_types.append([type_of(v) for v in group])
+                else:
+                    if operand is None and kind == "single":
+                        cls.fail(f"operand '{key}' is missing")
+                    group = [] if operand is None else [operand]
+                    operand_types.append(type_of(operand) if group else None)
+                values += group
+                sizes.append(len(group))
+            if unknown := attrs.keys() - cls.ATTRS.keys():
+                cls.fail(f"has no attribute {', '.join(sorted(unknown))}")
+            complete = {}
+            for key, attr in cls.ATTRS.items():
+                if attr.required and key not in attrs:
+                    cls.fail(f"attribute '{key}' is missing")
+                complete[key] = attrs.get(key, attr.default)
+            if result_types is None:
+                inferred = cls.infer(*operand_types, **complete)
+                result_types = [inferred] if isinstance(inferred, TensorType) else inferred
+            attributes = {k: cls.ATTRS[k].codec.encode(v) for k, v in complete.items() if v is not None}
+            if any(kind != "single" for _, kind in cls.OPERANDS[:-1]) or (
+                cls.OPERANDS and cls.OPERANDS[-1][1] == "optional" and len(cls.OPERANDS) > 1
+            ):
+                attributes["segments"] = ir.DenseI64ArrayAttr.get(sizes)
+            return ir.Operation.create(
+                f"burn.{cls.OP_NAME}",
+                results=[t.to_mlir() for t in result_types],
+                operands=values,
+                attributes=attributes,
+                regions=len(cls.REGIONS),
+            )
+
+    @classmethod
+    def fail(cls, message: str, attribute: str = "") -> typing.NoReturn:
+        """Raises TypeMismatch naming this op and the source node it stands for."""
+        raise TypeMismatch(
+            f"burn.{cls.OP_NAME}: {message}", [Problem(message, op=cls.OP_NAME, attribute=attribute, node=current_node())]
+        )
+
+    def verify_invariants(self) -> bool:
+        """Called by MLIR's verifier: the result types must be what inference says."""
+        types_ = []
+        for (_, kind), group in zip(self.OPERANDS, self.args, strict=True):
+            if kind == "variadic":
+                types_.append([type_of(v) for v in group])
+            else:
+                types_.append(None if group is None else type_of(group))
+        try:
+            self.verify_op(types_, [type_of(r) for r in self.operation.results])
+        except TypeMismatch as error:
+            self.operation.emit_error(str(error.problems[0])) if hasattr(self.operation, "emit_error") else None
+            raise
+        return True
+
+    def verify_op(self, operands: list[Any], results: list[TensorType]) -> None:
+        """The check behind the verifier; ops whose result types are given by the builder override it."""
+        inferred = self.infer(*operands, **self.attrs)
+        expected = [inferred] if isinstance(inferred, TensorType) else list(inferred)
+        if expected != results:
+            self.fail(f"has result types {_list(results)}, but its operands give {_list(expected)}")
+
+
+def _list(types_: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, types_)) or "none"
+
+
+def _is_classvar(hint: Any) -> bool:
+    return typing.get_origin(hint) is ClassVar
+
+
+def source_name(operation: ir.Operation | ir.OpView) -> str:
+    """The source node an op came from: its location's name."""
+    return location_name(operation.location)
+
+
+def location_name(location: ir.Location) -> str:
+    match = re.match(r'loc\("((?:[^"\\]|\\.)*)"', str(location))
+    return match.group(1) if match else ""
+
+
+def current_node() -> str:
+    """The source node ops are being built for: the current location's name, or ''."""
+    current = ir.Location.current
+    return location_name(current) if current is not None else ""
+
+
+def same_type(cls: type[Op], *types_: TensorType) -> None:
+    """Raises unless the operands' element types agree."""
+    if len({t.dtype for t in types_}) > 1:
+        cls.fail(f"operands must have one element type, not {', '.join(t.dtype for t in types_)}")
+
+
+def normalize_axis(cls: type[Op], axis: int, rank: int, attribute: str = "axis") -> int:
+    if not -rank <= axis < max(rank, 1):
+        cls.fail(f"axis {axis} is out of range for rank {rank}", attribute)
+    return axis % rank if rank else 0

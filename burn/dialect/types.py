@@ -1,0 +1,180 @@
+"""Element types and tensor types, and how each is written in MLIR, held in memory and seen from numpy.
+
+`DTYPES` is the table; `TensorType` is what ops reason about; `type_of` reads it back from an MLIR value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from burn.dialect.dims import Dim, Expr, parse, product
+from burn.dialect.mlir import ir
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class DType:
+    """One element type. Sub-byte types and booleans take a whole byte in memory."""
+
+    name: str
+    mlir: str  # in the burn dialect
+    numpy: str  # numpy's or ml_dtypes' name
+    size: int  # bytes in memory
+    kind: str  # float, small (f8, f4), int, uint, bool, complex, string
+    bits: int
+
+
+def _dtype(name: str, mlir: str, size: int, kind: str, bits: int = 0, numpy: str = "") -> DType:
+    return DType(name, mlir, numpy or name, size, kind, bits or 8 * size)
+
+
+DTYPES: dict[str, DType] = {
+    d.name: d
+    for d in (
+        _dtype("float64", "f64", 8, "float"),
+        _dtype("float32", "f32", 4, "float"),
+        _dtype("float16", "f16", 2, "float"),
+        _dtype("bfloat16", "bf16", 2, "float"),
+        _dtype("float8_e4m3fn", "f8E4M3FN", 1, "small"),
+        _dtype("float8_e4m3fnuz", "f8E4M3FNUZ", 1, "small"),
+        _dtype("float8_e5m2", "f8E5M2", 1, "small"),
+        _dtype("float8_e5m2fnuz", "f8E5M2FNUZ", 1, "small"),
+        _dtype("float8_e8m0fnu", "f8E8M0FNU", 1, "small"),
+        _dtype("float4_e2m1fn", "f4E2M1FN", 1, "small", 4),
+        _dtype("int2", "i2", 1, "int", 2),
+        _dtype("int4", "i4", 1, "int", 4),
+        _dtype("int8", "i8", 1, "int"),
+        _dtype("int16", "i16", 2, "int"),
+        _dtype("int32", "i32", 4, "int"),
+        _dtype("int64", "i64", 8, "int"),
+        _dtype("uint2", "ui2", 1, "uint", 2),
+        _dtype("uint4", "ui4", 1, "uint", 4),
+        _dtype("uint8", "ui8", 1, "uint"),
+        _dtype("uint16", "ui16", 2, "uint"),
+        _dtype("uint32", "ui32", 4, "uint"),
+        _dtype("uint64", "ui64", 8, "uint"),
+        _dtype("bool", "i1", 1, "bool", 1),
+        _dtype("complex64", "complex<f32>", 8, "complex"),
+        _dtype("complex128", "complex<f64>", 16, "complex"),
+        _dtype("string", "!burn.string", 8, "string"),
+    )
+}
+_BY_MLIR = {d.mlir: d.name for d in DTYPES.values()}
+FLOATS = tuple(n for n, d in DTYPES.items() if d.kind == "float")
+INTEGERS = tuple(n for n, d in DTYPES.items() if d.kind in ("int", "uint"))
+
+
+def dtype_of_numpy(dtype: np.dtype[Any]) -> str:
+    """burn's name of a numpy dtype. Raises KeyError where there is none."""
+    name = "string" if dtype.kind in "OUST" else dtype.name
+    return DTYPES[name].name
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    import ml_dtypes
+    import numpy as np
+
+    text = DTYPES[name].numpy
+    return np.dtype(object) if name == "string" else np.dtype(getattr(ml_dtypes, text, text))
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A dense row-major tensor: element type and sizes (ints or symbolic expressions)."""
+
+    dtype: str
+    shape: tuple[Dim, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def elements(self) -> Dim:
+        return product(self.shape)
+
+    @property
+    def element_bytes(self) -> int:
+        return DTYPES[self.dtype].size
+
+    @property
+    def bytes(self) -> Dim:
+        return self.elements * self.element_bytes
+
+    @property
+    def is_static(self) -> bool:
+        return all(isinstance(d, int) for d in self.shape)
+
+    def with_shape(self, shape: tuple[Dim, ...]) -> TensorType:
+        return TensorType(self.dtype, tuple(shape))
+
+    def with_dtype(self, dtype: str) -> TensorType:
+        return TensorType(dtype, self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    def to_mlir(self) -> ir.Type:
+        if self not in _TO_MLIR:
+            sizes = "".join(f"{d}x" if isinstance(d, int) else "?x" for d in self.shape)
+            names = ", ".join(f'"{d}"' for d in self.shape)
+            encoding = "" if self.is_static else f", [{names}]"
+            _TO_MLIR[self] = ir.Type.parse(f"tensor<{sizes}{DTYPES[self.dtype].mlir}{encoding}>")
+            _FROM_MLIR[_TO_MLIR[self]] = self
+        return _TO_MLIR[self]
+
+    @staticmethod
+    def from_mlir(type_: ir.Type) -> TensorType:
+        """Raises ValueError for a type that is not one of burn's tensors."""
+        if type_ not in _FROM_MLIR:
+            if not isinstance(type_, ir.RankedTensorType):
+                raise ValueError(f"not a tensor type: {type_}")
+            dims: list[Dim] = []
+            encoding = type_.encoding
+            for axis in range(type_.rank):
+                if not type_.is_dynamic_dim(axis):
+                    dims.append(type_.get_dim_size(axis))
+                elif encoding is None:
+                    raise ValueError(f"dimension {axis} of {type_} has no name")
+                else:
+                    dims.append(parse(ir.StringAttr(ir.ArrayAttr(encoding)[axis]).value))
+            _FROM_MLIR[type_] = TensorType(_BY_MLIR[str(type_.element_type)], tuple(dims))
+        return _FROM_MLIR[type_]
+
+
+_TO_MLIR: dict[TensorType, ir.Type] = {}
+_FROM_MLIR: dict[ir.Type, TensorType] = {}
+
+
+def type_of(value: ir.Value) -> TensorType:
+    return TensorType.from_mlir(value.type)
+
+
+def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """numpy's rule, aligned at the last axis. Two different symbolic sizes give their maximum: one of them must be 1 or
+    they are equal, which is known only at run time. Raises ValueError for two different numbers, neither 1."""
+    from burn.dialect.dims import dim_max
+
+    rank = max(map(len, shapes), default=0)
+    result: list[Dim] = []
+    for axis in range(-rank, 0):
+        sizes = [s[axis] for s in shapes if len(s) >= -axis and s[axis] != 1]
+        numbers = {d for d in sizes if isinstance(d, int)}
+        if len(numbers) > 1:
+            raise ValueError(f"cannot broadcast {' with '.join(map(_text, shapes))}: axis {axis} has sizes {sorted(numbers)}")
+        if numbers:  # a symbolic size beside a number is 1 or that number
+            result.append(numbers.pop())
+        else:
+            result.append(dim_max(*sizes) if sizes else 1)
+    return tuple(result)
+
+
+def _text(shape: tuple[Dim, ...]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def is_symbolic(dim: Dim) -> bool:
+    return isinstance(dim, Expr)
