@@ -19,88 +19,40 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from burn.dialect.types import DTYPES, dtype_of_numpy, numpy_dtype
 from burn.errors import ModelError
-
-# Element type -> (numpy's type for an unpacked array, bits an element takes when packed).
-ELEMENT_TYPES: dict[str, tuple[np.dtype, int]] = {
-    "float64": (np.dtype(np.float64), 64),
-    "float32": (np.dtype(np.float32), 32),
-    "float16": (np.dtype(np.float16), 16),
-    "bfloat16": (np.dtype(ml_dtypes.bfloat16), 16),
-    "float8_e4m3fn": (np.dtype(ml_dtypes.float8_e4m3fn), 8),
-    "float8_e4m3fnuz": (np.dtype(ml_dtypes.float8_e4m3fnuz), 8),
-    "float8_e5m2": (np.dtype(ml_dtypes.float8_e5m2), 8),
-    "float8_e5m2fnuz": (np.dtype(ml_dtypes.float8_e5m2fnuz), 8),
-    "float8_e8m0fnu": (np.dtype(ml_dtypes.float8_e8m0fnu), 8),
-    "float6_e2m3fn": (np.dtype(ml_dtypes.float6_e2m3fn), 6),
-    "float6_e3m2fn": (np.dtype(ml_dtypes.float6_e3m2fn), 6),
-    "float4_e2m1fn": (np.dtype(ml_dtypes.float4_e2m1fn), 4),
-    "int4": (np.dtype(ml_dtypes.int4), 4),
-    "uint4": (np.dtype(ml_dtypes.uint4), 4),
-    "int2": (np.dtype(ml_dtypes.int2), 2),
-    "uint2": (np.dtype(ml_dtypes.uint2), 2),
-    "int8": (np.dtype(np.int8), 8),
-    "int16": (np.dtype(np.int16), 16),
-    "int32": (np.dtype(np.int32), 32),
-    "int64": (np.dtype(np.int64), 64),
-    "uint8": (np.dtype(np.uint8), 8),
-    "uint16": (np.dtype(np.uint16), 16),
-    "uint32": (np.dtype(np.uint32), 32),
-    "uint64": (np.dtype(np.uint64), 64),
-    "bool": (np.dtype(np.bool_), 8),
-    "complex64": (np.dtype(np.complex64), 64),
-    "complex128": (np.dtype(np.complex128), 128),
-    "string": (np.dtype(object), 0),
-}
-_NAMES = {dtype: name for name, (dtype, _) in ELEMENT_TYPES.items()}
 
 MAX_BYTES = 2**48  # beyond any address space in use: a larger product of dims is malformed, not merely large
 SMALL_BYTES = 4096  # up to here constants are compared by content; hashing the large ones would read every page
 
-_digest = hashlib.blake2b
 
-
-def element_type(dtype: Any) -> str:
-    """burn's name of a numpy dtype. Raises ModelError for a dtype that burn has no name for."""
-    dtype = np.dtype(dtype)
-    if dtype.kind in "SU":
-        return "string"
-    name = _NAMES.get(dtype.newbyteorder("="))
-    if name is None:
-        raise ModelError("unsupported element type", [f"numpy dtype {dtype} has no counterpart in burn"])
-    return name
+def stored_bits(dtype: str) -> int:
+    """Bits that an element takes in a file: sub-byte types share bytes there, booleans do not."""
+    return 8 if dtype == "bool" else DTYPES[dtype].bits
 
 
 def byte_size(dtype: str, shape: tuple[int, ...], packed: bool = True) -> int:
     """Bytes that a constant takes as stored. Raises ModelError when a dim is negative or the product overflows."""
-    if dtype not in ELEMENT_TYPES:
+    if dtype not in DTYPES:
         raise ModelError("unsupported element type", [f"'{dtype}'"])
     if any(dim < 0 for dim in shape):
         raise ModelError("malformed shape", [f"negative dimension in {list(shape)}"])
     if 0 in shape:
         return 0
-    numpy_type, bits = ELEMENT_TYPES[dtype]
-    size = -(-prod(shape) * bits // 8) if packed else prod(shape) * numpy_type.itemsize
+    size = -(-prod(shape) * stored_bits(dtype) // 8) if packed else prod(shape) * DTYPES[dtype].size
     if size > MAX_BYTES:
         raise ModelError("tensor too large", [f"{dtype} of shape {list(shape)} takes {size} bytes"])
     return size
 
 
 def unpack(data: np.ndarray, bits: int, count: int) -> np.ndarray:
-    """Spread `count` packed elements of 2, 4 or 6 bits over one byte each; `data` is a flat array of uint8.
+    """Spread `count` packed elements of 2 or 4 bits, lowest first, over one byte each; `data` is a flat array of uint8.
 
-    The packed form is a bit stream, lowest bits first. Signed types need no sign extension: ml_dtypes reads the low bits.
+    Signed types need no sign extension: ml_dtypes reads the low bits only.
     """
-    if bits == 6:  # 4 elements share 3 bytes
-        groups = np.zeros((-(-count // 4), 3), np.uint8)
-        groups.reshape(-1)[: data.size] = data
-        b0, b1, b2 = groups.T
-        parts = [b0 & 63, (b0 >> 6) | ((b1 & 15) << 2), (b1 >> 4) | ((b2 & 3) << 4), b2 >> 2]
-    else:
-        parts = [(data >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+    parts = [(data >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
     return np.stack(parts, axis=1).reshape(-1)[:count]
 
 
@@ -162,13 +114,12 @@ class Weight:
         """
         if isinstance(self.buffer, np.ndarray):
             return self.buffer
-        numpy_type, bits = ELEMENT_TYPES[self.dtype]
-        count = prod(self.shape)
+        numpy_type, count = numpy_dtype(self.dtype), prod(self.shape)
         if not count:
             return np.empty(self.shape, numpy_type)
         data = np.frombuffer(self.buffer, np.uint8)
-        if self.packed and bits < 8:
-            data = unpack(data, bits, count)
+        if self.packed:
+            data = unpack(data, stored_bits(self.dtype), count)
         elif self.dtype == "bool" and data.max() > 1:
             data = (data != 0).view(np.uint8)  # compiled code counts on 0 and 1
         return data.view(numpy_type).reshape(self.shape)
@@ -176,7 +127,10 @@ class Weight:
 
 def array_weight(array: np.ndarray) -> Weight:
     """A Weight over an array in memory, which must not be changed afterwards."""
-    dtype = element_type(array.dtype)
+    try:
+        dtype = dtype_of_numpy(array.dtype)
+    except KeyError:
+        raise ModelError("unsupported element type", [f"numpy dtype {array.dtype}"]) from None
     if dtype == "string" and array.dtype != object:
         array = array.astype(object)
     return Weight(dtype, array.shape, np.ascontiguousarray(array).reshape(array.shape))
@@ -189,8 +143,7 @@ def mapped_weight(file: MappedFile, offset: int, length: int, dtype: str, shape:
         raise ModelError("unsupported constant", ["strings cannot be mapped from a file"])
     if length != expected:
         raise ModelError("constant of the wrong size", [f"{dtype} {list(shape)} takes {expected} bytes, not {length}"])
-    packed = ELEMENT_TYPES[dtype][1] < 8
-    return Weight(dtype, shape, file.view(offset, length), packed, file, offset)
+    return Weight(dtype, shape, file.view(offset, length), stored_bits(dtype) < 8, file, offset)
 
 
 @dataclass
@@ -271,11 +224,11 @@ class WeightStore:
         if weight.dtype == "string":
             return kind, tuple(weight.array().reshape(-1).tolist())
         if weight.nbytes <= SMALL_BYTES:
-            return kind, _digest(_raw_bytes(weight), digest_size=16).digest()
+            return kind, hashlib.blake2b(weight.buffer.tobytes(), digest_size=16).digest()
         if weight.file is not None:
             return kind, weight.file.path, weight.offset
-        # The store holds the buffer, so that its id stays its own.
-        return kind, id(weight.buffer)
+        # The store holds the buffer, so that no other can come to lie at its address.
+        return kind, np.asarray(weight.buffer).__array_interface__["data"][0]
 
     def _new_key(self, hint: str) -> str:
         base = re.sub(r"[^\w./:-]+", "_", hint) or "weight"
@@ -284,7 +237,3 @@ class WeightStore:
             key, number = f"{base}_{number}", number + 1
         self._next[base] = number
         return key
-
-
-def _raw_bytes(weight: Weight) -> bytes:
-    return weight.buffer.tobytes()
