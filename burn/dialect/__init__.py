@@ -1,0 +1,20 @@
+"""What a program is: the `burn` dialect's ops, element types and symbolic sizes.
+
+`op.py` says what an op class is; the other files hold them by family. `ops` has one builder function for each.
+"""
+
+from __future__ import annotations
+
+FAMILIES = ("pointwise", "shape", "reduction", "indexing", "contraction", "library", "control")
+"""The modules that define ops, primitives first."""
+
+
+def load_dialect() -> None:
+    """Registers every op with the current context."""
+    from importlib import import_module
+
+    from burn.dialect.op import Burn
+
+    for family in FAMILIES:
+        import_module(f"burn.dialect.{family}")
+    Burn.load()

@@ -99,11 +99,12 @@ REGISTRY: dict[str, type[Op]] = {}
 class Op(Burn.Operation):
     """Base of all ops. See the module's docstring for how a subclass is written."""
 
-    OP_NAME: ClassVar[str]
-    OPERANDS: ClassVar[tuple[tuple[str, str], ...]]  # (name, "single" | "optional" | "variadic")
-    ATTRS: ClassVar[dict[str, Attr]]
-    REGIONS: ClassVar[tuple[str, ...]]
-    PURE: ClassVar[bool]
+    if typing.TYPE_CHECKING:  # the bindings read a class's annotations as operands and attributes
+        OP_NAME: ClassVar[str]
+        OPERANDS: ClassVar[tuple[tuple[str, str], ...]]  # (name, "single" | "optional" | "variadic")
+        ATTRS: ClassVar[dict[str, Attr]]
+        REGIONS: ClassVar[tuple[str, ...]]
+        PURE: ClassVar[bool]
 
     def __init_subclass__(cls, *, name: str = "", pure: bool = True) -> None:
         if not name:  # a family's base class
@@ -177,7 +178,7 @@ class Op(Burn.Operation):
         """The results' types. Operands come as TensorType, None or a list of them. Raises through `cls.fail`."""
         raise NotImplementedError(f"{cls.OP_NAME} does not infer its type")
 
-    decompose: ClassVar[Callable[..., Any] | None] = None
+    decompose = None
     """For a composite: builds the same computation from other ops at the insertion point and returns its value(s)."""
 
     # ---- making one --------------------------------------------------------------------------------------------------
@@ -237,23 +238,21 @@ class Op(Burn.Operation):
             f"burn.{cls.OP_NAME}: {message}", [Problem(message, op=cls.OP_NAME, attribute=attribute, node=current_node())]
         )
 
-    def verify_invariants(self) -> bool:
-        """Called by MLIR's verifier: the result types must be what inference says."""
+    def check(self) -> None:
+        """Raises TypeMismatch unless the result types are what inference says of the operands.
+
+        Not MLIR's own verifier: an IRDL-defined op cannot have variadic operands of several types in its eyes."""
         types_ = []
         for (_, kind), group in zip(self.OPERANDS, self.args, strict=True):
             if kind == "variadic":
                 types_.append([type_of(v) for v in group])
             else:
                 types_.append(None if group is None else type_of(group))
-        try:
-            self.verify_op(types_, [type_of(r) for r in self.operation.results])
-        except TypeMismatch as error:
-            self.operation.emit_error(str(error.problems[0])) if hasattr(self.operation, "emit_error") else None
-            raise
-        return True
+        with self.operation.location:
+            self.check_types(types_, [type_of(r) for r in self.operation.results])
 
-    def verify_op(self, operands: list[Any], results: list[TensorType]) -> None:
-        """The check behind the verifier; ops whose result types are given by the builder override it."""
+    def check_types(self, operands: list[Any], results: list[TensorType]) -> None:
+        """The rule behind `check`; ops whose result types are given by the builder override it."""
         inferred = self.infer(*operands, **self.attrs)
         expected = [inferred] if isinstance(inferred, TensorType) else list(inferred)
         if expected != results:

@@ -1,0 +1,79 @@
+"""Sums of products: the general dot product and convolution."""
+
+from __future__ import annotations
+
+from burn.dialect.dims import Dim
+from burn.dialect.op import Op, Operand, same_type
+from burn.dialect.reduction import window_size
+from burn.dialect.types import TensorType, is_symbolic
+
+
+class DotGeneral(Op, name="dot_general"):
+    """Sums products over the contracting axes, once for every place of the batch axes.
+
+    Shapes: lhs and rhs -> [batch.., the rest of lhs.., the rest of rhs..], batch axes in the order given. Integers accumulate in
+    int32 or their own wider type, float16 and bfloat16 in float32; `dtype` is the result's element type (the operands' own
+    by default)."""
+
+    lhs: Operand
+    rhs: Operand
+    lhs_batch: tuple[int, ...] = ()
+    rhs_batch: tuple[int, ...] = ()
+    lhs_contract: tuple[int, ...] = ()
+    rhs_contract: tuple[int, ...] = ()
+    dtype: str | None = None
+
+    @classmethod
+    def infer(cls, lhs, rhs, lhs_batch, rhs_batch, lhs_contract, rhs_contract, dtype) -> TensorType:
+        if dtype is None:
+            same_type(cls, lhs, rhs)
+        for a, b in (*zip(lhs_batch, rhs_batch, strict=True), *zip(lhs_contract, rhs_contract, strict=True)):
+            x, y = lhs.shape[a], rhs.shape[b]
+            if x != y and not is_symbolic(x) and not is_symbolic(y):
+                cls.fail(f"axis {a} of {lhs} and axis {b} of {rhs} must be of one size")
+        batch = [_known(lhs.shape[a], rhs.shape[b]) for a, b in zip(lhs_batch, rhs_batch, strict=True)]
+        left = [d for i, d in enumerate(lhs.shape) if i not in (*lhs_batch, *lhs_contract)]
+        right = [d for i, d in enumerate(rhs.shape) if i not in (*rhs_batch, *rhs_contract)]
+        return TensorType(dtype or lhs.dtype, (*batch, *left, *right))
+
+
+def _known(a: Dim, b: Dim) -> Dim:
+    return b if is_symbolic(a) else a
+
+
+class Conv(Op, name="conv"):
+    """Convolution (cross-correlation, as in the ONNX and torch sense) over 1 to 3 spatial axes.
+
+    `layout` "first": x [N, C, d..], weight [O, C / groups, k..] -> [N, O, e..]; "last": x [N, d.., C], weight
+    [k.., C / groups, O] -> [N, e.., O], e = (low + d + high - (k - 1) * dilation - 1) // stride + 1."""
+
+    x: Operand
+    weight: Operand
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+    groups: int = 1
+    layout: str = "first"
+    dtype: str | None = None
+
+    @classmethod
+    def infer(cls, x, weight, strides, dilations, low, high, groups, layout, dtype) -> TensorType:
+        if dtype is None:
+            same_type(cls, x, weight)
+        n = len(strides)
+        if x.rank != n + 2 or weight.rank != n + 2 or not n == len(dilations) == len(low) == len(high):
+            cls.fail(f"x {x} and weight {weight} do not fit {n} spatial axes")
+        if min(*strides, *dilations) < 1:
+            cls.fail(f"strides {list(strides)} and dilations {list(dilations)} must be at least 1", "strides")
+        last = layout == "last"
+        channels, spatial = (x.shape[-1], x.shape[1:-1]) if last else (x.shape[1], x.shape[2:])
+        inputs, outputs = (weight.shape[-2], weight.shape[-1]) if last else (weight.shape[1], weight.shape[0])
+        kernel = weight.shape[:-2] if last else weight.shape[2:]
+        if isinstance(channels, int) and isinstance(inputs, int) and channels != inputs * groups:
+            cls.fail(f"{channels} input channels do not fit weight {weight} with {groups} groups", "groups")
+        if isinstance(outputs, int) and outputs % groups:
+            cls.fail(f"{outputs} output channels do not split into {groups} groups", "groups")
+        sizes = [window_size(*a) for a in zip(spatial, kernel, strides, dilations, low, high, strict=True)]
+        shape = (x.shape[0], *sizes, outputs) if last else (x.shape[0], outputs, *sizes)
+        return TensorType(dtype or x.dtype, shape)

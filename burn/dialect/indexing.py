@@ -1,0 +1,101 @@
+"""Gather and scatter: reading and writing at places that other tensors name. Negative indices count from the end; an index
+out of range is an error at run time."""
+
+from __future__ import annotations
+
+from burn.dialect.op import Op, Operand, normalize_axis, same_type
+from burn.dialect.types import INTEGERS, TensorType
+
+
+def _check_indices(cls: type[Op], indices: TensorType) -> None:
+    if indices.dtype not in INTEGERS:
+        cls.fail(f"indices must be integers, not {indices.dtype}")
+
+
+class Gather(Op, name="gather"):
+    """Slices of x along `axis` at the given places (numpy.take). Shapes: x [a.., d, b..], indices [i..] -> [a.., i.., b..]."""
+
+    x: Operand
+    indices: Operand
+    axis: int = 0
+
+    @classmethod
+    def infer(cls, x: TensorType, indices: TensorType, axis: int) -> TensorType:
+        _check_indices(cls, indices)
+        axis = normalize_axis(cls, axis, x.rank)
+        return x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
+
+
+class GatherElements(Op, name="gather_elements"):
+    """out[i, j, ..] = x[i, indices[i, j, ..], ..] with the index on `axis`. Shapes: x [..], indices [s..] -> [s..]."""
+
+    x: Operand
+    indices: Operand
+    axis: int = 0
+
+    @classmethod
+    def infer(cls, x: TensorType, indices: TensorType, axis: int) -> TensorType:
+        _check_indices(cls, indices)
+        normalize_axis(cls, axis, x.rank)
+        if indices.rank != x.rank:
+            cls.fail(f"indices of rank {indices.rank} do not fit x of rank {x.rank}")
+        return x.with_shape(indices.shape)
+
+
+class GatherND(Op, name="gather_nd"):
+    """The last axis of indices holds places in x's axes after `batch_dims`. Shapes: x [n.., d1, .., dk, r..],
+    indices [n.., s.., k] -> [n.., s.., r..]."""
+
+    x: Operand
+    indices: Operand
+    batch_dims: int = 0
+
+    @classmethod
+    def infer(cls, x: TensorType, indices: TensorType, batch_dims: int) -> TensorType:
+        _check_indices(cls, indices)
+        depth = indices.shape[-1] if indices.rank else 0
+        if not isinstance(depth, int) or not 0 <= depth <= x.rank - batch_dims:
+            cls.fail(f"the last axis of the indices, {depth}, must be at most {x.rank - batch_dims}")
+        return x.with_shape((*indices.shape[:-1], *x.shape[batch_dims + depth :]))
+
+
+class ScatterElements(Op, name="scatter_elements"):
+    """A copy of x in which x[i, indices[i, j, ..], ..] is combined with updates[i, j, ..], `reduction` none (the last one
+    wins), add, mul, max or min. Shapes: x [..], indices and updates [s..] -> x's."""
+
+    x: Operand
+    indices: Operand
+    updates: Operand
+    axis: int = 0
+    reduction: str = "none"
+
+    @classmethod
+    def infer(cls, x, indices, updates, axis, reduction) -> TensorType:
+        _check_indices(cls, indices)
+        same_type(cls, x, updates)
+        normalize_axis(cls, axis, x.rank)
+        if not indices.rank == updates.rank == x.rank:
+            cls.fail(f"indices {indices} and updates {updates} must have x's rank {x.rank}")
+        return x
+
+
+class ScatterND(Op, name="scatter_nd"):
+    """A copy of x in which slices named by the last axis of indices are combined with updates.
+    Shapes: x [d1, .., dk, r..], indices [s.., k], updates [s.., r..] -> x's."""
+
+    x: Operand
+    indices: Operand
+    updates: Operand
+    reduction: str = "none"
+
+    @classmethod
+    def infer(cls, x, indices, updates, reduction) -> TensorType:
+        _check_indices(cls, indices)
+        same_type(cls, x, updates)
+        depth = indices.shape[-1] if indices.rank else 0
+        if not isinstance(depth, int) or depth > x.rank:
+            cls.fail(f"the last axis of the indices, {depth}, must be at most {x.rank}")
+        expected = indices.rank - 1 + x.rank - depth
+        if updates.rank != expected:
+            cls.fail(f"updates must have rank {expected}, not {updates.rank}")
+        return x

@@ -1,0 +1,107 @@
+"""Reductions: over axes, over windows, running along an axis, and the place of an extreme."""
+
+from __future__ import annotations
+
+from burn.dialect.dims import Dim
+from burn.dialect.op import Op, Operand, normalize_axis
+from burn.dialect.types import TensorType
+
+KINDS = ("sum", "prod", "max", "min", "any", "all")
+
+
+def _check_kind(cls: type[Op], kind: str, x: TensorType) -> None:
+    if kind not in KINDS:
+        cls.fail(f"'{kind}' is none of {', '.join(KINDS)}", "kind")
+    if (kind in ("any", "all")) != (x.dtype == "bool"):
+        cls.fail(f"'{kind}' does not take {x.dtype}", "kind")
+
+
+class Reduce(Op, name="reduce"):
+    """sum, prod, max, min, any or all over `axes`. Shapes: x [...] -> [...] without the axes, or with size 1 (`keepdims`).
+    float16 and bfloat16 accumulate in float32. An empty max or min is minus or plus infinity (the type's limit)."""
+
+    x: Operand
+    kind: str
+    axes: tuple[int, ...]
+    keepdims: bool = False
+
+    @classmethod
+    def infer(cls, x: TensorType, kind: str, axes: tuple[int, ...], keepdims: bool) -> TensorType:
+        _check_kind(cls, kind, x)
+        axes = tuple(normalize_axis(cls, a, x.rank, "axes") for a in axes)
+        if len(set(axes)) != len(axes):
+            cls.fail(f"axes {list(axes)} repeat", "axes")
+        if keepdims:
+            return x.with_shape(tuple(1 if i in axes else d for i, d in enumerate(x.shape)))
+        return x.with_shape(tuple(d for i, d in enumerate(x.shape) if i not in axes))
+
+
+class ArgReduce(Op, name="arg_reduce"):
+    """The index along `axis` of the first (or last) maximum or minimum. Shapes: x [.., d, ..] -> [.., 1, ..] or without the
+    axis; result int64. NaN counts as the extreme."""
+
+    x: Operand
+    kind: str  # max, min
+    axis: int
+    keepdims: bool = False
+    last: bool = False
+
+    @classmethod
+    def infer(cls, x: TensorType, kind: str, axis: int, keepdims: bool, last: bool) -> TensorType:
+        if kind not in ("max", "min"):
+            cls.fail(f"'{kind}' is neither max nor min", "kind")
+        axis = normalize_axis(cls, axis, x.rank)
+        kept = (1,) if keepdims else ()
+        return TensorType("int64", (*x.shape[:axis], *kept, *x.shape[axis + 1 :]))
+
+
+class Scan(Op, name="cumulative"):
+    """Running sum, prod, max or min along `axis`, optionally exclusive of the current element or from the end.
+    Shapes: x [...] -> [...]."""
+
+    x: Operand
+    kind: str
+    axis: int
+    exclusive: bool = False
+    reverse: bool = False
+
+    @classmethod
+    def infer(cls, x: TensorType, kind: str, axis: int, exclusive: bool, reverse: bool) -> TensorType:
+        _check_kind(cls, kind, x)
+        normalize_axis(cls, axis, x.rank)
+        return x
+
+
+class WindowReduce(Op, name="window_reduce"):
+    """sum, prod, max or min over a sliding window of the last (or, channels-last, middle) spatial axes.
+
+    Every entry of `window`, `strides`, `dilations`, `low`, `high` belongs to one axis of x (1, 1, 1, 0, 0 where it does not
+    slide). Places outside x count as the reduction's identity. Shapes: x [d, ..] -> [(low + d + high - reach) // stride + 1,
+    ..], reach = (window - 1) * dilation + 1. `ceil_extra` adds positions at the end (ceil mode), per axis."""
+
+    x: Operand
+    kind: str
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+
+    @classmethod
+    def infer(cls, x, kind, window, strides, dilations, low, high) -> TensorType:
+        _check_kind(cls, kind, x)
+        if not len(window) == len(strides) == len(dilations) == len(low) == len(high) == x.rank:
+            cls.fail(f"window, strides, dilations and pads must have {x.rank} entries")
+        return x.with_shape(
+            tuple(
+                window_size(d, w, s, k, a, b)
+                for d, w, s, k, a, b in zip(x.shape, window, strides, dilations, low, high, strict=True)
+            )
+        )
+
+
+def window_size(dim: Dim, window: Dim, stride: int, dilation: int, low: Dim, high: Dim) -> Dim:
+    """How many positions a dilated window takes on a padded axis."""
+    from burn.dialect.dims import dim_max, floordiv
+
+    return dim_max(0, floordiv(low + dim + high - ((window - 1) * dilation + 1), stride) + 1)

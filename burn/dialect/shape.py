@@ -1,0 +1,225 @@
+"""Primitives that make or move elements without computing on them: constants, views, slices, padding, joining.
+
+Sizes, starts and pads are dims: numbers or symbolic expressions. Sizes that come from tensor values enter the program through
+`ReadDim`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burn.dialect.dims import Dim, Expr, ceildiv, floordiv, product
+from burn.dialect.op import DTypeName, Op, Operand, Variadic, normalize_axis
+from burn.dialect.types import TensorType, is_symbolic
+
+
+class Full(Op, name="full"):
+    """A tensor of one repeated number. Shapes: -> shape. `value` is read as a float64; integers beyond 2^53 use `bits`."""
+
+    shape: tuple[Dim, ...]
+    dtype: DTypeName
+    value: float = 0.0
+    bits: int | None = None  # the exact integer value, where a float64 would round it
+
+    @classmethod
+    def infer(cls, shape: tuple[Dim, ...], dtype: str, value: float, bits: int | None) -> TensorType:
+        return TensorType(dtype, shape)
+
+
+class Constant(Op, name="constant"):
+    """A tensor of at most a few numbers, written out. Shapes: -> shape."""
+
+    values: tuple[float, ...]
+    shape: tuple[Dim, ...]
+    dtype: DTypeName
+    bits: tuple[int, ...] | None = None  # exact integer values, for integer types
+
+    @classmethod
+    def infer(cls, values: Any, shape: tuple[Dim, ...], dtype: str, bits: Any) -> TensorType:
+        if len(bits if bits is not None else values) != product(shape):
+            cls.fail(f"{len(values)} values do not fill shape {list(shape)}")
+        return TensorType(dtype, shape)
+
+
+class Weight(Op, name="weight"):
+    """A constant kept in the weight store under `key`. Shapes: -> shape."""
+
+    key: str
+    shape: tuple[Dim, ...]
+    dtype: DTypeName
+
+    @classmethod
+    def infer(cls, key: str, shape: tuple[Dim, ...], dtype: str) -> TensorType:
+        return TensorType(dtype, shape)
+
+
+class Iota(Op, name="iota"):
+    """0, 1, 2, ... along `axis`. Shapes: -> shape."""
+
+    shape: tuple[Dim, ...]
+    axis: int
+    dtype: DTypeName = "int64"
+
+    @classmethod
+    def infer(cls, shape: tuple[Dim, ...], axis: int, dtype: str) -> TensorType:
+        normalize_axis(cls, axis, len(shape))
+        return TensorType(dtype, shape)
+
+
+class DimValues(Op, name="dim_values"):
+    """Sizes as an int64 tensor. Shapes: -> [len(dims)], or [] when `scalar`."""
+
+    dims: tuple[Dim, ...]
+    scalar: bool = False
+
+    @classmethod
+    def infer(cls, dims: tuple[Dim, ...], scalar: bool) -> TensorType:
+        return TensorType("int64", () if scalar else (len(dims),))
+
+
+class ReadDim(Op, name="read_dim", pure=False):
+    """Defines the size `symbol` as element `position` (in memory order) of an integer tensor, read at run time. It must lie
+    in [minimum, maximum]. Shapes: x [...] -> nothing."""
+
+    x: Operand
+    symbol: str
+    position: int = 0
+    minimum: int = 0
+
+    @classmethod
+    def infer(cls, x: TensorType, symbol: str, position: int, minimum: int) -> list[TensorType]:
+        if x.dtype not in ("int64", "int32"):
+            cls.fail(f"sizes are read from int64 or int32, not {x.dtype}")
+        return []
+
+
+class BroadcastTo(Op, name="broadcast_to"):
+    """Repeats axes of size 1 (and missing leading axes) to `shape`. Shapes: x -> shape."""
+
+    x: Operand
+    shape: tuple[Dim, ...]
+
+    @classmethod
+    def infer(cls, x: TensorType, shape: tuple[Dim, ...]) -> TensorType:
+        if x.rank > len(shape):
+            cls.fail(f"rank {x.rank} does not broadcast to rank {len(shape)}", "shape")
+        for axis in range(-x.rank, 0):
+            a, b = x.shape[axis], shape[axis]
+            if a not in (1, b) and not is_symbolic(a) and not is_symbolic(b):
+                cls.fail(f"size {a} does not broadcast to {b}", "shape")
+        return x.with_shape(shape)
+
+
+class Reshape(Op, name="reshape"):
+    """The same elements in row-major order under another shape. Shapes: x -> shape, of as many elements."""
+
+    x: Operand
+    shape: tuple[Dim, ...]
+
+    @classmethod
+    def infer(cls, x: TensorType, shape: tuple[Dim, ...]) -> TensorType:
+        have, want = x.elements, product(shape)
+        if have != want and isinstance(have, int) and isinstance(want, int):
+            cls.fail(f"{have} elements ({x}) do not fill shape [{', '.join(map(str, shape))}] of {want}", "shape")
+        return x.with_shape(shape)
+
+
+class Transpose(Op, name="transpose"):
+    """Result axis i is operand axis `permutation[i]`."""
+
+    x: Operand
+    permutation: tuple[int, ...]
+
+    @classmethod
+    def infer(cls, x: TensorType, permutation: tuple[int, ...]) -> TensorType:
+        if sorted(permutation) != list(range(x.rank)):
+            cls.fail(f"{list(permutation)} is not a permutation of {x.rank} axes", "permutation")
+        return x.with_shape(tuple(x.shape[p] for p in permutation))
+
+
+class Slice(Op, name="slice"):
+    """Elements start, start + step, ... (`sizes` of them) of every axis; negative steps walk backwards.
+    Shapes: x [d0, ...] -> sizes. The caller has clamped starts and sizes into range."""
+
+    x: Operand
+    starts: tuple[Dim, ...]
+    sizes: tuple[Dim, ...]
+    steps: tuple[int, ...]
+
+    @classmethod
+    def infer(cls, x: TensorType, starts: Any, sizes: tuple[Dim, ...], steps: tuple[int, ...]) -> TensorType:
+        if not len(starts) == len(sizes) == len(steps) == x.rank:
+            cls.fail(f"starts, sizes and steps must have {x.rank} entries")
+        for axis, (d, start, size, step) in enumerate(zip(x.shape, starts, sizes, steps, strict=True)):
+            last = start + (size - 1) * step
+            known = isinstance(last, int) and isinstance(start, int) and isinstance(d, int) and size != 0
+            if known and not (0 <= start < d and 0 <= last < d):
+                cls.fail(f"axis {axis} of size {d} has no elements {start} to {last}", "starts")
+        return x.with_shape(sizes)
+
+
+class Pad(Op, name="pad"):
+    """`value` (a scalar tensor) before, after and, `interior` times, between the elements of every axis. Pads are >= 0.
+    Shapes: x [d, ...], value [] -> [low + d + (d - 1) * interior + high, ...]."""
+
+    x: Operand
+    value: Operand
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
+    interior: tuple[int, ...] = ()
+
+    @classmethod
+    def infer(cls, x: TensorType, value: TensorType, low: Any, high: Any, interior: tuple[int, ...]) -> TensorType:
+        interior = interior or (0,) * x.rank
+        if not len(low) == len(high) == len(interior) == x.rank:
+            cls.fail(f"pads must have {x.rank} entries")
+        if value.rank or value.dtype != x.dtype:
+            cls.fail(f"the value must be a scalar of {x.dtype}, not {value}")
+        if any(isinstance(p, int) and p < 0 for p in (*low, *high, *interior)):
+            cls.fail("pads must not be negative; slice instead")
+        shape = [a + d + ((d - 1) * i if i else 0) + b for a, d, i, b in zip(low, x.shape, interior, high, strict=True)]
+        return x.with_shape(tuple(shape))
+
+
+class Concat(Op, name="concat"):
+    """Operands one after another along `axis`. Shapes: [.., di, ..] -> [.., sum of di, ..]."""
+
+    xs: Variadic
+    axis: int
+
+    @classmethod
+    def infer(cls, xs: list[TensorType], axis: int) -> TensorType:
+        if not xs:
+            cls.fail("needs at least one operand")
+        axis = normalize_axis(cls, axis, xs[0].rank)
+        for x in xs[1:]:
+            if x.dtype != xs[0].dtype or x.rank != xs[0].rank:
+                cls.fail(f"operands {xs[0]} and {x} differ in element type or rank")
+            for i, (a, b) in enumerate(zip(xs[0].shape, x.shape, strict=True)):
+                if i != axis and a != b and isinstance(a, int) and isinstance(b, int):
+                    cls.fail(f"operands {xs[0]} and {x} differ in axis {i}, which is not the joined one")
+        total: Dim = 0
+        for x in xs:
+            total = total + x.shape[axis]
+        shape = [min((x.shape[i] for x in xs), key=lambda d: isinstance(d, Expr)) for i in range(xs[0].rank)]
+        return xs[0].with_shape((*shape[:axis], total, *shape[axis + 1 :]))
+
+
+def slice_bounds(dim: Dim, start: Dim | None, stop: Dim | None, step: int) -> tuple[Dim, Dim]:
+    """(first, count) of numpy's `[start:stop:step]` on an axis of `dim` elements; None is an open end."""
+    from burn.dialect.dims import dim_max, dim_min, non_negative
+
+    def clamp(value: Dim, low: Dim, high: Dim) -> Dim:
+        if isinstance(value, int):  # a sign known at compile time needs no run-time test
+            value = value if value >= 0 else dim + value
+        elif non_negative(value * -1 - 1):
+            value = dim + value
+        return dim_min(dim_max(value, low), high)
+
+    if step > 0:
+        first = 0 if start is None else clamp(start, 0, dim)
+        last = dim if stop is None else clamp(stop, 0, dim)
+        return first, dim_max(0, ceildiv(last - first, step)) if step > 1 else dim_max(0, last - first)
+    first = dim - 1 if start is None else clamp(start, -1, dim - 1)
+    last = -1 if stop is None else clamp(stop, -1, dim - 1)
+    return first, dim_max(0, floordiv(first - last - step - 1, -step))
