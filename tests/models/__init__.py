@@ -1,0 +1,183 @@
+"""The reference models: one table, `MODELS`, and the functions that turn a row into a file and inputs.
+
+    path = model_path("minilm", "dynamo")
+    feeds = random_inputs(MODELS["minilm"], seed=1, batch=2, seq=17)
+
+Torch models have seeded random weights and are exported on demand into a folder outside the repository (cache.py).
+`python -m tests.models [NAME ...]` writes them and prints paths, signatures and operator counts.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module, metadata
+from pathlib import Path
+
+import numpy as np
+
+from tests.models.cache import cached
+from tests.models.case import (
+    Exporter,
+    ModelCase,
+    OnnxFile,
+    Spec,
+    TorchModule,
+    Unavailable,
+    constant,
+    integers,
+    normal,
+    padding_mask,
+    random_inputs,
+    uniform,
+)
+from tests.models.files import light, light_stored, seeded, trained
+
+__all__ = ["MODELS", "ModelCase", "OnnxFile", "TorchModule", "Unavailable", "instances", "model_path", "random_inputs"]
+
+
+GPT2_LAYERS = 12
+TEXT = (
+    Spec("input_ids", ("batch", "seq"), integers(30522)),
+    Spec("attention_mask", ("batch", "seq"), padding_mask),
+    Spec("token_type_ids", ("batch", "seq"), integers(2)),
+)
+TRANSFORMERS = ("torch", "onnxscript", "transformers")
+ENCODED = ("last_hidden_state", "pooler_output")
+
+
+def _cache_names(prefix: str) -> list[str]:
+    return [f"{prefix}.{layer}.{part}" for layer in range(GPT2_LAYERS) for part in ("key", "value")]
+
+
+_TORCH = [
+    ModelCase(
+        "bert_base",
+        TorchModule("transformer", "bert_base", ENCODED, TRANSFORMERS),
+        TEXT,
+        {"batch": 2, "seq": 24},
+    ),
+    ModelCase(
+        "minilm",
+        TorchModule("transformer", "minilm", ENCODED, TRANSFORMERS),
+        TEXT,
+        {"batch": 2, "seq": 24},
+    ),
+    ModelCase(
+        "vit_tiny",
+        TorchModule("transformer", "vit_tiny", ("logits",), TRANSFORMERS),
+        (Spec("pixel_values", ("batch", 3, 224, 224)),),
+        {"batch": 2},
+    ),
+    ModelCase(
+        "gpt2",
+        TorchModule("transformer", "gpt2", ("logits", *_cache_names("present")), TRANSFORMERS),
+        (
+            Spec("input_ids", ("batch", "seq"), integers(50257)),
+            Spec("attention_mask", ("batch", "past + seq"), constant(1, np.int64)),
+            *(Spec(name, ("batch", 12, "past", 64)) for name in _cache_names("past_key_values")),
+        ),
+        {"batch": 2, "seq": 3, "past": 5},
+    ),
+    ModelCase(
+        "lstm",
+        TorchModule("networks", "lstm", ("tags", "h", "c")),
+        (Spec("x", ("batch", "seq", 64)),),
+        {"batch": 2, "seq": 24},
+    ),
+    ModelCase(
+        "mobilenet",
+        TorchModule("networks", "mobilenet", ("logits",)),
+        (Spec("image", ("batch", 3, "height", "width")),),
+        {"batch": 2, "height": 224, "width": 192},
+    ),
+    ModelCase(
+        "unet",
+        TorchModule("networks", "unet", ("mask",)),
+        (Spec("image", ("batch", 3, 128, 128)),),
+        {"batch": 2},
+    ),
+]
+
+_LIGHT = {
+    "bvlc_alexnet": "data_0",
+    "densenet121": "data_0",
+    "inception_v1": "data_0",
+    "inception_v2": "data_0",
+    "resnet50": "gpu_0/data_0",
+    "shufflenet": "gpu_0/data_0",
+    "squeezenet": "data_0",
+    "vgg19": "data_0",
+    "zfnet512": "gpu_0/data_0",
+}
+
+_FILES = [
+    *(
+        ModelCase(
+            f"light_{name}",
+            OnnxFile(partial(light, name), partial(light_stored, name)),
+            (Spec(data, (1, 3, 224, 224), uniform),),
+        )
+        for name, data in _LIGHT.items()
+    ),
+    *(
+        ModelCase(f"seeded_{name}", OnnxFile(partial(seeded, name)), (Spec(data, (1, 3, 224, 224), normal),))
+        for name, data in _LIGHT.items()
+    ),
+    ModelCase(
+        "magika",
+        OnnxFile(partial(trained, "magika_v3_3")),
+        (Spec("bytes", ("batch", 2048), integers(257, np.int32)),),
+        {"batch": 1},
+    ),
+    ModelCase("mnist", OnnxFile(partial(trained, "mnist")), (Spec("input.1", (1, 1, 28, 28)),)),
+    ModelCase("ultraface", OnnxFile(partial(trained, "ultraface_rfb320")), (Spec("input", (1, 3, 240, 320)),)),
+    ModelCase(
+        "silero_vad",
+        OnnxFile(partial(trained, "silero_vad_op18_ifless")),
+        (
+            Spec("input", ("batch", 576)),
+            Spec("sr", (), constant(16000, np.int64)),
+            Spec("state", (2, "batch", 128)),
+        ),
+        {"batch": 1},
+    ),
+]
+
+MODELS: dict[str, ModelCase] = {case.name: case for case in [*_TORCH, *_FILES]}
+
+
+def instances() -> list[tuple[str, Exporter | None]]:
+    """Every model file there is: a torch case once an exporter, the others once."""
+    pairs: list[tuple[str, Exporter | None]] = []
+    for case in MODELS.values():
+        source = case.source
+        pairs += [
+            (case.name, exporter) for exporter in (source.exporters if isinstance(source, TorchModule) else (None,))
+        ]
+    return pairs
+
+
+def model_path(name: str, exporter: Exporter | None = None) -> Path:
+    """The ONNX file of a model, exported first if need be; a torch case's first exporter is the default.
+
+    Raises KeyError for a name that is not in the table, Unavailable where a file or a distribution is absent.
+    """
+    case = MODELS[name]
+    source = case.source
+    if isinstance(source, OnnxFile):
+        return source.path()
+    exporter = exporter or source.exporters[0]
+    if exporter not in source.exporters:
+        raise Unavailable(f"the {exporter} exporter does not take {name}: {source.refused[exporter]}")
+    versions = [_version(name, distribution) for distribution in source.requires]
+    export = import_module("tests.models.export")
+    code = [(Path(__file__).parent / f"{file}.py").read_text() for file in (source.file, "export")]
+    made_from = (versions, [(spec.name, spec.dims) for spec in case.inputs], case.sizes, source.outputs, code)
+    return cached(f"{name}.{exporter}", made_from, partial(export.export, case, exporter))
+
+
+def _version(model: str, distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        raise Unavailable(f"{model} needs the package {distribution}") from None

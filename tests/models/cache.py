@@ -1,0 +1,34 @@
+"""Where written models are kept: one folder outside the repository, one file a model and a digest of what made it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+def folder() -> Path:
+    """`$BURN_TEST_MODELS`, or `~/.cache/burn/test-models`."""
+    path = Path(os.environ.get("BURN_TEST_MODELS") or Path.home() / ".cache" / "burn" / "test-models")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def cached(stem: str, made_from: object, write: Callable[[Path], None]) -> Path:
+    """The file `stem` made from `made_from`, written first if it is not there.
+
+    The file appears under its name only when it is whole, so that two processes may ask for it at once. Files of the
+    same stem made from something else are out of date and go.
+    """
+    digest = hashlib.sha256(repr(made_from).encode()).hexdigest()[:10]
+    path = folder() / f"{stem}.{digest}.onnx"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            written = Path(scratch) / "model.onnx"
+            write(written)
+            for stale in path.parent.glob(f"{stem}.*.onnx"):
+                stale.unlink(missing_ok=True)
+            written.replace(path)
+    return path

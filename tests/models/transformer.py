@@ -1,0 +1,75 @@
+"""Transformers as the `transformers` library builds them, from a configuration alone: the graphs that users export."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    BertConfig,
+    BertModel,
+    DynamicCache,
+    GPT2Config,
+    GPT2LMHeadModel,
+    ViTConfig,
+    ViTForImageClassification,
+)
+
+from tests.models.networks import randomise
+
+
+class Encoder(nn.Module):
+    """BERT with positional inputs and plain tensors out."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.bert = BertModel(config)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.bert(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+        return out.last_hidden_state, out.pooler_output
+
+
+class Classifier(nn.Module):
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        self.vit = ViTForImageClassification(config)
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        return self.vit(pixel_values=pixel_values).logits
+
+
+class Decoder(nn.Module):
+    """GPT-2 with its key/value cache as inputs and outputs: key and value of layer 0, of layer 1, ..."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__()
+        self.gpt2 = GPT2LMHeadModel(config)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
+        cache = DynamicCache(list(zip(past[0::2], past[1::2], strict=True)))
+        out = self.gpt2(input_ids=input_ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
+        return (out.logits, *(tensor for layer in cache.layers for tensor in (layer.keys, layer.values)))
+
+
+def bert_base() -> nn.Module:
+    torch.manual_seed(0)
+    return randomise(Encoder(BertConfig()))
+
+
+def minilm() -> nn.Module:
+    torch.manual_seed(0)
+    config = BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
+    return randomise(Encoder(config))
+
+
+def vit_tiny() -> nn.Module:
+    torch.manual_seed(0)
+    config = ViTConfig(
+        hidden_size=192, num_hidden_layers=12, num_attention_heads=3, intermediate_size=768, num_labels=1000
+    )
+    return randomise(Classifier(config))
+
+
+def gpt2() -> nn.Module:
+    torch.manual_seed(0)
+    return randomise(Decoder(GPT2Config()))
