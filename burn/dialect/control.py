@@ -6,7 +6,7 @@ from burn.dialect.op import Op, Operand, Region, Variadic
 from burn.dialect.types import TensorType
 
 
-class Yield(Op, name="yield", pure=False):
+class Yield(Op, name="yield", pure=False, terminator=True):
     """Ends a region: its operands are the region's results."""
 
     values: Variadic
@@ -16,7 +16,7 @@ class Yield(Op, name="yield", pure=False):
         return []
 
 
-class Return(Op, name="return", pure=False):
+class Return(Op, name="return", pure=False, terminator=True):
     """Ends the program: its operands are the outputs."""
 
     values: Variadic

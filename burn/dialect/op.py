@@ -106,7 +106,7 @@ class Op(Burn.Operation):
         REGIONS: ClassVar[tuple[str, ...]]
         PURE: ClassVar[bool]
 
-    def __init_subclass__(cls, *, name: str = "", pure: bool = True) -> None:
+    def __init_subclass__(cls, *, name: str = "", pure: bool = True, terminator: bool = False) -> None:
         if not name:  # a family's base class
             cls.__annotations__ = {}
             super().__init_subclass__()
@@ -138,7 +138,7 @@ class Op(Burn.Operation):
         for key in attrs:
             if key in cls.__dict__:
                 delattr(cls, key)
-        super().__init_subclass__(name=name, traits=[ext.Pure] if pure else [])
+        super().__init_subclass__(name=name, traits=[ext.Pure] * pure + [ir.IsTerminatorTrait] * terminator)
         for index, (key, _) in enumerate(operands):
             setattr(cls, key, property(lambda self, i=index: self._group(i)))
         for key, attr in attrs.items():

@@ -1,0 +1,79 @@
+"""A program: one MLIR function of burn ops, the weights it names, and the names of its inputs and outputs.
+
+Built by importers and by tracing (`Program.create`, then `finish`), rewritten by passes, read by code generators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from burn.dialect.mlir import context, func, ir
+from burn.dialect.types import TensorType, type_of
+from burn.dialect.weights import WeightStore
+
+
+@dataclass
+class Program:
+    """`module` holds one function, `main`, whose block ends in `burn.return`."""
+
+    module: ir.Module
+    weights: WeightStore
+    input_names: list[str]
+    output_names: list[str] = field(default_factory=list)
+    donated: dict[int, int] = field(default_factory=dict)  # output index -> index of the input whose buffer it may take
+
+    @staticmethod
+    def create(inputs: Sequence[tuple[str, TensorType]], weights: WeightStore | None = None) -> Program:
+        with context(), ir.Location.name("program"):
+            module = ir.Module.create()
+            with ir.InsertionPoint(module.body):
+                function = func.FuncOp("main", ([t.to_mlir() for _, t in inputs], []))
+                function.add_entry_block()
+        return Program(module, weights or WeightStore(), [name for name, _ in inputs])
+
+    @property
+    def function(self) -> func.FuncOp:
+        return next(op for op in self.module.body.operations if isinstance(op.opview, func.FuncOp)).opview
+
+    @property
+    def block(self) -> ir.Block:
+        return self.function.regions[0].blocks[0]
+
+    @property
+    def inputs(self) -> list[ir.Value]:
+        return list(self.block.arguments)
+
+    @property
+    def outputs(self) -> list[ir.Value]:
+        return list(self.terminator.operands)
+
+    @property
+    def terminator(self) -> ir.Operation:
+        return list(self.block.operations)[-1].operation
+
+    @property
+    def input_types(self) -> list[TensorType]:
+        return [type_of(v) for v in self.inputs]
+
+    @property
+    def output_types(self) -> list[TensorType]:
+        return [type_of(v) for v in self.outputs]
+
+    @contextmanager
+    def building(self, node: str = "program") -> Iterator[None]:
+        """Ops built inside go to the end of the program, located at `node`."""
+        with context(), ir.Location.name(node), ir.InsertionPoint(self.block):
+            yield
+
+    def finish(self, outputs: Sequence[tuple[str, ir.Value]]) -> Program:
+        """Ends the program with its outputs."""
+        from burn.dialect import ops
+
+        with self.building("outputs"):
+            ops.return_([value for _, value in outputs])
+            types_ = [v.type for v in self.inputs], [v.type for _, v in outputs]
+            self.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types_))
+        self.output_names = [name for name, _ in outputs]
+        return self
