@@ -1,0 +1,426 @@
+// burn.runtime._native: the C runtime as Python sees it. Nothing here computes; it checks arguments against a program's
+// signature, releases the interpreter lock around the run, and wraps the outputs' memory in numpy arrays without a copy.
+//
+// numpy's own C interface is used because a small model's run takes a few microseconds, less than reading one array's address
+// and shape through Python attributes. DLPack goes through nanobind.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "runtime.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+PyObject *input_mismatch; // an input does not fit the signature as it stands
+PyObject *run_failure;    // args: (burn_status, site, value)
+
+nb::object dtype_of(nb::handle spec) {
+    PyArray_Descr *descr = nullptr;
+    if (!PyArray_DescrConverter(spec.ptr(), &descr))
+        throw nb::python_error();
+    nb::object owned = nb::steal(reinterpret_cast<PyObject *>(descr));
+    if (PyDataType_REFCHK(descr))
+        throw nb::type_error("a program's tensors cannot hold Python objects");
+    return owned;
+}
+
+PyArray_Descr *new_reference(nb::handle dtype) {
+    return reinterpret_cast<PyArray_Descr *>(nb::object(nb::borrow(dtype)).release().ptr());
+}
+
+// ---- memory that outlives the call ---------------------------------------------------------------------------------------
+
+void free_capsule(PyObject *capsule) { burn_memory_free(PyCapsule_GetPointer(capsule, nullptr)); }
+
+// A numpy array over `output`. The array owns the memory, or keeps the donated input alive whose memory it is.
+nb::object wrap(const burn_output &output, nb::handle dtype, nb::handle owner) {
+    npy_intp dims[BURN_MAX_RANK];
+    npy_intp elements = 1;
+    for (int64_t i = 0; i < output.rank; i++) {
+        dims[i] = output.dims[i];
+        elements *= dims[i];
+    }
+    auto *descr = reinterpret_cast<PyArray_Descr *>(dtype.ptr());
+    nb::object base = owner.is_valid() ? nb::borrow(owner) : nb::steal(PyCapsule_New(output.data, nullptr, free_capsule));
+    if (!base.is_valid()) {
+        burn_memory_free(output.data);
+        throw nb::python_error();
+    }
+    if (elements * PyDataType_ELSIZE(descr) > output.bytes)
+        throw std::runtime_error("the program gave an output too few bytes for its shape");
+    nb::object array = nb::steal(PyArray_NewFromDescr(&PyArray_Type, new_reference(dtype), static_cast<int>(output.rank),
+                                                      dims, nullptr, output.data, NPY_ARRAY_CARRAY, nullptr));
+    if (!array.is_valid())
+        throw nb::python_error();
+    if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.ptr()), base.release().ptr()) < 0)
+        throw nb::python_error();
+    return array;
+}
+
+class Buffer { // a Python object's bytes, held
+  public:
+    explicit Buffer(nb::handle object) {
+        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0)
+            throw nb::python_error();
+    }
+    Buffer(Buffer &&other) noexcept : view_(other.view_) { other.view_.obj = nullptr; }
+    Buffer(const Buffer &) = delete;
+    ~Buffer() { PyBuffer_Release(&view_); }
+    void *data() const { return view_.buf; }
+    int64_t bytes() const { return view_.len; }
+
+  private:
+    Py_buffer view_{};
+};
+
+struct Freed {
+    void operator()(void *memory) const { burn_memory_free(memory); }
+};
+
+// ---- Program -------------------------------------------------------------------------------------------------------------
+
+struct Spec {
+    nb::object dtype;
+    std::vector<int64_t> dims; // a size, or -1 - s where symbol s stands
+};
+
+class Program {
+  public:
+    Program(nb::handle object_code, const std::string &entry, nb::sequence constants,
+            const std::vector<std::pair<int64_t, int64_t>> &live_ranges,
+            const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs, const std::vector<nb::object> &outputs,
+            int64_t kernel_count, std::vector<int64_t> aliases)
+        : kernels_(kernel_count) {
+        char error[512];
+        {
+            Buffer code(object_code);
+            image_ = burn_image_load(code.data(), static_cast<size_t>(code.bytes()), error, sizeof error);
+        }
+        if (!image_)
+            throw nb::value_error((std::string("the object code cannot be loaded: ") + error).c_str());
+        try {
+            initialise(entry, constants, live_ranges, inputs, outputs, std::move(aliases));
+        } catch (...) {
+            burn_image_unload(image_);
+            throw;
+        }
+    }
+
+    Program(const Program &) = delete;
+
+    ~Program() {
+        burn_program_delete(program_);
+        burn_image_unload(image_);
+    }
+
+    nb::object run(nb::sequence arguments, std::optional<std::vector<int64_t>> donated, bool profile) {
+        size_t count = inputs_.size();
+        nb::object fast = nb::steal(PySequence_Fast(arguments.ptr(), "inputs must be a sequence"));
+        if (!fast.is_valid())
+            throw nb::python_error();
+        if (static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr())) != count)
+            mismatch("wrong number of inputs");
+        std::vector<burn_input> inputs(count);
+        std::vector<int64_t> symbols(symbols_, -1);
+        for (size_t i = 0; i < count; i++)
+            inputs[i] = check(PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i)), inputs_[i], symbols);
+        if (donated)
+            for (int64_t index : *donated) {
+                if (index < 0 || static_cast<size_t>(index) >= count)
+                    throw nb::index_error("donated: no such input");
+                auto *array = reinterpret_cast<PyArrayObject *>(
+                    PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(index)));
+                if (!PyArray_ISWRITEABLE(array))
+                    throw nb::value_error("donated: the array is read-only");
+                inputs[static_cast<size_t>(index)].donated = 1;
+            }
+        std::vector<burn_output> outputs(outputs_.size());
+        std::vector<burn_profile_row> rows(profile ? static_cast<size_t>(kernels_) : 0);
+        burn_failure failure;
+        {
+            nb::gil_scoped_release release;
+            failure = burn_program_run(program_, inputs.data(), outputs.data(), profile ? rows.data() : nullptr);
+        }
+        if (failure.code != BURN_OK) {
+            nb::tuple details = nb::make_tuple(failure.code, failure.site, failure.value);
+            PyErr_SetObject(run_failure, details.ptr());
+            throw nb::python_error();
+        }
+        nb::object results = take(outputs, fast);
+        if (!profile)
+            return results;
+        nb::list timings;
+        for (const burn_profile_row &row : rows)
+            timings.append(nb::make_tuple(row.calls, row.nanoseconds));
+        return nb::make_tuple(results, timings);
+    }
+
+  private:
+    void initialise(const std::string &entry, nb::sequence constants,
+                    const std::vector<std::pair<int64_t, int64_t>> &live_ranges,
+                    const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
+                    const std::vector<nb::object> &outputs, std::vector<int64_t> aliases) {
+        auto entry_function = reinterpret_cast<burn_entry_fn>(burn_image_symbol(image_, entry.c_str()));
+        if (!entry_function)
+            throw nb::value_error(("the object code has no function '" + entry + "'").c_str());
+        for (const auto &[dtype, dims] : inputs) {
+            inputs_.push_back({dtype_of(dtype), dims});
+            for (int64_t dim : dims)
+                if (dim < 0)
+                    symbols_ = std::max(symbols_, static_cast<size_t>(-dim));
+        }
+        if (symbols_ > (1 << 20))
+            throw nb::value_error("too many symbols");
+        for (const nb::object &dtype : outputs)
+            outputs_.push_back(dtype_of(dtype));
+        if (aliases.empty())
+            aliases.assign(outputs_.size(), -1);
+        if (aliases.size() != outputs_.size())
+            throw nb::value_error("aliases must name an input, or -1, for each output");
+        if (kernels_ < 0 || kernels_ > (1 << 24))
+            throw nb::value_error("kernel_count is out of range");
+        hold_constants(constants);
+        std::vector<burn_live_range> ranges;
+        for (const auto &[first, last] : live_ranges)
+            ranges.push_back({first, last});
+        burn_program_info info{};
+        info.entry = entry_function;
+        info.inputs = static_cast<int64_t>(inputs_.size());
+        info.outputs = static_cast<int64_t>(outputs_.size());
+        info.constants = static_cast<int64_t>(constant_data_.size());
+        info.buffers = static_cast<int64_t>(ranges.size());
+        info.kernels = kernels_;
+        info.constant_data = constant_data_.data();
+        info.live_ranges = ranges.data();
+        info.aliases = aliases.data();
+        program_ = burn_program_new(&info);
+        if (!program_)
+            throw std::bad_alloc();
+    }
+
+    // Generated code may load constants with aligned instructions; those that do not lie on 64 bytes are copied once.
+    void hold_constants(nb::sequence constants) {
+        for (nb::handle constant : constants) {
+            Buffer buffer(constant);
+            void *data = buffer.data();
+            if (reinterpret_cast<uintptr_t>(data) % BURN_ALIGNMENT != 0 || buffer.bytes() == 0) {
+                std::unique_ptr<void, Freed> copy(burn_memory_new(buffer.bytes()));
+                if (!copy)
+                    throw std::bad_alloc();
+                std::memcpy(copy.get(), data, static_cast<size_t>(buffer.bytes()));
+                data = copy.get();
+                copies_.push_back(std::move(copy));
+            } else {
+                held_.push_back(std::move(buffer));
+            }
+            constant_data_.push_back(data);
+        }
+    }
+
+    [[noreturn]] static void mismatch(const char *what) {
+        PyErr_SetString(input_mismatch, what);
+        throw nb::python_error();
+    }
+
+    static burn_input check(PyObject *object, const Spec &spec, std::vector<int64_t> &symbols) {
+        if (!PyArray_Check(object))
+            mismatch("not a numpy array");
+        auto *array = reinterpret_cast<PyArrayObject *>(object);
+        auto *dtype = reinterpret_cast<PyArray_Descr *>(spec.dtype.ptr());
+        if (PyArray_DESCR(array) != dtype && !PyArray_EquivTypes(PyArray_DESCR(array), dtype))
+            mismatch("dtype");
+        if (!PyArray_IS_C_CONTIGUOUS(array) || !PyArray_ISALIGNED(array))
+            mismatch("layout");
+        if (static_cast<size_t>(PyArray_NDIM(array)) != spec.dims.size())
+            mismatch("rank");
+        static_assert(sizeof(npy_intp) == sizeof(int64_t), "64-bit platforms only");
+        const auto *dims = reinterpret_cast<const int64_t *>(PyArray_DIMS(array));
+        for (size_t axis = 0; axis < spec.dims.size(); axis++) {
+            int64_t wanted = spec.dims[axis];
+            if (wanted < 0) {
+                int64_t &bound = symbols[static_cast<size_t>(-1 - wanted)];
+                if (bound < 0)
+                    bound = dims[axis];
+                wanted = bound;
+            }
+            if (dims[axis] != wanted)
+                mismatch("dims");
+        }
+        return {PyArray_DATA(array), PyArray_NBYTES(array), PyArray_NDIM(array), dims, 0};
+    }
+
+    // Every output becomes an array, or is freed: also when wrapping one of them throws.
+    nb::list take(std::vector<burn_output> &outputs, nb::handle arguments) {
+        nb::list results;
+        size_t next = 0;
+        try {
+            for (; next < outputs.size();) {
+                burn_output &output = outputs[next];
+                nb::handle owner;
+                if (output.taken_from >= 0)
+                    owner = PySequence_Fast_GET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(output.taken_from));
+                nb::handle dtype = outputs_[next];
+                next++;
+                results.append(wrap(output, dtype, owner));
+            }
+        } catch (...) {
+            for (; next < outputs.size(); next++)
+                if (outputs[next].taken_from < 0)
+                    burn_memory_free(outputs[next].data);
+            throw;
+        }
+        return results;
+    }
+
+    burn_image *image_ = nullptr;
+    burn_program *program_ = nullptr;
+    int64_t kernels_;
+    size_t symbols_ = 0;
+    std::vector<Spec> inputs_;
+    std::vector<nb::object> outputs_; // dtypes
+    std::vector<Buffer> held_;
+    std::vector<std::unique_ptr<void, Freed>> copies_;
+    std::vector<void *> constant_data_;
+};
+
+// ---- DLPack --------------------------------------------------------------------------------------------------------------
+
+// (array, code, bits): the array's elements are raw bytes of the right size, for the caller to view as the dtype that DLPack's
+// code and bits stand for; numpy itself knows neither bfloat16 nor the 8-bit floats.
+nb::tuple from_dlpack(nb::handle object) {
+    nb::ndarray<nb::ro> tensor;
+    if (!nb::try_cast(object, tensor))
+        throw nb::type_error("not a DLPack tensor");
+    if (tensor.device_type() != nb::device::cpu::value)
+        throw nb::value_error("not in this process's memory");
+    nb::dlpack::dtype dtype = tensor.dtype();
+    npy_intp itemsize = dtype.bits / 8;
+    if (dtype.lanes != 1 || dtype.bits % 8 != 0 || itemsize == 0 || tensor.ndim() > BURN_MAX_RANK - 1)
+        throw nb::value_error("elements of this kind are not supported");
+    npy_intp dims[BURN_MAX_RANK], strides[BURN_MAX_RANK];
+    int rank = static_cast<int>(tensor.ndim());
+    for (int i = 0; i < rank; i++) {
+        dims[i] = static_cast<npy_intp>(tensor.shape(static_cast<size_t>(i)));
+        strides[i] = static_cast<npy_intp>(tensor.stride(static_cast<size_t>(i))) * itemsize;
+    }
+    auto *holder = new nb::ndarray<nb::ro>(tensor);
+    nb::capsule owner(holder, [](void *held) noexcept { delete static_cast<nb::ndarray<nb::ro> *>(held); });
+    PyArray_Descr *raw = PyArray_DescrNewFromType(NPY_VOID);
+    if (!raw)
+        throw nb::python_error();
+    PyDataType_SET_ELSIZE(raw, itemsize);
+    nb::object array = nb::steal(PyArray_NewFromDescr(&PyArray_Type, raw, rank, dims, strides,
+                                                      const_cast<void *>(tensor.data()), 0, nullptr));
+    if (!array.is_valid() ||
+        PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.ptr()), owner.release().ptr()) < 0)
+        throw nb::python_error();
+    PyArray_UpdateFlags(reinterpret_cast<PyArrayObject *>(array.ptr()), NPY_ARRAY_UPDATE_ALL);
+    return nb::make_tuple(array, static_cast<int>(dtype.code), static_cast<int>(dtype.bits));
+}
+
+nb::object to_dlpack(nb::object object, int code, int bits) {
+    if (!PyArray_Check(object.ptr()) || !PyArray_IS_C_CONTIGUOUS(reinterpret_cast<PyArrayObject *>(object.ptr())))
+        throw nb::type_error("to_dlpack needs a contiguous numpy array");
+    auto *array = reinterpret_cast<PyArrayObject *>(object.ptr());
+    std::vector<size_t> shape;
+    for (int i = 0; i < PyArray_NDIM(array); i++)
+        shape.push_back(static_cast<size_t>(PyArray_DIM(array, i)));
+    nb::dlpack::dtype dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
+    return nb::cast(nb::ndarray<>(PyArray_DATA(array), shape.size(), shape.data(), object, nullptr, dtype,
+                                  nb::device::cpu::value, 0));
+}
+
+// ---- the machine ---------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> cpu_features() {
+    std::vector<std::string> names;
+    burn_cpu_features([](void *list, const char *name) { static_cast<std::vector<std::string> *>(list)->push_back(name); },
+                      &names);
+    return names;
+}
+
+std::string cpu_name() {
+    char name[64];
+    burn_cpu_name(name);
+    return name;
+}
+
+nb::tuple plan(const std::vector<std::pair<int64_t, int64_t>> &live_ranges, const std::vector<int64_t> &sizes) {
+    if (live_ranges.size() != sizes.size())
+        throw nb::value_error("plan: as many sizes as live ranges");
+    std::vector<burn_live_range> ranges;
+    for (const auto &[first, last] : live_ranges)
+        ranges.push_back({first, last});
+    std::vector<int64_t> offsets(sizes.size());
+    burn_plan_result result =
+        burn_plan(ranges.data(), sizes.data(), static_cast<int64_t>(sizes.size()), offsets.data());
+    if (result.status != BURN_OK) {
+        PyErr_SetObject(run_failure, nb::make_tuple(result.status, -1, result.value).ptr());
+        throw nb::python_error();
+    }
+    return nb::make_tuple(offsets, result.value);
+}
+
+nb::dict symbols() {
+    nb::dict table;
+    for (const burn_symbol *symbol = burn_symbols; symbol->name; symbol++)
+        table[symbol->name] = reinterpret_cast<uintptr_t>(symbol->function);
+    return table;
+}
+
+int import_numpy() {
+    import_array1(-1);
+    return 0;
+}
+
+} // namespace
+
+NB_MODULE(_native, m) {
+    if (import_numpy() < 0)
+        throw nb::python_error();
+    input_mismatch = PyErr_NewException("burn.runtime._native.InputMismatch", PyExc_ValueError, nullptr);
+    run_failure = PyErr_NewException("burn.runtime._native.RunFailure", PyExc_RuntimeError, nullptr);
+    m.attr("InputMismatch") = nb::borrow(input_mismatch);
+    m.attr("RunFailure") = nb::borrow(run_failure);
+    m.attr("__version__") = BURN_VERSION;
+
+    nb::class_<Program>(m, "Program")
+        .def(nb::init<nb::handle, const std::string &, nb::sequence, const std::vector<std::pair<int64_t, int64_t>> &,
+                      const std::vector<std::pair<nb::object, std::vector<int64_t>>> &, const std::vector<nb::object> &,
+                      int64_t, std::vector<int64_t>>(),
+             "object_code"_a, "entry"_a, nb::kw_only(), "constants"_a, "live_ranges"_a, "inputs"_a, "outputs"_a,
+             "kernel_count"_a, "aliases"_a = std::vector<int64_t>())
+        .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false);
+
+    m.def("plan", &plan, "live_ranges"_a, "sizes"_a);
+    m.def("symbols", &symbols);
+    m.def("from_dlpack", &from_dlpack, "tensor"_a);
+    m.def("to_dlpack", &to_dlpack, "array"_a, "code"_a, "bits"_a);
+    m.def("num_threads", &burn_pool_threads);
+    m.def("set_num_threads", [](int threads) {
+        if (threads < 1)
+            throw nb::value_error("the number of threads must be at least 1");
+        nb::gil_scoped_release release;
+        burn_pool_set_threads(threads);
+    }, "threads"_a);
+    m.def("cpu_features", &cpu_features);
+    m.def("cpu_name", &cpu_name);
+    m.def("cpu_cores", &burn_cpu_cores);
+    m.def("cache_bytes", &burn_cpu_cache_bytes, "level"_a);
+    // The threads must not outlive the interpreter that tells them what to do.
+    nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { burn_pool_stop(); }));
+}

@@ -1,0 +1,172 @@
+/* What this CPU is: its instruction sets (by LLVM's names, after checking that the operating system saves their registers),
+ * its caches, and how many cores this process may use. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
+#include <unistd.h>
+
+#include "runtime.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+
+enum { EAX, EBX, ECX, EDX };
+enum { ANY = 0, YMM = 6, ZMM = 0xe6, TILES = 0x60000 }; /* the bits of XCR0 that a feature needs */
+
+static const struct {
+    const char *name; /* as in LLVM's X86.td */
+    uint32_t leaf, subleaf;
+    uint8_t reg, bit;
+    uint32_t saved;
+} features[] = {
+    {"sse3", 1, 0, ECX, 0, ANY},         {"pclmul", 1, 0, ECX, 1, ANY},       {"ssse3", 1, 0, ECX, 9, ANY},
+    {"fma", 1, 0, ECX, 12, YMM},         {"cx16", 1, 0, ECX, 13, ANY},        {"sse4.1", 1, 0, ECX, 19, ANY},
+    {"sse4.2", 1, 0, ECX, 20, ANY},      {"movbe", 1, 0, ECX, 22, ANY},       {"popcnt", 1, 0, ECX, 23, ANY},
+    {"avx", 1, 0, ECX, 28, YMM},         {"f16c", 1, 0, ECX, 29, YMM},        {"bmi", 7, 0, EBX, 3, ANY},
+    {"avx2", 7, 0, EBX, 5, YMM},         {"bmi2", 7, 0, EBX, 8, ANY},         {"avx512f", 7, 0, EBX, 16, ZMM},
+    {"avx512dq", 7, 0, EBX, 17, ZMM},    {"avx512ifma", 7, 0, EBX, 21, ZMM},  {"avx512cd", 7, 0, EBX, 28, ZMM},
+    {"avx512bw", 7, 0, EBX, 30, ZMM},    {"avx512vl", 7, 0, EBX, 31, ZMM},    {"avx512vbmi", 7, 0, ECX, 1, ZMM},
+    {"avx512vbmi2", 7, 0, ECX, 6, ZMM},  {"gfni", 7, 0, ECX, 8, ANY},         {"vaes", 7, 0, ECX, 9, YMM},
+    {"vpclmulqdq", 7, 0, ECX, 10, YMM},  {"avx512vnni", 7, 0, ECX, 11, ZMM},  {"avx512bitalg", 7, 0, ECX, 12, ZMM},
+    {"avx512vpopcntdq", 7, 0, ECX, 14, ZMM}, {"amx-bf16", 7, 0, EDX, 22, TILES}, {"avx512fp16", 7, 0, EDX, 23, ZMM},
+    {"amx-tile", 7, 0, EDX, 24, TILES},  {"amx-int8", 7, 0, EDX, 25, TILES},  {"avxvnni", 7, 1, EAX, 4, YMM},
+    {"avx512bf16", 7, 1, EAX, 5, ZMM},   {"avxifma", 7, 1, EAX, 23, YMM},     {"avxvnniint8", 7, 1, EDX, 4, YMM},
+    {"lzcnt", 0x80000001, 0, ECX, 5, ANY},
+};
+
+static int cpuid(uint32_t leaf, uint32_t subleaf, uint32_t regs[4]) {
+    return __get_cpuid_count(leaf, subleaf, &regs[EAX], &regs[EBX], &regs[ECX], &regs[EDX]);
+}
+
+/* XCR0: which registers the operating system saves when it switches threads. */
+static uint64_t saved_registers(void) {
+    uint32_t regs[4], low, high;
+    if (!cpuid(1, 0, regs) || !(regs[ECX] >> 27 & 1))
+        return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+void burn_cpu_features(void (*found)(void *context, const char *feature), void *context) {
+    uint64_t saved = saved_registers();
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
+        uint32_t regs[4];
+        if (cpuid(features[i].leaf, features[i].subleaf, regs) && regs[features[i].reg] >> features[i].bit & 1 &&
+            (saved & features[i].saved) == features[i].saved)
+            found(context, features[i].name);
+    }
+}
+
+int64_t burn_cpu_cache_bytes(int level) {
+    uint32_t regs[4], leaf = 4;
+    /* AMD describes its caches in a leaf of its own, in Intel's format. */
+    if (cpuid(0x80000001, 0, regs) && regs[ECX] >> 22 & 1)
+        leaf = 0x8000001d;
+    for (uint32_t i = 0; i < 16 && cpuid(leaf, i, regs) && (regs[EAX] & 31) != 0; i++) {
+        int type = regs[EAX] & 31, at = regs[EAX] >> 5 & 7; /* type 1: data, 3: unified */
+        if (at == level && (type == 1 || type == 3))
+            return (int64_t)((regs[EBX] >> 22) + 1) * ((regs[EBX] >> 12 & 1023) + 1) * ((regs[EBX] & 4095) + 1) *
+                   ((int64_t)regs[ECX] + 1);
+    }
+    return 0;
+}
+
+void burn_cpu_name(char name[64]) {
+    memset(name, 0, 64);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t regs[4];
+        if (!cpuid(0x80000002 + i, 0, regs))
+            return;
+        memcpy(name + 16 * i, regs, 16);
+    }
+    size_t length = strlen(name), lead = strspn(name, " ");
+    while (length > lead && name[length - 1] == ' ')
+        length--;
+    memmove(name, name + lead, length - lead);
+    name[length - lead] = 0;
+}
+
+#else
+
+void burn_cpu_features(void (*found)(void *context, const char *feature), void *context) {
+#ifdef __aarch64__
+    found(context, "neon"); /* part of the base architecture */
+#else
+    (void)found;
+    (void)context;
+#endif
+}
+
+int64_t burn_cpu_cache_bytes(int level) {
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+    static const int names[] = {0, _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+    long bytes = level >= 1 && level <= 3 ? sysconf(names[level]) : 0;
+    return bytes > 0 ? bytes : 0;
+#else
+    (void)level;
+    return 0;
+#endif
+}
+
+void burn_cpu_name(char name[64]) { memset(name, 0, 64); }
+#endif
+
+/* ---- cores ----------------------------------------------------------------------------------------------------------- */
+
+#ifdef __linux__
+static int read_line(const char *path, char *line, int size) {
+    FILE *file = fopen(path, "r");
+    int ok = file && fgets(line, size, file);
+    if (file)
+        fclose(file);
+    return ok;
+}
+
+/* A container's share of CPU time, in whole CPUs; `most` when there is no limit. */
+static int32_t quota(int32_t most) {
+    char line[128], period_line[64];
+    long long allowed = 0, period = 0;
+    if (read_line("/sys/fs/cgroup/cpu.max", line, sizeof line))
+        sscanf(line, "%lld %lld", &allowed, &period); /* "max 100000" reads as no number: no limit */
+    else if (read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", line, sizeof line) &&
+             read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period_line, sizeof period_line)) {
+        sscanf(line, "%lld", &allowed);
+        sscanf(period_line, "%lld", &period);
+    }
+    if (allowed <= 0 || period <= 0)
+        return most;
+    long long cpus = (allowed + period - 1) / period;
+    return cpus < most ? (int32_t)cpus : most;
+}
+
+int32_t burn_cpu_cores(void) {
+    cpu_set_t allowed, seen;
+    CPU_ZERO(&allowed);
+    CPU_ZERO(&seen);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
+        long online = sysconf(_SC_NPROCESSORS_ONLN);
+        return quota(online > 0 ? (int32_t)online : 1);
+    }
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &allowed))
+            continue;
+        char path[96], line[128];
+        int first = cpu; /* of the hyper-threads on this core: "0,64" or "0-1" */
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        if (read_line(path, line, sizeof line) && isdigit((unsigned char)line[0]))
+            sscanf(line, "%d", &first);
+        if (first >= 0 && first < CPU_SETSIZE)
+            CPU_SET(first, &seen);
+    }
+    int32_t cores = CPU_COUNT(&seen);
+    return quota(cores > 0 ? cores : 1);
+}
+#else
+int32_t burn_cpu_cores(void) {
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int32_t)online : 1;
+}
+#endif

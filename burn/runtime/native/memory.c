@@ -1,0 +1,92 @@
+/* Blocks of 64-byte aligned memory for arenas, outputs and scratch.
+ *
+ * A block has a 64-byte header in front of it. Large blocks are mapped, with huge pages asked for: a network's arena is walked
+ * end to end every inference and 4 KiB pages would cost it in TLB misses. The kernel zeroes fresh pages, which for a large
+ * output costs more than computing it, so a few freed mappings are kept for the next block of about the same size.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "runtime.h"
+
+enum { KEPT_BLOCKS = 8 };
+static const int64_t LARGE = 1 << 20, HUGE_PAGE = 2 << 20, KEPT_BYTES = 256 << 20, LIMIT = (int64_t)1 << 46;
+
+typedef struct header {
+    int64_t capacity; /* bytes of the whole block, header included */
+    int64_t mapped;
+    char padding[BURN_ALIGNMENT - 2 * sizeof(int64_t)];
+} header;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static header *kept[KEPT_BLOCKS];
+static int64_t kept_bytes;
+
+/* The smallest kept block that fits without wasting more than half of it. */
+static header *take_kept(int64_t capacity) {
+    int best = -1;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < KEPT_BLOCKS; i++)
+        if (kept[i] && kept[i]->capacity >= capacity && kept[i]->capacity / 2 <= capacity &&
+            (best < 0 || kept[i]->capacity < kept[best]->capacity))
+            best = i;
+    header *block = best < 0 ? NULL : kept[best];
+    if (block) {
+        kept[best] = NULL;
+        kept_bytes -= block->capacity;
+    }
+    pthread_mutex_unlock(&lock);
+    return block;
+}
+
+static int keep(header *block) {
+    int done = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < KEPT_BLOCKS && !done && kept_bytes + block->capacity <= KEPT_BYTES; i++)
+        if (!kept[i]) {
+            kept[i] = block;
+            kept_bytes += block->capacity;
+            done = 1;
+        }
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+void *burn_memory_new(int64_t bytes) {
+    if (bytes < 0 || bytes > LIMIT)
+        return NULL;
+    header *block;
+    int64_t capacity = bytes + (int64_t)sizeof(header);
+    if (bytes < LARGE) {
+        capacity = (capacity + BURN_ALIGNMENT - 1) / BURN_ALIGNMENT * BURN_ALIGNMENT;
+        block = aligned_alloc(BURN_ALIGNMENT, (size_t)capacity);
+        if (!block)
+            return NULL;
+        block->mapped = 0;
+    } else {
+        capacity = (capacity + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+        block = take_kept(capacity);
+        if (block)
+            return block + 1;
+        block = mmap(NULL, (size_t)capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (block == MAP_FAILED)
+            return NULL;
+#ifdef MADV_HUGEPAGE
+        madvise(block, (size_t)capacity, MADV_HUGEPAGE); /* advice: a kernel without huge pages refuses it harmlessly */
+#endif
+        block->mapped = 1;
+    }
+    block->capacity = capacity;
+    return block + 1;
+}
+
+void burn_memory_free(void *memory) {
+    if (!memory)
+        return;
+    header *block = (header *)memory - 1;
+    if (!block->mapped)
+        free(block);
+    else if (!keep(block))
+        munmap(block, (size_t)block->capacity);
+}

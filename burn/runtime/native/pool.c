@@ -1,0 +1,249 @@
+/* The thread pool behind burn_rt_launch.
+ *
+ * One launch at a time has the pool's workers; a caller that finds them taken runs its kernel alone. A launch is published by
+ * opening a gate. Workers that are awake enter, claim ranges until none is left, and leave; the caller does the same, closes
+ * the gate and waits for those inside. So a worker that wakes late finds the gate shut and costs nobody anything, and no launch
+ * waits for a sleeping thread. Workers spin for tens of microseconds (the gap between two kernels of a network), then sleep.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "runtime.h"
+
+enum {
+    RANGES_PER_THREAD = 4, /* enough to even out cores of different speed; each costs one atomic addition */
+    MAX_THREADS = 1024,
+    WAKE_FAN_OUT = 2,      /* a woken worker wakes this many more, so that no single thread pays for waking all */
+};
+static const int64_t SPIN_NS = 40000;
+static const int SPINS_BEFORE_YIELD = 4000;
+
+/* The gate: launch number << 32 | OPEN | number of workers inside. */
+#define OPEN ((uint64_t)1 << 31)
+#define INSIDE (OPEN - 1)
+
+static struct {
+    _Alignas(64) _Atomic uint64_t gate;
+    _Alignas(64) _Atomic int64_t next_range;
+    /* The launch: written by the caller before it opens the gate, read by those who entered. */
+    _Alignas(64) burn_run *run;
+    burn_kernel kernel;
+    const int64_t *args;
+    int64_t ranges, quotient, remainder;
+    /* Who works. */
+    _Alignas(64) atomic_flag taken;   /* a launch, or a change of the number of threads, is under way */
+    _Atomic int32_t threads;          /* wanted, the caller included; 0 until first asked for */
+    int32_t started;                  /* workers that exist; guarded by `taken` */
+    pthread_t handles[MAX_THREADS];
+    _Atomic int32_t stopping, asleep;
+    /* Sleep and wake. */
+    pthread_mutex_t mutex;
+    pthread_cond_t bell;
+    uint64_t rings; /* guarded by mutex */
+} pool = {.taken = ATOMIC_FLAG_INIT, .mutex = PTHREAD_MUTEX_INITIALIZER, .bell = PTHREAD_COND_INITIALIZER};
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void run_ranges(burn_worker *worker) {
+    for (;;) {
+        int64_t range = atomic_fetch_add_explicit(&pool.next_range, 1, memory_order_relaxed);
+        if (range >= pool.ranges || burn_run_failed(pool.run))
+            return;
+        /* The first `remainder` ranges are one longer. */
+        int64_t extra = range < pool.remainder ? range : pool.remainder;
+        int64_t begin = range * pool.quotient + extra;
+        int64_t end = begin + pool.quotient + (range < pool.remainder);
+        pool.kernel(worker, pool.args, begin, end);
+    }
+}
+
+/* Wakes up to `count` sleepers. */
+static void ring(int32_t count) {
+    pthread_mutex_lock(&pool.mutex);
+    pool.rings++;
+    pthread_mutex_unlock(&pool.mutex);
+    for (int32_t i = 0; i < count; i++)
+        pthread_cond_signal(&pool.bell);
+}
+
+static int launch_to_enter(uint64_t gate, uint32_t last) { return (gate & OPEN) && (uint32_t)(gate >> 32) != last; }
+
+/* Returns when there is a launch other than `last`, or the pool is stopping. *slept says whether it took a nap. */
+static void wait_for_launch(uint32_t last, int *slept) {
+    int64_t until = burn_clock_ns() + SPIN_NS;
+    *slept = 0;
+    for (unsigned spins = 1;; spins++) {
+        if (launch_to_enter(atomic_load_explicit(&pool.gate, memory_order_relaxed), last) ||
+            atomic_load_explicit(&pool.stopping, memory_order_relaxed))
+            return;
+        relax();
+        if (spins % 64 == 0 && burn_clock_ns() > until)
+            break;
+    }
+    *slept = 1;
+    pthread_mutex_lock(&pool.mutex);
+    uint64_t heard = pool.rings;
+    /* A caller opens the gate and then looks for sleepers; a sleeper is counted and then looks at the gate. Both orders are
+     * sequentially consistent, so one of them sees the other. */
+    atomic_fetch_add(&pool.asleep, 1);
+    while (!launch_to_enter(atomic_load(&pool.gate), last) && !atomic_load(&pool.stopping) && heard == pool.rings)
+        pthread_cond_wait(&pool.bell, &pool.mutex);
+    atomic_fetch_sub(&pool.asleep, 1);
+    pthread_mutex_unlock(&pool.mutex);
+}
+
+/* How many of the sleepers this launch could still use. */
+static int32_t sleepers_wanted(int64_t ranges_left) {
+    int32_t asleep = atomic_load(&pool.asleep), awake = pool.started - asleep;
+    int64_t wanted = ranges_left - 1 - awake;
+    return asleep == 0 || wanted <= 0 ? 0 : wanted < asleep ? (int32_t)wanted : asleep;
+}
+
+static void *worker_main(void *unused) {
+    burn_worker worker = {0};
+    uint32_t last = 0;
+    int slept;
+    (void)unused;
+    for (;;) {
+        wait_for_launch(last, &slept);
+        if (atomic_load_explicit(&pool.stopping, memory_order_acquire))
+            break;
+        uint64_t gate = atomic_load_explicit(&pool.gate, memory_order_relaxed);
+        int entered = 0;
+        while (launch_to_enter(gate, last) && !entered)
+            entered = atomic_compare_exchange_weak_explicit(&pool.gate, &gate, gate + 1, memory_order_acquire,
+                                                            memory_order_relaxed);
+        if (!entered)
+            continue;
+        last = (uint32_t)(gate >> 32);
+        if (slept) {
+            int64_t left = pool.ranges - atomic_load_explicit(&pool.next_range, memory_order_relaxed);
+            int32_t wanted = sleepers_wanted(left);
+            if (wanted > 0)
+                ring(wanted < WAKE_FAN_OUT ? wanted : WAKE_FAN_OUT);
+        }
+        worker.run = pool.run;
+        run_ranges(&worker);
+        atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_release);
+    }
+    burn_memory_free(worker.scratch);
+    return NULL;
+}
+
+/* ---- how many threads ------------------------------------------------------------------------------------------------ */
+
+/* A child of fork has none of its parent's threads. */
+static void forget_threads(void) {
+    atomic_store(&pool.gate, 0);
+    atomic_flag_clear(&pool.taken);
+    atomic_store(&pool.asleep, 0);
+    atomic_store(&pool.stopping, 0);
+    pool.started = 0;
+    pthread_mutex_init(&pool.mutex, NULL);
+    pthread_cond_init(&pool.bell, NULL);
+}
+
+static void take(void) {
+    while (atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire))
+        sched_yield();
+}
+
+static void give(void) { atomic_flag_clear_explicit(&pool.taken, memory_order_release); }
+
+/* Called with the pool taken. Fewer threads than wanted is no failure: launches run on those there are. */
+static void start(int32_t workers) {
+    static int fork_handled;
+    if (!fork_handled)
+        fork_handled = pthread_atfork(NULL, NULL, forget_threads) == 0;
+    /* A new worker must not mistake the launch before its birth for a fresh one: number 0 is never open. */
+    while (pool.started < workers && pthread_create(&pool.handles[pool.started], NULL, worker_main, NULL) == 0)
+        pool.started++;
+}
+
+static void stop(void) {
+    atomic_store(&pool.stopping, 1);
+    pthread_mutex_lock(&pool.mutex);
+    pool.rings++;
+    pthread_cond_broadcast(&pool.bell);
+    pthread_mutex_unlock(&pool.mutex);
+    for (int32_t i = 0; i < pool.started; i++)
+        pthread_join(pool.handles[i], NULL);
+    pool.started = 0;
+    atomic_store(&pool.stopping, 0);
+}
+
+int32_t burn_pool_threads(void) {
+    int32_t threads = atomic_load_explicit(&pool.threads, memory_order_relaxed);
+    if (threads == 0) {
+        const char *wanted = getenv("BURN_NUM_THREADS");
+        long number = wanted ? strtol(wanted, NULL, 10) : 0;
+        threads = number >= 1 && number <= MAX_THREADS ? (int32_t)number : burn_cpu_cores();
+        int32_t none = 0;
+        if (!atomic_compare_exchange_strong(&pool.threads, &none, threads))
+            threads = none;
+    }
+    return threads;
+}
+
+void burn_pool_set_threads(int32_t threads) {
+    threads = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
+    take();
+    stop();
+    atomic_store(&pool.threads, threads);
+    give();
+}
+
+void burn_pool_stop(void) {
+    take();
+    stop();
+    give();
+}
+
+/* ---- launch ---------------------------------------------------------------------------------------------------------- */
+
+void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *args, int64_t count, int64_t grain) {
+    if (count <= 0)
+        return;
+    int32_t threads = burn_pool_threads();
+    if (count <= grain || threads == 1 || count == 1 ||
+        atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
+        kernel(caller, args, 0, count);
+        return;
+    }
+    if (pool.started < threads - 1)
+        start(threads - 1);
+    int64_t ranges = grain > 1 ? count / grain : count;
+    if (ranges > (int64_t)threads * RANGES_PER_THREAD)
+        ranges = (int64_t)threads * RANGES_PER_THREAD;
+    pool.run = caller->run;
+    pool.kernel = kernel;
+    pool.args = args;
+    pool.ranges = ranges;
+    pool.quotient = count / ranges;
+    pool.remainder = count % ranges;
+    atomic_store_explicit(&pool.next_range, 0, memory_order_relaxed);
+    uint32_t number = (uint32_t)(atomic_load_explicit(&pool.gate, memory_order_relaxed) >> 32) + 1;
+    number += number == 0;
+    atomic_store(&pool.gate, (uint64_t)number << 32 | OPEN);
+    int32_t wanted = sleepers_wanted(ranges);
+    if (wanted > 0)
+        ring(wanted < WAKE_FAN_OUT ? wanted : WAKE_FAN_OUT);
+    run_ranges(caller);
+    uint64_t gate = atomic_fetch_and_explicit(&pool.gate, ~OPEN, memory_order_acquire);
+    for (int spins = 0; gate & INSIDE; spins++) {
+        if (spins < SPINS_BEFORE_YIELD)
+            relax();
+        else
+            sched_yield(); /* more threads than cores: let the one that we wait for run */
+        gate = atomic_load_explicit(&pool.gate, memory_order_acquire);
+    }
+    give();
+}

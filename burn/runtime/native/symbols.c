@@ -1,0 +1,58 @@
+/* What a compiled program may call, by name. A new library function is one line here and a declaration in lib.h. */
+#include <math.h>
+#include <string.h>
+
+#include "half.h"
+#include "lib.h"
+#include "runtime.h"
+
+#define FUNCTION(name) {#name, (burn_function)(name)}
+#define MATH(name) {#name, (burn_function)(name)}, {#name "f", (burn_function)(name##f)}
+#define NAMED(name, function) {name, (burn_function)(function)}
+
+const burn_symbol burn_symbols[] = {
+    /* burn_rt.h */
+    FUNCTION(burn_rt_input),
+    FUNCTION(burn_rt_input_dim),
+    FUNCTION(burn_rt_constant),
+    FUNCTION(burn_rt_output),
+    FUNCTION(burn_rt_plan),
+    FUNCTION(burn_rt_alloc),
+    FUNCTION(burn_rt_free),
+    FUNCTION(burn_rt_scratch),
+    FUNCTION(burn_rt_launch),
+    FUNCTION(burn_rt_enter),
+    FUNCTION(burn_rt_leave),
+    FUNCTION(burn_rt_fail),
+    FUNCTION(burn_rt_kernel_fail),
+    FUNCTION(burn_rt_status),
+    /* lib.h: operators that are not loops */
+    /* libc, which LLVM calls for copies and fills */
+    FUNCTION(memcpy),
+    FUNCTION(memmove),
+    FUNCTION(memset),
+    FUNCTION(memcmp),
+    /* libm, which LLVM calls for what it does not expand */
+    MATH(acos), MATH(acosh), MATH(asin), MATH(asinh), MATH(atan), MATH(atan2), MATH(atanh), MATH(cbrt), MATH(ceil),
+    MATH(copysign), MATH(cos), MATH(cosh), MATH(erf), MATH(erfc), MATH(exp), MATH(exp2), MATH(expm1), MATH(fabs),
+    MATH(floor), MATH(fma), MATH(fmax), MATH(fmin), MATH(fmod), MATH(frexp), MATH(hypot), MATH(ldexp), MATH(lgamma),
+    MATH(log), MATH(log10), MATH(log1p), MATH(log2), MATH(modf), MATH(nearbyint), MATH(pow), MATH(remainder), MATH(rint),
+    MATH(round), MATH(sin), MATH(sinh), MATH(sqrt), MATH(tan), MATH(tanh), MATH(tgamma), MATH(trunc),
+#ifdef __GLIBC__
+    MATH(roundeven), MATH(exp10), {"sincos", (burn_function)sincos}, {"sincosf", (burn_function)sincosf},
+#endif
+    /* half.c */
+    NAMED("__truncdfhf2", burn_truncdfhf2),
+    NAMED("__truncsfhf2", burn_truncsfhf2),
+    NAMED("__truncdfbf2", burn_truncdfbf2),
+    NAMED("__truncsfbf2", burn_truncsfbf2),
+    NAMED("__extendhfsf2", burn_extendhfsf2),
+    {NULL, NULL},
+};
+
+burn_function burn_symbol_find(const char *name) {
+    for (const burn_symbol *symbol = burn_symbols; symbol->name; symbol++)
+        if (strcmp(symbol->name, name) == 0)
+            return symbol->function;
+    return NULL;
+}
