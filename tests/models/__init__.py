@@ -150,10 +150,8 @@ def instances() -> list[tuple[str, Exporter | None]]:
     """Every model file there is: a torch case once an exporter, the others once."""
     pairs: list[tuple[str, Exporter | None]] = []
     for case in MODELS.values():
-        source = case.source
-        pairs += [
-            (case.name, exporter) for exporter in (source.exporters if isinstance(source, TorchModule) else (None,))
-        ]
+        exporters = case.source.exporters if isinstance(case.source, TorchModule) else (None,)
+        pairs.extend((case.name, exporter) for exporter in exporters)
     return pairs
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from transformers import (
@@ -48,7 +50,8 @@ class Decoder(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
         cache = DynamicCache(list(zip(past[0::2], past[1::2], strict=True)))
         out = self.gpt2(input_ids=input_ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
-        return (out.logits, *(tensor for layer in cache.layers for tensor in (layer.keys, layer.values)))
+        layers: list[Any] = list(cache.layers)
+        return (out.logits, *(tensor for layer in layers for tensor in (layer.keys, layer.values)))
 
 
 def bert_base() -> nn.Module:
@@ -64,9 +67,8 @@ def minilm() -> nn.Module:
 
 def vit_tiny() -> nn.Module:
     torch.manual_seed(0)
-    config = ViTConfig(
-        hidden_size=192, num_hidden_layers=12, num_attention_heads=3, intermediate_size=768, num_labels=1000
-    )
+    config = ViTConfig(hidden_size=192, num_hidden_layers=12, num_attention_heads=3, intermediate_size=768)
+    config.num_labels = 1000
     return randomise(Classifier(config))
 
 
