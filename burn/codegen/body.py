@@ -1,0 +1,261 @@
+"""The scalar body of a kernel, and the kernels it stands in. Nothing here knows of a back end.
+
+A kernel is a nest of loops around scalar expressions. Index maps are `Dim` expressions over the loops' variables and the
+program's sizes; a scalar expression is a graph of the node classes below, shared by identity. `lower.py` makes them from burn
+ops; a back end prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from burn.dialect.dims import Atom, Dim, LoopVar, atoms
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """A value of one element type at one place of the iteration space."""
+
+    dtype: str
+
+
+@dataclass(frozen=True, eq=False)
+class Const(Scalar):
+    value: float | int | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Scalar):
+    """Element `offset` of a buffer; the offset is in range wherever the load is evaluated."""
+
+    buffer: int
+    offset: Dim
+
+
+@dataclass(frozen=True, eq=False)
+class Index(Scalar):
+    """An integer expression as a value (always int64)."""
+
+    dim: Dim
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Scalar):
+    """A pointwise function by its name in the dialect, on arguments of one dtype (but for select's condition)."""
+
+    function: str
+    args: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Convert(Scalar):
+    arg: Scalar
+    saturate: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Reinterpret(Scalar):
+    """The argument's bits read as `dtype`."""
+
+    arg: Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Where(Scalar):
+    """`then` if 0 <= e < n for every (e, n), else `otherwise`. Loads in `then` are valid only where that holds."""
+
+    ranges: tuple[tuple[Dim, Dim], ...]
+    then: Scalar
+    otherwise: Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced(Scalar):
+    """The result of an earlier stage's reduction."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulator(Scalar):
+    """The contraction's result at this place, inside an epilogue."""
+
+
+@dataclass(frozen=True)
+class Fetched(LoopVar):
+    """An index read from a tensor: `source` evaluated, counted from the end if negative, checked against the extent.
+    `site` names the source node for the run-time error."""
+
+    source: Scalar
+    site: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One of a kernel's buffers: `read`, `write`, or `scratch` (private to a thread, `elements` long)."""
+
+    dtype: str
+    role: str
+    elements: Dim = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """`name` = the reduction by `kind` of `body` over the stage's loops. For arg kinds (argmax, argmin) `index` is the place;
+    ties go to the first, or with `last` to the last."""
+
+    name: str
+    kind: str
+    dtype: str
+    body: Scalar
+    index: Dim = 0
+    last: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Write:
+    buffer: int
+    offset: Dim
+    value: Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Loops inside the parallel ones, in which reductions are formed or elements written."""
+
+    loops: tuple[LoopVar, ...]
+    reductions: tuple[Reduction, ...] = ()
+    writes: tuple[Write, ...] = ()
+
+    @property
+    def scalars(self) -> list[Scalar]:
+        return [r.body for r in self.reductions] + [w.value for w in self.writes]
+
+
+@dataclass(frozen=True, eq=False)
+class LoopKernel:
+    """For every place of the parallel loops, the stages in order. `sequential` is a loop between the two along which
+    state is carried by the writes (cumulative sums); it keeps its order."""
+
+    parallel: tuple[LoopVar, ...]
+    stages: tuple[Stage, ...]
+    buffers: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ContractionKernel:
+    """C[batch.., m, n] = sum over k of A[batch.., m, k] * B[batch.., k, n], then the epilogue's writes.
+
+    `lhs` and `rhs` are offsets over the batch loops, the m or n loop and the k loops; both linear in m/n and k. `rows` maps
+    a convolution's output pixel to its input pixel: for those, `lhs` also depends on the window's loops, and `valid` holds
+    the ranges in which the input pixel exists (elsewhere it counts as 0). `packed` says that rhs lies in panels of `packed`
+    columns, [n / packed][k][packed], padded with zeros."""
+
+    batch: tuple[LoopVar, ...]
+    rows: tuple[LoopVar, ...]
+    column: LoopVar
+    window: tuple[LoopVar, ...]
+    inner: LoopVar
+    lhs: Load
+    rhs: Load
+    valid: tuple[tuple[Dim, Dim], ...]
+    packed: int
+    accumulate: str
+    epilogue: tuple[Write, ...]
+    buffers: tuple[Buffer, ...]
+
+
+Kernel = LoopKernel | ContractionKernel
+
+
+# ---- walking -----------------------------------------------------------------------------------------------------------
+
+
+def children(node: Scalar) -> tuple[Scalar, ...]:
+    match node:
+        case Apply(args=args):
+            return args
+        case Convert(arg=arg) | Reinterpret(arg=arg):
+            return (arg,)
+        case Where(then=then, otherwise=otherwise):
+            return (then, otherwise)
+    return ()
+
+
+def own_dims(node: Scalar) -> tuple[Dim, ...]:
+    """The index expressions that a node itself holds."""
+    match node:
+        case Load(offset=offset):
+            return (offset,)
+        case Index(dim=dim):
+            return (dim,)
+        case Where(ranges=ranges):
+            return tuple(d for pair in ranges for d in pair)
+    return ()
+
+
+def walk(*roots: Scalar) -> Iterator[Scalar]:
+    """Every node once, operands first, through fetched indices too."""
+    seen: set[int] = set()
+    stack: list[tuple[Scalar, bool]] = [(r, False) for r in reversed(roots)]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            yield node
+            continue
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        stack.append((node, True))
+        fetched = [a.source for d in own_dims(node) for a in atoms(d) if isinstance(a, Fetched)]
+        stack += [(child, False) for child in (*reversed(children(node)), *fetched)]
+
+
+@dataclass
+class Rewriter:
+    """Rebuilds expressions with every index expression mapped by `dim`. Shared nodes stay shared."""
+
+    dim: Callable[[Dim], Dim]
+    memo: dict[int, tuple[Scalar, Scalar]] = field(default_factory=dict)
+
+    def __call__(self, root: Scalar) -> Scalar:
+        for node in walk(root):
+            if id(node) not in self.memo:
+                self.memo[id(node)] = (node, self._rebuild(node))
+        return self.memo[id(root)][1]
+
+    def _rebuild(self, node: Scalar) -> Scalar:
+        get = lambda child: self.memo[id(child)][1]  # noqa: E731
+        match node:
+            case Load(offset=offset):
+                return replace(node, offset=self.dim(offset))
+            case Index(dim=dim):
+                return replace(node, dim=self.dim(dim))
+            case Apply(args=args):
+                return replace(node, args=tuple(map(get, args)))
+            case Convert(arg=arg) | Reinterpret(arg=arg):
+                return replace(node, arg=get(arg))
+            case Where(ranges=ranges, then=then, otherwise=otherwise):
+                mapped = tuple((self.dim(e), self.dim(n)) for e, n in ranges)
+                return replace(node, ranges=mapped, then=get(then), otherwise=get(otherwise))
+        return node
+
+
+def loop_atoms(dim: Dim) -> set[Atom]:
+    """The atoms dim depends on, including those that fetched indices depend on."""
+    found: set[Atom] = set()
+    todo = list(atoms(dim))
+    while todo:
+        atom = todo.pop()
+        if atom in found:
+            continue
+        found.add(atom)
+        if isinstance(atom, Fetched):
+            for node in walk(atom.source):
+                for d in own_dims(node):
+                    todo += atoms(d)
+    return found
