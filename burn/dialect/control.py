@@ -1,9 +1,16 @@
-"""Control flow, functions' ends, and the groups that fusion makes."""
+"""Control flow, functions' ends, and the groups that fusion makes.
+
+The regions of `If` and `Loop` see the values and sizes around them. What happens to sizes is said once, here: a result's dim
+is an expression that is meaningful outside of the op, or a new symbol listed in `symbols`, which the op defines from the size
+of the value yielded. `defined_symbols` tells the sizes that any op defines.
+"""
 
 from __future__ import annotations
 
+from burn.dialect.dims import Dim, Symbol, symbols
+from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, Region, Variadic
-from burn.dialect.types import TensorType
+from burn.dialect.types import TensorType, type_of
 
 
 class Yield(Op, name="yield", pure=False, terminator=True):
@@ -24,3 +31,114 @@ class Return(Op, name="return", pure=False, terminator=True):
     @classmethod
     def infer(cls, values: list[TensorType]) -> list[TensorType]:
         return []
+
+
+class If(Op, name="if", pure=False):
+    """Runs one of two regions. Shapes: condition [] bool -> what both regions yield.
+
+    A result's dim that is in `symbols` is the size of the value that the region taken yields."""
+
+    condition: Operand
+    symbols: tuple[str, ...] = ()
+    then_region: Region
+    else_region: Region
+
+    def check_types(self, operands: list[TensorType], results: list[TensorType]) -> None:
+        if operands[0] != TensorType("bool", ()):
+            self.fail(f"the condition must be bool[], not {operands[0]}")
+        for name, region in zip(self.REGIONS, self.operation.regions, strict=True):
+            check_fit(self, f"the {name}'s results", yielded_types(region), results, set(self.symbols))
+
+
+class Loop(Op, name="loop", pure=False):
+    """Repeats a region. Ends after `trips` iterations (without end if absent) or when the condition is false.
+
+    Shapes: trips [] int64, condition [] bool, carried... -> carried..., stacked... The region's arguments are the iteration []
+    int64, the condition [] bool, carried...; it yields the next condition, the next carried..., and `scans` slices [s..],
+    which the results [n, s..] hold one after another. n is the number of iterations: a dim in `symbols`, or the trip count
+    where no condition can end the loop earlier.
+
+    A carried value that may change its shape has symbols of its own for the dims that do: in the region argument's type (the
+    size in this iteration) and in the result's (the size in the end). Both are listed in `symbols`. The other dims never
+    change."""
+
+    trips: Operand | None
+    condition: Operand | None
+    carried: Variadic
+    scans: int = 0
+    symbols: tuple[str, ...] = ()
+    body: Region
+
+    def check_types(self, operands: list, results: list[TensorType]) -> None:
+        trips, condition, carried = operands
+        own = set(self.symbols)
+        if trips not in (None, TensorType("int64", ())) or condition not in (None, TensorType("bool", ())):
+            self.fail(f"takes an int64[] trip count and a bool[] condition, not {trips} and {condition}")
+        arguments = [type_of(a) for a in self.operation.regions[0].blocks[0].arguments]
+        if arguments[:2] != [TensorType("int64", ()), TensorType("bool", ())]:
+            self.fail(f"the region's first arguments must be int64[] and bool[], not {_list(arguments[:2])}")
+        check_fit(self, "the initial values", carried, arguments[2:], own)
+        given = yielded_types(self.operation.regions[0])
+        if len(given) != 1 + len(carried) + self.scans or given[0] != TensorType("bool", ()):
+            self.fail(f"the region must yield bool[], {len(carried)} carried values and {self.scans} slices")
+        check_fit(self, "the carried values", given[1 : 1 + len(carried)], arguments[2:], own)
+        check_fit(self, "the initial values", carried, results[: len(carried)], own)
+        slices = [t.with_shape(t.shape[1:]) for t in results[len(carried) :]]
+        check_fit(self, "the slices", given[1 + len(carried) :], slices, own)
+
+
+def check_fit(op: Op, what: str, have: list[TensorType], want: list[TensorType], own: set[str]) -> None:
+    """Raises unless the types are the same but for dims that are symbols in `own`."""
+
+    def fits(a: TensorType, b: TensorType) -> bool:
+        same = [x == y or _name(y) in own for x, y in zip(a.shape, b.shape, strict=False)]
+        return a.dtype == b.dtype and a.rank == b.rank and all(same)
+
+    if len(have) != len(want) or not all(map(fits, have, want)):
+        op.fail(f"{what} are {_list(have)}, which do not fit {_list(want)}")
+
+
+def yielded(region: ir.Region) -> list[ir.Value]:
+    """The operands of the `burn.yield` that ends a region."""
+    return list(list(region.blocks[0].operations)[-1].operation.operands)
+
+
+def yielded_types(region: ir.Region) -> list[TensorType]:
+    return [type_of(value) for value in yielded(region)]
+
+
+def defined_symbols(operation: ir.Operation | ir.OpView) -> set[str]:
+    """The sizes that an op defines, not counting those of ops in its regions: `burn.read_dim`'s symbol, the data-dependent
+    producers' count, the symbols of control flow."""
+    attributes = operation.attributes
+    names = {ir.StringAttr(attributes[key]).value for key in ("symbol", "count") if key in attributes}
+    if "symbols" in attributes:
+        names |= {ir.StringAttr(name).value for name in ir.ArrayAttr(attributes["symbols"])}
+    return names
+
+
+def region_symbols(region: ir.Region) -> set[str]:
+    """The sizes that only exist inside a region, at any depth."""
+    names: set[str] = set()
+    for block in region.blocks:
+        for operation in block.operations:
+            names |= defined_symbols(operation)
+            for inner in operation.operation.regions:
+                names |= region_symbols(inner)
+    return names
+
+
+def escapes(dim: Dim, inner: set[str]) -> bool:
+    """Whether a dim is meaningless outside of a region that defines the sizes `inner`."""
+    return not symbols(dim).isdisjoint(inner)
+
+
+def _name(dim: Dim) -> str:
+    if isinstance(dim, int) or not dim.is_symbol:
+        return ""
+    atom = dim.terms[0][0][0]
+    return atom.name if isinstance(atom, Symbol) else ""
+
+
+def _list(types_: list[TensorType]) -> str:
+    return ", ".join(map(str, types_)) or "none"
