@@ -1,8 +1,8 @@
 """Control flow, functions' ends, and the groups that fusion makes.
 
-The regions of `If` and `Loop` see the values and sizes around them. What happens to sizes is said once, here: a result's dim
-is an expression that is meaningful outside of the op, or a new symbol listed in `symbols`, which the op defines from the size
-of the value yielded. `defined_symbols` tells the sizes that any op defines.
+The regions of `If` and `Loop` see the values and sizes around them. What happens to sizes is said once, here: a
+result's dim is an expression that is meaningful outside of the op, or a new symbol listed in `symbols`, which the op
+defines from the size of the value yielded. `defined_symbols` tells the sizes that any op defines.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class If(Op, name="if", pure=False):
 class Loop(Op, name="loop", pure=False):
     """Repeats a region. Ends after `trips` iterations (without end if absent) or when the condition is false.
 
-    Shapes: trips [] int64, condition [] bool, carried... -> carried..., stacked... The region's arguments are the iteration []
-    int64, the condition [] bool, carried...; it yields the next condition, the next carried..., and `scans` slices [s..],
-    which the results [n, s..] hold one after another. n is the number of iterations: a dim in `symbols`, or the trip count
-    where no condition can end the loop earlier.
+    Shapes: trips [] int64, condition [] bool, carried... -> carried..., stacked... The region's arguments are the
+    iteration [] int64, the condition [] bool, carried...; it yields the next condition, the next carried..., and `scans`
+    slices [s..], which the results [n, s..] hold one after another. n is the number of iterations: a dim in `symbols`, or
+    the trip count where no condition can end the loop earlier.
 
-    A carried value that may change its shape has symbols of its own for the dims that do: in the region argument's type (the
-    size in this iteration) and in the result's (the size in the end). Both are listed in `symbols`. The other dims never
-    change."""
+    A carried value that may change its shape has symbols of its own for the dims that do: in the region argument's type
+    (the size in this iteration) and in the result's (the size in the end). Both are listed in `symbols`. The other dims
+    never change."""
 
     trips: Operand | None
     condition: Operand | None
@@ -108,8 +108,8 @@ def yielded_types(region: ir.Region) -> list[TensorType]:
 
 
 def defined_symbols(operation: ir.Operation | ir.OpView) -> set[str]:
-    """The sizes that an op defines, not counting those of ops in its regions: `burn.read_dim`'s symbol, the data-dependent
-    producers' count, the symbols of control flow."""
+    """The sizes that an op defines, not counting those of ops in its regions: `burn.read_dim`'s symbol, the
+    data-dependent producers' count, the symbols of control flow."""
     attributes = operation.attributes
     names = {ir.StringAttr(attributes[key]).value for key in ("symbol", "count") if key in attributes}
     if "symbols" in attributes:
