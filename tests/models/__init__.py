@@ -168,10 +168,13 @@ def model_path(name: str, exporter: Exporter | None = None) -> Path:
     if exporter not in source.exporters:
         raise Unavailable(f"the {exporter} exporter does not take {name}: {source.refused[exporter]}")
     versions = [_version(name, distribution) for distribution in source.requires]
-    export = import_module("tests.models.export")
     code = [(Path(__file__).parent / f"{file}.py").read_text() for file in (source.file, "export")]
     made_from = (versions, [(spec.name, spec.dims) for spec in case.inputs], case.sizes, source.outputs, code)
-    return cached(f"{name}.{exporter}", made_from, partial(export.export, case, exporter))
+
+    def write(path: Path) -> None:
+        import_module("tests.models.export").export(case, exporter, path)
+
+    return cached(f"{name}.{exporter}", made_from, write)
 
 
 def _version(model: str, distribution: str) -> str:

@@ -1,0 +1,155 @@
+"""The engines that can be timed, each behind the same two methods. A row in `PEERS` is all that a new one takes.
+
+Each is asked for the given number of threads, full float32 arithmetic and its own best settings for latency otherwise.
+Options that trade accuracy (OpenVINO picks bfloat16 by itself where the CPU has it) are turned off, so that all compute
+the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, Protocol
+
+from burn.bench.subject import Feeds, Subject
+
+Run = Callable[[Feeds], Feeds]
+
+
+class Peer(Protocol):
+    """One engine."""
+
+    name: str
+    distribution: str  # what to install to have it
+
+    def load(self, subject: Subject, threads: int, cache: Path | None) -> Run:
+        """Prepare the model; what it returns computes one inference. `cache` is a folder for compiled models."""
+        ...
+
+    def lacks(self, subject: Subject) -> str:
+        """Why this peer cannot take the subject, or "" where it can."""
+        ...
+
+
+class FilePeer:
+    """A peer that reads the ONNX file."""
+
+    name = ""
+    distribution = ""
+
+    def lacks(self, subject: Subject) -> str:
+        return _not_installed(self.distribution)
+
+
+class Burn(FilePeer):
+    name = "burn"
+    distribution = "burn-mlir"
+
+    def lacks(self, subject: Subject) -> str:
+        return ""
+
+    def load(self, subject: Subject, threads: int, cache: Path | None) -> Run:
+        import burn
+
+        return burn.load(subject.path, threads=threads).run
+
+
+class OnnxRuntime(FilePeer):
+    name = "onnxruntime"
+    distribution = "onnxruntime"
+
+    def load(self, subject: Subject, threads: int, cache: Path | None) -> Run:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(str(subject.path), options, providers=["CPUExecutionProvider"])
+        names = [output.name for output in session.get_outputs()]
+        return lambda feeds: dict(zip(names, session.run(names, feeds), strict=True))
+
+
+class OpenVino(FilePeer):
+    name = "openvino"
+    distribution = "openvino"
+
+    def load(self, subject: Subject, threads: int, cache: Path | None) -> Run:
+        import openvino
+
+        core = openvino.Core()
+        settings: dict[str, Any] = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+        if cache is not None:
+            settings["CACHE_DIR"] = str(cache)
+        request = core.compile_model(str(subject.path), "CPU", settings).create_infer_request()
+
+        def run(feeds: Feeds) -> Feeds:
+            result = request.infer(feeds, share_inputs=True, share_outputs=True)
+            return {key.any_name: value for key, value in result.items()}
+
+        return run
+
+
+class TorchPeer:
+    """The torch module that the file was exported from, run by torch itself."""
+
+    distribution = "torch"
+
+    def __init__(self, name: str, prepare: Callable[[Any], Any]) -> None:
+        self.name = name
+        self.prepare = prepare
+
+    def lacks(self, subject: Subject) -> str:
+        return "the model has no torch module" if subject.module is None else _not_installed(self.distribution)
+
+    def load(self, subject: Subject, threads: int, cache: Path | None) -> Run:
+        import torch
+
+        assert subject.module is not None
+        torch.set_num_threads(threads)
+        function = self.prepare(subject.module())
+
+        def run(feeds: Feeds) -> Feeds:
+            with torch.inference_mode():
+                result = function(*map(torch.from_numpy, feeds.values()))
+            results = result if isinstance(result, tuple) else (result,)
+            return {str(index): tensor.numpy() for index, tensor in enumerate(results)}
+
+        return run
+
+
+def _compiled(module: Any) -> Any:
+    import torch
+    from torch._inductor import config
+
+    config.freezing = True  # weights are constants, as they are for every other peer
+    return torch.compile(module)
+
+
+def _not_installed(distribution: str) -> str:
+    return "" if util.find_spec(distribution) else f"the package {distribution} is not installed"
+
+
+PEERS: dict[str, Peer] = {
+    peer.name: peer
+    for peer in (
+        Burn(),
+        OnnxRuntime(),
+        OpenVino(),
+        TorchPeer("torch", lambda module: module),
+        TorchPeer("torch.compile", _compiled),
+    )
+}
+
+
+def version(peer: Peer) -> str:
+    try:
+        return metadata.version(peer.distribution)
+    except metadata.PackageNotFoundError:
+        return "unknown"

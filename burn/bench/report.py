@@ -1,0 +1,176 @@
+"""What `burn-bench` shows: one table a kind of figure, and the same as JSON."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from burn.bench.cold import Cold
+from burn.bench.interleave import Timing
+from burn.bench.peers import PEERS, version
+from burn.bench.subject import Feeds
+
+
+@dataclass
+class Row:
+    """One engine on one model."""
+
+    peer: str
+    load: float = math.nan  # seconds to load and compile in this process
+    timing: Timing | None = None
+    ratio: float = math.nan  # its time over the reference's
+    difference: float = math.nan  # largest |a - b| / max|b| over the outputs, b the first other engine's
+    cold: Cold | None = None
+    error: str = ""
+
+
+@dataclass
+class Result:
+    """One model: a row an engine, and how quiet the machine was."""
+
+    label: str
+    path: str
+    rows: list[Row] = field(default_factory=list)
+    others: float | None = None
+    restless: bool = False
+
+
+def geomean(results: Sequence[Result], peer: str) -> float:
+    """Of the ratios of `peer`; nan unless every model has one."""
+    ratios = [row.ratio for result in results for row in result.rows if row.peer == peer]
+    if len(ratios) < len(results) or any(math.isnan(ratio) for ratio in ratios):
+        return math.nan
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def difference(got: Feeds, want: Feeds) -> float:
+    """Largest difference over all outputs, each relative to its output's largest value; outputs are matched in order."""
+    if len(got) != len(want):
+        raise ValueError(f"{len(got)} outputs, not {len(want)}")
+    worst = 0.0
+    for (name, a), b in zip(got.items(), want.values(), strict=True):
+        if a.shape != b.shape:
+            raise ValueError(f"output '{name}' has shape {a.shape}, not {b.shape}")
+        if a.size and a.dtype.kind in "fiub":
+            wide, other = a.astype(np.float64), b.astype(np.float64)
+            worst = max(worst, float(np.abs(wide - other).max() / (np.abs(other).max() or 1.0)))
+    return worst
+
+
+def show(console: Console, results: Sequence[Result], reference: str, threads: int, cold: bool) -> None:
+    console.print(_warm_table(results, reference, threads))
+    if cold:
+        console.print(_cold_table(results))
+    for result in results:
+        if result.others is not None and result.others > 0.05:
+            console.print(f"{result.label}: other processes took {result.others:.0%} of the machine meanwhile")
+        if result.restless:
+            console.print(f"{result.label}: an engine's threads never came to rest between turns")
+
+
+def _warm_table(results: Sequence[Result], reference: str, threads: int) -> Table:
+    table = Table(title=f"One inference, {threads} thread{'s' if threads > 1 else ''}", title_justify="left")
+    for heading in ("model", "engine", "median ms", "p95 ms", f"time / {reference}", "difference", "load s"):
+        table.add_column(heading, justify="left" if heading in ("model", "engine") else "right")
+    for result in results:
+        for index, row in enumerate(result.rows):
+            label = result.label if index == 0 else ""
+            if row.timing is None:
+                table.add_row(label, row.peer, f"[dim]{row.error}[/dim]")
+                continue
+            table.add_row(
+                label,
+                row.peer,
+                _ms(row.timing.median),
+                _ms(row.timing.percentile(0.95)),
+                _number(row.ratio, ".2f"),
+                _number(row.difference, ".0e"),
+                f"{row.load:.2f}",
+            )
+        table.add_section()
+    if len(results) > 1:
+        for peer in dict.fromkeys(row.peer for result in results for row in result.rows):
+            table.add_row("geometric mean", peer, "", "", _number(geomean(results, peer), ".2f"), style="bold")
+    return table
+
+
+def _cold_table(results: Sequence[Result]) -> Table:
+    table = Table(title="A fresh process: start to first result, and peak memory", title_justify="left")
+    for heading in ("model", "engine", "cache empty s", "cache warm s", "peak MB", "peak MB, cache warm", "file MB"):
+        table.add_column(heading, justify="left" if heading in ("model", "engine") else "right")
+    for result in results:
+        size = Path(result.path).stat().st_size
+        for row in result.rows:
+            if row.cold is not None:
+                times = (f"{row.cold.empty:.2f}", f"{row.cold.warm:.2f}")
+                table.add_row(result.label, row.peer, *times, _mb(row.cold.peak), _mb(row.cold.peak_warm), _mb(size))
+    return table
+
+
+def as_json(results: Sequence[Result], reference: str, threads: int) -> dict[str, Any]:
+    """The tables' figures, in seconds and bytes, with every engine's version."""
+    peers = list(dict.fromkeys(row.peer for result in results for row in result.rows))
+    return {
+        "machine": {"processor": _processor(), "system": platform.platform(), "python": platform.python_version()},
+        "threads": threads,
+        "reference": reference,
+        "versions": {peer: version(PEERS[peer]) for peer in peers},
+        "models": [
+            {
+                "model": result.label,
+                "others": result.others,
+                "restless": result.restless,
+                "engines": {row.peer: _row(row) for row in result.rows},
+            }
+            for result in results
+        ],
+        "geomean": {peer: _finite(geomean(results, peer)) for peer in peers},
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    if row.error:
+        return {"error": row.error}
+    values: dict[str, Any] = {
+        "load": _finite(row.load),
+        "ratio": _finite(row.ratio),
+        "difference": _finite(row.difference),
+    }
+    if row.timing is not None:
+        values |= {"median": row.timing.median, "p95": row.timing.percentile(0.95), "rounds": row.timing.rounds}
+    if row.cold is not None:
+        values["cold"] = asdict(row.cold)
+    return values
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def _ms(seconds: float) -> str:
+    ms = 1000 * seconds
+    return f"{ms:.1f}" if ms >= 100 else f"{ms:.2f}" if ms >= 1 else f"{ms:.4f}"
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.0f}"
+
+
+def _number(value: float, form: str) -> str:
+    return "" if math.isnan(value) else format(value, form)
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,151 @@
+"""`burn-bench`: time burn and its peers on the same models, in turns, in one process."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from burn.bench.cold import measure
+from burn.bench.interleave import Plan, bind, interleave
+from burn.bench.peers import PEERS
+from burn.bench.report import Result, Row, as_json, difference, show
+from burn.bench.subject import Feeds, Subject, find
+from burn.errors import BurnError
+
+log = Console(stderr=True, highlight=False)
+
+
+class Peers(click.ParamType):
+    """A comma-separated list of engines."""
+
+    name = "NAMES"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
+        names = value if isinstance(value, list) else [name.strip() for name in str(value).split(",") if name.strip()]
+        unknown = [name for name in names if name not in PEERS]
+        if unknown or not names:
+            self.fail(f"{', '.join(unknown) or 'empty'}: the engines are {', '.join(PEERS)}", param, ctx)
+        return list(dict.fromkeys(names))
+
+
+class Size(click.ParamType):
+    """NAME=NUMBER, the size of a symbol."""
+
+    name = "NAME=NUMBER"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        symbol, _, number = str(value).rpartition("=")
+        if not symbol or not number.isdecimal():
+            self.fail(f"'{value}' is not NAME=NUMBER", param, ctx)
+        return symbol, int(number)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
+@click.option("--peers", type=Peers(), default="burn,onnxruntime", show_default=True, help=f"of {', '.join(PEERS)}")
+@click.option("--threads", type=click.IntRange(1), default=2, show_default=True, help="for every engine")
+@click.option("--batch", type=click.IntRange(0), help="short for --dim batch=NUMBER")
+@click.option("--seq", type=click.IntRange(0), help="short for --dim seq=NUMBER")
+@click.option("--dim", "dims", type=Size(), multiple=True, help="size of a symbol in the models' inputs; repeatable")
+@click.option(
+    "--runs", type=click.IntRange(1), default=30, show_default=True, help="counted runs of an engine, at least"
+)
+@click.option("--rounds", type=click.IntRange(1), default=6, show_default=True, help="turns that they are spread over")
+@click.option(
+    "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="write the figures there too"
+)
+@click.option("--cold", is_flag=True, help="also time fresh processes, and their peak memory")
+def main(
+    models: tuple[str, ...],
+    peers: list[str],
+    threads: int,
+    batch: int | None,
+    seq: int | None,
+    dims: tuple[tuple[str, int], ...],
+    runs: int,
+    rounds: int,
+    json_path: Path | None,
+    cold: bool,
+) -> None:
+    """Time engines on models. MODEL is an ONNX file, or in a checkout a name from benchmarks/registry.py."""
+    short = {"batch": batch, "seq": seq}
+    sizes = {**{name: size for name, size in short.items() if size is not None}, **dict(dims)}
+    reference = "burn" if "burn" in peers else peers[0]
+    try:
+        subjects = [find(model, sizes) for model in models]
+        unused = sizes.keys() - {symbol for subject in subjects for symbol in subject.sizes}
+        if unused:
+            raise BurnError(f"no model has a size named {', '.join(sorted(unused))}")
+        cpus = bind(threads)
+        if cpus < threads:
+            log.print(f"note: {threads} threads share {cpus} CPUs")
+        results = []
+        for number, subject in enumerate(subjects, 1):
+            log.print(f"[{number}/{len(subjects)}] {subject.label}")
+            results.append(_time(subject, peers, reference, threads, Plan(runs, rounds)))
+            if cold:
+                _add_cold(results[-1], subject, threads)
+    except BurnError as error:
+        log.print(str(error), style="red", markup=False)
+        sys.exit(1)
+    show(Console(highlight=False), results, reference, threads, cold)
+    if json_path is not None:
+        json_path.write_text(json.dumps(as_json(results, reference, threads), indent=1) + "\n")
+    failed = any(
+        row.error and not PEERS[row.peer].lacks(subject)
+        for subject, result in zip(subjects, results, strict=True)
+        for row in result.rows
+    )
+    sys.exit(1 if failed else 0)
+
+
+def _time(subject: Subject, peers: list[str], reference: str, threads: int, plan: Plan) -> Result:
+    """Load every engine, check that they agree, and time them in turns. An engine that fails has its error in its row."""
+    rows = {name: Row(name, error=PEERS[name].lacks(subject)) for name in peers}
+    engines: dict[str, Callable[[], Feeds]] = {}
+    outputs: dict[str, Feeds] = {}
+    for name, row in rows.items():
+        if row.error:
+            continue
+        start = time.perf_counter()
+        try:
+            run = PEERS[name].load(subject, threads, None)
+            row.load = time.perf_counter() - start
+            outputs[name] = {key: value.copy() for key, value in run(subject.feeds).items()}
+            engines[name] = partial(run, subject.feeds)
+        except Exception as error:  # whatever a peer raises belongs in its row
+            row.error = f"{type(error).__name__}: {error}".splitlines()[0]
+    for name in engines:
+        other = next((peer for peer in outputs if peer not in (name, "burn")), None)
+        if other is not None:
+            try:
+                rows[name].difference = difference(outputs[name], outputs[other])
+            except ValueError as error:
+                rows[name].error = f"not the same as {other}: {error}"
+    engines = {name: run for name, run in engines.items() if not rows[name].error}
+    measured = interleave(engines, plan)
+    for name, timing in measured.timings.items():
+        rows[name].timing = timing
+        rows[name].ratio = timing.ratio(measured.timings[reference]) if reference in measured.timings else math.nan
+    return Result(subject.label, str(subject.path), list(rows.values()), measured.others, measured.restless)
+
+
+def _add_cold(result: Result, subject: Subject, threads: int) -> None:
+    for row in result.rows:
+        if row.error or row.peer.startswith("torch"):  # a torch module is no file that a fresh process could load
+            continue
+        row.cold = measure(row.peer, subject, threads)
+
+
+if __name__ == "__main__":
+    main()
