@@ -1,0 +1,64 @@
+"""The native module's types; see native/binding.cpp."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+
+__version__: str
+
+class InputMismatch(ValueError):
+    """An input does not fit the program's signature as it stands."""
+
+class RunFailure(RuntimeError):
+    """`args` is (burn_status, site, value)."""
+
+class Program:
+    def __init__(
+        self,
+        object_code: Any,
+        entry: str,
+        *,
+        constants: Sequence[Any],
+        live_ranges: Sequence[tuple[int, int]],
+        inputs: Sequence[tuple[Any, Sequence[int]]],
+        outputs: Sequence[Any],
+        kernel_count: int,
+        aliases: Sequence[int] = ...,
+    ) -> None:
+        """`constants` are buffers. `inputs` are (dtype, sizes) with -1 - s for the s-th symbol; `outputs` are
+        dtypes."""
+
+    @overload
+    def run(
+        self, inputs: Sequence[Any], donated: Sequence[int] | None = None, profile: Literal[False] = False
+    ) -> list[np.ndarray]: ...
+    @overload
+    def run(
+        self, inputs: Sequence[Any], donated: Sequence[int] | None = None, *, profile: Literal[True]
+    ) -> tuple[list[np.ndarray], list[tuple[int, int]]]:
+        """With `profile`: the outputs and, per kernel, (calls, nanoseconds)."""
+
+def plan(live_ranges: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Offsets of buffers in an arena, and the arena's bytes."""
+
+def symbols() -> dict[str, int]:
+    """What compiled programs may call: addresses by name."""
+
+def from_dlpack(tensor: Any) -> tuple[np.ndarray, int, int]:
+    """An array of raw elements over the tensor's memory, and DLPack's type code and bits."""
+
+def to_dlpack(array: np.ndarray, code: int, bits: int) -> Any:
+    """An object with `__dlpack__` over the array's memory."""
+
+def num_threads() -> int: ...
+def set_num_threads(threads: int) -> None: ...
+def cpu_features() -> list[str]:
+    """Instruction-set extensions by LLVM's names."""
+
+def cpu_name() -> str: ...
+def cpu_cores() -> int:
+    """Cores that this process may use, hyper-threads counted once."""
+
+def cache_bytes(level: int) -> int:
+    """Data cache of level 1, 2 or 3 as seen by one core; 0 when unknown."""

@@ -1,0 +1,129 @@
+"""Arrays at the boundary: what callers pass becomes numpy arrays, and outputs become what the callers work with.
+
+numpy arrays go through as they are. Anything with DLPack (torch, jax, cupy ...) is taken without a copy, and the
+outputs are then given back as `Array`, which offers DLPack too; torch tensors in mean torch tensors out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from burn.runtime import _native
+from burn.runtime.dtypes import DTYPES, from_dlpack, name_of, numpy_dtype
+
+
+class Unfit(Exception):
+    """A value cannot become an input's array; the message says why."""
+
+
+class Array:
+    """A dense array in this process's memory, to be handed on through DLPack: `torch.from_dlpack(array)`."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._array.shape
+
+    @property
+    def dtype(self) -> str:
+        return name_of(self._array.dtype)
+
+    def numpy(self) -> np.ndarray:
+        """The same memory as a numpy array."""
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        code = DTYPES[self.dtype].dlpack
+        if code is None:
+            raise BufferError(f"DLPack has no layout for {self.dtype} with one element a byte")
+        return _native.to_dlpack(self._array, code, DTYPES[self.dtype].bits).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __repr__(self) -> str:
+        return f"Array({self._array!r})"
+
+
+def is_foreign(value: object) -> bool:
+    """Whether the value's library works with DLPack and not with numpy."""
+    return hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic))
+
+
+def to_numpy(value: object, dtype_name: str) -> np.ndarray:
+    """`value` as a contiguous array of the given element type, without a copy where possible. Raises Unfit."""
+    wanted = numpy_dtype(dtype_name)
+    if isinstance(value, Array):
+        array = value.numpy()
+    elif isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+    elif is_foreign(value):
+        array = _from_dlpack(value)
+    elif isinstance(value, (bool, int, float, complex, list, tuple)):
+        return _from_python(value, wanted)
+    else:
+        raise Unfit(f"is a {type(value).__name__}; pass a numpy array or a DLPack tensor")
+    if array.dtype.newbyteorder("=") != wanted:
+        raise Unfit(f"has element type {name_of(array.dtype)}, must be {dtype_name}")
+    if array.dtype == wanted and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.array(array, dtype=wanted, order="C", copy=True)
+
+
+def _from_dlpack(value: object) -> np.ndarray:
+    try:
+        raw, code, bits = _native.from_dlpack(value)
+    except Exception as error:  # whatever the tensor's library raises: a torch tensor that needs a gradient, say
+        raise Unfit(f"cannot be read through DLPack: {error}") from error
+    dtype = from_dlpack(code, bits)
+    if dtype is None or dtype.numpy is None:
+        raise Unfit(f"has an element type that burn does not know (DLPack code {code}, {bits} bits)")
+    return raw.view(dtype.numpy)
+
+
+def _from_python(value: bool | complex | Sequence[Any], wanted: np.dtype) -> np.ndarray:
+    """Numbers and nested lists, where the element type holds every one of them exactly."""
+    try:
+        natural = np.asarray(value)
+    except (ValueError, OverflowError) as error:
+        raise Unfit(f"is not a regular array: {error}") from error
+    if natural.dtype.kind not in "biufc":
+        raise Unfit("is not an array of numbers")
+    if natural.size == 0:
+        return natural.astype(wanted)
+    ranks = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+    is_number = wanted.kind in ranks
+    wanted_rank = ranks[wanted.kind] if is_number else (1 if "int" in wanted.name else 2)  # ml_dtypes' kind is "V"
+    if ranks[natural.dtype.kind] > wanted_rank or (wanted_rank == 0) != (natural.dtype.kind == "b"):
+        raise Unfit(f"holds Python {natural.dtype.name} values, must be {name_of(wanted)}")
+    with np.errstate(all="ignore"):
+        array = natural.astype(wanted)
+        same = array.astype(natural.dtype) == natural
+    if not np.all(same | (natural != natural)):
+        first = natural[~same].flat[0]
+        raise Unfit(f"holds {first}, which {name_of(wanted)} cannot represent exactly; pass a numpy array")
+    return np.ascontiguousarray(array).reshape(natural.shape)
+
+
+def like(outputs: list[np.ndarray], inputs: Sequence[object]) -> list[Any]:
+    """The outputs in the form of the inputs: numpy unless one of them came through DLPack."""
+    if not any(map(is_foreign, inputs)):
+        return list(outputs)
+    torch = sys.modules.get("torch")  # never imported here: only a caller that has it can have passed its tensors
+    if torch is not None and any(isinstance(value, torch.Tensor) for value in inputs):
+        return [torch.from_dlpack(Array(output)) for output in outputs]
+    return [Array(output) for output in outputs]

@@ -1,0 +1,303 @@
+"""A compiled program as one file, which is mapped into memory to load it.
+
+    0     magic "BURNPROG"
+    8     u32 format version, u32 zero
+    16    u64 file size
+    24    u64 offset, u64 size     header: JSON, UTF-8
+    40    u64 offset, u64 size     code: a relocatable object (64-byte aligned)
+    56    u64 offset, u64 size     constants (4096-byte aligned; each constant in it 64-byte aligned)
+    72    SHA-256 of the header and the code
+    104   zeros
+    128   header, code, constants, with zeros between
+
+All numbers are little-endian. The header holds everything in `Artefact` but the bytes of the code and the constants.
+The constants are not part of the checksum: a model's weights are read when they are needed, not all at once to load it.
+
+Enter at `Artefact.save` and `Artefact.load`; `Executable` runs one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import mmap
+import os
+import struct
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from burn.errors import ModelError, Problem
+from burn.runtime import _native, sizes
+from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
+
+MAGIC = b"BURNPROG"
+VERSION = 1
+_PREFIX = struct.Struct("<8sII7Q32s")
+_HEADER_AT = 128
+_CODE_ALIGNMENT, _CONSTANTS_ALIGNMENT, _CONSTANT_ALIGNMENT = 64, 4096, 64
+_MAX_RANK = 63  # numpy's limit is 64
+
+Buffer = bytes | bytearray | memoryview | mmap.mmap
+
+
+@dataclass(frozen=True)
+class ValueSpec:
+    """An input or an output."""
+
+    name: str
+    dtype: str  # a name in dtypes.DTYPES
+    dims: tuple[int | str, ...]  # a size, or an expression over symbols
+    donated_to: int | None = None  # of an input: the output that may take over its memory when the caller gives it up
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a program takes and gives.
+
+    With `random_state` the program's entry has one input more than listed, the last: uint64[2], a seed and the number
+    of the call, which the executable supplies.
+    """
+
+    inputs: tuple[ValueSpec, ...]
+    outputs: tuple[ValueSpec, ...]
+    random_state: bool = False
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant of the program: dense, row-major."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: Buffer
+
+    @staticmethod
+    def of(array: np.ndarray) -> Constant:
+        """Without a copy when the array is contiguous."""
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return Constant(name_of(array.dtype), array.shape, flat.data)
+
+    @property
+    def bytes(self) -> int:
+        return memoryview(self.data).nbytes
+
+    def array(self) -> np.ndarray:
+        """A read-only view."""
+        array = np.frombuffer(self.data, np.uint8).view(numpy_dtype(self.dtype)).reshape(self.shape)
+        array.flags.writeable = False
+        return array
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """One kernel or library call, for profiles and messages."""
+
+    name: str
+    kind: str = ""  # "gemm", "pointwise" ...
+    sources: tuple[str, ...] = ()  # the source nodes it computes
+    flops: str = "0"  # of one call: expressions over size symbols
+    bytes: str = "0"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the code runs."""
+
+    triple: str
+    features: tuple[str, ...] = ()  # LLVM's names; all of them are required
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A compiled program. `code` defines the function `entry`, see burn_rt.h."""
+
+    signature: Signature
+    target: Target
+    code: Buffer = field(repr=False)
+    constants: tuple[Constant, ...] = field(default=(), repr=False)
+    live_ranges: tuple[tuple[int, int], ...] = ()  # per planned buffer: first and last step
+    kernels: tuple[KernelInfo, ...] = ()
+    sites: tuple[str, ...] = ()  # source nodes that run-time errors name by index
+    symbols: Mapping[str, str] = field(default_factory=dict)  # size symbol -> where its value comes from
+    entry: str = "burn_entry"
+    burn_version: str = _native.__version__
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the file whole or not at all."""
+        path = Path(path)
+        header, offset = self._header()
+        encoded = json.dumps(header, separators=(",", ":")).encode()
+        code_at = _align(_HEADER_AT + len(encoded), _CODE_ALIGNMENT)
+        code_size = memoryview(self.code).nbytes
+        constants_at = _align(code_at + code_size, _CONSTANTS_ALIGNMENT)
+        digest = hashlib.sha256(encoded)
+        digest.update(self.code)
+        prefix = _PREFIX.pack(
+            MAGIC, VERSION, 0, constants_at + offset,
+            _HEADER_AT, len(encoded), code_at, code_size, constants_at, offset, digest.digest(),
+        )  # fmt: skip
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for at, data in ((0, prefix), (_HEADER_AT, encoded), (code_at, self.code)):
+                    file.seek(at)
+                    file.write(data)
+                for entry, constant in zip(header["constants"], self.constants, strict=True):
+                    file.seek(constants_at + entry["offset"])
+                    file.write(constant.data)
+                file.truncate(constants_at + offset)
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)  # mkstemp's files are private
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def _header(self) -> tuple[dict[str, Any], int]:
+        """The header, and the size of the constants' section."""
+        header: dict[str, Any] = {name: asdict(getattr(self, name)) for name in ("signature", "target")} | {
+            "kernels": [asdict(kernel) for kernel in self.kernels],
+            "live_ranges": self.live_ranges,
+            "sites": self.sites,
+            "symbols": dict(self.symbols),
+            "entry": self.entry,
+            "burn_version": self.burn_version,
+            "constants": [],
+        }
+        offset = 0
+        for constant in self.constants:
+            header["constants"].append(
+                {"offset": offset, "bytes": constant.bytes, "dtype": constant.dtype, "shape": constant.shape}
+            )
+            offset = _align(offset + constant.bytes, _CONSTANT_ALIGNMENT)
+        return header, offset
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Artefact:
+        """Maps the file; its constants are read when a run needs them. Raises ModelError for a damaged file."""
+        path = Path(path)
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size < _HEADER_AT:
+                    raise _malformed(path, f"{size} bytes are too few")
+                mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except OSError as error:
+            raise ModelError(f"cannot read {path}: {error.strerror}") from error
+        sections = _sections(path, mapped)
+        try:
+            return _decode(json.loads(bytes(sections[0])), *sections[1:])
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+            raise _malformed(path, f"the header is malformed: {error!r}") from error
+
+    @staticmethod
+    def recognises(path: str | os.PathLike[str]) -> bool:
+        """Whether the file starts as an artefact does."""
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+
+
+def _align(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
+
+
+def _malformed(path: Path, *problems: str) -> ModelError:
+    return ModelError(f"{path} is not a compiled program that can be loaded", [Problem(p) for p in problems])
+
+
+def _sections(path: Path, mapped: memoryview) -> tuple[memoryview, memoryview, memoryview]:
+    """Header, code and constants, after checking that they are where the prefix says and unharmed."""
+    magic, version, _, size, *table, digest = _PREFIX.unpack_from(mapped)
+    if magic != MAGIC:
+        raise _malformed(path, "it does not start with the bytes of one")
+    if version != VERSION:
+        raise _malformed(path, f"its format is version {version}; this burn reads version {VERSION}: compile it again")
+    problems = []
+    if size != mapped.nbytes:
+        problems.append(f"the file has {mapped.nbytes} bytes and should have {size}")
+    bounds = list(zip(table[0::2], table[1::2], strict=True))
+    alignments = (1, _CODE_ALIGNMENT, _CONSTANTS_ALIGNMENT)
+    for name, (offset, length), alignment in zip(("header", "code", "constants"), bounds, alignments, strict=True):
+        if offset < _HEADER_AT or offset % alignment or offset > mapped.nbytes or length > mapped.nbytes - offset:
+            problems.append(f"the {name} would be {length} bytes at offset {offset}")
+    if problems:
+        raise _malformed(path, *problems)
+    header, code, constants = (mapped[offset : offset + length] for offset, length in bounds)
+    found = hashlib.sha256(header)
+    found.update(code)
+    if found.digest() != digest:
+        raise _malformed(path, "the checksum of its header and code is wrong")
+    return header, code, constants
+
+
+# ---- the header ------------------------------------------------------------------------------------------------------
+# Each function takes a piece of JSON and raises KeyError, TypeError or ValueError for one of another shape.
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise TypeError(f"{value!r} is not a size or index")
+    return value
+
+
+def _value_spec(value: Any) -> ValueSpec:
+    dtype = _text(value["dtype"])
+    if dtype not in DTYPES:
+        raise ValueError(f"unknown element type '{dtype}'")
+    dims = tuple(_count(dim) if isinstance(dim, int) else sizes.parse(_text(dim)).text for dim in value["dims"])
+    if len(dims) > _MAX_RANK:
+        raise ValueError(f"a tensor of rank {len(dims)}")
+    donated = value["donated_to"]
+    return ValueSpec(_text(value["name"]), dtype, dims, None if donated is None else _count(donated))
+
+
+def _signature(value: Any) -> Signature:
+    inputs = tuple(map(_value_spec, value["inputs"]))
+    outputs = tuple(map(_value_spec, value["outputs"]))
+    for spec in inputs:
+        if spec.donated_to is not None and spec.donated_to >= len(outputs):
+            raise ValueError(f"input '{spec.name}' is donated to output {spec.donated_to}, which does not exist")
+    return Signature(inputs, outputs, bool(value["random_state"]))
+
+
+def _kernel(value: Any) -> KernelInfo:
+    flops, bytes_ = sizes.parse(_text(value["flops"])).text, sizes.parse(_text(value["bytes"])).text
+    return KernelInfo(_text(value["name"]), _text(value["kind"]), tuple(map(_text, value["sources"])), flops, bytes_)
+
+
+def _constant(value: Any, section: memoryview) -> Constant:
+    offset, length, dtype = _count(value["offset"]), _count(value["bytes"]), _text(value["dtype"])
+    shape = tuple(map(_count, value["shape"]))
+    if offset % _CONSTANT_ALIGNMENT or offset > section.nbytes or length > section.nbytes - offset:
+        raise ValueError(f"a constant of {length} bytes at offset {offset} of {section.nbytes}")
+    if length != math.prod(shape) * numpy_dtype(dtype).itemsize:
+        raise ValueError(f"a constant of type {dtype} and shape {shape} in {length} bytes")
+    return Constant(dtype, shape, section[offset : offset + length])
+
+
+def _decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
+    return Artefact(
+        signature=_signature(header["signature"]),
+        target=Target(_text(header["target"]["triple"]), tuple(map(_text, header["target"]["features"]))),
+        code=code,
+        constants=tuple(_constant(value, constants) for value in header["constants"]),
+        live_ranges=tuple((_count(first), _count(last)) for first, last in header["live_ranges"]),
+        kernels=tuple(map(_kernel, header["kernels"])),
+        sites=tuple(map(_text, header["sites"])),
+        symbols={_text(name): _text(origin) for name, origin in header["symbols"].items()},
+        entry=_text(header["entry"]),
+        burn_version=_text(header["burn_version"]),
+    )

@@ -1,0 +1,126 @@
+"""Compiled programs kept on disk, so that a model is compiled once on a machine.
+
+Entries are artefacts named by a digest of whatever determines them, which the caller gives. Any number of processes may
+use one cache: an entry appears whole (written aside, then renamed) and one that is being used stays mapped after it is
+evicted. Environment: BURN_CACHE_DIR (default ~/.cache/burn) and BURN_CACHE_SIZE ("500MB", "10GB"; 0 turns the cache
+off).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from burn.errors import BurnError, ModelError, Problem
+from burn.runtime.artefact import Artefact
+
+DEFAULT_SIZE = 10 * 10**9
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {f"{unit}iB": 1024 ** (power + 1) for power, unit in enumerate("KMGT")}
+_SUFFIX = ".burn"
+_ABANDONED_SECONDS = 24 * 3600  # a temporary file this old belongs to a process that died
+
+
+class CacheWarning(UserWarning):
+    """The cache was of no help, and the program is compiled again."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A directory of artefacts of at most `size` bytes in all; the least recently used go first."""
+
+    directory: Path
+    size: int = DEFAULT_SIZE
+
+    @staticmethod
+    def from_environment() -> Cache:
+        """Raises BurnError when a variable is malformed."""
+        directory = os.environ.get("BURN_CACHE_DIR")
+        size = os.environ.get("BURN_CACHE_SIZE")
+        path = (
+            Path(directory) if directory else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "burn"
+        )
+        return Cache(path.expanduser(), DEFAULT_SIZE if size is None else parse_size(size))
+
+    def get(self, key: bytes) -> Artefact | None:
+        """The artefact put under `key`; None when there is none, or when it is damaged (it is then dropped, with a
+        warning)."""
+        path = self._path(key)
+        if self.size == 0 or not path.exists():
+            return None
+        try:
+            artefact = Artefact.load(path)
+        except ModelError as error:
+            if path.exists():  # else another process has just evicted it
+                warnings.warn(f"a damaged cache entry was dropped: {error}", CacheWarning, stacklevel=2)
+                path.unlink(missing_ok=True)
+            return None
+        with suppress(OSError):
+            os.utime(path)  # the time of use, by which entries are evicted
+        return artefact
+
+    def put(self, key: bytes, artefact: Artefact) -> None:
+        """Keeps `artefact` under `key`. A cache that cannot be written to is worth a warning, not an error."""
+        if self.size == 0:
+            return
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            artefact.save(path)
+            self._evict(keep=path)
+        except OSError as error:
+            warnings.warn(f"the compiled program was not cached: {error}", CacheWarning, stacklevel=2)
+
+    def clear(self) -> None:
+        """Drops every entry."""
+        for path in self._entries():
+            path.unlink(missing_ok=True)
+
+    def bytes(self) -> int:
+        """What the entries take on disk."""
+        return sum(size for _, size, _ in self._stats())
+
+    def _path(self, key: bytes) -> Path:
+        name = hashlib.sha256(key).hexdigest()
+        return self.directory / name[:2] / f"{name[2:]}{_SUFFIX}"
+
+    def _entries(self) -> list[Path]:
+        return list(self.directory.glob(f"??/*{_SUFFIX}"))
+
+    def _stats(self) -> list[tuple[float, int, Path]]:
+        """(time of last use, bytes, path); an entry that vanishes meanwhile is left out."""
+        found = []
+        for path in self._entries():
+            with suppress(FileNotFoundError):
+                stat = path.stat()
+                found.append((stat.st_mtime, stat.st_size, path))
+        return found
+
+    def _evict(self, keep: Path) -> None:
+        entries = sorted(self._stats())
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in entries:
+            if total <= self.size:
+                break
+            if path != keep:
+                path.unlink(missing_ok=True)
+                total -= size
+        for path in self.directory.glob("??/.*.tmp"):
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    path.unlink()
+
+
+def parse_size(text: str) -> int:
+    """Bytes of "500MB", "1.5 GiB" or "1000"."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    units = {name.lower(): factor for name, factor in _UNITS.items()}
+    if not match or match[2].lower() not in units:
+        raise BurnError("BURN_CACHE_SIZE is malformed", [Problem(f"'{text}' is no size", hint="such as 500MB or 10GB")])
+    return int(float(match[1]) * units[match[2].lower()])

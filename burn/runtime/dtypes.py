@@ -1,0 +1,83 @@
+"""The element types of an artefact's tensors by name, as numpy and DLPack know them.
+
+Types narrower than a byte take one byte an element. Strings are in the table so that a signature can name them, but
+they have no numpy type here: their elements are not plain bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+# DLPack's type codes (dlpack.h, DLDataTypeCode).
+_INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
+
+
+@dataclass(frozen=True)
+class DType:
+    name: str
+    numpy: np.dtype | None
+    dlpack: int | None  # type code; None where DLPack packs several elements in a byte, or has no such type
+
+    @property
+    def bits(self) -> int:
+        """Bits an element takes in memory."""
+        return 0 if self.numpy is None else self.numpy.itemsize * 8
+
+
+def _table() -> dict[str, DType]:
+    rows: list[tuple[str, object, int | None]] = [
+        ("float64", np.float64, _FLOAT),
+        ("float32", np.float32, _FLOAT),
+        ("float16", np.float16, _FLOAT),
+        ("bfloat16", ml_dtypes.bfloat16, _BFLOAT),
+        ("float8_e4m3fn", ml_dtypes.float8_e4m3fn, 10),
+        ("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, 11),
+        ("float8_e5m2", ml_dtypes.float8_e5m2, 12),
+        ("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, 13),
+        ("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, 14),
+        ("float4_e2m1fn", ml_dtypes.float4_e2m1fn, None),
+        ("int2", ml_dtypes.int2, None),
+        ("uint2", ml_dtypes.uint2, None),
+        ("int4", ml_dtypes.int4, None),
+        ("uint4", ml_dtypes.uint4, None),
+        ("int8", np.int8, _INT),
+        ("int16", np.int16, _INT),
+        ("int32", np.int32, _INT),
+        ("int64", np.int64, _INT),
+        ("uint8", np.uint8, _UINT),
+        ("uint16", np.uint16, _UINT),
+        ("uint32", np.uint32, _UINT),
+        ("uint64", np.uint64, _UINT),
+        ("bool", np.bool_, _BOOL),
+        ("complex64", np.complex64, _COMPLEX),
+        ("complex128", np.complex128, _COMPLEX),
+    ]
+    table = {name: DType(name, np.dtype(scalar), code) for name, scalar, code in rows}  # type: ignore[call-overload]
+    table["string"] = DType("string", None, None)
+    return table
+
+
+DTYPES = _table()
+_BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values() if dtype.numpy is not None}
+_BY_DLPACK = {(dtype.dlpack, dtype.bits): dtype for dtype in DTYPES.values() if dtype.dlpack is not None}
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """Raises KeyError for a name that is not a plain element type."""
+    dtype = DTYPES[name].numpy
+    if dtype is None:
+        raise KeyError(name)
+    return dtype
+
+
+def name_of(dtype: np.dtype) -> str:
+    """The name of a numpy dtype; numpy's own for one that no artefact has."""
+    known = _BY_NUMPY.get(dtype)
+    return known.name if known else str(dtype)
+
+
+def from_dlpack(code: int, bits: int) -> DType | None:
+    return _BY_DLPACK.get((code, bits))

@@ -1,0 +1,263 @@
+"""A compiled program ready to run: `y = executable(x)`.
+
+The usual call, all inputs by position as contiguous numpy arrays of the right types and sizes, is one native call that
+checks and runs. Only when that finds something amiss are the inputs looked at here, one by one: to convert what can be
+converted and to report, in one error, all that cannot.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from burn.errors import InputError, Problem, RunError
+from burn.runtime import _native, sizes
+from burn.runtime.arrays import Unfit, like, to_numpy
+from burn.runtime.artefact import Artefact, Signature, ValueSpec
+from burn.runtime.dtypes import DTYPES, numpy_dtype
+from burn.runtime.host import missing_features
+from burn.runtime.profile import Profile
+
+# What burn_status (burn_rt.h) means, with {value} standing for the number that came with it.
+_FAILURES = {
+    1: "out of memory: {value} bytes were asked for",
+    2: "index {value} is out of range",
+    3: "a size is {value}, which does not fit the other operands",
+    4: "a size came out negative: {value}",
+    5: "integer division by zero",
+    6: "a reduction over no elements has no value",
+    7: "a loop ran more than {value} times",
+}
+
+
+class Executable:
+    """Callable from any number of threads at once."""
+
+    def __init__(self, artefact: Artefact) -> None:
+        """Raises RunError when this machine cannot run the artefact's code."""
+        self.artefact = artefact
+        signature = artefact.signature
+        problems = [*missing_features(artefact.target), *_strings(signature)]
+        if problems:
+            raise RunError("this program cannot run here", problems)
+        pattern = _Pattern.of(signature)
+        aliases = [-1] * len(signature.outputs)
+        for index, spec in enumerate(signature.inputs):
+            if spec.donated_to is not None:
+                aliases[spec.donated_to] = index
+        inputs = list(zip([numpy_dtype(spec.dtype) for spec in signature.inputs], pattern.dims, strict=True))
+        if signature.random_state:
+            inputs.append((np.dtype(np.uint64), [2]))
+        try:
+            self._program = _native.Program(
+                artefact.code,
+                artefact.entry,
+                constants=[constant.data for constant in artefact.constants],
+                live_ranges=list(artefact.live_ranges),
+                inputs=inputs,
+                outputs=[numpy_dtype(spec.dtype) for spec in signature.outputs],
+                kernel_count=len(artefact.kernels),
+                aliases=aliases,
+            )
+        except ValueError as error:
+            raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
+        # The native check knows plain symbols; expressions over them are checked here.
+        self._direct = pattern.complete and not signature.random_state
+        self._names = [spec.name for spec in signature.inputs]
+        self._calls = itertools.count()
+        self._seed = secrets.randbits(64)
+
+    @property
+    def inputs(self) -> tuple[ValueSpec, ...]:
+        return self.artefact.signature.inputs
+
+    @property
+    def outputs(self) -> tuple[ValueSpec, ...]:
+        return self.artefact.signature.outputs
+
+    def seed(self, seed: int) -> None:
+        """Makes the random numbers of the calls that follow the same each time this seed is given."""
+        self._seed, self._calls = seed % (1 << 64), itertools.count()
+
+    def __call__(self, *arrays: Any, **by_name: Any) -> Any:
+        """The output, or a tuple of several.
+
+        Inputs by position, by name, or both: numpy arrays of the declared element types, DLPack tensors (the outputs
+        are then DLPack arrays, or torch tensors for torch tensors), or Python numbers and lists that the element type
+        holds exactly. Raises InputError, naming every input that does not fit, and RunError.
+        """
+        if self._direct and not by_name:
+            try:
+                outputs = self._program.run(arrays)
+            except _native.InputMismatch:
+                pass
+            except _native.RunFailure as failure:
+                raise self._run_error(failure) from None
+            else:
+                return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        call = self._prepare(arrays, by_name)
+        outputs = like(self._execute(call.arrays), call.given)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def run(self, inputs: Mapping[str, Any], *, donate: Collection[str] = ()) -> dict[str, Any]:
+        """Outputs by name. The inputs named in `donate` are given up: an output may take over their memory, so their
+        contents are undefined afterwards."""
+        call = self._prepare((), inputs, donate)
+        outputs = like(self._execute(call.arrays, call.donated), call.given)
+        return {spec.name: output for spec, output in zip(self.outputs, outputs, strict=True)}
+
+    def profile(self, *arrays: Any, repeat: int = 1, **by_name: Any) -> Profile:
+        """Runs `repeat` times and says where the time went, kernel by kernel."""
+        call = self._prepare(arrays, by_name)
+        totals = [(0, 0)] * len(self.artefact.kernels)
+        for _ in range(repeat):
+            try:
+                _, rows = self._program.run(self._with_state(call.arrays), profile=True)
+            except _native.RunFailure as failure:
+                raise self._run_error(failure) from None
+            totals = [(calls + c, nanoseconds + n) for (calls, nanoseconds), (c, n) in zip(totals, rows, strict=True)]
+        return Profile.of(self.artefact.kernels, totals, repeat, call.symbols)
+
+    def __repr__(self) -> str:
+        def show(specs: Sequence[ValueSpec]) -> str:
+            return ", ".join(f"{s.name}: {s.dtype}[{', '.join(map(str, s.dims))}]" for s in specs)
+
+        return f"Executable({show(self.inputs)} -> {show(self.outputs)})"
+
+    # ---- running ---------------------------------------------------------------------------------------------------
+
+    def _with_state(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        if not self.artefact.signature.random_state:
+            return arrays
+        return [*arrays, np.array([self._seed, next(self._calls)], np.uint64)]
+
+    def _execute(self, arrays: list[np.ndarray], donated: list[int] | None = None) -> list[np.ndarray]:
+        try:
+            return self._program.run(self._with_state(arrays), donated)
+        except _native.RunFailure as failure:
+            raise self._run_error(failure) from None
+
+    def _run_error(self, failure: _native.RunFailure) -> RunError:
+        code, site, value = failure.args
+        message = _FAILURES.get(code, f"error {code} with value {{value}}").format(value=value)
+        node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
+        return RunError("the program failed while it ran", [Problem(message, node=node)])
+
+    # ---- looking at inputs -----------------------------------------------------------------------------------------
+
+    def _prepare(self, positional: Sequence[Any], by_name: Mapping[str, Any], donate: Collection[str] = ()) -> _Call:
+        problems: list[Problem] = []
+        given = self._match(positional, by_name, problems)
+        arrays: dict[str, np.ndarray] = {}
+        found: list[sizes.Found] = []
+        for spec in self.inputs:
+            if spec.name not in given:
+                continue
+            try:
+                array = to_numpy(given[spec.name], spec.dtype)
+            except Unfit as error:
+                problems.append(Problem(f"input '{spec.name}' {error}"))
+                continue
+            if array.ndim != len(spec.dims):
+                dims = ", ".join(map(str, spec.dims))
+                problems.append(
+                    Problem(
+                        f"input '{spec.name}' has shape {list(array.shape)}, must have {len(spec.dims)} axes: [{dims}]"
+                    )
+                )
+                continue
+            arrays[spec.name] = array
+            for axis, (expression, size) in enumerate(zip(spec.dims, array.shape, strict=True)):
+                found.append(sizes.Found(expression, size, f"input '{spec.name}' axis {axis}"))
+        symbols, mismatches = sizes.bind(found)
+        problems += [Problem(m) for m in mismatches if not (problems and "cannot be found" in m)]
+        donated = self._donated(donate, given, arrays, problems)
+        if problems:
+            raise InputError("the inputs do not fit the program", problems)
+        ordered = [arrays[name] for name in self._names]
+        return _Call(ordered, [given[name] for name in self._names], symbols, donated)
+
+    def _match(self, positional: Sequence[Any], by_name: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
+        names = self._names
+        if len(positional) > len(names):
+            problems.append(Problem(f"{len(positional)} inputs were given by position, there are {len(names)}"))
+        given = dict(zip(names, positional, strict=False))
+        listing = ", ".join(f"'{name}'" for name in names) or "none"
+        for name, value in by_name.items():
+            if name not in names:
+                problems.append(Problem(f"there is no input '{name}'", hint=f"the inputs are {listing}"))
+            elif name in given:
+                problems.append(Problem(f"input '{name}' was given both by position and by name"))
+            else:
+                given[name] = value
+        problems += [Problem(f"input '{name}' is missing") for name in names if name not in given]
+        return given
+
+    def _donated(
+        self,
+        donate: Collection[str],
+        given: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        problems: list[Problem],
+    ) -> list[int]:
+        for name in donate:
+            array = arrays.get(name)
+            if name not in self._names:
+                problems.append(Problem(f"there is no input '{name}' to donate"))
+            elif array is not None and not array.flags.writeable:
+                problems.append(Problem(f"input '{name}' is read-only and cannot be donated"))
+            elif array is not None:
+                problems += [
+                    Problem(f"input '{name}' is donated but shares memory with input '{other}'")
+                    for other, second in arrays.items()
+                    if other != name and np.may_share_memory(array, second)
+                ]
+        return [index for index, name in enumerate(self._names) if name in donate]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Inputs that fit, in order."""
+
+    arrays: list[np.ndarray]
+    given: list[Any]
+    symbols: dict[str, int]
+    donated: list[int]
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    """The inputs' sizes as the native check reads them: a number, or -1 - s for the s-th symbol."""
+
+    dims: list[list[int]]
+    complete: bool  # whether that says all there is to check
+
+    @staticmethod
+    def of(signature: Signature) -> _Pattern:
+        symbols: dict[str, int] = {}
+        complete = True
+        dims: list[list[int]] = []
+        for spec in signature.inputs:
+            dims.append([])
+            for position, dim in enumerate(spec.dims):
+                if isinstance(dim, str):
+                    # An expression stands as a symbol of its own, which fits any size.
+                    plain = sizes.parse(dim).is_symbol
+                    complete = complete and plain
+                    name = dim.strip() if plain else f"{dim} at {len(dims)}:{position}"
+                    dim = -1 - symbols.setdefault(name, len(symbols))
+                dims[-1].append(dim)
+        return _Pattern(dims, complete)
+
+
+def _strings(signature: Signature) -> list[Problem]:
+    return [
+        Problem(f"'{spec.name}' holds {spec.dtype}s, which compiled programs cannot take or give yet")
+        for spec in (*signature.inputs, *signature.outputs)
+        if DTYPES[spec.dtype].numpy is None
+    ]
