@@ -1,8 +1,8 @@
-"""What a user waits for at first: from the start of a process to its first result, and the memory it takes at its peak.
+"""What a user waits for at first: from a process's start to its first result, and the memory it takes at its peak.
 
-Each figure comes from child processes that do nothing else. Two cases: with the engine's cache of compiled models empty,
-and with what an earlier process left in it. The child (`python -m burn.bench.cold`) notes the time when its first result
-is there; on one machine the monotonic clock is the same in every process.
+Each figure comes from child processes that do nothing else. Two cases: with the engine's cache of compiled models
+empty, and with what an earlier process left in it. The child (`python -m burn.bench.cold`) notes the time when its
+first result is there; on one machine the monotonic clock is the same in every process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def measure(peer: str, subject: Subject, threads: int, repeats: int = 3) -> Cold
     """Start `2 * repeats` processes one after the other."""
     with tempfile.TemporaryDirectory() as scratch:
         feeds = Path(scratch) / "feeds.npz"
-        np.savez(feeds, **{f"input_{index}": array for index, array in enumerate(subject.feeds.values())})
+        arrays = {f"input_{index}": array for index, array in enumerate(subject.feeds.values())}
+        np.savez(feeds, allow_pickle=False, **arrays)
         names = list(subject.feeds)
         empty, warm = [], []
         for repeat in range(repeats):
@@ -64,9 +65,8 @@ def _child(peer: str, subject: Subject, threads: int, feeds: Path, names: list[s
         env={**os.environ, "BURN_CACHE": str(cache)},
     )
     if child.returncode:
-        raise BurnError(
-            f"{peer} failed in a fresh process", [child.stderr.strip().splitlines()[-1:][0] or "no message"]
-        )
+        lines = child.stderr.strip().splitlines()
+        raise BurnError(f"{peer} failed in a fresh process", [lines[-1] if lines else f"status {child.returncode}"])
     result = json.loads(child.stdout.splitlines()[-1])
     return result["first"] - start, result["peak"]
 

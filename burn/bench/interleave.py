@@ -1,10 +1,10 @@
 """Times several engines in one process without letting one disturb another.
 
-Engines are run in turns, in blocks: A A A  B B B  A A A ..., the order reversed every other round, so that what slows the
-machine for a while slows all of them. Three things keep a block clean:
+Engines are run in turns, in blocks: A A A  B B B  B B B  A A A ..., the order reversed every other round, so that what
+slows the machine for a while slows all of them. Three things keep a block clean:
 
-- an engine's worker threads go on spinning for some milliseconds after its last run (ONNX Runtime's do, and this is left
-  at its default), so each block waits until the process is idle before it begins;
+- an engine's worker threads go on spinning for some milliseconds after its last run (ONNX Runtime's do, and this is
+  left at its default), so each block waits until the process is idle before it begins;
 - the first run of a block, which wakes threads and fills caches, is made and not counted;
 - the process is bound to as many CPUs as there are threads, for every engine alike.
 
@@ -32,7 +32,7 @@ WARM_UP_RUNS = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """How many runs: at least `runs` counted ones in `rounds` blocks, and blocks of `block` seconds if runs are short."""
+    """At least `runs` counted runs in `rounds` blocks, and blocks of `block` seconds at least."""
 
     runs: int = 30
     rounds: int = 6

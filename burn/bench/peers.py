@@ -12,6 +12,8 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from burn.bench.subject import Feeds, Subject
 
 Run = Callable[[Feeds], Feeds]
@@ -68,7 +70,12 @@ class OnnxRuntime(FilePeer):
         options.log_severity_level = 3
         session = onnxruntime.InferenceSession(str(subject.path), options, providers=["CPUExecutionProvider"])
         names = [output.name for output in session.get_outputs()]
-        return lambda feeds: dict(zip(names, session.run(names, feeds), strict=True))
+
+        def run(feeds: Feeds) -> Feeds:
+            outputs: Any = session.run(names, feeds)
+            return dict(zip(names, outputs, strict=True))
+
+        return run
 
 
 class OpenVino(FilePeer):
@@ -91,7 +98,7 @@ class OpenVino(FilePeer):
 
         def run(feeds: Feeds) -> Feeds:
             result = request.infer(feeds, share_inputs=True, share_outputs=True)
-            return {key.any_name: value for key, value in result.items()}
+            return {key.any_name: np.asarray(value) for key, value in result.items()}
 
         return run
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +30,8 @@ class Row:
     ratio: float = math.nan  # its time over the reference's
     difference: float = math.nan  # largest |a - b| / max|b| over the outputs, b the first other engine's
     cold: Cold | None = None
-    error: str = ""
+    absent: str = ""  # why the engine cannot be asked
+    error: str = ""  # what it said when it was
 
 
 @dataclass
@@ -52,7 +54,7 @@ def geomean(results: Sequence[Result], peer: str) -> float:
 
 
 def difference(got: Feeds, want: Feeds) -> float:
-    """Largest difference over all outputs, each relative to its output's largest value; outputs are matched in order."""
+    """Largest difference over all outputs, relative to the output's largest value; outputs are matched in order."""
     if len(got) != len(want):
         raise ValueError(f"{len(got)} outputs, not {len(want)}")
     worst = 0.0
@@ -70,6 +72,9 @@ def show(console: Console, results: Sequence[Result], reference: str, threads: i
     if cold:
         console.print(_cold_table(results))
     for result in results:
+        for row in result.rows:
+            if row.error or row.absent:
+                console.print(f"{result.label}, {row.peer}: {row.error or row.absent}", markup=False)
         if result.others is not None and result.others > 0.05:
             console.print(f"{result.label}: other processes took {result.others:.0%} of the machine meanwhile")
         if result.restless:
@@ -77,14 +82,13 @@ def show(console: Console, results: Sequence[Result], reference: str, threads: i
 
 
 def _warm_table(results: Sequence[Result], reference: str, threads: int) -> Table:
-    table = Table(title=f"One inference, {threads} thread{'s' if threads > 1 else ''}", title_justify="left")
-    for heading in ("model", "engine", "median ms", "p95 ms", f"time / {reference}", "difference", "load s"):
-        table.add_column(heading, justify="left" if heading in ("model", "engine") else "right")
+    headings = ("median ms", "p95 ms", f"/ {reference}", "difference", "load s")
+    table = _table(f"One inference, {threads} thread{'s' if threads > 1 else ''}", headings)
     for result in results:
         for index, row in enumerate(result.rows):
             label = result.label if index == 0 else ""
             if row.timing is None:
-                table.add_row(label, row.peer, f"[dim]{row.error}[/dim]")
+                table.add_row(label, row.peer, "failed" if row.error else "absent", style="dim")
                 continue
             table.add_row(
                 label,
@@ -102,10 +106,18 @@ def _warm_table(results: Sequence[Result], reference: str, threads: int) -> Tabl
     return table
 
 
+def _table(title: str, figures: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for heading in ("model", "engine"):
+        table.add_column(heading)
+    for heading in figures:
+        table.add_column(heading, justify="right")
+    return table
+
+
 def _cold_table(results: Sequence[Result]) -> Table:
-    table = Table(title="A fresh process: start to first result, and peak memory", title_justify="left")
-    for heading in ("model", "engine", "cache empty s", "cache warm s", "peak MB", "peak MB, cache warm", "file MB"):
-        table.add_column(heading, justify="left" if heading in ("model", "engine") else "right")
+    headings = ("cache empty s", "warm s", "peak MB, empty", "warm", "file MB")
+    table = _table("A fresh process: start to first result, and memory", headings)
     for result in results:
         size = Path(result.path).stat().st_size
         for row in result.rows:
@@ -137,8 +149,8 @@ def as_json(results: Sequence[Result], reference: str, threads: int) -> dict[str
 
 
 def _row(row: Row) -> dict[str, Any]:
-    if row.error:
-        return {"error": row.error}
+    if row.error or row.absent:
+        return {"error": row.error} if row.error else {"absent": row.absent}
     values: dict[str, Any] = {
         "load": _finite(row.load),
         "ratio": _finite(row.ratio),
