@@ -1,0 +1,126 @@
+"""The ONNX project's conformance tests as plain data that can be sent to a worker process. Enter at `load_cases`.
+
+Making the node tests takes `onnx` seconds, so the loaded set is kept in `build/`, by the version of the package.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+
+SUITES = ("node", "simple", "pytorch-operator", "pytorch-converted", "light")
+CACHE = Path(__file__).parents[2] / "build" / "onnx_suite"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test: a model, and pairs of inputs and expected outputs (arrays, lists for sequences, None for absent)."""
+
+    name: str
+    suite: str
+    family: str  # what it is a test of: an operator
+    model: bytes
+    data_sets: list[tuple[list[Any], list[Any]]]
+    rtol: float
+    atol: float
+
+
+def load_cases(suites: tuple[str, ...] = SUITES) -> list[Case]:
+    """All tests of the suites, in a fixed order. A name is unique over all of them."""
+    cases: list[Case] = []
+    for suite in suites:
+        path = CACHE / f"{suite}-{onnx.__version__}.pickle"
+        if path.exists():
+            cases += pickle.loads(path.read_bytes())
+            continue
+        loaded = [_case(test, suite) for test in _tests(suite)]
+        loaded.sort(key=lambda case: case.name)
+        CACHE.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{id(loaded)}.part")
+        part.write_bytes(pickle.dumps(loaded))
+        part.replace(path)
+        cases += loaded
+    return cases
+
+
+def _tests(suite: str) -> list[Any]:
+    with warnings.catch_warnings():  # the generators provoke overflow and division by zero on purpose
+        warnings.simplefilter("ignore")
+        return load_model_tests(kind="real" if suite == "light" else suite)
+
+
+def _case(test: Any, suite: str) -> Case:
+    if test.model is not None:
+        model = test.model
+        data_sets = [([_value(v) for v in a], [_value(v) for v in b]) for a, b in test.data_sets]
+    elif suite == "light":
+        path = Path(onnx.__file__).parents[1] / test.url
+        model = onnx.load(path)
+        data_sets = [(_ramp_inputs(model), _read_values(path, model.graph.output, f"{path.stem}_output_{{}}.pb"))]
+    else:
+        folder = Path(test.model_dir)
+        model = onnx.load(folder / "model.onnx")
+        data_sets = []
+        for data in sorted(folder.glob("test_data_set*")):
+            pair = [_read_values(data / "x", values, f"{kind}_{{}}.pb") for kind, values in _sides(model)]
+            data_sets.append((pair[0], pair[1]))
+    return Case(test.name, suite, _family(test.name, model), model.SerializeToString(), data_sets, test.rtol, test.atol)
+
+
+def _sides(model: onnx.ModelProto) -> list[tuple[str, Any]]:
+    return [("input", model.graph.input), ("output", model.graph.output)]
+
+
+def _read_values(beside: Path, values: Any, pattern: str) -> list[Any]:
+    """The serialised values beside a file; there may be fewer than the graph has, as initialised inputs are left out."""
+    read = []
+    for index, value in enumerate(values):
+        path = beside.parent / pattern.format(index)
+        if not path.exists():
+            break
+        kind = value.type.WhichOneof("value")
+        proto = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}.get(kind, onnx.TensorProto)()
+        proto.ParseFromString(path.read_bytes())
+        read.append(_value(proto))
+    return read
+
+
+def _ramp_inputs(model: onnx.ModelProto) -> list[np.ndarray]:
+    """What the expected outputs of the light models were computed from: i / n over each input."""
+    initialised = {tensor.name for tensor in model.graph.initializer}
+    inputs = []
+    for value in model.graph.input:
+        if value.name not in initialised:
+            shape = [dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]
+            count = int(np.prod(shape))
+            inputs.append((np.arange(count).reshape(shape) / count).astype(np.float32))
+    return inputs
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    if isinstance(value, onnx.SequenceProto):
+        return numpy_helper.to_list(value)
+    if isinstance(value, onnx.OptionalProto):
+        return numpy_helper.to_optional(value)
+    if isinstance(value, (list, tuple)):
+        return [_value(item) for item in value]
+    return value if value is None else np.asarray(value)
+
+
+def _family(name: str, model: onnx.ModelProto) -> str:
+    """The operator under test: that of the only node, or what the name says for a test of an operator's expansion."""
+    operators = [node.op_type for node in model.graph.node if node.op_type != "Constant"]
+    if "_expanded" in name:
+        return re.sub(r"^test_(training_)?([a-z0-9]+).*", r"\2 (expanded)", name)
+    return operators[0] if len(set(operators)) == 1 else "+".join(sorted(set(operators))[:3])

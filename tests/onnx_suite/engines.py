@@ -1,0 +1,54 @@
+"""What a suite can be run on: burn, or a peer to check the harness itself against.
+
+An engine turns a serialised model into a function from a list of inputs to a list of outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+
+Run = Callable[[list[Any]], Any]
+
+
+def burn(model: bytes) -> Run:
+    from burn.importers.onnx.backend import prepare
+
+    return prepare(onnx.load_from_string(model)).run
+
+
+def reference(model: bytes) -> Run:
+    from onnx.reference import ReferenceEvaluator
+
+    proto = onnx.load_from_string(model)
+    evaluator = ReferenceEvaluator(proto)
+    names = _input_names(proto)
+    return lambda inputs: evaluator.run(None, dict(zip(names, inputs, strict=False)))
+
+
+def onnxruntime(model: bytes) -> Run:
+    import onnxruntime as ort
+
+    ort.set_default_logger_severity(4)
+    session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    names = _input_names(onnx.load_from_string(model))
+
+    def run(inputs: list[Any]) -> list[Any]:
+        return session.run(None, {name: _for_ort(value) for name, value in zip(names, inputs, strict=False)})
+
+    return run
+
+
+def _for_ort(value: Any) -> Any:
+    return value if value is None or isinstance(value, list) else np.ascontiguousarray(value).reshape(value.shape)
+
+
+def _input_names(model: onnx.ModelProto) -> list[str]:
+    initialised = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in initialised]
+
+
+ENGINES: dict[str, Callable[[bytes], Run]] = {"burn": burn, "reference": reference, "onnxruntime": onnxruntime}
