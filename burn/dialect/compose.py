@@ -1,0 +1,91 @@
+"""Small pieces that importers and decompositions are written with, on top of the op builders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.dims import Dim, symbols
+from burn.dialect.mlir import ir
+from burn.dialect.types import DTYPES, INTEGERS, TensorType, type_of
+
+
+def number(value: float | int | bool, dtype: str) -> ir.Value:
+    """A scalar constant of an element type; integers are exact."""
+    bits = signed(int(value)) if dtype in INTEGERS else None
+    return ops.full(shape=(), dtype=dtype, value=float(value), bits=bits)
+
+
+def signed(value: int) -> int:
+    """An integer as the 64 bits of an attribute hold it: the upper half of uint64 is negative there."""
+    return value - 2**64 if value >= 2**63 else value
+
+
+def number_like(value: float | int | bool, x: ir.Value) -> ir.Value:
+    return number(value, type_of(x).dtype)
+
+
+def convert(x: ir.Value, dtype: str) -> ir.Value:
+    """x as another element type; x itself when it has it."""
+    return x if type_of(x).dtype == dtype else ops.cast(x, dtype=dtype)
+
+
+def reshape(x: ir.Value, shape: tuple[Dim, ...]) -> ir.Value:
+    return x if type_of(x).shape == tuple(shape) else ops.reshape(x, shape=tuple(shape))
+
+
+def broadcast_to(x: ir.Value, shape: tuple[Dim, ...]) -> ir.Value:
+    return x if type_of(x).shape == tuple(shape) else ops.broadcast_to(x, shape=tuple(shape))
+
+
+def transpose(x: ir.Value, permutation: tuple[int, ...]) -> ir.Value:
+    return x if permutation == tuple(range(len(permutation))) else ops.transpose(x, permutation=permutation)
+
+
+def dim_value(dim: Dim, dtype: str = "int64") -> ir.Value:
+    """A size as a scalar tensor."""
+    if not symbols(dim):
+        assert isinstance(dim, int)
+        return number(dim, dtype)
+    return convert(ops.dim_values(dims=(dim,), scalar=True), dtype)
+
+
+def along(x: ir.Value, axis: int, rank: int) -> ir.Value:
+    """A vector laid along one axis of `rank` axes, so that it broadcasts there: shape [1.., n, ..1]."""
+    (size,) = type_of(x).shape
+    return reshape(x, tuple(size if i == axis % rank else 1 for i in range(rank)))
+
+
+def wide(dtype: str) -> str:
+    """The element type that sums and statistics of `dtype` are kept in: float32 for the 16-bit floats."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+def count(x: TensorType, axes: tuple[int, ...]) -> Dim:
+    """How many elements a reduction over `axes` takes in."""
+    total: Dim = 1
+    for axis in axes:
+        total = total * x.shape[axis]
+    return total
+
+
+def mean(x: ir.Value, axes: tuple[int, ...], keepdims: bool = False) -> ir.Value:
+    """The mean over `axes`, in x's own element type."""
+    total = ops.reduce(x, kind="sum", axes=axes, keepdims=keepdims)
+    return ops.div(total, dim_value(count(type_of(x), axes), type_of(x).dtype))
+
+
+def limit(dtype: str, highest: bool) -> ir.Value:
+    """The largest or smallest value of an element type: an infinity for floats."""
+    kind, bits = DTYPES[dtype].kind, DTYPES[dtype].bits
+    if kind == "float":
+        return number(float("inf") if highest else float("-inf"), dtype)
+    if kind == "bool":
+        return number(highest, dtype)
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if kind == "int" else (0, 2**bits - 1)
+    return number(high if highest else low, dtype)
+
+
+def as_list(values: Any) -> list[ir.Value]:
+    """A builder's result as a list."""
+    return list(values) if isinstance(values, (list, tuple)) else [values]

@@ -1,0 +1,1 @@
+"""Models from elsewhere become programs in the burn dialect; one package a source."""

@@ -1,0 +1,285 @@
+"""An ONNX graph becomes a program: every node, in order, through one table of builders. Enter at `import_onnx`.
+
+Nothing stops at the first problem: a node that cannot be built leaves its outputs `FAILED`, nodes that depend on those are
+passed over, and at the end one ModelError lists everything that was found.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import onnx
+
+from burn.dialect import ops
+from burn.dialect.compose import as_list
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType, numpy_dtype, type_of
+from burn.dialect.weights import Weight, WeightStore, array_weight
+from burn.errors import BurnError, ModelError, Problem
+from burn.importers.onnx.contents import Content, Unknown, evaluate, materialise, wanted
+from burn.importers.onnx.file import OnnxFile, Source, read_model
+from burn.importers.onnx.names import SizeNames
+from burn.importers.onnx.node import BUILDERS, Node, onnx_op
+from burn.importers.onnx.ops import load_builders
+from burn.importers.onnx.tensors import ELEMENT_TYPES, element_name
+
+__all__ = ["BUILDERS", "Node", "import_onnx", "onnx_op"]
+
+SMALL = 16
+"""Constants of up to so many elements are written in the program; larger ones go to the weight store."""
+
+SUMMARY = "the model cannot be imported"
+
+
+class FAILED:
+    """In the place of a value that could not be built; its problem has been noted."""
+
+
+class Skipped(Exception):
+    """A node depends on a value that could not be built."""
+
+
+def import_onnx(source: Source, *, dims: Mapping[str, int] | None = None) -> Program:
+    """Reads an ONNX model (a path, its bytes or a ModelProto) into a program.
+
+    dims: values for named sizes, e.g. {"batch": 1}. Raises ModelError that lists everything wrong with the model.
+    """
+    load_builders()
+    file = read_model(source)
+    return Importer(file, dims).run()
+
+
+class Importer:
+    """The state of one import."""
+
+    def __init__(self, file: OnnxFile, dims: Mapping[str, int] | None = None) -> None:
+        self.file = file
+        self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in file.proto.opset_import}
+        self.names = SizeNames(file.proto.graph, dims)
+        self.weights = WeightStore()
+        self.problems: list[Problem] = []
+        self._cause: Exception | None = None
+        self._contents: dict[ir.Value, Content] = {}
+        self._constants: dict[ir.Value, Weight] = {}
+        self._scope: ChainMap[str, Any] = ChainMap()
+        self._initializers: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {}
+        self._last_constant: ir.Operation | None = None
+        self._count = 0
+
+    def run(self) -> Program:
+        graph = self.file.proto.graph
+        self._note_initializers(graph)
+        inputs = self._input_types(graph)
+        self._raise_problems()
+        self.program = Program.create(inputs, self.weights)
+        self._scope.update(zip((name for name, _ in inputs), self.program.inputs, strict=True))
+        with self.program.building():
+            self._build_nodes(graph.node)
+            outputs = [(o.name, self._output(o.name)) for o in graph.output]
+        if self.names.unused:
+            given = ", ".join(sorted(self.names.unused))
+            self.problems.append(Problem(f"sizes were given for {given}, which no input's dimension is called"))
+        self._raise_problems()
+        self.program.finish(outputs)
+        erase_unused(self.program.block)
+        return self.program
+
+    def _raise_problems(self) -> None:
+        if self.problems:
+            raise ModelError(SUMMARY, dict.fromkeys(self.problems)) from self._cause
+
+    def _output(self, name: str) -> Any:
+        try:
+            value = self._lookup(name)
+        except Skipped:
+            return FAILED
+        if not isinstance(value, ir.Value):
+            kind = type(value).__name__
+            self.problems.append(Problem(f"output '{name}' is of type {kind}; only tensors can be outputs of a program"))
+        return value
+
+    # ---- inputs and constants ----------------------------------------------------------------------------------------
+    def _input_types(self, graph: onnx.GraphProto) -> list[tuple[str, TensorType]]:
+        types = []
+        for value in graph.input:
+            if value.name in self._initializers:
+                continue  # before IR version 4 initializers had to be inputs too
+            kind = value.type.WhichOneof("value")
+            tensor = value.type.tensor_type
+            if kind != "tensor_type":
+                text = kind.removesuffix("_type").replace("_", " ") if kind else "nothing"
+                self.problems.append(Problem(f"input '{value.name}' is a {text}; only tensors can be inputs"))
+            elif tensor.elem_type not in ELEMENT_TYPES:
+                text = f"input '{value.name}' has the unsupported element type {element_name(tensor.elem_type)}"
+                self.problems.append(Problem(text))
+            elif not tensor.HasField("shape"):
+                hint = "give the input a shape, with names for the sizes that vary"
+                self.problems.append(Problem(f"the rank of input '{value.name}' is not known", hint=hint))
+            else:
+                shape = [self.names.of_input(value.name, i, d) for i, d in enumerate(tensor.shape.dim)]
+                types.append((value.name, TensorType(ELEMENT_TYPES[tensor.elem_type], tuple(shape))))
+        return types
+
+    def _note_initializers(self, graph: onnx.GraphProto) -> None:
+        self._initializers.update({t.name: t for t in graph.initializer})
+        self._initializers.update({t.values.name: t for t in graph.sparse_initializer})
+
+    def _lookup(self, name: str) -> Any:
+        """A name's value; an initializer becomes a constant when it is first asked for."""
+        if name not in self._scope:
+            tensor = self._initializers.get(name)
+            if tensor is None:
+                self.problems.append(Problem(f"'{name}' is not defined"))
+                self._scope[name] = FAILED
+            else:
+                try:
+                    sparse = isinstance(tensor, onnx.SparseTensorProto)
+                    weight = self.file.tensors.sparse(tensor) if sparse else self.file.tensors.weight(tensor)
+                    self._scope.maps[-1][name] = self.constant_tensor(weight, name)
+                except BurnError as error:
+                    self._note(error, None)
+                    self._scope[name] = FAILED
+        value = self._scope[name]
+        if value is FAILED:
+            raise Skipped
+        return value
+
+    def constant_tensor(self, weight: Weight, hint: str) -> ir.Value:
+        """A constant, at the beginning of the program so that every region sees it."""
+        size = int(np.prod(weight.shape, dtype=object))
+        numeric = wanted(weight.dtype, size)
+        content = Content.of_numbers(weight.dtype, weight.array()) if numeric else None
+        with self._among_constants(hint):
+            if content is not None and size <= SMALL:
+                value = materialise(content)
+            else:
+                key = self.weights.add(weight, hint)
+                value = ops.weight(key=key, shape=weight.shape, dtype=weight.dtype)
+            self._last_constant = value.owner
+        if content is not None:
+            self._contents[value] = content
+        self._constants[value] = weight
+        return value
+
+    @contextmanager
+    def _among_constants(self, hint: str) -> Iterator[None]:
+        last = self._last_constant
+        point = ir.InsertionPoint.at_block_begin(self.program.block) if last is None else ir.InsertionPoint.after(last)
+        with context(), ir.Location.name(hint or "constant"), point:
+            yield
+
+    def array(self, array: np.ndarray, hint: str) -> ir.Value:
+        return self.constant_tensor(array_weight(array), hint)
+
+    def known(self, content: Content) -> ir.Value:
+        """A tensor of known elements, at the insertion point."""
+        value = materialise(content)
+        self._contents[value] = content
+        return value
+
+    def content(self, value: ir.Value) -> Content | None:
+        return self._contents.get(value)
+
+    def constant(self, value: ir.Value) -> np.ndarray | None:
+        if value in self._contents:
+            return self._contents[value].numbers()
+        return self._constants[value].array() if value in self._constants else None
+
+    # ---- nodes -------------------------------------------------------------------------------------------------------
+    def _build_nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        for node in nodes:
+            self._count += 1
+            try:
+                self._build_node(node)
+            except Skipped:
+                self._scope.update({name: FAILED for name in node.output if name})
+
+    def _build_node(self, proto: onnx.NodeProto) -> None:
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        name = proto.name or f"{proto.op_type}_{self._count}/{next((o for o in proto.output if o), '')}"
+        inputs = [self._lookup(i) if i else None for i in proto.input]
+        node = Node(proto, self, domain, self.opsets.get(domain, 1), name, inputs)
+        try:
+            with ir.Location.name(name):
+                results = self._results(node)
+        except BurnError as error:
+            self._note(error, node)
+            raise Skipped from None
+        except Skipped:
+            raise
+        except Exception as error:  # a builder met what its author did not think of; the other nodes are still checked
+            self._cause = self._cause or error
+            self.problems.append(node.problem(f"could not be imported: {type(error).__name__}: {error}"))
+            raise Skipped from error
+        for output, value in zip(proto.output, results, strict=False):
+            if output:
+                self._scope[output] = value
+
+    def _results(self, node: Node) -> list[Any]:
+        contents = evaluate(node)
+        if contents is not None:
+            try:
+                return [self.known(c) for c in contents]
+            except Unknown:
+                pass
+        builder = BUILDERS.get((node.domain, node.op))
+        results = self._expand(node) if builder is None else as_list(builder(node))
+        missing = [o for i, o in enumerate(node.outputs) if o and (i >= len(results) or results[i] is None)]
+        if missing:
+            node.fail(f"output {', '.join(map(repr, missing))} is not supported")
+        for value, content in zip(results, contents or (), strict=False):
+            self._contents[value] = content
+        return results
+
+    def _expand(self, node: Node) -> list[Any]:
+        """The standard's own definition of an operator in terms of others, for operators without a builder."""
+        node.fail("this operator is not supported")
+
+    def _note(self, error: BurnError, node: Node | None) -> None:
+        """Keeps an error's problems, naming the source node in those that ops raise."""
+        for problem in error.problems or (Problem(error.summary),):
+            if node is not None and problem.op != node.op:
+                problem = node.problem(problem.message, problem.attribute, problem.hint)
+            self.problems.append(problem)
+
+    # ---- subgraphs ---------------------------------------------------------------------------------------------------
+    def build_subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Any], node: Node) -> list[Any]:
+        """Builds a graph's nodes at the insertion point with its own names, the outer ones visible; returns its outputs."""
+        if len(graph.input) != len(inputs):
+            node.fail(f"its graph '{graph.name}' takes {len(graph.input)} inputs, not {len(inputs)}")
+        outer, outer_initializers = self._scope, self._initializers
+        self._scope = outer.new_child({v.name: value for v, value in zip(graph.input, inputs, strict=True)})
+        try:
+            self._initializers = dict(outer_initializers)
+            for tensor in (*graph.initializer, *(s.values for s in graph.sparse_initializer)):
+                self._initializers.pop(tensor.name, None)
+            self._define_initializers(graph)
+            self._build_nodes(graph.node)
+            return [self._lookup(o.name) for o in graph.output]
+        finally:
+            self._scope, self._initializers = outer, outer_initializers
+
+    def _define_initializers(self, graph: onnx.GraphProto) -> None:
+        for tensor in graph.initializer:
+            if tensor.name not in self._scope.maps[0]:
+                self._scope[tensor.name] = self.constant_tensor(self.file.tensors.weight(tensor), tensor.name)
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            self._scope[name] = self.constant_tensor(self.file.tensors.sparse(sparse), name)
+
+
+def erase_unused(block: ir.Block) -> None:
+    """Erases the ops without effects that nothing uses: what shape arithmetic leaves behind."""
+    for op in reversed(list(block.operations)):
+        view = op.opview if not isinstance(op, ir.OpView) else op
+        for region in op.operation.regions:
+            for inner in region.blocks:
+                erase_unused(inner)
+        if isinstance(view, Op) and view.PURE and not any(True for r in op.operation.results for _ in r.uses):
+            op.operation.erase()

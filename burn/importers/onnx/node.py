@@ -1,0 +1,211 @@
+"""What an op's builder gets: one ONNX node with its operands as values of the program. Enter at `Node` and `onnx_op`.
+
+    @onnx_op("Softmax")
+    def softmax(node: Node) -> ir.Value:
+        return ops.softmax(node.input(0), axis=node.int("axis", -1 if node.opset >= 13 else 1))
+
+A builder builds at the current insertion point and returns the node's outputs: one value, or a list of them (None for one
+that the node does not name). What differs between opset versions is decided beside the rest, by `node.opset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+
+from burn.dialect import ops
+from burn.dialect.compose import number
+from burn.dialect.dims import Dim, Expr, symbol
+from burn.dialect.mlir import ir
+from burn.dialect.types import INTEGERS, TensorType, type_of
+from burn.importers.onnx.attributes import Attributes
+from burn.importers.onnx.contents import Content
+from burn.importers.onnx.tensors import TensorReader
+
+if TYPE_CHECKING:
+    from burn.importers.onnx.build import Importer
+
+Builder = Callable[["Node"], Any]
+BUILDERS: dict[tuple[str, str], Builder] = {}
+"""(domain, operator) -> its builder; ai.onnx is the domain ''."""
+
+
+def onnx_op(*names: str, domain: str = "") -> Callable[[Builder], Builder]:
+    """Enters a builder into the table under one or more operators."""
+
+    def register(builder: Builder) -> Builder:
+        for name in names:
+            if (domain, name) in BUILDERS:
+                raise ValueError(f"{domain}::{name} has two builders")
+            BUILDERS[domain, name] = builder
+        return builder
+
+    return register
+
+
+@dataclass
+class Node(Attributes):
+    """One node: its operator, attributes and operands.
+
+    inputs: a value of the program, None where an operand is absent, or what another builder returned for a sequence or an
+    optional. outputs: names, '' for one that is not wanted. opset: the version of the node's domain.
+    """
+
+    proto: onnx.NodeProto
+    importer: Importer
+    domain: str
+    opset: int
+    name: str
+    inputs: list[Any]
+
+    @property
+    def tensors_of_file(self) -> TensorReader:
+        return self.importer.file.tensors
+
+    @property
+    def outputs(self) -> list[str]:
+        return list(self.proto.output)
+
+    def wants(self, index: int) -> bool:
+        """Whether the node names an output."""
+        return index < len(self.proto.output) and self.proto.output[index] != ""
+
+    # ---- operands ----------------------------------------------------------------------------------------------------
+    def has_input(self, index: int) -> bool:
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def input(self, index: int) -> Any:
+        """An operand as a tensor value; None when it is absent. Fails for a sequence."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is not None and not isinstance(value, ir.Value):
+            self.fail(f"operand {index} is {_article(type(value).__name__)}, not a tensor")
+        return value
+
+    def tensors(self) -> list[ir.Value]:
+        """Every operand, for ops that take any number of them; each must be there."""
+        if not self.inputs:
+            self.fail("needs at least one operand")
+        return [self.required(i) for i in range(len(self.inputs))]
+
+    def required(self, index: int) -> ir.Value:
+        value = self.input(index)
+        if value is None:
+            self.fail(f"operand {index} is missing")
+        return value
+
+    def type(self, index: int) -> TensorType:
+        return type_of(self.required(index))
+
+    def content(self, index: int) -> Content | None:
+        """What is known of a small operand's elements while importing."""
+        value = self.input(index)
+        return None if value is None else self.importer.content(value)
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """An operand's elements when all of them are known numbers: an initializer, or folded from small ones."""
+        value = self.input(index)
+        return None if value is None else self.importer.constant(value)
+
+    def need_constant(self, index: int, what: str) -> np.ndarray:
+        """`constant`, or a problem saying that `what` must be known when the model is imported."""
+        array = self.constant(index)
+        if array is None:
+            self.fail(f"{what} (operand {index}) must be a constant")
+        return array
+
+    def scalar(self, index: int) -> Any:
+        """The one element of an operand, as a Python number, a symbolic size, or None when it is not known."""
+        content = self.content(index)
+        if content is not None and content.array.size == 1:
+            element = content.array.reshape(-1)[0]
+            return element if isinstance(element, (int, float, bool, Expr)) else None
+        return None
+
+    def dims(self, index: int) -> tuple[Dim, ...] | None:
+        """The elements of an integer operand of rank 0 or 1 as sizes, or None when they come from data."""
+        content = self.content(index)
+        if content is None:
+            array = self.constant(index)
+            if array is None or array.ndim > 1 or array.dtype.kind not in "iu":
+                return None
+            return tuple(int(v) for v in array.reshape(-1))
+        if content.dtype not in INTEGERS or content.array.ndim > 1:
+            return None
+        return tuple(content.array.reshape(-1))
+
+    def read_dims(self, index: int, minimum: int = 0) -> tuple[Dim, ...]:
+        """`dims`, or sizes that the program reads from the operand when it runs. Its length must be known.
+
+        minimum: a smaller element is an error when the program runs."""
+        known = self.dims(index)
+        if known is not None:
+            return known
+        type_ = self.type(index)
+        if type_.dtype not in INTEGERS or type_.rank > 1:
+            self.fail(f"operand {index} must be integers of rank 0 or 1, not {type_}")
+        length = type_.shape[0] if type_.rank else 1
+        if not isinstance(length, int):
+            self.fail(f"the number of sizes in operand {index} is not known: {type_}")
+        if length > 64:
+            self.fail(f"operand {index} holds {length} sizes, more than the 64 axes that a tensor may have")
+        value = self.required(index)
+        return tuple(self.read_dim(value, k, minimum) for k in range(length))
+
+    def read_dim(self, value: ir.Value, position: int = 0, minimum: int = 0, hint: str = "") -> Expr:
+        """A new size: an element (in memory order) of an integer tensor, read when the program runs."""
+        if type_of(value).dtype != "int64":
+            value = ops.cast(value, dtype="int64")
+        name = self.fresh(hint or f"{self.op.lower()}_size")
+        ops.read_dim(value, symbol=name, position=position, minimum=minimum)
+        return symbol(name)
+
+    def fresh(self, hint: str = "size") -> str:
+        """A size's name that nothing else in the program has."""
+        return self.importer.names.fresh(hint)
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+    def known(self, content: Content) -> ir.Value:
+        """A tensor of known elements."""
+        return self.importer.known(content)
+
+    def sizes(self, dims: Sequence[Dim], dtype: str = "int64") -> ir.Value:
+        """A vector of known sizes."""
+        return self.known(Content.of(dtype, list(dims)))
+
+    def array(self, array: np.ndarray, hint: str = "") -> ir.Value:
+        """A constant tensor: written out when it is small, else kept with the weights."""
+        return self.importer.array(array, hint or f"{self.name}/{self.op}")
+
+    def like(self, value: float, index: int = 0) -> ir.Value:
+        """A scalar of an operand's element type."""
+        return number(value, self.type(index).dtype)
+
+    def default(self, index: int, value: float, dtype: str) -> ir.Value:
+        """An operand, or a scalar in its place."""
+        operand = self.input(index)
+        return number(value, dtype) if operand is None else operand
+
+    def build_subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Any]) -> list[Any]:
+        """Builds a graph attribute's nodes at the insertion point, the outer names visible, and returns its outputs."""
+        return self.importer.build_subgraph(graph, inputs, self)
+
+    # ---- axes --------------------------------------------------------------------------------------------------------
+    def axis(self, axis: int, rank: int, attribute: str = "axis") -> int:
+        """A possibly negative axis as one of 0 .. rank - 1."""
+        if not -rank <= axis < rank:
+            self.fail(f"axis {axis} is out of range for rank {rank}", attribute)
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int, attribute: str = "axes") -> tuple[int, ...]:
+        result = tuple(self.axis(int(a), rank, attribute) for a in axes)
+        if len(set(result)) != len(result):
+            self.fail(f"axes {list(axes)} repeat", attribute)
+        return result
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
