@@ -88,7 +88,10 @@ class Function:
     def text(self) -> str:
         arguments = ", ".join(f"{a.name}: {a.type}" for a in self.arguments)
         result = f" -> {self.result}" if self.result else ""
-        constants = [f"  {v} = arith.constant {text} : {v.type}" for (text, _), v in self._constants.items()]
+        constants = [  # `true` and `false` take no type
+            f"  {v} = arith.constant {text}{'' if v.type == 'i1' else f' : {v.type}'}"
+            for (text, _), v in self._constants.items()
+        ]
         attributes = f" attributes {{{self.attributes}}}" if self.attributes else ""
         head = f"llvm.func @{self.name}({arguments}){result}{attributes} {{"
         return "\n".join([head, *constants, *self._lines, "}"])

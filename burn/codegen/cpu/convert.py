@@ -1,0 +1,225 @@
+"""Conversions between element types, lane-wise: `convert` is the entry point, ONNX's Cast its specification.
+
+A value is held as its type is in memory: float64 to bfloat16 as the MLIR floats, integers as `i8` to `i64`, bool as `i1`, and
+the types without arithmetic (8-bit and 4-bit floats, 4-bit and 2-bit integers) as their bit patterns, one a byte. Every
+conversion decodes to a type with arithmetic and encodes from there. Nothing calls a compiler-rt routine on a target with
+F16C or better: bfloat16 and the small floats are integer arithmetic.
+
+Choices where the specification leaves one:
+- float to integer truncates; beyond the range (and NaN) it does as C on x86-64: the 32-bit integer, for uint32 the 64-bit one,
+  is the least integer, and narrower types take its low bits. A negative float wraps to an unsigned type.
+- a double is rounded once, also to types narrower than float32; an integer above 2^53 is first rounded to a double.
+- NaN becomes zero in float4_e2m1fn (as in ml_dtypes), and a negative number NaN in float8_e8m0fnu.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from burn.codegen.cpu.emit import Function, Value
+from burn.codegen.cpu.lanes import Lanes
+from burn.errors import CompileError
+
+
+@dataclass(frozen=True)
+class Small:
+    """A float of at most 8 bits with a sign: sign, exponent, mantissa from the top bit down."""
+
+    bits: int
+    mantissa: int
+    bias: int
+    largest: int  # code of the largest finite magnitude
+    nan: int | None  # code of a NaN's magnitude
+    infinity: int | None = None
+    zero_unsigned: bool = False  # the code of -0 is the only NaN
+
+
+SMALL = {
+    "float8_e4m3fn": Small(8, 3, 7, 0x7E, 0x7F),
+    "float8_e4m3fnuz": Small(8, 3, 8, 0x7F, 0x80, zero_unsigned=True),
+    "float8_e5m2": Small(8, 2, 15, 0x7B, 0x7E, infinity=0x7C),
+    "float8_e5m2fnuz": Small(8, 2, 16, 0x7F, 0x80, zero_unsigned=True),
+    "float4_e2m1fn": Small(4, 1, 1, 0x7, None),
+}
+EXPONENT = "float8_e8m0fnu"  # 2^(code - 127), 255 is NaN; ranks with neither table
+FLOATS = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+INTEGERS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)}
+_ELEMENTS = {
+    **FLOATS,
+    **{name: f"i{max(8, bits)}" for name, bits in INTEGERS.items()},
+    **dict.fromkeys([*SMALL, EXPONENT], "i8"),
+    "bool": "i1",
+}
+
+
+def element_type(dtype: str) -> str:
+    """The MLIR type of one element as it is held in memory. Raises `CompileError` for a type that has none here."""
+    if dtype not in _ELEMENTS:
+        raise CompileError(f"elements of type {dtype} cannot be held in a CPU register")
+    return _ELEMENTS[dtype]
+
+
+def convert(
+    code: Function, value: Value, source: str, target: str, *, saturate: bool = True, round_mode: str = "up"
+) -> Value:
+    """`value`, lanes of burn dtype `source`, as `target`. `saturate` and `round_mode` (up, down, nearest: of float8_e8m0fnu) are
+    ONNX Cast's attributes. Raises `CompileError` for complex and string types."""
+    lanes = Lanes(code, value)
+    if lanes.element != element_type(source):
+        raise CompileError(f"{source} is held as {element_type(source)}, not as {value.type}")
+    element_type(target)
+    if round_mode not in ("up", "down", "nearest"):
+        raise CompileError(f"there is no rounding mode '{round_mode}'")
+    if source == target:
+        return value
+    plain = _decode(lanes, source)
+    if target == "bool":
+        return plain.value if source == "bool" else plain.differs(0).value
+    if target in INTEGERS:
+        return _to_integer(plain, source, target).value
+    number = _to_float(plain, source)
+    if target in ("float64", "float32"):
+        return (number.widen if target == "float64" else number.narrow)(FLOATS[target]).value
+    if number.element == "f64":
+        number = _round_to_odd(number)
+    if target == "float16":
+        return number.narrow("f16").value
+    if target == "bfloat16":
+        return _to_bfloat16(number).value
+    if target == EXPONENT:
+        return _to_exponent(number, saturate, round_mode).value
+    return _to_small(number, SMALL[target], saturate).value
+
+
+def _decode(x: Lanes, source: str) -> Lanes:
+    """As f32 or f64, as an integer whose bits all count, or as i1."""
+    if source == "float16":
+        return x.widen("f32")
+    if source == "bfloat16":
+        return (x.as_int().resize("i32", signed=False) << 16).as_float()
+    if source in SMALL:
+        return _from_small(x, SMALL[source])
+    if source == EXPONENT:
+        return _from_exponent(x)
+    if INTEGERS.get(source, 8) < 8:
+        unused = 8 - INTEGERS[source]
+        top = x << unused
+        return top.shift_right_logical(unused) if source.startswith("u") else top >> unused
+    return x
+
+
+# ---- to integers and from them -----------------------------------------------------------------------------------------
+def _to_integer(x: Lanes, source: str, target: str) -> Lanes:
+    element, bits = element_type(target), INTEGERS[target]
+    if source == "bool":
+        return x.cast("arith.extui", element)
+    if not x.floating:
+        result = x.resize(element, signed=not source.startswith("u"))
+    elif target == "uint64":  # from 2^63 on, the top bit is taken off the float and put back on the integer
+        large = x >= 2.0**63
+        result = _truncate(large.where(x - 2.0**63, x), 64) ^ large.where(x.const(-(1 << 63), "i64"), 0)
+    else:
+        result = _truncate(x, 64 if bits == 64 or target == "uint32" else 32).resize(element)
+    return result & ((1 << bits) - 1) if bits < 8 else result
+
+
+def _truncate(x: Lanes, bits: int) -> Lanes:
+    """To the signed integer of that width; what does not fit becomes the least one."""
+    limit = 2.0 ** (bits - 1)
+    fits = (x >= -limit) & (x < limit)
+    return fits.where(x.to_int(f"i{bits}"), -(1 << (bits - 1)))
+
+
+def _to_float(x: Lanes, source: str) -> Lanes:
+    """As f32 where that is exact, else as f64 (which it is, but for integers above 2^53)."""
+    if source == "bool":
+        return x.where(x.const(1.0, "f32"), 0.0)
+    if x.floating:
+        return x
+    return x.cast("arith.uitofp" if source.startswith("u") else "arith.sitofp", "f32" if x.width <= 16 else "f64")
+
+
+# ---- float32 to narrower floats ----------------------------------------------------------------------------------------
+def _round_to_odd(x: Lanes) -> Lanes:
+    """f64 to the f32 towards zero, its last bit set if anything was lost: rounding that again rounds x itself."""
+    near = x.narrow("f32")
+    back = near.widen("f64")
+    inexact = (back < x) | (back > x)
+    bits = near.as_int() - (back.abs() > x.abs()).where(near.const(1, "i32"), 0)
+    return (bits | inexact.where(bits.const(1), 0)).as_float()
+
+
+def _to_bfloat16(x: Lanes) -> Lanes:
+    bits = x.as_int()
+    rounded = (bits + 0x7FFF + (bits.shift_right_logical(16) & 1)).shift_right_logical(16)
+    quiet = bits.shift_right_logical(16) | 0x40
+    return x.is_nan().where(quiet, rounded).resize("i16").cast("arith.bitcast", "bf16")
+
+
+def _to_small(x: Lanes, form: Small, saturate: bool) -> Lanes:
+    bits = x.as_int()
+    magnitude = bits & 0x7FFFFFFF
+    shift = 23 - form.mantissa
+    # Half an ULP is added, less where the last bit kept is even; a carry runs into the exponent as it should.
+    rounded = magnitude + ((1 << (shift - 1)) - 1) + (magnitude.shift_right_logical(shift) & 1)
+    normal = rounded.shift_right_logical(shift) - ((127 - form.bias) << form.mantissa)
+    # Denormals are multiples of one step: the float adder rounds |x| / step, the code stands in the low bits.
+    magic = x.const(1.5 * 2.0**23)
+    denormal = (x.abs().mad(2.0 ** (form.bias - 1 + form.mantissa), magic)).as_int() - magic.as_int()
+    result = (magnitude < ((128 - form.bias) << 23)).where(denormal, normal)
+    overflow = form.largest if saturate or form.nan is None else form.nan if form.infinity is None else form.infinity
+    result = (result > form.largest).where(overflow, result)
+    sign = bits.shift_right_logical(32 - form.bits) & (1 << (form.bits - 1))
+    if form.nan is None:
+        result = x.is_nan().where(~sign & (1 << (form.bits - 1)), result | sign)
+    elif form.zero_unsigned:
+        result = x.is_nan().where(form.nan, result | result.equals(0).where(0, sign))
+    else:
+        result = x.is_nan().where(form.nan, result) | sign
+    return result.resize("i8")
+
+
+def _from_small(x: Lanes, form: Small) -> Lanes:
+    bits = x.resize("i32", signed=False)
+    sign_bit = 1 << (form.bits - 1)
+    magnitude = bits & (sign_bit - 1)
+    normal = ((magnitude << (23 - form.mantissa)) + ((127 - form.bias) << 23)).as_float()
+    denormal = magnitude.to_float("f32") * 2.0 ** (1 - form.bias - form.mantissa)
+    result = (magnitude < (1 << form.mantissa)).where(denormal, normal)
+    if form.infinity is not None:
+        result = magnitude.equals(form.infinity).where(math.inf, result)
+    if form.nan is not None:
+        special = magnitude > form.largest
+        if form.infinity is not None:
+            special = magnitude > form.infinity
+        if form.zero_unsigned:
+            special = bits.equals(form.nan)
+        result = special.where(math.nan, result)
+    return (result.as_int() | ((bits & sign_bit) << (32 - form.bits))).as_float()
+
+
+def _to_exponent(x: Lanes, saturate: bool, round_mode: str) -> Lanes:
+    """float8_e8m0fnu. The float's own exponent field is the code; below 2^-126 the fraction decides between 0 and 1."""
+    bits = x.as_int() & 0x7FFFFFFF
+    fraction = bits & 0x7FFFFF
+    exponent = bits.shift_right_logical(23)
+    denormal = exponent.equals(0)
+    # The least fraction that rounds up; a denormal's own power of two is half its field.
+    threshold = {
+        "up": denormal.where(bits.const(0x400001), 1),
+        "nearest": denormal.where(bits.const(0x600000), 0x400000),
+        "down": bits.const(0x800000),
+    }[round_mode]
+    result = exponent + (fraction >= threshold).where(bits.const(1), 0)
+    result = (result > 254).where(254 if saturate else 255, result)
+    undefined = x.is_nan() | (x < 0.0)
+    if not saturate:
+        undefined = undefined | (x < 2.0**-127)
+    return undefined.where(255, result).resize("i8")
+
+
+def _from_exponent(x: Lanes) -> Lanes:
+    bits = x.resize("i32", signed=False)
+    value = bits.equals(0).where(0x400000, bits << 23).as_float()
+    return bits.equals(255).where(math.nan, value)

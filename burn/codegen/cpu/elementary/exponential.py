@@ -1,0 +1,108 @@
+"""exp and what is made of it: exp2, expm1, the logistic function, tanh, sinh, cosh.
+
+exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2)/2. Results range over more powers of two than one factor can
+hold (denormals included), so 2^n is applied as two: 2^(n -+ split), then 2^(+-split) by the sign of x.
+"""
+
+from __future__ import annotations
+
+import math
+
+from burn.codegen.cpu.elementary.coefficients import EXP, SINH
+from burn.codegen.cpu.elementary.formats import at_least, at_most, format_of, power_of_two
+from burn.codegen.cpu.lanes import Lanes
+
+
+def exp(x: Lanes) -> Lanes:
+    return _exp(x, 0)
+
+
+def _exp(x: Lanes, shift: int) -> Lanes:
+    """exp(x) * 2^shift for a small shift, which is not lost to overflow in between."""
+    form = format_of(x)
+    split = (form.bias + 1) // 2
+    x = at_least(at_most(x, form.exp_high + 1), form.exp_low)
+    positive = x > 0.0
+    offset = form.magic + form.bias + shift
+    biased_by = positive.where(x.const(offset - split), offset + split)
+    biased = x.mad(1 / math.log(2), biased_by)
+    result = expm1_of_rest(x, biased - biased_by) + 1.0
+    return result * power_of_two(biased) * positive.where(x.const(2.0**split), 2.0**-split)
+
+
+def exp_of_negative(x: Lanes) -> Lanes:
+    """exp(x) for x <= 0, where one split serves all."""
+    form = format_of(x)
+    split = (form.bias + 1) // 2
+    x = at_least(x, form.exp_low)
+    offset = form.magic + form.bias + split
+    biased = x.mad(1 / math.log(2), offset)
+    return (expm1_of_rest(x, biased - offset) + 1.0) * power_of_two(biased) * 2.0**-split
+
+
+def exp_of_bounded(x: Lanes) -> Lanes:
+    """exp(x) where neither x nor the result comes near the ends of the range."""
+    form = format_of(x)
+    offset = form.magic + form.bias
+    biased = x.mad(1 / math.log(2), offset)
+    return (expm1_of_rest(x, biased - offset) + 1.0) * power_of_two(biased)
+
+
+def expm1_of_rest(x: Lanes, n: Lanes) -> Lanes:
+    """exp(r) - 1 for r = x - n ln 2."""
+    form = format_of(x)
+    r = n.mad(-form.ln2_low, n.mad(-form.ln2_high, x))
+    return (r * r).mad(r.horner(EXP[x.element]), r)
+
+
+def exp2(x: Lanes) -> Lanes:
+    form = format_of(x)
+    split = (form.bias + 1) // 2
+    x = at_least(at_most(x, form.bias + 2.0), -(form.bias + form.mantissa + 1.0))
+    positive = x > 0.0
+    biased_by = positive.where(x.const(form.magic + form.bias - split), form.magic + form.bias + split)
+    biased = x + biased_by
+    r = (x - (biased - biased_by)) * math.log(2)
+    result = (r * r).mad(r.horner(EXP[x.element]), r) + 1.0
+    return result * power_of_two(biased) * positive.where(x.const(2.0**split), 2.0**-split)
+
+
+def expm1(x: Lanes) -> Lanes:
+    """2^n (exp(r) - 1) + (2^n - 1), halved until the end so that 2^n does not overflow before the sum does."""
+    form = format_of(x)
+    bounded = at_least(at_most(x, form.exp_high), -form.log_epsilon)
+    offset = form.magic + form.bias - 1
+    biased = bounded.mad(1 / math.log(2), offset)
+    n = biased - offset
+    rest = expm1_of_rest(bounded, n)
+    half = power_of_two(biased)
+    return n.equals(0.0).where(rest, half.mad(rest, half - 0.5) * 2.0).with_sign_of(x)
+
+
+def tanh(x: Lanes) -> Lanes:
+    """e / (e + 2) for e = expm1(2 |x|), which is where tanh is well conditioned in e."""
+    form = format_of(x)
+    doubled = at_most(x.abs() * 2.0, form.log_epsilon + 2.0)
+    offset = form.magic + form.bias
+    biased = doubled.mad(1 / math.log(2), offset)
+    scale = power_of_two(biased)
+    e = scale.mad(expm1_of_rest(doubled, biased - offset), scale - 1.0)
+    return (e / (e + 2.0)).with_sign_of(x)
+
+
+def sigmoid(x: Lanes) -> Lanes:
+    z = exp_of_negative(-x.abs())
+    return (x < 0.0).where(z, 1.0) / (z + 1.0)
+
+
+def sinh(x: Lanes) -> Lanes:
+    a = x.abs()
+    z = at_most(a, 1.0) * at_most(a, 1.0)
+    small = (a * z).mad(z.horner(SINH[x.element]), a)
+    half = _exp(a, -1)
+    return (a < 1.0).where(small, half - 0.25 / half).with_sign_of(x)
+
+
+def cosh(x: Lanes) -> Lanes:
+    half = _exp(x.abs(), -1)
+    return half + 0.25 / half

@@ -1,0 +1,188 @@
+"""Derives the polynomials of `coefficients.py`: run `python -m burn.codegen.cpu.elementary.fit > .../coefficients.py`.
+
+Each is the minimax polynomial of a function on the interval that the argument reduction leaves (Remez exchange in 60-digit
+arithmetic), with the error weighted as the result sees it. Where 0 is not inside the interval, the coefficients are rounded to the target
+type one after another from the constant term up, the rest being fitted again after each, so that rounding costs little.
+Needs mpmath; it is not imported by the compiler.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mpmath import mp, mpf  # pyright: ignore[reportMissingImports]
+
+mp.dps = 60
+GRID = 1201  # odd, so that no point is 0, where some functions below are 0/0
+Real = Callable[[mpf], mpf]
+
+
+def minimax(f: Real, weight: Real, low: mpf, high: mpf, first: int, count: int) -> list[mpf]:
+    """c[0..count) with sum of c[i] x^(first+i) nearest to f: the largest |weight * error| on [low, high] is least."""
+    points = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / GRID) for i in range(GRID + 1)]
+    table = [(x, f(x), abs(weight(x))) for x in points]
+    reference = [round(GRID * i / count) for i in range(count + 1)]
+    coefficients: list[mpf] = []
+    for _ in range(30):
+        rows = mp.matrix(count + 1, count + 1)
+        right = mp.matrix(count + 1, 1)
+        for row, index in enumerate(reference):
+            x, y, w = table[index]
+            for column in range(count):
+                rows[row, column] = w * x ** (first + column)
+            rows[row, count] = (-1) ** row
+            right[row] = w * y
+        solution = mp.lu_solve(rows, right)
+        coefficients, level = list(solution[:count]), abs(solution[count])
+        errors = [w * (y - x**first * mp.polyval(coefficients[::-1], x)) for x, y, w in table]
+        extrema = alternating(errors)
+        while len(extrema) > count + 1:  # drop the smaller end, so that the signs go on alternating
+            del extrema[0 if abs(errors[extrema[0]]) < abs(errors[extrema[-1]]) else -1]
+        if len(extrema) < count + 1:
+            raise ArithmeticError(
+                "the error curve does not alternate often enough: raise mp.dps or the degree's parity"
+            )
+        reference = extrema
+        if max(abs(e) for e in errors) < level * mpf("1.001"):
+            break
+    return coefficients
+
+
+def alternating(errors: list[mpf]) -> list[int]:
+    """The indices of the largest error in each run of one sign."""
+    best: list[int] = []
+    for index, error in enumerate(errors):
+        if best and (errors[best[-1]] > 0) == (error > 0):
+            if abs(error) > abs(errors[best[-1]]):
+                best[-1] = index
+        else:
+            best.append(index)
+    return best
+
+
+def rounded(x: mpf, single: bool) -> mpf:
+    return mpf(struct.unpack("<f", struct.pack("<f", float(x)))[0]) if single else mpf(float(x))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """`count` coefficients for `f` on [low, high]; `weight` turns the error of the polynomial into that of the result."""
+
+    name: str
+    doc: str
+    f: Real
+    weight: Real
+    low: mpf
+    high: mpf
+    count: int
+    single: bool
+
+    def coefficients(self) -> tuple[list[mpf], mpf]:
+        fixed: list[mpf] = []
+        if (
+            self.low < 0
+        ):  # powers from x up are no Haar system around 0: there the exchange is for the whole polynomial only
+            fixed = [rounded(c, self.single) for c in minimax(self.f, self.weight, self.low, self.high, 0, self.count)]
+        for first in range(len(fixed), self.count):
+            rest = minimax(
+                lambda x: self.f(x) - mp.polyval(fixed[::-1], x) if fixed else self.f(x),
+                self.weight, self.low, self.high, first, self.count - first,
+            )  # fmt: skip
+            fixed.append(rounded(rest[0], self.single))
+        points = [self.low + (self.high - self.low) * i / 997 for i in range(998)]  # none is 0
+        return fixed, max(abs(self.weight(x) * (self.f(x) - mp.polyval(fixed[::-1], x))) for x in points)
+
+
+TINY = mpf("1e-12")  # stands for 0, where the quotients below are 0/0
+HALF_LN2 = mp.log(2) / 2 * mpf("1.0001")
+ROOT = mp.sqrt(2) - 1
+QUARTER_PI_SQUARED = (mp.pi / 4) ** 2 * mpf("1.0001")
+
+
+def odd(f: Real) -> Real:
+    """(f(x) - x) / x^3 as a function of z = x^2, for an odd f with slope 1."""
+    return lambda z: (f(mp.sqrt(z)) - mp.sqrt(z)) / (z * mp.sqrt(z))
+
+
+def odd_weight(f: Real) -> Real:
+    return lambda z: z * mp.sqrt(z) / f(mp.sqrt(z))
+
+
+def log_ratio(z: mpf) -> mpf:
+    """log((1 + s) / (1 - s)) for s = sqrt(z)."""
+    return 2 * mp.atanh(mp.sqrt(z))
+
+
+def erfcx_at(w: mpf) -> mpf:
+    """erfc(t) exp(t^2) at the t that w = (t - 3) / (t + 3) came from."""
+    t = 3 * (1 + w) / (1 - w)
+    return mp.erfc(t) * mp.exp(t * t)
+
+
+def fits(single: bool) -> list[Fit]:
+    def fit(name: str, doc: str, f: Real, weight: Real, low: mpf, high: mpf, counts: tuple[int, int]) -> Fit:
+        return Fit(name, doc, f, weight, mpf(low), mpf(high), counts[0 if single else 1], single)
+
+    common = [
+        fit("EXP", "(exp(r) - 1 - r) / r^2, |r| <= ln(2)/2",
+            lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.expm1(r), -HALF_LN2, HALF_LN2, (5, 11)),
+        fit("SIN", "(sin(r) - r) / r^3 in r^2, |r| <= pi/4",
+            odd(mp.sin), odd_weight(mp.sin), TINY, QUARTER_PI_SQUARED, (3, 6)),
+        fit("COS", "(cos(r) - 1 + r^2/2) / r^4 in r^2, |r| <= pi/4",
+            lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, lambda z: z**2 / mp.cos(mp.sqrt(z)),
+            TINY, QUARTER_PI_SQUARED, (3, 6)),
+        fit("ATAN", "(atan(a) - a) / a^3 in a^2, |a| <= tan(pi/8)",
+            odd(mp.atan), odd_weight(mp.atan), TINY, ROOT**2 * mpf("1.0001"), (5, 11)),
+        fit("ASIN", "(asin(a) - a) / a^3 in a^2, |a| <= 1/2", odd(mp.asin), odd_weight(mp.asin), TINY, mpf("0.25"), (5, 13)),
+        fit("SINH", "(sinh(a) - a) / a^3 in a^2, |a| <= 1", odd(mp.sinh), odd_weight(mp.sinh), TINY, mpf(1), (4, 7)),
+        fit("ERF", "erf(a) / a - 1 in a^2, |a| <= 1",
+            lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)), TINY, mpf(1), (6, 13)),
+    ]  # fmt: skip
+    if single:
+        return [*common,
+            fit("LOG", "(log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2)",
+                lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, lambda f: f**3 / mp.log1p(f),
+                mp.sqrt(mpf(1) / 2) - 1, ROOT, (9, 0)),
+            fit("ERFC", "-log(erfc(t)), 1 <= t <= 4", lambda t: -mp.log(mp.erfc(t)), mp.erfc, mpf(1), mpf(4), (7, 0)),
+        ]  # fmt: skip
+    return [*common,
+        fit("LOG", "(2 atanh(s) - 2s) / s in s^2, s = f/(2+f), sqrt(1/2) <= 1+f <= sqrt(2); no constant term",
+            lambda z: (log_ratio(z) - 2 * mp.sqrt(z)) / (z * mp.sqrt(z)), lambda z: z * mp.sqrt(z) / log_ratio(z),
+            TINY, (ROOT / (2 + ROOT)) ** 2 * mpf("1.0001"), (0, 7)),
+        fit("LOG_TAIL", "(2 atanh(s) - 2s - 2/3 s^3) / s^5 in s^2, same interval",
+            lambda z: (log_ratio(z) - 2 * mp.sqrt(z) - mpf(2) / 3 * z * mp.sqrt(z)) / (z * z * mp.sqrt(z)),
+            lambda z: z * z * mp.sqrt(z) / log_ratio(z), TINY, (ROOT / (2 + ROOT)) ** 2 * mpf("1.0001"), (0, 7)),
+        fit("EXP_SHORT", "EXP for single-precision results",
+            lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.expm1(r), -HALF_LN2, HALF_LN2, (0, 6)),
+        fit("LOG_SHORT", "LOG for single-precision results of a power",
+            lambda z: (log_ratio(z) - 2 * mp.sqrt(z)) / (z * mp.sqrt(z)), lambda z: z * mp.sqrt(z) / log_ratio(z),
+            TINY, (ROOT / (2 + ROOT)) ** 2 * mpf("1.0001"), (0, 4)),
+        fit("ERFCX", "erfc(t) exp(t^2) in w = (t-3)/(t+3), 1 <= t <= 6",
+            erfcx_at, lambda w: mp.erfc(3 * (1 + w) / (1 - w)) * mp.exp((3 * (1 + w) / (1 - w)) ** 2 * mpf("0.9")),
+            mpf(-1) / 2, mpf(1) / 3, (0, 18)),
+    ]  # fmt: skip
+
+
+def main() -> None:
+    print('"""Polynomial coefficients by element type, lowest power first. Written by `fit.py`; not edited by hand."""')
+    tables: dict[str, list[Fit]] = {}
+    for single in (True, False):
+        for fit in fits(single):
+            tables.setdefault(fit.name, []).append(fit)
+    for name, both in tables.items():
+        print(f"\n# {both[0].doc}")
+        print(f"{name} = {{")
+        for fit in both:
+            values, error = fit.coefficients()
+            print(f"    # error 2^{mp.nstr(mp.log(error, 2), 3)}")
+            print(f'    "{"f32" if fit.single else "f64"}": (')
+            for value in values:
+                print(f"        {float(value)!r},")
+            print("    ),")
+        print("}")
+
+
+if __name__ == "__main__":
+    main()
