@@ -14,6 +14,7 @@ SIZES: dict[str, dict[str, int]] = {
     "minilm": {"batch": 1, "seq": 128},
     "vit_tiny": {"batch": 1},
     "gpt2": {"batch": 1, "seq": 1, "past": 128},
+    "gpt2_tiny": {"batch": 1, "seq": 1, "past": 128},
     "lstm": {"batch": 1, "seq": 128},
     "mobilenet": {"batch": 1, "height": 224, "width": 224},
     "unet": {"batch": 1},

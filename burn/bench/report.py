@@ -71,24 +71,37 @@ def show(console: Console, results: Sequence[Result], reference: str, threads: i
     console.print(_warm_table(results, reference, threads))
     if cold:
         console.print(_cold_table(results))
+    for (peer, reason), models in _absent(results).items():
+        console.print(f"not timed: {peer} on {', '.join(models)}: {reason}", markup=False)
     for result in results:
         for row in result.rows:
-            if row.error or row.absent:
-                console.print(f"{result.label}, {row.peer}: {row.error or row.absent}", markup=False)
+            if row.error:
+                console.print(f"{result.label}: {row.peer} failed: {row.error}", markup=False, style="red")
         if result.others is not None and result.others > 0.05:
             console.print(f"{result.label}: other processes took {result.others:.0%} of the machine meanwhile")
         if result.restless:
             console.print(f"{result.label}: an engine's threads never came to rest between turns")
 
 
-def _warm_table(results: Sequence[Result], reference: str, threads: int) -> Table:
-    headings = ("median ms", "p95 ms", f"/ {reference}", "difference", "load s")
-    table = _table(f"One inference, {threads} thread{'s' if threads > 1 else ''}", headings)
+def _absent(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
+    """Engine and reason -> the models that it was not asked about."""
+    absent: dict[tuple[str, str], list[str]] = {}
     for result in results:
-        for index, row in enumerate(result.rows):
+        for row in result.rows:
+            if row.absent:
+                absent.setdefault((row.peer, row.absent), []).append(result.label)
+    return absent
+
+
+def _warm_table(results: Sequence[Result], reference: str, threads: int) -> Table:
+    title = f"One inference, {threads} thread{'s' if threads > 1 else ''}; ratio to the time of {reference}"
+    table = _table(title, ("median ms", "p95 ms", "ratio", "difference", "load s"))
+    for result in results:
+        shown = [row for row in result.rows if not row.absent]
+        for index, row in enumerate(shown):
             label = result.label if index == 0 else ""
             if row.timing is None:
-                table.add_row(label, row.peer, "failed" if row.error else "absent", style="dim")
+                table.add_row(label, row.peer, "failed", style="red")
                 continue
             table.add_row(
                 label,
@@ -102,16 +115,18 @@ def _warm_table(results: Sequence[Result], reference: str, threads: int) -> Tabl
         table.add_section()
     if len(results) > 1:
         for peer in dict.fromkeys(row.peer for result in results for row in result.rows):
-            table.add_row("geometric mean", peer, "", "", _number(geomean(results, peer), ".2f"), style="bold")
+            mean = geomean(results, peer)
+            if not math.isnan(mean):
+                table.add_row("geometric mean", peer, "", "", f"{mean:.2f}", style="bold")
     return table
 
 
 def _table(title: str, figures: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("model", "engine"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=True)
     for heading in figures:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 

@@ -20,6 +20,7 @@ from burn.bench.report import Result, Row, as_json, difference, show
 from burn.bench.subject import Feeds, Subject, find
 from burn.errors import BurnError
 
+PIPE_WIDTH = 110  # columns of a table that no terminal shows
 log = Console(stderr=True, highlight=False)
 
 
@@ -98,7 +99,14 @@ def main(
     except BurnError as error:
         log.print(str(error), style="red", markup=False)
         sys.exit(1)
-    show(Console(highlight=False), results, reference, threads, cold)
+    terminal = Console(highlight=False)
+    show(
+        terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH),
+        results,
+        reference,
+        threads,
+        cold,
+    )
     if json_path is not None:
         json_path.write_text(json.dumps(as_json(results, reference, threads), indent=1) + "\n")
     sys.exit(1 if any(row.error for result in results for row in result.rows) else 0)

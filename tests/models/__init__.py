@@ -35,7 +35,6 @@ from tests.models.files import light, light_stored, seeded, trained
 __all__ = ["MODELS", "ModelCase", "OnnxFile", "TorchModule", "Unavailable", "instances", "model_path", "random_inputs"]
 
 
-GPT2_LAYERS = 12
 TEXT = (
     Spec("input_ids", ("batch", "seq"), integers(30522)),
     Spec("attention_mask", ("batch", "seq"), padding_mask),
@@ -45,8 +44,19 @@ TRANSFORMERS = ("torch", "onnxscript", "transformers")
 ENCODED = ("last_hidden_state", "pooler_output")
 
 
-def _cache_names(prefix: str) -> list[str]:
-    return [f"{prefix}.{layer}.{part}" for layer in range(GPT2_LAYERS) for part in ("key", "value")]
+def _decoder(name: str, layers: int, heads: int, width: int, vocabulary: int) -> ModelCase:
+    """A GPT-2: the keys and values of the tokens before are inputs, those of all tokens so far are outputs."""
+    cache = [f"{layer}.{part}" for layer in range(layers) for part in ("key", "value")]
+    return ModelCase(
+        name,
+        TorchModule("transformer", name, ("logits", *(f"present.{entry}" for entry in cache)), TRANSFORMERS),
+        (
+            Spec("input_ids", ("batch", "seq"), integers(vocabulary)),
+            Spec("attention_mask", ("batch", "past + seq"), constant(1, np.int64)),
+            *(Spec(f"past_key_values.{entry}", ("batch", heads, "past", width)) for entry in cache),
+        ),
+        {"batch": 2, "seq": 3, "past": 5},
+    )
 
 
 _TORCH = [
@@ -68,16 +78,8 @@ _TORCH = [
         (Spec("pixel_values", ("batch", 3, 224, 224)),),
         {"batch": 2},
     ),
-    ModelCase(
-        "gpt2",
-        TorchModule("transformer", "gpt2", ("logits", *_cache_names("present")), TRANSFORMERS),
-        (
-            Spec("input_ids", ("batch", "seq"), integers(50257)),
-            Spec("attention_mask", ("batch", "past + seq"), constant(1, np.int64)),
-            *(Spec(name, ("batch", 12, "past", 64)) for name in _cache_names("past_key_values")),
-        ),
-        {"batch": 2, "seq": 3, "past": 5},
-    ),
+    _decoder("gpt2", layers=12, heads=12, width=64, vocabulary=50257),
+    _decoder("gpt2_tiny", layers=2, heads=4, width=16, vocabulary=1000),
     ModelCase(
         "lstm",
         TorchModule("networks", "lstm", ("tags", "h", "c")),

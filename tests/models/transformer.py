@@ -75,3 +75,8 @@ def vit_tiny() -> nn.Module:
 def gpt2() -> nn.Module:
     torch.manual_seed(0)
     return randomise(Decoder(GPT2Config()))
+
+
+def gpt2_tiny() -> nn.Module:
+    torch.manual_seed(0)
+    return randomise(Decoder(GPT2Config(vocab_size=1000, n_embd=64, n_layer=2, n_head=4)))
