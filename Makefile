@@ -1,7 +1,7 @@
 # Everything runs in .venv, which `make install` creates. Needs Python 3.11 and a C and C++ compiler; cmake and ninja are PyPI wheels.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" "numpy>=2.0" "cmake>=3.26" "ninja>=1.11"
+BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.9" "numpy>=2.0" "cmake>=3.26" "ninja>=1.11"
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard burn/runtime/native/*)
 
 .PHONY: install demo test lint format bench clean

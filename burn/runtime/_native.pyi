@@ -45,7 +45,7 @@ def plan(live_ranges: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[
 def symbols() -> dict[str, int]:
     """What compiled programs may call: addresses by name."""
 
-def from_dlpack(tensor: Any) -> tuple[np.ndarray, int, int]:
+def from_dlpack(capsule: Any) -> tuple[np.ndarray, int, int]:
     """An array of raw elements over the tensor's memory, and DLPack's type code and bits."""
 
 def to_dlpack(array: np.ndarray, code: int, bits: int) -> Any:

@@ -15,6 +15,8 @@ import numpy as np
 from burn.runtime import _native
 from burn.runtime.dtypes import DTYPES, from_dlpack, name_of, numpy_dtype
 
+_CPU = 1  # DLPack's kDLCPU
+
 
 class Unfit(Exception):
     """A value cannot become an input's array; the message says why."""
@@ -50,7 +52,7 @@ class Array:
         return _native.to_dlpack(self._array, code, DTYPES[self.dtype].bits).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # kDLCPU
+        return (_CPU, 0)
 
     def __len__(self) -> int:
         return len(self._array)
@@ -84,9 +86,18 @@ def to_numpy(value: object, dtype_name: str) -> np.ndarray:
     return np.array(array, dtype=wanted, order="C", copy=True)
 
 
-def _from_dlpack(value: object) -> np.ndarray:
+def _from_dlpack(value: Any) -> np.ndarray:
     try:
-        raw, code, bits = _native.from_dlpack(value)
+        device, _ = value.__dlpack_device__()
+        if device != _CPU:
+            raise Unfit(f"lies on another device (DLPack device type {device}); copy it to the CPU first")
+        try:
+            capsule = value.__dlpack__(max_version=(1, 0))
+        except TypeError:  # a library from before DLPack 1.0
+            capsule = value.__dlpack__()
+        raw, code, bits = _native.from_dlpack(capsule)
+    except Unfit:
+        raise
     except Exception as error:  # whatever the tensor's library raises: a torch tensor that needs a gradient, say
         raise Unfit(f"cannot be read through DLPack: {error}") from error
     dtype = from_dlpack(code, bits)

@@ -301,10 +301,10 @@ class Program {
 
 // (array, code, bits): the array's elements are raw bytes of the right size, for the caller to view as the dtype that DLPack's
 // code and bits stand for; numpy itself knows neither bfloat16 nor the 8-bit floats.
-nb::tuple from_dlpack(nb::handle object) {
+nb::tuple from_dlpack(nb::handle capsule) {
     nb::ndarray<nb::ro> tensor;
-    if (!nb::try_cast(object, tensor))
-        throw nb::type_error("not a DLPack tensor");
+    if (!nb::try_cast(capsule, tensor))
+        throw nb::type_error("not a DLPack capsule");
     if (tensor.device_type() != nb::device::cpu::value)
         throw nb::value_error("not in this process's memory");
     nb::dlpack::dtype dtype = tensor.dtype();
@@ -340,8 +340,8 @@ nb::object to_dlpack(nb::object object, int code, int bits) {
     for (int i = 0; i < PyArray_NDIM(array); i++)
         shape.push_back(static_cast<size_t>(PyArray_DIM(array, i)));
     nb::dlpack::dtype dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
-    return nb::cast(nb::ndarray<>(PyArray_DATA(array), shape.size(), shape.data(), object, nullptr, dtype,
-                                  nb::device::cpu::value, 0));
+    return nb::cast(nb::ndarray<nb::array_api>(PyArray_DATA(array), shape.size(), shape.data(), object, nullptr, dtype,
+                                               nb::device::cpu::value, 0));
 }
 
 // ---- the machine ---------------------------------------------------------------------------------------------------------
@@ -408,7 +408,7 @@ NB_MODULE(_native, m) {
 
     m.def("plan", &plan, "live_ranges"_a, "sizes"_a);
     m.def("symbols", &symbols);
-    m.def("from_dlpack", &from_dlpack, "tensor"_a);
+    m.def("from_dlpack", &from_dlpack, "capsule"_a);
     m.def("to_dlpack", &to_dlpack, "array"_a, "code"_a, "bits"_a);
     m.def("num_threads", &burn_pool_threads);
     m.def("set_num_threads", [](int threads) {

@@ -1,6 +1,7 @@
 from typing import Any
 
 class Dialect:
+    Operation: Any
     def __init_subclass__(cls, *, name: str = ..., **options: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
 
