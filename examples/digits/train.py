@@ -8,6 +8,7 @@ Both results are in the repository, so that demo.py needs neither PyTorch nor sc
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -66,11 +67,10 @@ def train(images: Tensor, labels: Tensor) -> Digits:
 
 def main() -> None:
     torch.set_num_threads(1)  # sums in a fixed order: the same weights every time on one kind of machine
-    data = load_digits()
+    data: Any = load_digits()
     pixels = data.images.astype(np.float32)[:, None]
-    known, held, known_labels, held_labels = train_test_split(
-        pixels, data.target, test_size=0.2, random_state=0, stratify=data.target
-    )
+    parts: Any = train_test_split(pixels, data.target, test_size=0.2, random_state=0, stratify=data.target)
+    known, held, known_labels, held_labels = parts
     model = train(torch.from_numpy(known), torch.from_numpy(known_labels))
     with torch.no_grad():
         logits = model(torch.from_numpy(held))

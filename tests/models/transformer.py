@@ -79,4 +79,6 @@ def gpt2() -> nn.Module:
 
 def gpt2_tiny() -> nn.Module:
     torch.manual_seed(0)
-    return randomise(Decoder(GPT2Config(vocab_size=1000, n_embd=64, n_layer=2, n_head=4)))
+    return randomise(
+        Decoder(GPT2Config(vocab_size=1000, n_embd=64, n_layer=2, n_head=4, bos_token_id=None, eos_token_id=None))
+    )
