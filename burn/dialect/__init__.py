@@ -5,7 +5,22 @@
 
 from __future__ import annotations
 
-FAMILIES = ("pointwise", "shape", "reduction", "indexing", "contraction", "library", "control")
+FAMILIES = (
+    "pointwise",
+    "shape",
+    "reduction",
+    "indexing",
+    "contraction",
+    "library",
+    "control",
+    "attention",
+    "recurrent",
+    "resize",
+    "quantize",
+    "loss",
+    "signal",
+    "random",
+)
 """The modules that define ops, primitives first."""
 
 

@@ -1,0 +1,200 @@
+"""Attention and rotary position embedding: composites worth keeping whole, because back ends have kernels for them.
+
+`Attention.decompose` is what the op means. `scores` and `probabilities` are its two halves, for an importer that must
+also return what lies between them.
+"""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, dim_value, number, number_like, reshape
+from burn.dialect.dims import Dim, exact_div
+from burn.dialect.mlir import ir
+from burn.dialect.op import DTypeName, Op, Operand, same_type
+from burn.dialect.types import FLOATS, TensorType, type_of
+
+NEGATIVE_INFINITY = float("-inf")
+
+
+class Attention(Op, name="attention"):
+    """softmax(q k^T * scale + mask) v, in every head. A query that may see no key gives zeros.
+
+    Shapes: q [b, h, s, d], k [b, g, t, d], v [b, g, t, e], mask broadcast to [b, h, s, t], lengths [b] int64
+    -> [b, h, s, e]. h is a multiple of g: each key head serves h / g neighbouring query heads.
+
+    mask: bool (True takes part) or of q's element type (added to the scores). lengths: in each batch only so many keys
+    count. softcap: scores become softcap * tanh(scores / softcap) unless it is 0. The position of query i is offset +
+    i, or lengths - s + i where lengths are given; with `causal` it sees keys up to its own position, with left and
+    right >= 0 only so many before and after. precision: the softmax's element type. Source: ONNX Attention."""
+
+    q: Operand
+    k: Operand
+    v: Operand
+    mask: Operand | None
+    lengths: Operand | None
+    scale: float
+    causal: bool = False
+    offset: Dim = 0
+    left: int = -1
+    right: int = -1
+    softcap: float = 0.0
+    precision: DTypeName | None = None
+
+    @classmethod
+    def infer(cls, q, k, v, mask, lengths, scale, causal, offset, left, right, softcap, precision) -> TensorType:
+        same_type(cls, q, k, v)
+        if not q.rank == k.rank == v.rank == 4:
+            cls.fail(f"q, k and v must have rank 4, not {q}, {k}, {v}")
+        if exact_div(q.shape[1], k.shape[1]) is None:
+            cls.fail(f"{q.shape[1]} query heads do not share {k.shape[1]} key heads evenly")
+        if mask is not None and (mask.rank > 4 or mask.dtype not in ("bool", q.dtype)):
+            cls.fail(f"the mask must be bool or {q.dtype} and broadcast to [b, h, s, t], not {mask}")
+        if lengths is not None and (lengths.rank != 1 or lengths.dtype != "int64"):
+            cls.fail(f"lengths must be int64[b], not {lengths}")
+        if precision is not None and precision not in FLOATS:
+            cls.fail(f"the softmax is not computed in {precision}", "precision")
+        return q.with_shape((*q.shape[:3], v.shape[3]))
+
+    @classmethod
+    def decompose(cls, q, k, v, mask, lengths, scale, causal, offset, left, right, softcap, precision) -> ir.Value:
+        raw = soft_cap(scores(q, k, scale), softcap)
+        allowed = visible(type_of(raw).shape, lengths, causal, offset, left, right)
+        return mix(probabilities(bias(raw, mask, allowed), precision), v)
+
+
+def scores(q: ir.Value, k: ir.Value, scale: float) -> ir.Value:
+    """q k^T * scale: [b, h, s, t]. In the 16-bit types either side takes the scale's root, as ONNX rounds it."""
+    type_, keys = type_of(q), type_of(k)
+    batch, heads, length, depth = type_.shape
+    groups = keys.shape[1]
+    if type_.dtype in ("float16", "bfloat16"):
+        root = number(scale**0.5, type_.dtype)
+        q, k = ops.mul(q, root), ops.mul(k, root)
+    elif scale != 1.0:
+        q = ops.mul(q, number(scale, type_.dtype))
+    share = exact_div(heads, groups)
+    assert share is not None
+    if share == 1:
+        return ops.dot_general(q, k, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(3,))
+    q = reshape(q, (batch, groups, share * length, depth))
+    product = ops.dot_general(q, k, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(3,))
+    return reshape(product, (batch, heads, length, keys.shape[2]))
+
+
+def soft_cap(x: ir.Value, limit: float) -> ir.Value:
+    """limit * tanh(x / limit); x where limit is 0."""
+    if not limit:
+        return x
+    bound = number_like(limit, x)
+    return ops.mul(ops.tanh(ops.div(x, bound)), bound)
+
+
+def visible(
+    shape: tuple[Dim, ...], lengths: ir.Value | None, causal: bool, offset: Dim, left: int, right: int
+) -> ir.Value | None:
+    """Which keys [.., s, t] a query may see by its position; None for all."""
+    length, total = shape[2:]
+    key = ops.iota(shape=(length, total), axis=1)
+    conditions = []
+    if causal or left >= 0 or right >= 0:
+        position = ops.iota(shape=(length, total), axis=0)
+        if lengths is not None:
+            ends = reshape(lengths, (shape[0], 1, 1, 1))
+            position = ops.add(position, ops.sub(ends, dim_value(length)))
+        elif offset != 0:
+            position = ops.add(position, dim_value(offset))
+        behind = ops.sub(position, key)
+        if causal:
+            conditions.append(ops.le(key, position))
+        if left >= 0:
+            conditions.append(ops.le(behind, number(left, "int64")))
+        if right >= 0:
+            conditions.append(ops.ge(behind, number(-right, "int64")))
+    if lengths is not None:
+        conditions.append(ops.lt(key, reshape(lengths, (shape[0], 1, 1, 1))))
+    allowed = None
+    for condition in conditions:
+        allowed = condition if allowed is None else ops.and_(allowed, condition)
+    return allowed
+
+
+def bias(x: ir.Value, mask: ir.Value | None, allowed: ir.Value | None) -> ir.Value:
+    """Scores with the mask added, minus infinity where a key is not allowed: a query without keys is a row of nothing
+    but minus infinities."""
+    hidden = number_like(NEGATIVE_INFINITY, x)
+    if mask is not None:
+        x = ops.select(mask, x, hidden) if type_of(mask).dtype == "bool" else ops.add(x, mask)
+    return x if allowed is None else ops.select(allowed, x, hidden)
+
+
+def probabilities(x: ir.Value, precision: str | None = None) -> ir.Value:
+    """The softmax of the last axis, zero in rows of nothing but minus infinities."""
+    dtype = type_of(x).dtype
+    wide = precision or dtype
+    x = convert(x, wide)
+    low = number(NEGATIVE_INFINITY, wide)
+    top = ops.reduce(x, kind="max", axes=(3,), keepdims=True)
+    top = ops.select(ops.eq(top, low), number(0.0, wide), top)
+    e = ops.exp(ops.sub(x, top))
+    total = ops.reduce(e, kind="sum", axes=(3,), keepdims=True)
+    one = number(1.0, wide)
+    total = ops.select(ops.eq(total, number(0.0, wide)), one, total)
+    p = ops.div(e, total)
+    return convert(p, dtype)
+
+
+def mix(p: ir.Value, v: ir.Value) -> ir.Value:
+    """Probabilities [b, h, s, t] times values [b, g, t, e]: [b, h, s, e]."""
+    batch, heads, length, total = type_of(p).shape
+    groups, depth = type_of(v).shape[1], type_of(v).shape[3]
+    if groups != heads:
+        share = exact_div(heads, groups)
+        assert share is not None
+        p = reshape(p, (batch, groups, share * length, total))
+    out = ops.dot_general(p, v, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(2,))
+    return out if groups == heads else reshape(out, (batch, heads, length, depth))
+
+
+class RotaryEmbedding(Op, name="rotary_embedding"):
+    """Rotates pairs of features by an angle that depends on the position (RoPE, arXiv 2104.09864).
+
+    Shapes: x [b, h, s, d], cos and sin [b or 1, s, r / 2] -> [b, h, s, d]. The pairs are features (i, r / 2 + i), or
+    (2 i, 2 i + 1) when `interleaved`; features from r on are left as they are."""
+
+    x: Operand
+    cos: Operand
+    sin: Operand
+    interleaved: bool = False
+
+    @classmethod
+    def infer(cls, x: TensorType, cos: TensorType, sin: TensorType, interleaved: bool) -> TensorType:
+        same_type(cls, x, cos, sin)
+        if x.rank != 4 or cos.rank != 3 or sin.rank != 3:
+            cls.fail(f"takes x [b, h, s, d], cos and sin [b, s, r / 2], not {x}, {cos}, {sin}")
+        half, depth = cos.shape[2], x.shape[3]
+        if not isinstance(half, int) or (isinstance(depth, int) and 2 * half > depth) or sin.shape[2] != half:
+            cls.fail(f"cos {cos} and sin {sin} do not fit {depth} features")
+        return x
+
+    @classmethod
+    def decompose(cls, x: ir.Value, cos: ir.Value, sin: ir.Value, interleaved: bool) -> ir.Value:
+        shape = type_of(x).shape
+        half = type_of(cos).shape[2]
+        assert isinstance(half, int)
+        cos, sin = (reshape(c, (*type_of(c).shape[:1], 1, *type_of(c).shape[1:])) for c in (cos, sin))
+        step = 2 if interleaved else 1
+
+        def part(start: Dim, size: Dim, step: int) -> ir.Value:
+            return ops.slice(x, starts=(0, 0, 0, start), sizes=(*shape[:3], size), steps=(1, 1, 1, step))
+
+        a, b = part(0, half, step), part(1 if interleaved else half, half, step)
+        real = ops.sub(ops.mul(cos, a), ops.mul(sin, b))
+        imaginary = ops.add(ops.mul(sin, a), ops.mul(cos, b))
+        if interleaved:
+            pairs = [reshape(c, (*shape[:3], half, 1)) for c in (real, imaginary)]
+            rotated = reshape(ops.concat(pairs, axis=4), (*shape[:3], 2 * half))
+        else:
+            rotated = ops.concat([real, imaginary], axis=3)
+        if shape[3] == 2 * half:
+            return rotated
+        return ops.concat([rotated, part(2 * half, shape[3] - 2 * half, 1)], axis=3)

@@ -1,0 +1,136 @@
+"""Quantisation: numbers as small integers or small floats with a scale and a zero point. Composites.
+
+The scale and the zero point are of three kinds by their shape: one number for the tensor, one for each place of
+`axis`, or one for each block of `block` neighbours along `axis`.
+"""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.compose import along, convert, number, reshape
+from burn.dialect.dims import Dim, ceildiv
+from burn.dialect.mlir import ir
+from burn.dialect.op import DTypeName, Op, Operand, normalize_axis
+from burn.dialect.types import DTYPES, FLOATS, TensorType, type_of
+
+
+def check_parameters(
+    cls: type[Op], x: TensorType, scale: TensorType, zero: TensorType | None, axis: int, block: int
+) -> None:
+    """Raises unless the scale and the zero point fit x in one of the three ways."""
+    if block < 0:
+        cls.fail(f"a block of {block} elements", "block")
+    if zero is not None and zero.shape != scale.shape:
+        cls.fail(f"the zero point {zero} must have the scale's shape, {scale}")
+    if _is_single(scale):
+        return
+    axis = normalize_axis(cls, axis, x.rank)
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    expected = (*before, ceildiv(x.shape[axis], block), *after) if block else (x.shape[axis],)
+    pairs = zip(scale.shape, expected, strict=False)
+    same = [a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs]
+    if scale.rank != len(expected) or not all(same):
+        cls.fail(f"the scale must have shape [{', '.join(map(str, expected))}] or one element, not {scale}", "axis")
+
+
+def _is_single(parameter: TensorType) -> bool:
+    return parameter.shape in ((), (1,))
+
+
+def spread(parameter: ir.Value, x: TensorType, axis: int, block: int) -> ir.Value:
+    """A scale or zero point in a shape that broadcasts with x."""
+    type_ = type_of(parameter)
+    if _is_single(type_):
+        return reshape(parameter, ())
+    axis %= x.rank
+    if not block:
+        return along(parameter, axis, x.rank)
+    before, after = type_.shape[:axis], type_.shape[axis + 1 :]
+    blocks = type_.shape[axis]
+    repeated = ops.broadcast_to(
+        ops.reshape(parameter, shape=(*before, blocks, 1, *after)), shape=(*before, blocks, block, *after)
+    )
+    whole = ops.reshape(repeated, shape=(*before, blocks * block, *after))
+    if blocks * block == x.shape[axis]:
+        return whole
+    sizes: tuple[Dim, ...] = (*before, x.shape[axis], *after)
+    return ops.slice(whole, starts=(0,) * x.rank, sizes=sizes, steps=(1,) * x.rank)
+
+
+class Quantize(Op, name="quantize"):
+    """round(x / scale) + zero, kept within `dtype`'s range. Shapes: x [...], scale and zero [], [1], [d] or
+    [.., ceil(d / block), ..] -> [...], of `dtype`.
+
+    The quotient is computed in `precision`, or in x's own type where the scale has it too, else in float32. Halves
+    round to even. Small floats are rounded as Cast does. Source: ONNX QuantizeLinear."""
+
+    x: Operand
+    scale: Operand
+    zero: Operand | None
+    dtype: DTypeName
+    axis: int = 1
+    block: int = 0
+    saturate: bool = True
+    precision: DTypeName | None = None
+
+    @classmethod
+    def infer(cls, x, scale, zero, dtype, axis, block, saturate, precision) -> TensorType:
+        check_parameters(cls, x, scale, zero, axis, block)
+        if DTYPES[dtype].kind not in ("int", "uint", "small"):
+            cls.fail(f"does not quantise to {dtype}", "dtype")
+        return x.with_dtype(dtype)
+
+    @classmethod
+    def decompose(cls, x, scale, zero, dtype, axis, block, saturate, precision) -> ir.Value:
+        type_ = type_of(x)
+        working = precision or (type_.dtype if type_.dtype in FLOATS else "float32")
+        if precision is None and type_of(scale).dtype not in (type_.dtype, working):
+            working = "float32"
+        quotient = ops.div(convert(x, working), convert(spread(scale, type_, axis, block), working))
+        offset = None if zero is None else convert(spread(zero, type_, axis, block), "float32")
+        if DTYPES[dtype].kind == "small":
+            if offset is not None and DTYPES[dtype].bits < 8:
+                quotient = ops.add(convert(quotient, "float32"), offset)
+            return ops.cast(quotient, dtype=dtype, saturate=saturate)
+        # float32 holds every place of the 16-bit and narrower types exactly; what it rounds lies beyond their range
+        steps = convert(ops.round(quotient), "float32")
+        if offset is not None:
+            steps = ops.add(steps, offset)
+        low, high = integer_range(dtype)
+        return ops.cast(ops.min(ops.max(steps, number(low, "float32")), number(high, "float32")), dtype=dtype)
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    kind, bits = DTYPES[dtype].kind, DTYPES[dtype].bits
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if kind == "int" else (0, 2**bits - 1)
+
+
+class Dequantize(Op, name="dequantize"):
+    """(x - zero) * scale in `dtype`. Shapes: x [...], scale and zero [], [1], [d] or [.., ceil(d / block), ..] ->
+    [...]. The product is computed in float32. Source: ONNX DequantizeLinear."""
+
+    x: Operand
+    scale: Operand
+    zero: Operand | None
+    dtype: DTypeName
+    axis: int = 1
+    block: int = 0
+
+    @classmethod
+    def infer(cls, x, scale, zero, dtype, axis, block) -> TensorType:
+        check_parameters(cls, x, scale, zero, axis, block)
+        if DTYPES[x.dtype].kind not in ("int", "uint", "small") or dtype not in FLOATS:
+            cls.fail(f"does not dequantise {x.dtype} to {dtype}", "dtype")
+        if zero is not None and zero.dtype != x.dtype:
+            cls.fail(f"the zero point must be {x.dtype}, not {zero.dtype}")
+        return x.with_dtype(dtype)
+
+    @classmethod
+    def decompose(cls, x, scale, zero, dtype, axis, block) -> ir.Value:
+        type_ = type_of(x)
+        scale = convert(spread(scale, type_, axis, block), "float32")
+        if zero is not None and DTYPES[type_.dtype].kind != "small":
+            zero = spread(zero, type_, axis, block)
+            # the difference of two 32-bit integers is exact as an integer, not as a float32
+            x = ops.sub(convert(x, "int32"), convert(zero, "int32"))
+        return convert(ops.mul(convert(x, "float32"), scale), dtype)

@@ -1,0 +1,411 @@
+"""Recurrent layers: LSTM, GRU and the plain RNN, with all that ONNX lets one choose. Composites.
+
+`_Recurrent` holds what the three have in common: operands, types and the walk over time. Each cell says how many gates
+it has and how a step goes. The projection of all inputs is one dot product before the walk; the steps are written out
+when there are few of them and are a `burn.loop` otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from burn.dialect import ops
+from burn.dialect.compose import dim_value, number, number_like, reshape
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op, Operand, same_type
+from burn.dialect.types import TensorType, type_of
+
+UNROLLED_STEPS = 8
+"""Up to so many steps are written out; a longer walk, or one of unknown length, is a loop."""
+
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+def clamp(x: ir.Value, low: float, high: float) -> ir.Value:
+    return ops.min(ops.max(x, number_like(low, x)), number_like(high, x))
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A cell's activation function: its formula and the defaults of the parameters it takes."""
+
+    apply: Callable[[ir.Value, float, float], ir.Value]
+    alpha: float | None = None
+    beta: float | None = None
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": Activation(lambda x, a, b: ops.max(x, number_like(0.0, x))),
+    "tanh": Activation(lambda x, a, b: ops.tanh(x)),
+    "sigmoid": Activation(lambda x, a, b: ops.sigmoid(x)),
+    "affine": Activation(lambda x, a, b: ops.add(ops.mul(x, number_like(a, x)), number_like(b, x)), 1.0, 0.0),
+    "leakyrelu": Activation(lambda x, a, b: ops.select(_positive(x), x, ops.mul(x, number_like(a, x))), 0.01),
+    "thresholdedrelu": Activation(
+        lambda x, a, b: ops.select(ops.ge(x, number_like(a, x)), x, number_like(0.0, x)), 1.0
+    ),
+    "scaledtanh": Activation(
+        lambda x, a, b: ops.mul(ops.tanh(ops.mul(x, number_like(b, x))), number_like(a, x)), 1.0, 1.0
+    ),
+    "hardsigmoid": Activation(
+        lambda x, a, b: clamp(ops.add(ops.mul(x, number_like(a, x)), number_like(b, x)), 0.0, 1.0), 0.2, 0.5
+    ),
+    "elu": Activation(lambda x, a, b: ops.select(_positive(x), x, ops.mul(ops.expm1(x), number_like(a, x))), 1.0),
+    "softsign": Activation(lambda x, a, b: ops.div(x, ops.add(ops.abs(x), number_like(1.0, x)))),
+    "softplus": Activation(
+        lambda x, a, b: ops.add(ops.max(x, number_like(0.0, x)), ops.log1p(ops.exp(ops.neg(ops.abs(x)))))
+    ),
+}
+"""By name in lower case."""
+
+
+def _positive(x: ir.Value) -> ir.Value:
+    return ops.ge(x, number_like(0.0, x))
+
+
+Function = Callable[[ir.Value], ir.Value]
+
+
+@dataclass
+class Direction:
+    """One direction's part of a layer: its weights, already without the direction axis, and its functions."""
+
+    recurrence: ir.Value  # [gates * hidden, hidden]
+    hidden: int
+    functions: list[Function]
+    clip: float
+    bias: ir.Value | None = None  # the recurrence's own [gates * hidden], only where a cell keeps it apart
+    peephole: list[ir.Value] = field(default_factory=list)  # [hidden] for the input, output and forget gate
+
+    def limited(self, x: ir.Value) -> ir.Value:
+        return clamp(x, -self.clip, self.clip) if self.clip else x
+
+    def gate(self, x: ir.Value, index: int, count: int = 1) -> ir.Value:
+        """Gates index to index + count of [b, gates * hidden]."""
+        batch = type_of(x).shape[0]
+        return ops.slice(x, starts=(0, index * self.hidden), sizes=(batch, count * self.hidden), steps=(1, 1))
+
+    def recur(self, h: ir.Value, index: int, count: int) -> ir.Value:
+        """h [b, hidden] times the recurrent weights of some gates: [b, count * hidden]."""
+        weight = self.recurrence
+        if count * self.hidden != type_of(weight).shape[0]:
+            starts, sizes = (index * self.hidden, 0), (count * self.hidden, self.hidden)
+            weight = ops.slice(weight, starts=starts, sizes=sizes, steps=(1, 1))
+        return ops.dot_general(h, weight, lhs_contract=(1,), rhs_contract=(1,))
+
+
+class _Recurrent(Op):
+    """Base of the layers. A cell gives GATES, ACTIVATIONS, STATES and `step`."""
+
+    GATES: ClassVar[int]
+    DEFAULTS: ClassVar[tuple[str, ...]]  # activation functions of one direction
+    STATES: ClassVar[int] = 1  # h, or h and c
+
+    @classmethod
+    def step(cls, part: Direction, x: ir.Value, states: list[ir.Value], options: dict) -> list[ir.Value]:
+        """The next states from the projected input [b, gates * hidden]."""
+        raise NotImplementedError
+
+    @classmethod
+    def own_bias(cls, options: dict) -> bool:
+        """Whether the recurrence's bias is added apart from the input's."""
+        return False
+
+    @classmethod
+    def check_layer(cls, x, w, r, b, lengths, states, peephole, options: dict) -> list[TensorType]:
+        given = [t for t in (w, r, b, peephole, *states) if t is not None]
+        same_type(cls, x, *given)
+        if options["direction"] not in DIRECTIONS:
+            cls.fail(f"'{options['direction']}' is none of {', '.join(DIRECTIONS)}", "direction")
+        count = len(DIRECTIONS[options["direction"]])
+        steps, batch = x.shape[:2]
+        hidden = r.shape[-1]
+        if not isinstance(hidden, int):
+            cls.fail(f"the hidden size must be a number, not {hidden}")
+        expected = {
+            "w": (w, (count, cls.GATES * hidden, x.shape[2])),
+            "r": (r, (count, cls.GATES * hidden, hidden)),
+            "b": (b, (count, 2 * cls.GATES * hidden)),
+            "peephole": (peephole, (count, 3 * hidden)),
+            "lengths": (lengths, (batch,)),
+            **{f"initial state {i}": (s, (count, batch, hidden)) for i, s in enumerate(states)},
+        }
+        for name, (have, want) in expected.items():
+            if have is not None and not _agrees(have.shape, want):
+                cls.fail(f"{name} {have} must have shape [{', '.join(map(str, want))}]")
+        if lengths is not None and lengths.dtype not in ("int32", "int64"):
+            cls.fail(f"lengths must be int32 or int64, not {lengths.dtype}")
+        names = [n.lower() for n in options["activations"]]
+        if unknown := sorted(set(names) - ACTIVATIONS.keys()):
+            cls.fail(f"unknown function {', '.join(unknown)}", "activations")
+        if names and len(names) != count * len(cls.DEFAULTS):
+            cls.fail(f"takes {count * len(cls.DEFAULTS)} functions, not {len(names)}", "activations")
+        last = x.with_shape((count, batch, hidden))
+        return [x.with_shape((steps, count, batch, hidden)), *[last] * cls.STATES]
+
+    @classmethod
+    def build_layer(cls, x, w, r, b, lengths, states, peephole, options: dict) -> list[ir.Value]:
+        steps, batch, _ = type_of(x).shape
+        hidden = type_of(r).shape[-1]
+        directions = DIRECTIONS[options["direction"]]
+        functions = resolve_activations(cls.DEFAULTS * len(directions), options)
+        sequences, finals = [], []
+        for index, reverse in enumerate(directions):
+            count = len(cls.DEFAULTS)
+            part = Direction(
+                _row(r, index), hidden, functions[index * count : (index + 1) * count], options.get("clip") or 0.0
+            )
+            projected = ops.dot_general(x, _row(w, index), lhs_contract=(2,), rhs_contract=(1,))
+            if b is not None:
+                width = cls.GATES * hidden
+                first, second = (ops.slice(_row(b, index), starts=(s,), sizes=(width,), steps=(1,)) for s in (0, width))
+                if cls.own_bias(options):
+                    part.bias = second
+                else:
+                    first = ops.add(first, second)
+                projected = ops.add(projected, first)
+            if peephole is not None:
+                row = _row(peephole, index)
+                part.peephole = [ops.slice(row, starts=(i * hidden,), sizes=(hidden,), steps=(1,)) for i in range(3)]
+            zero = ops.full(shape=(batch, hidden), dtype=type_of(x).dtype, value=0.0)
+            start = [zero if s is None else _row(s, index) for s in states]
+            outputs, last = cls._walk(part, projected, start, lengths, reverse, steps, options)
+            sequences.append(reshape(outputs, (steps, 1, batch, hidden)))
+            finals.append([reshape(s, (1, batch, hidden)) for s in last])
+        if len(directions) == 1:
+            return [sequences[0], *finals[0]]
+        return [ops.concat(sequences, axis=1), *(ops.concat(list(pair), axis=0) for pair in zip(*finals, strict=True))]
+
+    @classmethod
+    def _walk(
+        cls,
+        part: Direction,
+        projected: ir.Value,
+        states: list[ir.Value],
+        lengths: ir.Value | None,
+        reverse: bool,
+        steps: Dim,
+        options: dict,
+    ) -> tuple[ir.Value, list[ir.Value]]:
+        """All steps of one direction: outputs [steps, b, hidden] in the input's order, and the final states."""
+
+        def step(time: ir.Value, states: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
+            new = cls.step(part, ops.gather(projected, time, axis=0), states, options)
+            output = new[0]
+            if lengths is not None:  # past its end a sequence keeps its state and gives zeros
+                now = time if type_of(lengths).dtype == "int64" else ops.cast(time, dtype="int32")
+                active = reshape(ops.lt(now, lengths), (type_of(lengths).shape[0], 1))
+                new = [ops.select(active, n, s) for n, s in zip(new, states, strict=True)]
+                output = ops.select(active, output, number_like(0.0, output))
+            return new, output
+
+        if isinstance(steps, int) and steps <= UNROLLED_STEPS:
+            outputs: list[ir.Value] = []
+            for index in range(steps):
+                place = steps - 1 - index if reverse else index
+                states, output = step(number(place, "int64"), states)
+                outputs.append(reshape(output, (1, *type_of(output).shape)))
+            if not outputs:
+                return ops.full(shape=(0, *type_of(states[0]).shape), dtype=type_of(states[0]).dtype), states
+            return ops.concat(outputs[::-1] if reverse else outputs, axis=0), states
+        return loop_over(steps, states, step, reverse)
+
+
+def loop_over(
+    steps: Dim,
+    states: list[ir.Value],
+    step: Callable[[ir.Value, list[ir.Value]], tuple[list[ir.Value], ir.Value]],
+    reverse: bool = False,
+) -> tuple[ir.Value, list[ir.Value]]:
+    """A `burn.loop` that calls `step(time, states)` for the new states, of unchanged types, and a slice of output,
+    of the first state's type.
+
+    Returns the outputs [steps, ..] in the order of time and the final states. With `reverse`, time runs backwards."""
+    from burn.dialect.control import Loop
+
+    trips = dim_value(steps)
+    carried = [type_of(s) for s in states]
+    region_types = [TensorType("int64", ()), TensorType("bool", ()), *carried]
+    results = [*carried, carried[0].with_shape((steps, *carried[0].shape))]
+    loop = Loop.create(trips, None, states, scans=1, result_types=results)
+    block = loop.regions[0].blocks.append(*[t.to_mlir() for t in region_types])
+    with ir.InsertionPoint(block):
+        iteration, condition, *inner = block.arguments
+        time = iteration
+        if reverse:
+            time = ops.sub(dim_value(steps - 1), iteration)
+        new, output = step(time, inner)
+        ops.yield_([condition, *new, output])
+    *last, outputs = list(loop.results)
+    if reverse:
+        shape = type_of(outputs).shape
+        starts, strides = (steps - 1, *[0] * (len(shape) - 1)), (-1, *[1] * (len(shape) - 1))
+        outputs = ops.slice(outputs, starts=starts, sizes=shape, steps=strides)
+    return outputs, last
+
+
+def _row(x: ir.Value, index: int) -> ir.Value:
+    """x[index] without the first axis."""
+    shape = type_of(x).shape
+    if shape[0] == 1:
+        return reshape(x, shape[1:])
+    starts, sizes = (index, *[0] * (len(shape) - 1)), (1, *shape[1:])
+    return reshape(ops.slice(x, starts=starts, sizes=sizes, steps=(1,) * len(shape)), shape[1:])
+
+
+def _agrees(have: tuple[Dim, ...], want: tuple[Dim, ...]) -> bool:
+    if len(have) != len(want):
+        return False
+    return all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(have, want, strict=True))
+
+
+def resolve_activations(defaults: tuple[str, ...], options: dict) -> list[Function]:
+    """The functions with their parameters. `alphas` and `betas` go, in order, to the functions that take one."""
+    names = [n.lower() for n in options["activations"]] or [n.lower() for n in defaults]
+    alphas, betas = iter(options["alphas"]), iter(options["betas"])
+    functions: list[Function] = []
+    for name in names:
+        kind = ACTIVATIONS[name]
+        alpha = kind.alpha if kind.alpha is None else next(alphas, kind.alpha)
+        beta = kind.beta if kind.beta is None else next(betas, kind.beta)
+        functions.append(lambda x, kind=kind, a=alpha, b=beta: kind.apply(x, a, b))
+    return functions
+
+
+class Rnn(_Recurrent, name="rnn"):
+    """h' = f(x w^T + h r^T + b). Shapes: x [steps, batch, input], w [dirs, hidden, input], r [dirs, hidden, hidden],
+    b [dirs, 2 hidden], lengths [batch], h [dirs, batch, hidden] -> [steps, dirs, batch, hidden], last h.
+    Source: ONNX RNN."""
+
+    x: Operand
+    w: Operand
+    r: Operand
+    b: Operand | None
+    lengths: Operand | None
+    h: Operand | None
+    direction: str = "forward"
+    activations: tuple[str, ...] = ()
+    alphas: tuple[float, ...] = ()
+    betas: tuple[float, ...] = ()
+    clip: float = 0.0
+
+    GATES: ClassVar[int] = 1
+    DEFAULTS: ClassVar[tuple[str, ...]] = ("tanh",)
+
+    @classmethod
+    def infer(cls, x, w, r, b, lengths, h, **options) -> list[TensorType]:
+        return cls.check_layer(x, w, r, b, lengths, [h], None, options)
+
+    @classmethod
+    def decompose(cls, x, w, r, b, lengths, h, **options) -> list[ir.Value]:
+        return cls.build_layer(x, w, r, b, lengths, [h], None, options)
+
+    @classmethod
+    def step(cls, part: Direction, x: ir.Value, states: list[ir.Value], options: dict) -> list[ir.Value]:
+        (f,) = part.functions
+        return [f(part.limited(ops.add(x, part.recur(states[0], 0, 1))))]
+
+
+class Gru(_Recurrent, name="gru"):
+    """z = f(..), r = f(..), n = g(x wn^T + (r * h) rn^T + b), h' = (1 - z) n + z h; gates in the order z, r, n.
+
+    With `reset_after`, n = g(x wn^T + r * (h rn^T + rbn) + wbn). Shapes: as for rnn with 3 hidden instead of hidden in
+    the weights and 6 hidden in b. Source: ONNX GRU (`linear_before_reset`)."""
+
+    x: Operand
+    w: Operand
+    r: Operand
+    b: Operand | None
+    lengths: Operand | None
+    h: Operand | None
+    direction: str = "forward"
+    activations: tuple[str, ...] = ()
+    alphas: tuple[float, ...] = ()
+    betas: tuple[float, ...] = ()
+    clip: float = 0.0
+    reset_after: bool = False
+
+    GATES: ClassVar[int] = 3
+    DEFAULTS: ClassVar[tuple[str, ...]] = ("sigmoid", "tanh")
+
+    @classmethod
+    def infer(cls, x, w, r, b, lengths, h, **options) -> list[TensorType]:
+        return cls.check_layer(x, w, r, b, lengths, [h], None, options)
+
+    @classmethod
+    def decompose(cls, x, w, r, b, lengths, h, **options) -> list[ir.Value]:
+        return cls.build_layer(x, w, r, b, lengths, [h], None, options)
+
+    @classmethod
+    def own_bias(cls, options: dict) -> bool:
+        return bool(options["reset_after"])
+
+    @classmethod
+    def step(cls, part: Direction, x: ir.Value, states: list[ir.Value], options: dict) -> list[ir.Value]:
+        f, g = part.functions
+        (h,) = states
+        if options["reset_after"]:
+            recurrent = part.recur(h, 0, 3)
+            if part.bias is not None:
+                recurrent = ops.add(recurrent, part.bias)
+            gates = f(part.limited(ops.add(part.gate(x, 0, 2), part.gate(recurrent, 0, 2))))
+            z, r = part.gate(gates, 0), part.gate(gates, 1)
+            inner = ops.mul(r, part.gate(recurrent, 2))
+        else:
+            gates = f(part.limited(ops.add(part.gate(x, 0, 2), part.recur(h, 0, 2))))
+            z, r = part.gate(gates, 0), part.gate(gates, 1)
+            inner = part.recur(ops.mul(r, h), 2, 1)
+        n = g(part.limited(ops.add(part.gate(x, 2), inner)))
+        return [ops.add(n, ops.mul(z, ops.sub(h, n)))]
+
+
+class Lstm(_Recurrent, name="lstm"):
+    """i, o, f = f(..), c' = f c + i g(..), h' = o h(c'); gates in the order i, o, f, c.
+
+    Shapes: as for rnn with 4 hidden instead of hidden in the weights and 8 hidden in b; c as h; peephole [dirs, 3
+    hidden] (i, o, f) -> [steps, dirs, batch, hidden], last h, last c. `couple` makes f = 1 - i. Source: ONNX LSTM."""
+
+    x: Operand
+    w: Operand
+    r: Operand
+    b: Operand | None
+    lengths: Operand | None
+    h: Operand | None
+    c: Operand | None
+    peephole: Operand | None
+    direction: str = "forward"
+    activations: tuple[str, ...] = ()
+    alphas: tuple[float, ...] = ()
+    betas: tuple[float, ...] = ()
+    clip: float = 0.0
+    couple: bool = False
+
+    GATES: ClassVar[int] = 4
+    DEFAULTS: ClassVar[tuple[str, ...]] = ("sigmoid", "tanh", "tanh")
+    STATES: ClassVar[int] = 2
+
+    @classmethod
+    def infer(cls, x, w, r, b, lengths, h, c, peephole, **options) -> list[TensorType]:
+        return cls.check_layer(x, w, r, b, lengths, [h, c], peephole, options)
+
+    @classmethod
+    def decompose(cls, x, w, r, b, lengths, h, c, peephole, **options) -> list[ir.Value]:
+        return cls.build_layer(x, w, r, b, lengths, [h, c], peephole, options)
+
+    @classmethod
+    def step(cls, part: Direction, x: ir.Value, states: list[ir.Value], options: dict) -> list[ir.Value]:
+        f, g, output = part.functions
+        h, c = states
+        gates = ops.add(x, part.recur(h, 0, 4))
+        i, o, forget, candidate = (part.gate(gates, index) for index in range(4))
+        if part.peephole:
+            i = ops.add(i, ops.mul(part.peephole[0], c))
+            forget = ops.add(forget, ops.mul(part.peephole[2], c))
+        i = f(part.limited(i))
+        forget = ops.sub(number_like(1.0, i), i) if options["couple"] else f(part.limited(forget))
+        new = ops.add(ops.mul(forget, c), ops.mul(i, g(part.limited(candidate))))
+        if part.peephole:
+            o = ops.add(o, ops.mul(part.peephole[1], new))
+        return [ops.mul(f(part.limited(o)), output(new)), new]

@@ -1,0 +1,115 @@
+"""The discrete Fourier transform. A composite: products with matrices of roots of unity, split as Cooley and Tukey did.
+
+A length n = a * b costs n * (a + b) instead of n * n; lengths that are prime or not known are one product. Real and
+imaginary parts are separate tensors throughout.
+"""
+
+from __future__ import annotations
+
+import math
+
+from burn.dialect import ops
+from burn.dialect.compose import dim_value, number, reshape
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op, Operand, same_type
+from burn.dialect.types import FLOATS, TensorType, type_of
+
+DIRECT = 48
+"""Lengths up to this are not split: one product of that size is cheaper than two and a twiddle."""
+
+Pair = tuple[ir.Value, "ir.Value | None"]
+"""Real and imaginary part; None for zero."""
+
+
+class Dft(Op, name="dft"):
+    """sum over t of x[t] exp(-2 pi i k t / n) along the last axis; `inverse` has the sign + and divides by n.
+
+    Shapes: re and im [.., n] -> real and imaginary part [.., n]. im absent is zero. Source: ONNX DFT."""
+
+    re: Operand
+    im: Operand | None
+    inverse: bool = False
+
+    @classmethod
+    def infer(cls, re: TensorType, im: TensorType | None, inverse: bool) -> list[TensorType]:
+        if re.dtype not in FLOATS or not re.rank:
+            cls.fail(f"takes floats [.., n], not {re}")
+        if im is not None:
+            same_type(cls, re, im)
+        return [re, re]
+
+    @classmethod
+    def decompose(cls, re: ir.Value, im: ir.Value | None, inverse: bool) -> list[ir.Value]:
+        type_ = type_of(re)
+        n = type_.shape[-1]
+        working = "float32" if type_.dtype in ("float16", "bfloat16") else type_.dtype
+        parts = [None if p is None else ops.cast(p, dtype=working) if working != type_.dtype else p for p in (re, im)]
+        real, imaginary = transform((parts[0], parts[1]), n, 1.0 if inverse else -1.0)
+        results = [real, imaginary]
+        if inverse:
+            results = [ops.div(p, dim_value(n, working)) for p in results]
+        return results if working == type_.dtype else [ops.cast(p, dtype=type_.dtype) for p in results]
+
+
+def factor(n: int) -> int:
+    """The divisor of n nearest below its square root; 1 for a prime."""
+    return next(d for d in range(math.isqrt(n), 0, -1) if n % d == 0)
+
+
+def roots(rows: Dim, columns: Dim, n: Dim, sign: float, dtype: str) -> tuple[ir.Value, ir.Value]:
+    """cos and sign * sin of 2 pi j k / n for j < rows, k < columns.
+
+    The product j k is reduced modulo n as an integer and the angle taken in float64: both keep the last digits."""
+    shape = (rows, columns)
+    j, k = ops.iota(shape=shape, axis=0), ops.iota(shape=shape, axis=1)
+    turn = ops.cast(ops.mod(ops.mul(j, k), dim_value(n)), dtype="float64")
+    angle = ops.div(ops.mul(turn, number(sign * 2 * math.pi, "float64")), dim_value(n, "float64"))
+    return ops.cast(ops.cos(angle), dtype=dtype), ops.cast(ops.sin(angle), dtype=dtype)
+
+
+def times(x: Pair, c: ir.Value, s: ir.Value) -> Pair:
+    """The complex product x * (c + i s)."""
+    re, im = x
+    if im is None:
+        return ops.mul(re, c), ops.mul(re, s)
+    return ops.sub(ops.mul(re, c), ops.mul(im, s)), ops.add(ops.mul(re, s), ops.mul(im, c))
+
+
+def product(x: Pair, n: Dim, sign: float, axis: int) -> Pair:
+    """The transform along one axis as a product with the matrix of roots; the result's axis comes last."""
+    dtype = type_of(x[0]).dtype
+    c, s = roots(n, n, n, sign, dtype)
+
+    def dot(a: ir.Value, b: ir.Value) -> ir.Value:
+        return ops.dot_general(a, b, lhs_contract=(axis,), rhs_contract=(0,))
+
+    re, im = x
+    if im is None:
+        return dot(re, c), dot(re, s)
+    return ops.sub(dot(re, c), dot(im, s)), ops.add(dot(re, s), dot(im, c))
+
+
+def transform(x: Pair, n: Dim, sign: float) -> tuple[ir.Value, ir.Value]:
+    """The transform along the last axis, of n elements.
+
+    With n = a b, t = b t1 + t2 and k = k1 + a k2: transform over t1 of length a, multiply by the roots k1 t2 / n,
+    transform over t2 of length b; the result is at [k2, k1]."""
+    a = factor(n) if isinstance(n, int) and n > DIRECT else 1
+    rank = type_of(x[0]).rank
+    if a == 1:
+        re, im = product(x, n, sign, rank - 1)
+        assert im is not None
+        return re, im
+    assert isinstance(n, int)
+    b = n // a
+    lead = type_of(x[0]).shape[:-1]
+    grid = [None if p is None else reshape(p, (*lead, a, b)) for p in x]
+    assert grid[0] is not None
+    swapped = product((grid[0], grid[1]), a, sign, rank - 1)  # [.., t2, k1]
+    twiddled = times(swapped, *roots(b, a, n, sign, type_of(x[0]).dtype))
+    order = (*range(rank - 1), rank, rank - 1)
+    rows = [ops.transpose(p, permutation=order) for p in twiddled if p is not None]  # [.., k1, t2]
+    re, im = transform((rows[0], rows[1]), b, sign)  # [.., k1, k2]
+    re, im = (reshape(ops.transpose(p, permutation=order), (*lead, n)) for p in (re, im))
+    return re, im
