@@ -81,7 +81,7 @@ def _sides(model: onnx.ModelProto) -> list[tuple[str, Any]]:
 
 
 def _read_values(beside: Path, values: Any, pattern: str) -> list[Any]:
-    """The serialised values beside a file; there may be fewer than the graph has, as initialised inputs are left out."""
+    """The serialised values beside a file; there may be fewer than the graph has, for initialised inputs have none."""
     read = []
     for index, value in enumerate(values):
         path = beside.parent / pattern.format(index)

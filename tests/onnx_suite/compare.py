@@ -68,7 +68,7 @@ def _words(array: Any) -> list[str]:
     return [word.decode() if isinstance(word, bytes) else str(word) for word in np.asarray(array).reshape(-1).tolist()]
 
 
-def _head(array: np.ndarray) -> str:
+def _head(array: Any) -> str:
     return np.array2string(array.reshape(-1)[:4], precision=5, separator=", ")
 
 

@@ -37,7 +37,7 @@ def onnxruntime(model: bytes) -> Run:
     names = _input_names(onnx.load_from_string(model))
 
     def run(inputs: list[Any]) -> list[Any]:
-        return session.run(None, {name: _for_ort(value) for name, value in zip(names, inputs, strict=False)})
+        return list(session.run(None, {name: _for_ort(value) for name, value in zip(names, inputs, strict=False)}))
 
     return run
 

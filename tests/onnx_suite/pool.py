@@ -1,7 +1,7 @@
 """Runs cases in worker processes, so that a crash or a hang fails one case and no other.
 
-A worker is used for case after case and replaced when it dies or runs out of time. Workers are forked from a process that
-has imported the engine but started no thread, which makes replacing one cheap.
+A worker is used for case after case and replaced when it dies or runs out of time. Workers are forked from a process
+that has imported the engine but started no thread, which makes replacing one cheap.
 """
 
 from __future__ import annotations
@@ -149,5 +149,7 @@ def _how_it_died(worker: _Worker) -> str:
             how = signal.Signals(-code).name
     text = worker.log.read_text(errors="replace").strip() if worker.log.exists() else ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if any(word in line for word in ("Assert", "error", "Error", "LLVM", "terminate"))]
+    telling = [
+        line for line in lines if any(word in line for word in ("Assert", "error", "Error", "LLVM", "terminate"))
+    ]
     return f"{how}: {(telling or lines)[0]}" if lines else how

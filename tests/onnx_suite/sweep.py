@@ -1,9 +1,9 @@
 """`python -m tests.onnx_suite.sweep`: run the ONNX conformance suites and say what passes, and why the rest does not.
 
-    python -m tests.onnx_suite.sweep -k 'conv|pool'       only tests whose name matches
-    python -m tests.onnx_suite.sweep --trace test_add     one test, in this process, with its traceback
-    python -m tests.onnx_suite.sweep --update             write what fails to failing.txt
-    python -m tests.onnx_suite.sweep --backend reference  the harness against onnx's own evaluator
+python -m tests.onnx_suite.sweep -k 'conv|pool'       only tests whose name matches
+python -m tests.onnx_suite.sweep --trace test_add     one test, in this process, with its traceback
+python -m tests.onnx_suite.sweep --update             write what fails to failing.txt
+python -m tests.onnx_suite.sweep --backend reference  the harness against onnx's own evaluator
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ def drift(outcomes: list[Outcome]) -> tuple[list[Outcome], list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.onnx_suite.sweep", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.onnx_suite.sweep", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("-k", metavar="REGEX", default="", help="only tests whose name or operator matches")
     parser.add_argument("-j", type=int, default=2, help="worker processes")
     parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES))

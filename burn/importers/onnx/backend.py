@@ -1,7 +1,7 @@
 """burn as an `onnx.backend`: what the ONNX project's own test suite drives.
 
-`prepare(model).run(inputs)` compiles a ModelProto for this machine and runs it. A model that burn does not support raises
-its BurnError here as everywhere; `BackendIsNotSupposedToImplementIt` is never raised, so a refusal counts as a failure.
+`prepare(model).run(inputs)` compiles a ModelProto for this machine and runs it. A model that burn does not support
+raises its BurnError here as everywhere; `BackendIsNotSupposedToImplementIt` is never raised: a refusal is a failure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BurnRep(BackendRep):
         self.executable: Executable = load_onnx(model, cache=False)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Raises InputError when inputs are missing, in excess or of the wrong type; RunError from the program itself."""
+        """Raises InputError when inputs are missing, in excess or of the wrong type; RunError from the program."""
         if not isinstance(inputs, Mapping):
             if not isinstance(inputs, (list, tuple)):
                 inputs = [inputs]
