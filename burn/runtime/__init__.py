@@ -2,3 +2,10 @@
 
 Enter at `Executable`. Nothing here knows how an artefact was made.
 """
+
+from burn.runtime.artefact import Artefact
+from burn.runtime.cache import Cache
+from burn.runtime.executable import Executable
+from burn.runtime.profile import Profile
+
+__all__ = ["Artefact", "Cache", "Executable", "Profile"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -136,6 +138,38 @@ def test_donated_input_becomes_the_output(scale: bytes) -> None:
     y.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
         donating.run([y], donated=[0])
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_callers_and_thread_changes_under_a_sanitizer(tmp_path: Path, sanitizer: str) -> None:
+    """The C sources alone, with stress.c for a main program."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    probe = tmp_path / "probe.c"
+    probe.write_text("int main(void) { return 0; }")
+    flags = [compiler, "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", f"-fsanitize={sanitizer}"]
+    supported = subprocess.run([*flags, str(probe), "-o", str(tmp_path / "probe")], capture_output=True).returncode == 0
+    if not supported or subprocess.run([str(tmp_path / "probe")], capture_output=True).returncode != 0:
+        pytest.skip(f"the compiler has no {sanitizer} sanitizer that works here")
+    native = Path(__file__).parents[2] / "burn" / "runtime" / "native"
+    sources = [str(native / f"{name}.c") for name in ("cpu", "memory", "plan", "pool", "run")]
+    stress = str(Path(__file__).parent / "stress.c")
+    subprocess.run([*flags, f"-I{native}", stress, *sources, "-lpthread", "-o", str(tmp_path / "stress")], check=True)
+    run = subprocess.run([str(tmp_path / "stress")], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(("text", "threads"), [("3", "3"), ("abc", None), ("0", None), ("4x", None), ("99999", None)])
+def test_the_number_of_threads_comes_from_the_environment(text: str, threads: str | None) -> None:
+    script = "from burn.runtime import _native; print(_native.num_threads(), _native.cpu_cores())"
+    environment = os.environ | {"BURN_NUM_THREADS": text}
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    number, cores = run.stdout.split()
+    assert number == (threads or cores)
+    assert ("which is no number of threads" in run.stderr) == (threads is None)
 
 
 def test_a_forked_child_can_run(scale: bytes) -> None:

@@ -14,6 +14,7 @@
 #include <numpy/arrayobject.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -421,6 +422,11 @@ NB_MODULE(_native, m) {
     m.def("cpu_name", &cpu_name);
     m.def("cpu_cores", &burn_cpu_cores);
     m.def("cache_bytes", &burn_cpu_cache_bytes, "level"_a);
+    const char *threads = std::getenv("BURN_NUM_THREADS");
+    if (threads && *threads && !burn_pool_threads_from(threads) &&
+        PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "BURN_NUM_THREADS is '%s', which is no number of threads; using %d", threads,
+                         static_cast<int>(burn_pool_threads())) < 0)
+        throw nb::python_error();
     // The threads must not outlive the interpreter that tells them what to do.
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { burn_pool_stop(); }));
 }

@@ -180,12 +180,18 @@ static void stop(void) {
     atomic_store(&pool.stopping, 0);
 }
 
+int32_t burn_pool_threads_from(const char *text) {
+    char *end = NULL;
+    long number = text ? strtol(text, &end, 10) : 0;
+    return text && end != text && *end == 0 && number >= 1 && number <= MAX_THREADS ? (int32_t)number : 0;
+}
+
 int32_t burn_pool_threads(void) {
     int32_t threads = atomic_load_explicit(&pool.threads, memory_order_relaxed);
     if (threads == 0) {
-        const char *wanted = getenv("BURN_NUM_THREADS");
-        long number = wanted ? strtol(wanted, NULL, 10) : 0;
-        threads = number >= 1 && number <= MAX_THREADS ? (int32_t)number : burn_cpu_cores();
+        threads = burn_pool_threads_from(getenv("BURN_NUM_THREADS"));
+        if (threads == 0)
+            threads = burn_cpu_cores();
         int32_t none = 0;
         if (!atomic_compare_exchange_strong(&pool.threads, &none, threads))
             threads = none;

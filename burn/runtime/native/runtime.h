@@ -37,6 +37,7 @@ struct burn_worker {
 
 int32_t burn_pool_threads(void);            /* how many threads a launch may use, the caller included */
 void burn_pool_set_threads(int32_t threads);
+int32_t burn_pool_threads_from(const char *text); /* BURN_NUM_THREADS as a number; 0 when there is none or it is malformed */
 void burn_pool_stop(void);                  /* joins the threads; a later launch starts them again */
 /* Calls kernel over [0, count) on the caller and on whichever threads are free; returns when all of it is done. */
 void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *args, int64_t count, int64_t grain);
