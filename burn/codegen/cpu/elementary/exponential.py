@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from burn.codegen.cpu.elementary.coefficients import EXP, SINH
+from burn.codegen.cpu.elementary.coefficients import EXP, SINH, TANH
 from burn.codegen.cpu.elementary.formats import at_least, at_most, format_of, power_of_two
 from burn.codegen.cpu.lanes import Lanes
 
@@ -80,19 +80,30 @@ def expm1(x: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """e / (e + 2) for e = expm1(2 |x|), which is where tanh is well conditioned in e."""
-    form = format_of(x)
-    doubled = at_most(x.abs() * 2.0, form.log_epsilon + 2.0)
-    offset = form.magic + form.bias
-    biased = doubled.mad(1 / math.log(2), offset)
-    scale = power_of_two(biased)
-    e = scale.mad(expm1_of_rest(doubled, biased - offset), scale - 1.0)
-    return (e / (e + 2.0)).with_sign_of(x)
+    """An odd polynomial up to 0.55; beyond, 1 - 2 / (exp(2 |x|) + 1)."""
+    a = x.abs()
+    z = a * a
+    small = (a * z).mad(z.horner(TANH[x.element]), a)
+    large = 1.0 - 2.0 / (exp_of_bounded(at_most(a * 2.0, format_of(x).log_epsilon + 2.0)) + 1.0)
+    return (a < 0.55).where(small, large).with_sign_of(x)
 
 
 def sigmoid(x: Lanes) -> Lanes:
-    z = exp_of_negative(-x.abs())
-    return (x < 0.0).where(z, 1.0) / (z + 1.0)
+    """z / (1 + z) or 1 / (1 + z) with z = exp(-|x|). For the former, what rounding took from exp(r) = 1 + rest and from
+    1 + z is given back at the end: without that the roundings add up to more than 2 ULP."""
+    form = format_of(x)
+    split = (form.bias + 1) // 2
+    bounded = at_least(-x.abs(), form.exp_low)
+    offset = form.magic + form.bias + split
+    biased = bounded.mad(1 / math.log(2), offset)
+    rest = expm1_of_rest(bounded, biased - offset)
+    mantissa = rest + 1.0
+    z = mantissa * power_of_two(biased) * 2.0**-split
+    below = z + 1.0
+    negative = x < 0.0
+    lost = (rest - (mantissa - 1.0)) - (z - (below - 1.0))
+    result = negative.where(z, 1.0) / below
+    return result.mad(negative.where(lost, 0.0), result)
 
 
 def sinh(x: Lanes) -> Lanes:

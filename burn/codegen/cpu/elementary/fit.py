@@ -137,6 +137,8 @@ def fits(single: bool) -> list[Fit]:
             odd(mp.atan), odd_weight(mp.atan), TINY, ROOT**2 * mpf("1.0001"), (5, 11)),
         fit("ASIN", "(asin(a) - a) / a^3 in a^2, |a| <= 1/2", odd(mp.asin), odd_weight(mp.asin), TINY, mpf("0.25"), (5, 13)),
         fit("SINH", "(sinh(a) - a) / a^3 in a^2, |a| <= 1", odd(mp.sinh), odd_weight(mp.sinh), TINY, mpf(1), (4, 7)),
+        fit("TANH", "(tanh(a) - a) / a^3 in a^2, |a| <= 0.55",
+            odd(mp.tanh), odd_weight(mp.tanh), TINY, mpf("0.3026"), (5, 11)),
         fit("ERF", "erf(a) / a - 1 in a^2, |a| <= 1",
             lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)), TINY, mpf(1), (6, 13)),
     ]  # fmt: skip
