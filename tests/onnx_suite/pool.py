@@ -6,6 +6,7 @@ that has imported the engine but started no thread, which makes replacing one ch
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import multiprocessing
 import os
@@ -126,6 +127,7 @@ def _work(function: Callable[[Any], Any], pipe: Connection, log: Path, memory: i
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    faulthandler.enable(output)
     os.dup2(output, 1)
     os.dup2(output, 2)
     while True:
@@ -149,7 +151,7 @@ def _how_it_died(worker: _Worker) -> str:
             how = signal.Signals(-code).name
     text = worker.log.read_text(errors="replace").strip() if worker.log.exists() else ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [
-        line for line in lines if any(word in line for word in ("Assert", "error", "Error", "LLVM", "terminate"))
-    ]
-    return f"{how}: {(telling or lines)[0]}" if lines else how
+    words = ("Assert", "error", "Error", "LLVM", "terminate")
+    telling = next((line for line in lines if any(word in line for word in words)), lines[0] if lines else "")
+    frame = next((line for line in lines if line.startswith("File ")), "")  # the innermost comes first
+    return ": ".join(part for part in (how, telling, frame) if part)
