@@ -62,7 +62,7 @@ def _child(peer: str, subject: Subject, threads: int, feeds: Path, names: list[s
         [sys.executable, "-m", "burn.bench.cold", job],
         capture_output=True,
         text=True,
-        env={**os.environ, "BURN_CACHE": str(cache)},
+        env={**os.environ, "BURN_CACHE_DIR": str(cache)},
     )
     if child.returncode:
         lines = child.stderr.strip().splitlines()

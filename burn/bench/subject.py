@@ -93,9 +93,7 @@ def from_file(path: Path, sizes: Mapping[str, int], seed: int = 0) -> Subject:
                 shape.append(sizes[symbol])
                 taken[symbol] = sizes[symbol]
             else:
-                problems.append(
-                    Problem(f"input '{value.name}' has a size '{symbol}'", hint=f"say --dim {symbol}=NUMBER")
-                )
+                problems.append(Problem(f"input '{value.name}' has a size '{symbol}'", hint=f"--dim '{symbol}=NUMBER'"))
         if not problems:
             try:
                 dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)

@@ -1,0 +1,149 @@
+"""`burn-bench`: what it measures is what ran, in turns, and what it cannot measure it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper
+
+from burn.bench import cold, interleave, report
+from burn.bench.interleave import Plan, Timing
+from burn.bench.subject import find, from_file
+from burn.cli.bench import main
+from burn.errors import BurnError
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """y = x + x over a dynamic batch."""
+    node = helper.make_node("Add", ["x", "x"], ["y"])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "xy")
+    graph = helper.make_graph([node], "double", [x], [y])
+    path = tmp_path / "double.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def same_cpus() -> Iterator[None]:
+    """The command binds the process to as many CPUs as threads; other tests want theirs back."""
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    yield
+    if before is not None:
+        os.sched_setaffinity(0, before)
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return result.exit_code, result.output
+
+
+def test_turns_alternate_and_first_runs_are_dropped() -> None:
+    calls: list[str] = []
+    engines = {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}
+    measured = interleave.interleave(engines, Plan(runs=4, rounds=2, block=0))
+    last = "".join(calls)[-12:]
+    assert last == "aaa" + "bbb" + "bbb" + "aaa"  # two counted runs and one dropped in each block
+    assert all([len(one) for one in timing.rounds] == [2, 2] for timing in measured.timings.values())
+
+
+def test_times_are_those_of_the_engine() -> None:
+    engines = {"slow": lambda: time.sleep(0.004), "fast": lambda: time.sleep(0.001)}
+    timings = interleave.interleave(engines, Plan(runs=6, rounds=3, block=0)).timings
+    assert 0.004 <= timings["slow"].median < 0.04
+    assert timings["slow"].ratio(timings["fast"]) > 1.5
+
+
+def test_ratio_is_of_rounds_taken_together() -> None:
+    mine, theirs = Timing([[2.0], [20.0], [4.0]]), Timing([[1.0], [10.0], [2.0]])
+    assert mine.ratio(theirs) == 2.0
+
+
+def test_short_runs_fill_a_block() -> None:
+    plan = Plan(runs=30, rounds=6, block=0.1)
+    assert plan.runs_per_block(1.0) == 5
+    assert plan.runs_per_block(0.001) == 100
+
+
+def test_difference_is_relative_to_each_output() -> None:
+    want = {"p": np.array([100.0, 1.0], np.float32), "q": np.array([0.5], np.float32)}
+    got = {"p": np.array([100.0, 2.0], np.float32), "q": np.array([0.55], np.float32)}
+    assert report.difference(got, want) == pytest.approx(0.1, rel=1e-5)
+    with pytest.raises(ValueError, match="shape"):
+        report.difference({"p": want["p"][:1], "q": want["q"]}, want)
+
+
+def test_geometric_mean_needs_every_model() -> None:
+    results = [report.Result("m", "", [report.Row("a", ratio=ratio)]) for ratio in (2.0, 8.0)]
+    assert report.geomean(results, "a") == pytest.approx(4.0)
+    results.append(report.Result("n", "", [report.Row("a", error="failed")]))
+    assert np.isnan(report.geomean(results, "a"))
+
+
+def test_inputs_come_from_the_signature(model: Path) -> None:
+    subject = from_file(model, {"batch": 3, "seq": 9})
+    assert subject.feeds["x"].shape == (3, 4)
+    assert subject.sizes == {"batch": 3}
+
+
+def test_every_missing_size_is_named(model: Path) -> None:
+    with pytest.raises(BurnError, match="--dim 'batch=NUMBER'"):
+        from_file(model, {})
+
+
+def test_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(BurnError, match="light_resnet50"):
+        find("no_such_model", {})
+
+
+def test_command_times_a_peer(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    figures = tmp_path / "figures.json"
+    code, output = run(model, "--peers", "onnxruntime,torch", "--batch", 2, "--runs", 3, "--json", figures, "--cold")
+    assert code == 0, output
+    assert "not timed: torch on double.onnx batch=2: the model has no torch module" in output
+    result = json.loads(figures.read_text())["models"][0]["engines"]
+    assert result["onnxruntime"]["median"] > 0
+    assert result["onnxruntime"]["cold"]["empty"] > 0
+    assert result["torch"] == {"absent": "the model has no torch module"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nowhere.onnx"], 1, "no such file"),
+        (["double.onnx", "--peers", "abacus"], 2, "the engines are"),
+        (["double.onnx", "--dim", "batch"], 2, "not NAME=NUMBER"),
+        (["double.onnx", "--batch", "2", "--dim", "depth=3"], 1, "no model has a size named depth"),
+    ],
+)
+def test_bad_usage(model: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str) -> None:
+    monkeypatch.chdir(model.parent)
+    got, output = run(*arguments)
+    assert got == code
+    assert message in output
+
+
+def test_a_broken_file_fails_in_its_row(model: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    broken = onnx.load(model)
+    broken.graph.node[0].op_type = "NoSuchOperator"
+    onnx.save(broken, model)
+    code, output = run(model, "--peers", "onnxruntime", "--batch", 2)
+    assert code == 1
+    assert "onnxruntime failed" in output
+
+
+def test_peak_memory_is_the_child_s_own(model: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    block = np.ones(600 << 20, np.uint8)
+    figures = cold.measure("onnxruntime", from_file(model, {"batch": 1}), threads=1, repeats=1)
+    assert figures.peak < block.nbytes
