@@ -210,17 +210,17 @@ class _Recurrent(Op):
             if not outputs:
                 return ops.full(shape=(0, *type_of(states[0]).shape), dtype=type_of(states[0]).dtype), states
             return ops.concat(outputs[::-1] if reverse else outputs, axis=0), states
-        return loop_over(steps, states, step, reverse)
+        return loop_over(steps, states, type_of(states[0]), step, reverse)
 
 
 def loop_over(
     steps: Dim,
     states: list[ir.Value],
+    output: TensorType,
     step: Callable[[ir.Value, list[ir.Value]], tuple[list[ir.Value], ir.Value]],
     reverse: bool = False,
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """A `burn.loop` that calls `step(time, states)` for the new states, of unchanged types, and a slice of output,
-    of the first state's type.
+    """A `burn.loop` that calls `step(time, states)` for the new states, of unchanged types, and a slice of type `output`.
 
     Returns the outputs [steps, ..] in the order of time and the final states. With `reverse`, time runs backwards."""
     from burn.dialect.control import Loop
@@ -228,7 +228,7 @@ def loop_over(
     trips = dim_value(steps)
     carried = [type_of(s) for s in states]
     region_types = [TensorType("int64", ()), TensorType("bool", ()), *carried]
-    results = [*carried, carried[0].with_shape((steps, *carried[0].shape))]
+    results = [*carried, output.with_shape((steps, *output.shape))]
     loop = Loop.create(trips, None, states, scans=1, result_types=results)
     block = loop.regions[0].blocks.append(*[t.to_mlir() for t in region_types])
     with ir.InsertionPoint(block):
@@ -236,8 +236,8 @@ def loop_over(
         time = iteration
         if reverse:
             time = ops.sub(dim_value(steps - 1), iteration)
-        new, output = step(time, inner)
-        ops.yield_([condition, *new, output])
+        new, slice_ = step(time, inner)
+        ops.yield_([condition, *new, slice_])
     *last, outputs = list(loop.results)
     if reverse:
         shape = type_of(outputs).shape
