@@ -13,17 +13,20 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.helper
 
 from burn.dialect import ops
 from burn.dialect.compose import as_list
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
-from burn.dialect.types import TensorType, numpy_dtype, type_of
+from burn.dialect.types import TensorType, type_of
 from burn.dialect.weights import Weight, WeightStore, array_weight
 from burn.errors import BurnError, ModelError, Problem
+from burn.importers.onnx.check import check_model
 from burn.importers.onnx.contents import Content, Unknown, evaluate, materialise, wanted
 from burn.importers.onnx.file import OnnxFile, Source, read_model
+from burn.importers.onnx.functions import domain_name, expand, inline_functions, opset_of, opsets
 from burn.importers.onnx.names import SizeNames
 from burn.importers.onnx.node import BUILDERS, Node, onnx_op
 from burn.importers.onnx.ops import load_builders
@@ -52,6 +55,8 @@ def import_onnx(source: Source, *, dims: Mapping[str, int] | None = None) -> Pro
     """
     load_builders()
     file = read_model(source)
+    check_model(file, BUILDERS.keys())
+    inline_functions(file.proto)
     return Importer(file, dims).run()
 
 
@@ -60,7 +65,7 @@ class Importer:
 
     def __init__(self, file: OnnxFile, dims: Mapping[str, int] | None = None) -> None:
         self.file = file
-        self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in file.proto.opset_import}
+        self.opsets = opsets(file.proto.opset_import)
         self.names = SizeNames(file.proto.graph, dims)
         self.weights = WeightStore()
         self.problems: list[Problem] = []
@@ -201,10 +206,9 @@ class Importer:
                 self._scope.update({name: FAILED for name in node.output if name})
 
     def _build_node(self, proto: onnx.NodeProto) -> None:
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
         name = proto.name or f"{proto.op_type}_{self._count}/{next((o for o in proto.output if o), '')}"
         inputs = [self._lookup(i) if i else None for i in proto.input]
-        node = Node(proto, self, domain, self.opsets.get(domain, 1), name, inputs)
+        node = Node(proto, self, domain_name(proto.domain), opset_of(proto, self.opsets), name, inputs)
         try:
             with ir.Location.name(name):
                 results = self._results(node)
@@ -239,7 +243,15 @@ class Importer:
 
     def _expand(self, node: Node) -> list[Any]:
         """The standard's own definition of an operator in terms of others, for operators without a builder."""
-        node.fail("this operator is not supported")
+        types = [_type_proto(type_of(v)) if isinstance(v, ir.Value) else None for v in node.inputs]
+        nodes = expand(node.proto, node.opset, types, self.opsets)
+        if nodes is None:
+            node.fail("this operator is not supported")
+        before = len(self.problems)
+        self._build_nodes(nodes)
+        if len(self.problems) > before:
+            raise Skipped
+        return [self._scope[name] if name else None for name in node.outputs]
 
     def _note(self, error: BurnError, node: Node | None) -> None:
         """Keeps an error's problems, naming the source node in those that ops raise."""
@@ -272,6 +284,12 @@ class Importer:
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             self._scope[name] = self.constant_tensor(self.file.tensors.sparse(sparse), name)
+
+
+def _type_proto(type_: TensorType) -> onnx.TypeProto:
+    """A type as ONNX writes it; symbolic sizes are left open."""
+    code = next(code for code, name in ELEMENT_TYPES.items() if name == type_.dtype)
+    return onnx.helper.make_tensor_type_proto(code, [d if isinstance(d, int) else None for d in type_.shape])
 
 
 def erase_unused(block: ir.Block) -> None:

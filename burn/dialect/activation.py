@@ -1,0 +1,354 @@
+"""Activations: composites of pointwise primitives, and softmax with its relatives.
+
+Each keeps its name in the program, so that a back end may claim it whole, a fused epilogue can be named for it and imported
+source reads as it was written. 16-bit floats are computed in float32 inside, where more than one step would round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, number_like, wide
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op, Operand, normalize_axis, same_type
+from burn.dialect.types import DTYPES, FLOATS, TensorType, broadcast_shapes, type_of
+
+
+def _float(cls: type[Op], x: TensorType) -> TensorType:
+    if x.dtype not in FLOATS:
+        cls.fail(f"does not take {x.dtype}; it takes {', '.join(FLOATS)}")
+    return x
+
+
+def _number(cls: type[Op], x: TensorType) -> TensorType:
+    if DTYPES[x.dtype].kind not in ("float", "int", "uint"):
+        cls.fail(f"does not take {x.dtype}; it takes numbers")
+    return x
+
+
+def in_wide(function: Callable[[ir.Value], ir.Value], x: ir.Value) -> ir.Value:
+    """function(x), with 16-bit floats in float32 on the way."""
+    dtype = type_of(x).dtype
+    return convert(function(convert(x, wide(dtype))), dtype)
+
+
+class Relu(Op, name="relu"):
+    """max(x, 0); NaN stays NaN. Shapes: x [...] -> [...], any number type."""
+
+    x: Operand
+
+    @classmethod
+    def infer(cls, x: TensorType) -> TensorType:
+        return _number(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value) -> ir.Value:
+        return ops.max(x, number_like(0, x))
+
+
+class LeakyRelu(Op, name="leaky_relu"):
+    """x for x >= 0, alpha * x below. Shapes: x [...] -> [...]."""
+
+    x: Operand
+    alpha: float = 0.01
+
+    @classmethod
+    def infer(cls, x: TensorType, alpha: float) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, alpha: float) -> ir.Value:
+        return ops.select(ops.lt(x, number_like(0, x)), ops.mul(x, number_like(alpha, x)), x)
+
+
+class Prelu(Op, name="prelu"):
+    """x for x >= 0, slope * x below. Shapes: x [...], slope broadcast to it -> [...], any number type."""
+
+    x: Operand
+    slope: Operand
+
+    @classmethod
+    def infer(cls, x: TensorType, slope: TensorType) -> TensorType:
+        same_type(cls, x, slope)
+        try:
+            shape = broadcast_shapes(x.shape, slope.shape)
+        except ValueError as error:
+            cls.fail(str(error))
+        if len(shape) != x.rank:
+            cls.fail(f"the slope {slope} does not broadcast to {x}")
+        return _number(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, slope: ir.Value) -> ir.Value:
+        return ops.select(ops.lt(x, number_like(0, x)), ops.mul(x, slope), x)
+
+
+class ThresholdedRelu(Op, name="thresholded_relu"):
+    """x where x > alpha, else 0. Shapes: x [...] -> [...]."""
+
+    x: Operand
+    alpha: float = 1.0
+
+    @classmethod
+    def infer(cls, x: TensorType, alpha: float) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, alpha: float) -> ir.Value:
+        return ops.select(ops.gt(x, number_like(alpha, x)), x, number_like(0, x))
+
+
+class Clip(Op, name="clip"):
+    """min(max(x, low), high); either bound (a scalar) may be absent. Shapes: x [...], low [], high [] -> [...]."""
+
+    x: Operand
+    low: Operand | None
+    high: Operand | None
+
+    @classmethod
+    def infer(cls, x: TensorType, low: TensorType | None, high: TensorType | None) -> TensorType:
+        for bound in (low, high):
+            if bound is not None:
+                same_type(cls, x, bound)
+                if bound.elements != 1:
+                    cls.fail(f"a bound must be one number, not {bound}")
+        return _number(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, low: ir.Value | None, high: ir.Value | None) -> ir.Value:
+        if low is not None:
+            x = ops.max(x, ops.reshape(low, shape=()))
+        if high is not None:
+            x = ops.min(x, ops.reshape(high, shape=()))
+        return x
+
+
+class Elu(Op, name="elu"):
+    """x for x >= 0, alpha * (exp(x) - 1) below (arXiv:1511.07289). Shapes: x [...] -> [...]."""
+
+    x: Operand
+    alpha: float = 1.0
+
+    @classmethod
+    def infer(cls, x: TensorType, alpha: float) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, alpha: float) -> ir.Value:
+        return in_wide(lambda v: _elu(v, alpha, 1.0, 1.0), x)
+
+
+class Selu(Op, name="selu"):
+    """gamma * elu(x, alpha) (arXiv:1706.02515). Shapes: x [...] -> [...]."""
+
+    x: Operand
+    alpha: float = 1.6732632423543772
+    gamma: float = 1.0507009873554805
+
+    @classmethod
+    def infer(cls, x: TensorType, alpha: float, gamma: float) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, alpha: float, gamma: float) -> ir.Value:
+        return in_wide(lambda v: _elu(v, alpha, gamma, 1.0), x)
+
+
+class Celu(Op, name="celu"):
+    """x for x >= 0, alpha * (exp(x / alpha) - 1) below (arXiv:1704.07483). Shapes: x [...] -> [...]."""
+
+    x: Operand
+    alpha: float = 1.0
+
+    @classmethod
+    def infer(cls, x: TensorType, alpha: float) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, alpha: float) -> ir.Value:
+        return in_wide(lambda v: _elu(v, alpha, 1.0, alpha), x)
+
+
+def _elu(x: ir.Value, alpha: float, gamma: float, width: float) -> ir.Value:
+    """gamma * x for x >= 0, gamma * alpha * (exp(x / width) - 1) below."""
+    scaled = x if width == 1.0 else ops.div(x, number_like(width, x))
+    below = ops.mul(ops.expm1(scaled), number_like(gamma * alpha, x))
+    above = x if gamma == 1.0 else ops.mul(x, number_like(gamma, x))
+    return ops.select(ops.lt(x, number_like(0, x)), below, above)
+
+
+class HardSigmoid(Op, name="hard_sigmoid"):
+    """alpha * x + beta, held between 0 and 1. Shapes: x [...] -> [...]."""
+
+    x: Operand
+    alpha: float = 0.2
+    beta: float = 0.5
+
+    @classmethod
+    def infer(cls, x: TensorType, alpha: float, beta: float) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, alpha: float, beta: float) -> ir.Value:
+        return in_wide(lambda v: _hard_sigmoid(v, alpha, beta), x)
+
+
+class HardSwish(Op, name="hard_swish"):
+    """x * hard_sigmoid(x, 1/6, 1/2) (arXiv:1905.02244). Shapes: x [...] -> [...]."""
+
+    x: Operand
+
+    @classmethod
+    def infer(cls, x: TensorType) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value) -> ir.Value:
+        return in_wide(lambda v: ops.mul(v, _hard_sigmoid(v, 1 / 6, 0.5)), x)
+
+
+def _hard_sigmoid(x: ir.Value, alpha: float, beta: float) -> ir.Value:
+    line = ops.add(ops.mul(x, number_like(alpha, x)), number_like(beta, x))
+    return ops.max(ops.min(line, number_like(1, x)), number_like(0, x))
+
+
+class Silu(Op, name="silu"):
+    """x * sigmoid(alpha * x), also called swish (arXiv:1710.05941). Shapes: x [...] -> [...]."""
+
+    x: Operand
+    alpha: float = 1.0
+
+    @classmethod
+    def infer(cls, x: TensorType, alpha: float) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, alpha: float) -> ir.Value:
+        def silu(v: ir.Value) -> ir.Value:
+            return ops.mul(v, ops.sigmoid(v if alpha == 1.0 else ops.mul(v, number_like(alpha, v))))
+
+        return in_wide(silu, x)
+
+
+class Gelu(Op, name="gelu"):
+    """x times the normal distribution's integral up to x (arXiv:1606.08415): by erf ("none") or by tanh ("tanh").
+    Shapes: x [...] -> [...]."""
+
+    x: Operand
+    approximate: str = "none"
+
+    @classmethod
+    def infer(cls, x: TensorType, approximate: str) -> TensorType:
+        if approximate not in ("none", "tanh"):
+            cls.fail(f"'{approximate}' is neither none nor tanh", "approximate")
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, approximate: str) -> ir.Value:
+        def gelu(v: ir.Value) -> ir.Value:
+            if approximate == "tanh":
+                cube = ops.mul(ops.mul(ops.mul(v, v), v), number_like(0.044715, v))
+                curve = ops.tanh(ops.mul(ops.add(v, cube), number_like(math.sqrt(2 / math.pi), v)))
+            else:
+                curve = ops.erf(ops.mul(v, number_like(math.sqrt(0.5), v)))
+            return ops.mul(ops.mul(v, number_like(0.5, v)), ops.add(curve, number_like(1, v)))
+
+        return in_wide(gelu, x)
+
+
+class Softplus(Op, name="softplus"):
+    """log(1 + exp(x)), written so that exp does not overflow. Shapes: x [...] -> [...]."""
+
+    x: Operand
+
+    @classmethod
+    def infer(cls, x: TensorType) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value) -> ir.Value:
+        return in_wide(_softplus, x)
+
+
+def _softplus(x: ir.Value) -> ir.Value:
+    return ops.add(ops.max(x, number_like(0, x)), ops.log1p(ops.exp(ops.neg(ops.abs(x)))))
+
+
+class Mish(Op, name="mish"):
+    """x * tanh(softplus(x)) (arXiv:1908.08681). Shapes: x [...] -> [...]."""
+
+    x: Operand
+
+    @classmethod
+    def infer(cls, x: TensorType) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value) -> ir.Value:
+        return in_wide(lambda v: ops.mul(v, ops.tanh(_softplus(v))), x)
+
+
+class Softsign(Op, name="softsign"):
+    """x / (1 + |x|). Shapes: x [...] -> [...]."""
+
+    x: Operand
+
+    @classmethod
+    def infer(cls, x: TensorType) -> TensorType:
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value) -> ir.Value:
+        return in_wide(lambda v: ops.div(v, ops.add(ops.abs(v), number_like(1, v))), x)
+
+
+class Softmax(Op, name="softmax"):
+    """exp(x) / sum of exp(x) along `axis`, with the maximum subtracted first. Shapes: x [...] -> [...]."""
+
+    x: Operand
+    axis: int = -1
+
+    @classmethod
+    def infer(cls, x: TensorType, axis: int) -> TensorType:
+        normalize_axis(cls, axis, x.rank)
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, axis: int) -> ir.Value:
+        def softmax(v: ir.Value) -> ir.Value:
+            powers = ops.exp(_centred(v, axis))
+            return ops.div(powers, _over(powers, "sum", axis))
+
+        return in_wide(softmax, x)
+
+
+class LogSoftmax(Op, name="log_softmax"):
+    """log(softmax(x)) along `axis`, without the division. Shapes: x [...] -> [...]."""
+
+    x: Operand
+    axis: int = -1
+
+    @classmethod
+    def infer(cls, x: TensorType, axis: int) -> TensorType:
+        normalize_axis(cls, axis, x.rank)
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, axis: int) -> ir.Value:
+        def log_softmax(v: ir.Value) -> ir.Value:
+            centred = _centred(v, axis)
+            return ops.sub(centred, ops.log(_over(ops.exp(centred), "sum", axis)))
+
+        return in_wide(log_softmax, x)
+
+
+def _over(x: ir.Value, kind: str, axis: int) -> Any:
+    rank = type_of(x).rank
+    return ops.reduce(x, kind=kind, axes=(axis % rank,) if rank else (), keepdims=True)
+
+
+def _centred(x: ir.Value, axis: int) -> ir.Value:
+    return ops.sub(x, _over(x, "max", axis))

@@ -1,0 +1,261 @@
+"""Normalisations: composites that centre and scale their input by its own statistics, or by given ones.
+
+Statistics of 16-bit floats are taken in float32. Variances are means of squared differences, never E[x^2] - E[x]^2.
+"""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.compose import along, convert, mean, number_like, reshape, wide
+from burn.dialect.dims import product
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op, Operand, normalize_axis
+from burn.dialect.types import FLOATS, TensorType, broadcast_shapes, is_symbolic, type_of
+
+
+def _check(cls: type[Op], x: TensorType, least_rank: int = 0) -> TensorType:
+    if x.dtype not in FLOATS:
+        cls.fail(f"does not take {x.dtype}; it takes {', '.join(FLOATS)}")
+    if x.rank < least_rank:
+        cls.fail(f"takes at least {least_rank} axes, not {x}")
+    return x
+
+
+def _check_affine(cls: type[Op], x: TensorType, *parameters: TensorType | None) -> None:
+    """Scale and bias must broadcast to x, in its element type or a wider one."""
+    for parameter in parameters:
+        if parameter is None:
+            continue
+        try:
+            shape = broadcast_shapes(x.shape, parameter.shape)
+        except ValueError as error:
+            cls.fail(str(error))
+        if len(shape) != x.rank or any(isinstance(a, int) and a == 1 != b for a, b in zip(x.shape, shape, strict=True)):
+            cls.fail(f"{parameter} does not broadcast to {x}")
+
+
+def _check_channels(cls: type[Op], x: TensorType, *parameters: TensorType | None) -> None:
+    """Parameters with one number a channel, axis 1 of x."""
+    channels = x.shape[1] if x.rank > 1 else 1
+    for parameter in parameters:
+        if parameter is None:
+            continue
+        if parameter.rank != 1:
+            cls.fail(f"{parameter} must be a vector of {channels} channels")
+        if parameter.shape[0] != channels and not is_symbolic(channels) and not is_symbolic(parameter.shape[0]):
+            cls.fail(f"{parameter} must have {channels} channels")
+
+
+def standardise(x: ir.Value, axes: tuple[int, ...], epsilon: float) -> ir.Value:
+    """(x - mean) / sqrt(variance + epsilon) over `axes`, in x's element type."""
+    centred = ops.sub(x, mean(x, axes, keepdims=True))
+    variance = mean(ops.mul(centred, centred), axes, keepdims=True)
+    return ops.mul(centred, ops.rsqrt(ops.add(variance, number_like(epsilon, x))))
+
+
+def _affine(x: ir.Value, scale: ir.Value | None, bias: ir.Value | None) -> ir.Value:
+    dtype = type_of(x).dtype
+    if scale is not None:
+        x = ops.mul(x, convert(scale, dtype))
+    return x if bias is None else ops.add(x, convert(bias, dtype))
+
+
+def _spatial(x: ir.Value) -> tuple[int, ...]:
+    return tuple(range(2, type_of(x).rank))
+
+
+class LayerNorm(Op, name="layer_norm"):
+    """(x - mean) / sqrt(variance + epsilon) over axes `axis` to the last, then times scale, plus bias (arXiv:1607.06450).
+
+    Shapes: x [a.., b..], scale and bias broadcast to it -> [a.., b..]."""
+
+    x: Operand
+    scale: Operand | None
+    bias: Operand | None
+    axis: int = -1
+    epsilon: float = 1e-5
+
+    @classmethod
+    def infer(cls, x, scale, bias, axis: int, epsilon: float) -> TensorType:
+        normalize_axis(cls, axis, x.rank)
+        _check_affine(cls, x, scale, bias)
+        return _check(cls, x, 1)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, scale, bias, axis: int, epsilon: float) -> ir.Value:
+        type_ = type_of(x)
+        axes = tuple(range(axis % type_.rank, type_.rank))
+        result = standardise(convert(x, wide(type_.dtype)), axes, epsilon)
+        return convert(_affine(result, scale, bias), type_.dtype)
+
+
+class RmsNorm(Op, name="rms_norm"):
+    """x / sqrt(mean of x^2 + epsilon) over axes `axis` to the last, then times scale (arXiv:1910.07467).
+
+    Shapes: x [a.., b..], scale broadcast to it -> [a.., b..]."""
+
+    x: Operand
+    scale: Operand | None
+    axis: int = -1
+    epsilon: float = 1e-5
+
+    @classmethod
+    def infer(cls, x, scale, axis: int, epsilon: float) -> TensorType:
+        normalize_axis(cls, axis, x.rank)
+        _check_affine(cls, x, scale)
+        return _check(cls, x, 1)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, scale, axis: int, epsilon: float) -> ir.Value:
+        type_ = type_of(x)
+        axes = tuple(range(axis % type_.rank, type_.rank))
+        value = convert(x, wide(type_.dtype))
+        square = mean(ops.mul(value, value), axes, keepdims=True)
+        result = ops.mul(value, ops.rsqrt(ops.add(square, number_like(epsilon, value))))
+        return convert(_affine(result, scale, None), type_.dtype)
+
+
+class BatchNorm(Op, name="batch_norm"):
+    """scale * (x - mean) / sqrt(variance + epsilon) + bias with given statistics, one number a channel (arXiv:1502.03167).
+
+    Shapes: x [N, C, d..], scale, bias, mean, variance [C] -> [N, C, d..]."""
+
+    x: Operand
+    scale: Operand
+    bias: Operand
+    mean: Operand
+    variance: Operand
+    epsilon: float = 1e-5
+
+    @classmethod
+    def infer(cls, x, scale, bias, mean, variance, epsilon: float) -> TensorType:
+        _check_channels(cls, x, scale, bias, mean, variance)
+        return _check(cls, x, 1)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, scale, bias, mean, variance, epsilon: float) -> ir.Value:
+        """One multiplication and one addition an element; the channels' factors are small tensors."""
+        type_ = type_of(x)
+        dtype, axis = wide(type_.dtype), min(1, type_.rank - 1)
+        scale, bias, mean, variance = (convert(v, dtype) for v in (scale, bias, mean, variance))
+        factor = ops.div(scale, ops.sqrt(ops.add(variance, number_like(epsilon, variance))))
+        offset = ops.sub(bias, ops.mul(mean, factor))
+        result = ops.mul(convert(x, dtype), along(factor, axis, type_.rank))
+        return convert(ops.add(result, along(offset, axis, type_.rank)), type_.dtype)
+
+
+class InstanceNorm(Op, name="instance_norm"):
+    """Each channel of each sample centred and scaled by its own statistics (arXiv:1607.08022).
+
+    Shapes: x [N, C, d..], scale and bias [C] -> [N, C, d..]."""
+
+    x: Operand
+    scale: Operand | None
+    bias: Operand | None
+    epsilon: float = 1e-5
+
+    @classmethod
+    def infer(cls, x, scale, bias, epsilon: float) -> TensorType:
+        _check_channels(cls, x, scale, bias)
+        return _check(cls, x, 3)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, scale, bias, epsilon: float) -> ir.Value:
+        type_ = type_of(x)
+        result = standardise(convert(x, wide(type_.dtype)), _spatial(x), epsilon)
+        scale, bias = (None if v is None else along(v, 1, type_.rank) for v in (scale, bias))
+        return convert(_affine(result, scale, bias), type_.dtype)
+
+
+class GroupNorm(Op, name="group_norm"):
+    """Groups of channels of each sample centred and scaled by their own statistics (arXiv:1803.08494).
+
+    Shapes: x [N, C, d..], scale and bias [C] -> [N, C, d..]; `groups` divides C."""
+
+    x: Operand
+    scale: Operand | None
+    bias: Operand | None
+    groups: int
+    epsilon: float = 1e-5
+
+    @classmethod
+    def infer(cls, x, scale, bias, groups: int, epsilon: float) -> TensorType:
+        _check(cls, x, 2)
+        _check_channels(cls, x, scale, bias)
+        if groups < 1 or (isinstance(x.shape[1], int) and x.shape[1] % groups):
+            cls.fail(f"{x.shape[1]} channels do not split into {groups} groups", "groups")
+        return x
+
+    @classmethod
+    def decompose(cls, x: ir.Value, scale, bias, groups: int, epsilon: float) -> ir.Value:
+        type_ = type_of(x)
+        size = product(type_.shape[1:]) // groups
+        grouped = reshape(convert(x, wide(type_.dtype)), (type_.shape[0], groups, size))
+        result = reshape(standardise(grouped, (2,), epsilon), type_.shape)
+        scale, bias = (None if v is None else along(v, 1, type_.rank) for v in (scale, bias))
+        return convert(_affine(result, scale, bias), type_.dtype)
+
+
+class LpNorm(Op, name="lp_norm"):
+    """x / its p-norm along `axis` (p 1 or 2); 0 where the norm is 0. Shapes: x [...] -> [...]."""
+
+    x: Operand
+    axis: int = -1
+    p: int = 2
+
+    @classmethod
+    def infer(cls, x: TensorType, axis: int, p: int) -> TensorType:
+        normalize_axis(cls, axis, x.rank)
+        if p not in (1, 2):
+            cls.fail(f"p must be 1 or 2, not {p}", "p")
+        return _check(cls, x, 1)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, axis: int, p: int) -> ir.Value:
+        type_ = type_of(x)
+        value = convert(x, wide(type_.dtype))
+        powers = ops.mul(value, value) if p == 2 else ops.abs(value)
+        norm = ops.reduce(powers, kind="sum", axes=(axis % type_.rank,), keepdims=True)
+        if p == 2:
+            norm = ops.sqrt(norm)
+        zero = number_like(0, value)
+        return convert(ops.select(ops.eq(norm, zero), zero, ops.div(value, norm)), type_.dtype)
+
+
+class Lrn(Op, name="lrn"):
+    """Local response normalisation: x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta.
+
+    Shapes: x [N, C, d..] -> [N, C, d..]. (Krizhevsky et al. 2012.)"""
+
+    x: Operand
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    bias: float = 1.0
+
+    @classmethod
+    def infer(cls, x: TensorType, size: int, alpha: float, beta: float, bias: float) -> TensorType:
+        if size < 1:
+            cls.fail(f"size must be at least 1, not {size}", "size")
+        return _check(cls, x, 2)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, size: int, alpha: float, beta: float, bias: float) -> ir.Value:
+        type_ = type_of(x)
+        value, rank = convert(x, wide(type_.dtype)), type_.rank
+        below = (size - 1) // 2
+
+        def at_channels(n: int, elsewhere: int) -> tuple[int, ...]:
+            return tuple(n if axis == 1 else elsewhere for axis in range(rank))
+
+        squares = ops.window_reduce(
+            ops.mul(value, value),
+            kind="sum",
+            window=at_channels(size, 1),
+            strides=(1,) * rank,
+            dilations=(1,) * rank,
+            low=at_channels(below, 0),
+            high=at_channels(size - 1 - below, 0),
+        )
+        base = ops.add(ops.mul(squares, number_like(alpha / size, value)), number_like(bias, value))
+        return convert(ops.div(value, ops.pow(base, number_like(beta, value))), type_.dtype)

@@ -1,0 +1,181 @@
+"""Arithmetic, comparison, logic and conversion: operators that are pointwise primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce as fold
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, number_like, reshape
+from burn.dialect.mlir import ir
+from burn.dialect.types import DTYPES, FLOATS, type_of
+from burn.importers.onnx.node import Node, onnx_op
+
+UNARY = {
+    "Abs": "abs",
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
+    "Atan": "atan",
+    "Atanh": "atanh",
+    "BitwiseNot": "not_",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "IsNaN": "isnan",
+    "Log": "log",
+    "Neg": "neg",
+    "Not": "not_",
+    "Reciprocal": "reciprocal",
+    "Round": "round",
+    "Sigmoid": "sigmoid",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+    "Tanh": "tanh",
+}
+BINARY = {
+    "Add": "add",
+    "And": "and_",
+    "BitwiseAnd": "and_",
+    "BitwiseOr": "or_",
+    "BitwiseXor": "xor",
+    "Div": "div",
+    "Equal": "eq",
+    "Greater": "gt",
+    "GreaterOrEqual": "ge",
+    "Less": "lt",
+    "LessOrEqual": "le",
+    "Mul": "mul",
+    "Or": "or_",
+    "Sub": "sub",
+    "Xor": "xor",
+}
+VARIADIC = {"Max": "max", "Min": "min", "Sum": "add"}
+
+
+def _wide_enough(x: ir.Value) -> ir.Value:
+    """The 8- and 4-bit floats have no arithmetic; they are looked at as float32."""
+    return convert(x, "float32") if DTYPES[type_of(x).dtype].kind == "small" else x
+
+
+@onnx_op(*UNARY)
+def unary(node: Node) -> ir.Value:
+    return getattr(ops, UNARY[node.op])(_wide_enough(node.required(0)))
+
+
+@onnx_op(*BINARY)
+def binary(node: Node) -> ir.Value:
+    left, right = node.required(0), node.required(1)
+    if node.opset < 7:
+        right = _aligned(node, right)
+    return getattr(ops, BINARY[node.op])(left, right)
+
+
+def _aligned(node: Node, right: ir.Value) -> ir.Value:
+    """Before opset 7 the right operand was laid along the left one's axes from `axis` on, with `broadcast` set."""
+    rank, type_ = node.type(0).rank, type_of(right)
+    if not node.int("broadcast", 0) or not node.has("axis"):
+        return right
+    after = rank - node.axis(node.int("axis"), rank) - type_.rank
+    if after < 0:
+        node.fail(f"{type_} does not fit {node.type(0)} there", "axis")
+    return reshape(right, (*type_.shape, *[1] * after))
+
+
+@onnx_op(*VARIADIC)
+def variadic(node: Node) -> ir.Value:
+    return fold(getattr(ops, VARIADIC[node.op]), node.tensors())
+
+
+@onnx_op("Mean")
+def mean(node: Node) -> ir.Value:
+    total = fold(ops.add, node.tensors())
+    return ops.div(total, number_like(len(node.inputs), total))
+
+
+@onnx_op("Mod")
+def mod(node: Node) -> ir.Value:
+    function = ops.fmod if node.int("fmod", 0) else ops.mod
+    return function(node.required(0), node.required(1))
+
+
+@onnx_op("BitShift")
+def bit_shift(node: Node) -> ir.Value:
+    directions: dict[str, Callable[..., ir.Value]] = {"LEFT": ops.shift_left, "RIGHT": ops.shift_right}
+    direction = node.string("direction")
+    if direction not in directions:
+        node.fail(f"must be LEFT or RIGHT, not {direction}", "direction")
+    return directions[direction](node.required(0), node.required(1))
+
+
+@onnx_op("Pow")
+def pow_(node: Node) -> ir.Value:
+    """The result has the base's type, whatever the exponent's; integers to a float power are computed in float64."""
+    base, exponent = node.required(0), node.required(1)
+    dtype, other = type_of(base).dtype, type_of(exponent).dtype
+    if dtype in FLOATS or dtype == other:
+        common = dtype
+    elif other in FLOATS:
+        common = "float64"
+    else:
+        common = "int64"
+    return convert(ops.pow(convert(base, common), convert(exponent, common)), dtype)
+
+
+@onnx_op("IsInf")
+def is_inf(node: Node) -> ir.Value:
+    x = _wide_enough(node.required(0))
+    infinite = ops.isinf(x)
+    if not node.int("detect_positive", 1):
+        infinite = ops.and_(infinite, ops.lt(x, number_like(0, x)))
+    if not node.int("detect_negative", 1):
+        infinite = ops.and_(infinite, ops.gt(x, number_like(0, x)))
+    return infinite
+
+
+@onnx_op("Where")
+def where(node: Node) -> ir.Value:
+    return ops.select(node.required(0), node.required(1), node.required(2))
+
+
+@onnx_op("Cast")
+def cast(node: Node) -> ir.Value:
+    dtype = _old_name(node) if node.opset < 6 else node.dtype("to")
+    return _cast(node, dtype)
+
+
+@onnx_op("CastLike")
+def cast_like(node: Node) -> ir.Value:
+    return _cast(node, node.type(1).dtype)
+
+
+def _cast(node: Node, dtype: str) -> ir.Value:
+    x = node.required(0)
+    if node.string("round_mode", "up") != "up" and dtype == "float8_e8m0fnu":
+        node.fail(f"rounding '{node.string('round_mode')}' is not supported; only 'up' is", "round_mode")
+    if type_of(x).dtype == dtype:
+        return x
+    return ops.cast(x, dtype=dtype, saturate=bool(node.int("saturate", 1)))
+
+
+def _old_name(node: Node) -> str:
+    """Before opset 6 the type was given by name."""
+    name = {"FLOAT": "float32", "DOUBLE": "float64"}.get(node.string("to"), node.string("to").lower())
+    if name not in DTYPES:
+        node.fail(f"there is no element type {node.string('to')}", "to")
+    return name
+
+
+@onnx_op("BitCast")
+def bit_cast(node: Node) -> ir.Value:
+    x, dtype = node.required(0), node.dtype("to")
+    if DTYPES[dtype].bits != DTYPES[type_of(x).dtype].bits:
+        node.fail(f"{type_of(x).dtype} and {dtype} differ in width", "to")
+    return x if type_of(x).dtype == dtype else ops.bitcast(x, dtype=dtype)

@@ -1,0 +1,48 @@
+"""Axes and sizes that come from data: small integer tensors that say what others find while importing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from burn.dialect import ops
+from burn.dialect.compose import number
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
+from burn.importers.onnx.node import Node
+
+
+def integers(node: Node, dims: Sequence[Dim]) -> ir.Value:
+    """Known sizes as an int64 vector."""
+    return node.sizes(dims)
+
+
+def read_sizes(node: Node, vector: ir.Value, minimum: int = 0) -> tuple[Dim, ...]:
+    """The elements of an int64 vector of known length, read as sizes."""
+    (length,) = type_of(vector).shape
+    if not isinstance(length, int):
+        node.fail("a shape of unknown length has no rank, and tensors of unknown rank are not supported")
+    return tuple(node.read_dim(vector, k, minimum) for k in range(length))
+
+
+def wrapped(axes: ir.Value, rank: int) -> ir.Value:
+    """Axes with negative ones counted from the end, as a vector of int64."""
+    if type_of(axes).dtype != "int64":
+        axes = ops.cast(axes, dtype="int64")
+    flat = ops.reshape(axes, shape=(type_of(axes).elements,))
+    return ops.select(ops.lt(flat, number(0, "int64")), ops.add(flat, number(rank, "int64")), flat)
+
+
+def axis_mask(node: Node, axes: ir.Value, rank: int) -> ir.Value:
+    """A bool for each of `rank` axes: whether the vector lists it."""
+    flat = wrapped(axes, rank)
+    (count,) = type_of(flat).shape
+    listed = ops.reshape(flat, shape=(1, count))
+    return ops.reduce(ops.eq(ops.iota(shape=(rank, 1), axis=0), listed), kind="any", axes=(1,))
+
+
+def scattered(node: Node, axes: ir.Value, onto: ir.Value, values: ir.Value) -> ir.Value:
+    """One number an axis: `values` on the listed axes, `onto` on the rest."""
+    (rank,) = type_of(onto).shape
+    assert isinstance(rank, int)
+    return ops.scatter_elements(onto, wrapped(axes, rank), values, axis=0)
