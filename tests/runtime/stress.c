@@ -1,7 +1,8 @@
-/* Several threads running one program at once while others change the number of threads: built with the thread sanitizer by
- * test_native.py. Exits with 0 when every result is right. */
+/* Several threads running one program at once while others change the number of threads: built with the thread
+ * sanitizer by test_native.py. Exits with 0 when every result is right. */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime.h"
@@ -22,7 +23,13 @@ static void fail_at_the_end(burn_worker *worker, const int64_t *args, int64_t be
         burn_rt_kernel_fail(worker, BURN_INDEX_OUT_OF_RANGE, 3, end);
 }
 
-/* y = x + 4, in a planned buffer; fails when the size is a multiple of 7. */
+static void ask_for_too_much(burn_worker *worker, const int64_t *args, int64_t begin, int64_t end) {
+    (void)args, (void)begin, (void)end;
+    burn_rt_scratch(worker, INT64_MAX); /* does not return */
+    abort();
+}
+
+/* y = x + 4, in a planned buffer; fails when the size is a multiple of 7 or 11. */
 static int32_t entry(burn_run *run) {
     int64_t count = burn_rt_input_dim(run, 0, 0), bytes = count * 8, offset;
     char *arena = burn_rt_plan(run, &bytes, 1, &offset);
@@ -34,6 +41,12 @@ static int32_t entry(burn_run *run) {
         burn_rt_launch(run, 0, add_one, args, count, 50);
     if (count % 7 == 0)
         burn_rt_launch(run, 0, fail_at_the_end, args, count, 50);
+    if (count % 11 == 0)
+        burn_rt_launch(run, 0, ask_for_too_much, args, count, 50);
+    if (burn_rt_status(run) != BURN_OK) {
+        burn_rt_alloc(run, 8); /* does not return */
+        abort();
+    }
     burn_rt_free(run, block);
     memcpy(y, arena + offset, (size_t)bytes);
     return burn_rt_status(run);
@@ -53,6 +66,11 @@ static void *call(void *seed) {
         if (count % 7 == 0) {
             if (failure.code != BURN_INDEX_OUT_OF_RANGE || failure.site != 3 || failure.value != count)
                 return "a failure was lost";
+            continue;
+        }
+        if (count % 11 == 0) {
+            if (failure.code != BURN_OUT_OF_MEMORY || failure.value != INT64_MAX)
+                return "exhausted memory was lost";
             continue;
         }
         if (failure.code)

@@ -1,8 +1,9 @@
 // burn.runtime._native: the C runtime as Python sees it. Nothing here computes; it checks arguments against a program's
-// signature, releases the interpreter lock around the run, and wraps the outputs' memory in numpy arrays without a copy.
+// signature, releases the interpreter lock around the run, and wraps the outputs' memory in numpy arrays without a
+// copy.
 //
-// numpy's own C interface is used because a small model's run takes a few microseconds, less than reading one array's address
-// and shape through Python attributes. DLPack goes through nanobind.
+// numpy's own C interface is used because a small model's run takes a few microseconds, less than reading one array's
+// address and shape through Python attributes. DLPack goes through nanobind.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -43,7 +44,7 @@ PyArray_Descr *new_reference(nb::handle dtype) {
     return reinterpret_cast<PyArray_Descr *>(nb::object(nb::borrow(dtype)).release().ptr());
 }
 
-// ---- memory that outlives the call ---------------------------------------------------------------------------------------
+// ---- memory that outlives the call ----------------------------------------------------------------------------------
 
 void free_capsule(PyObject *capsule) { burn_memory_free(PyCapsule_GetPointer(capsule, nullptr)); }
 
@@ -56,15 +57,17 @@ nb::object wrap(const burn_output &output, nb::handle dtype, nb::handle owner) {
         elements *= dims[i];
     }
     auto *descr = reinterpret_cast<PyArray_Descr *>(dtype.ptr());
-    nb::object base = owner.is_valid() ? nb::borrow(owner) : nb::steal(PyCapsule_New(output.data, nullptr, free_capsule));
+    nb::object base =
+        owner.is_valid() ? nb::borrow(owner) : nb::steal(PyCapsule_New(output.data, nullptr, free_capsule));
     if (!base.is_valid()) {
         burn_memory_free(output.data);
         throw nb::python_error();
     }
     if (elements * PyDataType_ELSIZE(descr) > output.bytes)
         throw std::runtime_error("the program gave an output too few bytes for its shape");
-    nb::object array = nb::steal(PyArray_NewFromDescr(&PyArray_Type, new_reference(dtype), static_cast<int>(output.rank),
-                                                      dims, nullptr, output.data, NPY_ARRAY_CARRAY, nullptr));
+    int rank = static_cast<int>(output.rank);
+    nb::object array = nb::steal(PyArray_NewFromDescr(&PyArray_Type, new_reference(dtype), rank, dims, nullptr,
+                                                      output.data, NPY_ARRAY_CARRAY, nullptr));
     if (!array.is_valid())
         throw nb::python_error();
     if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject *>(array.ptr()), base.release().ptr()) < 0)
@@ -92,7 +95,7 @@ struct Freed {
     void operator()(void *memory) const { burn_memory_free(memory); }
 };
 
-// ---- Program -------------------------------------------------------------------------------------------------------------
+// ---- Program --------------------------------------------------------------------------------------------------------
 
 struct Spec {
     nb::object dtype;
@@ -103,8 +106,8 @@ class Program {
   public:
     Program(nb::handle object_code, const std::string &entry, nb::sequence constants,
             const std::vector<std::pair<int64_t, int64_t>> &live_ranges,
-            const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs, const std::vector<nb::object> &outputs,
-            int64_t kernel_count, std::vector<int64_t> aliases)
+            const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
+            const std::vector<nb::object> &outputs, int64_t kernel_count, std::vector<int64_t> aliases)
         : kernels_(kernel_count) {
         char error[512];
         {
@@ -298,10 +301,10 @@ class Program {
     std::vector<void *> constant_data_;
 };
 
-// ---- DLPack --------------------------------------------------------------------------------------------------------------
+// ---- DLPack ---------------------------------------------------------------------------------------------------------
 
-// (array, code, bits): the array's elements are raw bytes of the right size, for the caller to view as the dtype that DLPack's
-// code and bits stand for; numpy itself knows neither bfloat16 nor the 8-bit floats.
+// (array, code, bits): the array's elements are raw bytes of the right size, for the caller to view as the dtype that
+// DLPack's code and bits stand for; numpy itself knows neither bfloat16 nor the 8-bit floats.
 nb::tuple from_dlpack(nb::handle capsule) {
     nb::ndarray<nb::ro> tensor;
     if (!nb::try_cast(capsule, tensor))
@@ -345,12 +348,12 @@ nb::object to_dlpack(nb::object object, int code, int bits) {
                                                nb::device::cpu::value, 0));
 }
 
-// ---- the machine ---------------------------------------------------------------------------------------------------------
+// ---- the machine ----------------------------------------------------------------------------------------------------
 
 std::vector<std::string> cpu_features() {
     std::vector<std::string> names;
-    burn_cpu_features([](void *list, const char *name) { static_cast<std::vector<std::string> *>(list)->push_back(name); },
-                      &names);
+    auto add = [](void *list, const char *name) { static_cast<std::vector<std::string> *>(list)->push_back(name); };
+    burn_cpu_features(add, &names);
     return names;
 }
 
@@ -424,8 +427,8 @@ NB_MODULE(_native, m) {
     m.def("cache_bytes", &burn_cpu_cache_bytes, "level"_a);
     const char *threads = std::getenv("BURN_NUM_THREADS");
     if (threads && *threads && !burn_pool_threads_from(threads) &&
-        PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "BURN_NUM_THREADS is '%s', which is no number of threads; using %d", threads,
-                         static_cast<int>(burn_pool_threads())) < 0)
+        PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "BURN_NUM_THREADS is '%s', which is no number of threads; using %d",
+                         threads, static_cast<int>(burn_pool_threads())) < 0)
         throw nb::python_error();
     // The threads must not outlive the interpreter that tells them what to do.
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { burn_pool_stop(); }));

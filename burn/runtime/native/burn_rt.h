@@ -1,8 +1,9 @@
 /* The interface between compiled programs and the runtime: all that generated code may call, and how it is called.
  *
- * Portable C11. Generated code sees opaque pointers and 64-bit integers only, so that the same object links into a process,
- * a stand-alone program or a wasm module. Errors go through `burn_rt_fail`; after a failure every later launch of the run is
- * skipped and `burn_entry` returns a non-zero status.
+ * Portable C11. Generated code sees opaque pointers and 64-bit integers only, so that the same object links into a
+ * process, a stand-alone program or a wasm module. Errors go through `burn_rt_fail`. After a failure the next call that
+ * launches or gives memory (output, plan, alloc, launch, enter) does not return: the run ends there. The same calls end
+ * the run themselves when memory is exhausted or a size is negative, so that what they return is never NULL.
  */
 #ifndef BURN_RT_H
 #define BURN_RT_H
@@ -22,35 +23,39 @@ typedef void (*burn_kernel)(burn_worker *worker, const int64_t *args, int64_t be
 /* The compiled program. Returns 0, or the code given to burn_rt_fail. */
 typedef int32_t (*burn_entry_fn)(burn_run *run);
 
-/* ---- inputs, constants, outputs ------------------------------------------------------------------------------------ */
+/* ---- inputs, constants, outputs ---------------------------------------------------------------------------------- */
 void *burn_rt_input(burn_run *run, int64_t index);                  /* dense row-major, at least element-aligned */
 int64_t burn_rt_input_dim(burn_run *run, int64_t index, int64_t axis);
 void *burn_rt_constant(burn_run *run, int64_t index);               /* 64-byte aligned */
-/* Allocates output `index` (or takes the caller's donated buffer for it); dims is read for `rank` words. 64-byte aligned. */
+/* Allocates output `index` (or takes the caller's donated buffer for it); dims is read for `rank` words. 64-byte
+ * aligned. */
 void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *dims, int64_t bytes);
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
-/* The program's memory plan: sizes[i] bytes for buffer i; offsets[i] is filled in. Returns the arena's base, 64-byte aligned.
- * Live ranges are part of the artefact; the plan for the last sizes seen is kept, so equal sizes cost one memcmp. */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* The program's memory plan: sizes[i] bytes for buffer i; offsets[i] is filled in. Returns the arena's base, 64-byte
+ * aligned. Live ranges are part of the artefact; the plan for the last sizes seen is kept, so equal sizes cost one
+ * memcmp. */
 void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *offsets);
-/* A buffer whose size is known only in the middle of a run (data-dependent shapes, loops). Freed with the run at the latest. */
+/* A buffer whose size is known only in the middle of a run (data-dependent shapes, loops). Freed with the run at the
+ * latest. */
 void *burn_rt_alloc(burn_run *run, int64_t bytes);
 void burn_rt_free(burn_run *run, void *memory);
-/* Thread-local scratch of a kernel, 64-byte aligned, valid until the kernel returns; a second call returns the same memory,
- * moved if it must grow. */
+/* Thread-local scratch of a kernel, 64-byte aligned, valid until the kernel returns; a second call returns the same
+ * memory, moved if it must grow. Does not return when memory is exhausted: the kernel ends there. */
 void *burn_rt_scratch(burn_worker *worker, int64_t bytes);
 
-/* ---- launches ------------------------------------------------------------------------------------------------------ */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 /* Runs kernel over [0, count) in ranges of at least `grain` iterations, on this thread alone when count <= grain.
- * `kernel_id` indexes the artefact's kernel table (profiling). Does nothing once the run has failed. */
-void burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count, int64_t grain);
+ * `kernel_id` indexes the artefact's kernel table (profiling). Does not return once the run has failed. */
+void burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
+                    int64_t grain);
 /* A call of library code (sort, unique ...) is bracketed so that it shows in a profile. */
 void burn_rt_enter(burn_run *run, int64_t kernel_id);
 void burn_rt_leave(burn_run *run, int64_t kernel_id);
 
-/* ---- errors -------------------------------------------------------------------------------------------------------- */
-/* The first failure of a run wins. `code` is burn_status, `site` an index into the artefact's table of sites (source nodes),
- * `value` the offending number. */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+/* The first failure of a run wins. `code` is burn_status, `site` an index into the artefact's table of sites (source
+ * nodes), `value` the offending number. */
 void burn_rt_fail(burn_run *run, int64_t code, int64_t site, int64_t value);
 void burn_rt_kernel_fail(burn_worker *worker, int64_t code, int64_t site, int64_t value);
 int32_t burn_rt_status(burn_run *run);

@@ -1,5 +1,5 @@
-/* What this CPU is: its instruction sets (by LLVM's names, after checking that the operating system saves their registers),
- * its caches, and how many cores this process may use. */
+/* What this CPU is: its instruction sets (by LLVM's names, after checking that the operating system saves their
+ * registers), its caches, and how many cores this process may use. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,7 +114,7 @@ int64_t burn_cpu_cache_bytes(int level) {
 void burn_cpu_name(char name[64]) { memset(name, 0, 64); }
 #endif
 
-/* ---- cores ----------------------------------------------------------------------------------------------------------- */
+/* ---- cores ------------------------------------------------------------------------------------------------------- */
 
 #ifdef __linux__
 static int read_line(const char *path, char *line, int size) {

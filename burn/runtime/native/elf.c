@@ -1,9 +1,9 @@
 /* Loads a relocatable ELF object for x86-64, as LLVM writes it, into this process.
  *
- * Sections go into one mapping in three parts, each on pages of its own: code (with a jump stub for every external function,
- * for calls whose 32-bit displacement cannot reach it), read-only data (with a global offset table) and data. External names
- * are looked up in symbols.c and nowhere else. The object may come from a cache file that something else has written to, so
- * every offset is checked before it is followed; what is not understood is refused with the reason.
+ * Sections go into one mapping in three parts, each on pages of its own: code (with a jump stub for every external
+ * function, for calls whose 32-bit displacement cannot reach it), read-only data (with a global offset table) and data.
+ * External names are looked up in symbols.c and nowhere else. The object may come from a cache file that something else
+ * has written to, so every offset is checked before it is followed; what is not understood is refused with the reason.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,11 +50,12 @@ enum { UNDEFINED = 0, FIRST_RESERVED = 0xff00, ABSOLUTE = 0xfff1 };
 enum { WEAK = 2, TYPE_TLS = 6 };
 enum {
     R_NONE = 0, R_64 = 1, R_PC32 = 2, R_PLT32 = 4, R_GOTPCREL = 9, R_32 = 10, R_32S = 11, R_PC64 = 24, R_GOTOFF64 = 25,
-    R_GOTPC32 = 26, R_GOT64 = 27, R_GOTPCREL64 = 28, R_GOTPC64 = 29, R_PLTOFF64 = 31, R_GOTPCRELX = 41, R_REX_GOTPCRELX = 42,
+    R_GOTPC32 = 26, R_GOT64 = 27, R_GOTPCREL64 = 28, R_GOTPC64 = 29, R_PLTOFF64 = 31, R_GOTPCRELX = 41,
+    R_REX_GOTPCRELX = 42,
 };
 enum { CODE, READ_ONLY, DATA, PARTS };
 enum { STUB_BYTES = 16 };
-static const uint64_t LIMIT = (uint64_t)1 << 30; /* of the file and of the image: 32-bit displacements reach across it */
+static const uint64_t LIMIT = (uint64_t)1 << 30; /* of the file and the image: 32-bit displacements reach across it */
 
 struct burn_image {
     uint8_t *base;
@@ -99,7 +100,7 @@ static int within(uint64_t offset, uint64_t size, uint64_t limit) { return offse
 static uint64_t align_up(uint64_t value, uint64_t alignment) { return (value + alignment - 1) & ~(alignment - 1); }
 
 static const char *name_of(const loader *l, uint32_t offset) {
-    return offset < l->names_size ? l->names + offset : ""; /* the table ends with a zero byte: checked in read_symbols */
+    return offset < l->names_size ? l->names + offset : ""; /* read_symbols saw the table end with a zero */
 }
 
 /* A table of the file copied out of it: the file promises no alignment. */

@@ -1,7 +1,8 @@
-/* The conversions that LLVM calls when the CPU has no instruction for them (compiler-rt's names and rounding: to nearest even).
+/* The conversions that LLVM calls when the CPU has no instruction for them (compiler-rt's names and rounding: to
+ * nearest even).
  *
- * A half or bfloat travels in the low 16 bits of a floating-point register, which is where the x86-64 and AArch64 calling
- * conventions put it; declaring it as `float` reads and writes just that register with any C11 compiler.
+ * A half or bfloat travels in the low 16 bits of a floating-point register, which is where the x86-64 and AArch64
+ * calling conventions put it; declaring it as `float` reads and writes just that register with any C11 compiler.
  */
 #include "half.h"
 
@@ -46,7 +47,8 @@ static uint16_t narrow(double value, int exponent_bits, int mantissa_bits) {
         if (shift > 53)
             return sign;
     }
-    uint64_t kept = significand >> shift, rest = significand & (((uint64_t)1 << shift) - 1), half = (uint64_t)1 << (shift - 1);
+    uint64_t kept = significand >> shift, half = (uint64_t)1 << (shift - 1);
+    uint64_t rest = significand & (((uint64_t)1 << shift) - 1);
     kept += rest > half || (rest == half && (kept & 1));
     if (rebiased > 0) /* the implicit one is in `kept`; a carry out of the mantissa raises the exponent as it should */
         kept += (uint64_t)(rebiased - 1) << mantissa_bits;

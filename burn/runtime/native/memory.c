@@ -1,8 +1,9 @@
 /* Blocks of 64-byte aligned memory for arenas, outputs and scratch.
  *
- * A block has a 64-byte header in front of it. Large blocks are mapped, with huge pages asked for: a network's arena is walked
- * end to end every inference and 4 KiB pages would cost it in TLB misses. The kernel zeroes fresh pages, which for a large
- * output costs more than computing it, so a few freed mappings are kept for the next block of about the same size.
+ * A block has a 64-byte header in front of it. Large blocks are mapped, with huge pages asked for: a network's arena is
+ * walked end to end every inference and 4 KiB pages would cost it in TLB misses. The kernel zeroes fresh pages, which
+ * for a large output costs more than computing it, so a few freed mappings are kept for the next block of about the
+ * same size.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* The thread pool behind burn_rt_launch.
  *
- * One launch at a time has the pool's workers; a caller that finds them taken runs its kernel alone. A launch is published by
- * opening a gate. Workers that are awake enter, claim ranges until none is left, and leave; the caller does the same, closes
- * the gate and waits for those inside. So a worker that wakes late finds the gate shut and costs nobody anything, and no launch
- * waits for a sleeping thread. Workers spin for tens of microseconds (the gap between two kernels of a network), then sleep.
+ * One launch at a time has the pool's workers; a caller that finds them taken runs its kernel alone. A launch is
+ * published by opening a gate. Workers that are awake enter, claim ranges until none is left, and leave; the caller
+ * does the same, closes the gate and waits for those inside. So a worker that wakes late finds the gate shut and costs
+ * nobody anything, and no launch waits for a sleeping thread. Workers spin for tens of microseconds (the gap between
+ * two kernels of a network), then sleep.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -52,6 +53,12 @@ static inline void relax(void) {
 #endif
 }
 
+/* A kernel that gets no scratch memory does not return: burn_rt_scratch jumps here. */
+static void call_kernel(burn_worker *worker, burn_kernel kernel, const int64_t *args, int64_t begin, int64_t end) {
+    if (setjmp(worker->escape) == 0)
+        kernel(worker, args, begin, end);
+}
+
 static void run_ranges(burn_worker *worker) {
     for (;;) {
         int64_t range = atomic_fetch_add_explicit(&pool.next_range, 1, memory_order_relaxed);
@@ -61,7 +68,7 @@ static void run_ranges(burn_worker *worker) {
         int64_t extra = range < pool.remainder ? range : pool.remainder;
         int64_t begin = range * pool.quotient + extra;
         int64_t end = begin + pool.quotient + (range < pool.remainder);
-        pool.kernel(worker, pool.args, begin, end);
+        call_kernel(worker, pool.kernel, pool.args, begin, end);
     }
 }
 
@@ -91,8 +98,8 @@ static void wait_for_launch(uint32_t last, int *slept) {
     *slept = 1;
     pthread_mutex_lock(&pool.mutex);
     uint64_t heard = pool.rings;
-    /* A caller opens the gate and then looks for sleepers; a sleeper is counted and then looks at the gate. Both orders are
-     * sequentially consistent, so one of them sees the other. */
+    /* A caller opens the gate and then looks for sleepers; a sleeper is counted and then looks at the gate. Both
+     * orders are sequentially consistent, so one of them sees the other. */
     atomic_fetch_add(&pool.asleep, 1);
     while (!launch_to_enter(atomic_load(&pool.gate), last) && !atomic_load(&pool.stopping) && heard == pool.rings)
         pthread_cond_wait(&pool.bell, &pool.mutex);
@@ -138,7 +145,7 @@ static void *worker_main(void *unused) {
     return NULL;
 }
 
-/* ---- how many threads ------------------------------------------------------------------------------------------------ */
+/* ---- how many threads -------------------------------------------------------------------------------------------- */
 
 /* A child of fork has none of its parent's threads. */
 static void forget_threads(void) {
@@ -213,7 +220,7 @@ void burn_pool_stop(void) {
     give();
 }
 
-/* ---- launch ---------------------------------------------------------------------------------------------------------- */
+/* ---- launch ------------------------------------------------------------------------------------------------------ */
 
 void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *args, int64_t count, int64_t grain) {
     if (count <= 0)
@@ -221,7 +228,7 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
     int32_t threads = burn_pool_threads();
     if (count <= grain || threads == 1 || count == 1 ||
         atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
-        kernel(caller, args, 0, count);
+        call_kernel(caller, kernel, args, 0, count);
         return;
     }
     if (pool.started < threads - 1)

@@ -1,7 +1,11 @@
 /* Programs and their runs: what generated code reaches through burn_rt.h.
  *
- * A program keeps a stock of run contexts. A context owns what is worth keeping from one inference to the next: the arena and
- * the plan of its last sizes. Each thread that calls the program at the same time takes a context of its own.
+ * A program keeps a stock of run contexts. A context owns what is worth keeping from one inference to the next: the
+ * arena and the plan of its last sizes. Each thread that calls the program at the same time takes a context of its own.
+ *
+ * A failed run ends at the next call that launches or gives memory: that call does not return but jumps back to
+ * burn_program_run. So generated code never sees a null pointer, and never goes on with sizes that a failed kernel did
+ * not write. It holds nothing that would have to be released.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,6 +29,7 @@ struct burn_run {
     const burn_input *inputs;
     burn_output *outputs;
     burn_profile_row *profile;
+    jmp_buf escape;
     int64_t bracket_depth; /* launches inside a bracketed library call are part of its time */
     allocation *allocations;
     int planned;
@@ -49,7 +54,7 @@ int64_t burn_clock_ns(void) {
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* ---- programs -------------------------------------------------------------------------------------------------------- */
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 static void *copy_table(const void *table, int64_t count, size_t size, int *ok) {
     void *copy = malloc(count ? (size_t)count * size : 1);
@@ -130,6 +135,15 @@ static void give_run(burn_program *program, burn_run *run) {
     pthread_mutex_unlock(&program->lock);
 }
 
+/* A function of its own: a local variable does not survive the jump. */
+static void call_entry(burn_run *run) {
+    if (setjmp(run->escape) != 0)
+        return;
+    int32_t returned = run->program->info.entry(run);
+    if (returned != BURN_OK)
+        burn_rt_fail(run, returned, -1, 0); /* has no effect on a failure already recorded */
+}
+
 burn_failure burn_program_run(burn_program *program, const burn_input *inputs, burn_output *outputs,
                               burn_profile_row *profile) {
     burn_run *run = take_run(program);
@@ -147,9 +161,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
         outputs[i].data = NULL;
         outputs[i].taken_from = -1;
     }
-    int32_t returned = program->info.entry(run);
-    if (returned != BURN_OK)
-        burn_rt_fail(run, returned, -1, 0); /* has no effect on a failure already recorded */
+    call_entry(run);
     while (run->allocations)
         burn_rt_free(run, run->allocations + 1);
     for (int64_t i = 0; i < program->info.outputs; i++)
@@ -166,7 +178,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     return failure;
 }
 
-/* ---- errors ---------------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 void burn_rt_fail(burn_run *run, int64_t code, int64_t site, int64_t value) {
     int32_t none = BURN_OK;
@@ -185,54 +197,63 @@ int32_t burn_rt_status(burn_run *run) { return atomic_load_explicit(&run->status
 
 int burn_run_failed(burn_run *run) { return burn_rt_status(run) != BURN_OK; }
 
-/* An index that generated code gave the runtime. Only a faulty compiler gives a wrong one. */
-static int index_ok(burn_run *run, int64_t index, int64_t count) {
-    if (index >= 0 && index < count)
-        return 1;
-    burn_rt_fail(run, BURN_INDEX_OUT_OF_RANGE, -1, index);
-    return 0;
+static _Noreturn void give_up(burn_run *run, int64_t code, int64_t value) {
+    burn_rt_fail(run, code, -1, value);
+    longjmp(run->escape, 1);
 }
 
-/* ---- inputs, constants, outputs -------------------------------------------------------------------------------------- */
+static void stop_if_failed(burn_run *run) {
+    if (burn_run_failed(run))
+        longjmp(run->escape, 1);
+}
+
+/* An index that generated code gave the runtime. Only a faulty compiler gives a wrong one. */
+static void check_index(burn_run *run, int64_t index, int64_t count) {
+    if (index < 0 || index >= count)
+        give_up(run, BURN_INDEX_OUT_OF_RANGE, index);
+}
+
+/* ---- inputs, constants, outputs ---------------------------------------------------------------------------------- */
 
 void *burn_rt_input(burn_run *run, int64_t index) {
-    return index_ok(run, index, run->program->info.inputs) ? run->inputs[index].data : NULL;
+    check_index(run, index, run->program->info.inputs);
+    return run->inputs[index].data;
 }
 
 int64_t burn_rt_input_dim(burn_run *run, int64_t index, int64_t axis) {
-    if (!index_ok(run, index, run->program->info.inputs) || !index_ok(run, axis, run->inputs[index].rank))
-        return 0;
+    check_index(run, index, run->program->info.inputs);
+    check_index(run, axis, run->inputs[index].rank);
     return run->inputs[index].dims[axis];
 }
 
 void *burn_rt_constant(burn_run *run, int64_t index) {
-    return index_ok(run, index, run->program->info.constants) ? run->program->info.constant_data[index] : NULL;
+    check_index(run, index, run->program->info.constants);
+    return run->program->info.constant_data[index];
 }
 
 void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *dims, int64_t bytes) {
-    if (!index_ok(run, index, run->program->info.outputs) || !index_ok(run, rank, BURN_MAX_RANK + 1))
-        return NULL;
+    stop_if_failed(run);
+    check_index(run, index, run->program->info.outputs);
+    check_index(run, rank, BURN_MAX_RANK + 1);
     for (int64_t axis = 0; axis < rank; axis++)
         if (dims[axis] < 0)
             bytes = dims[axis];
-    if (bytes < 0) {
-        burn_rt_fail(run, BURN_NEGATIVE_SIZE, -1, bytes);
-        return NULL;
-    }
+    if (bytes < 0)
+        give_up(run, BURN_NEGATIVE_SIZE, bytes);
     burn_output *output = &run->outputs[index];
     if (output->taken_from < 0)
         burn_memory_free(output->data); /* asked for a second time, with another size */
     output->taken_from = -1;
     output->data = NULL;
     int64_t from = run->program->info.aliases[index];
-    if (from >= 0 && from < run->program->info.inputs && run->inputs[from].donated && run->inputs[from].bytes == bytes &&
-        (uintptr_t)run->inputs[from].data % BURN_ALIGNMENT == 0) {
-        output->data = run->inputs[from].data;
+    const burn_input *donor = from >= 0 && from < run->program->info.inputs ? &run->inputs[from] : NULL;
+    if (donor && donor->donated && donor->bytes == bytes && (uintptr_t)donor->data % BURN_ALIGNMENT == 0) {
+        output->data = donor->data;
         output->taken_from = from;
     } else {
         output->data = burn_memory_new(bytes);
         if (!output->data)
-            burn_rt_fail(run, BURN_OUT_OF_MEMORY, -1, bytes);
+            give_up(run, BURN_OUT_OF_MEMORY, bytes);
     }
     output->bytes = bytes;
     output->rank = rank;
@@ -241,34 +262,27 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
     return output->data;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *offsets) {
     const burn_program_info *info = &run->program->info;
-    if (count != info->buffers) {
-        burn_rt_fail(run, BURN_SHAPE_MISMATCH, -1, count);
-        return NULL;
-    }
+    stop_if_failed(run);
+    if (count != info->buffers)
+        give_up(run, BURN_SHAPE_MISMATCH, count);
     size_t table = (size_t)count * sizeof *sizes;
     if (!run->have_plan || (table && memcmp(sizes, run->sizes, table) != 0)) {
-        if (run->planned) { /* a second plan within a run would move buffers that are in use */
-            burn_rt_fail(run, BURN_SHAPE_MISMATCH, -1, count);
-            return NULL;
-        }
+        if (run->planned) /* a second plan within a run would move buffers that are in use */
+            give_up(run, BURN_SHAPE_MISMATCH, count);
         run->have_plan = 0;
         burn_plan_result plan = burn_plan(info->live_ranges, sizes, count, run->offsets);
-        if (plan.status != BURN_OK) {
-            burn_rt_fail(run, plan.status, -1, plan.value);
-            return NULL;
-        }
+        if (plan.status != BURN_OK)
+            give_up(run, plan.status, plan.value);
         if (plan.value > run->arena_bytes || !run->arena) {
             burn_memory_free(run->arena);
             run->arena_bytes = 0;
             run->arena = burn_memory_new(plan.value);
-            if (!run->arena) {
-                burn_rt_fail(run, BURN_OUT_OF_MEMORY, -1, plan.value);
-                return NULL;
-            }
+            if (!run->arena)
+                give_up(run, BURN_OUT_OF_MEMORY, plan.value);
             run->arena_bytes = plan.value;
         }
         if (table)
@@ -282,17 +296,14 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
 }
 
 void *burn_rt_alloc(burn_run *run, int64_t bytes) {
-    if (bytes < 0) {
-        burn_rt_fail(run, BURN_NEGATIVE_SIZE, -1, bytes);
-        return NULL;
-    }
+    stop_if_failed(run);
+    if (bytes < 0)
+        give_up(run, BURN_NEGATIVE_SIZE, bytes);
     allocation *block = bytes <= INT64_MAX - (int64_t)sizeof *block
                             ? burn_memory_new(bytes + (int64_t)sizeof *block)
                             : NULL;
-    if (!block) {
-        burn_rt_fail(run, BURN_OUT_OF_MEMORY, -1, bytes);
-        return NULL;
-    }
+    if (!block)
+        give_up(run, BURN_OUT_OF_MEMORY, bytes);
     block->previous = NULL;
     block->next = run->allocations;
     if (block->next)
@@ -319,8 +330,8 @@ void *burn_rt_scratch(burn_worker *worker, int64_t bytes) {
         return worker->scratch;
     void *larger = burn_memory_new(bytes);
     if (!larger) {
-        burn_rt_kernel_fail(worker, BURN_OUT_OF_MEMORY, -1, bytes);
-        return NULL;
+        burn_rt_kernel_fail(worker, bytes < 0 ? BURN_NEGATIVE_SIZE : BURN_OUT_OF_MEMORY, -1, bytes);
+        longjmp(worker->escape, 1);
     }
     if (worker->scratch) /* what the kernel wrote so far moves along */
         memcpy(larger, worker->scratch, (size_t)worker->scratch_bytes);
@@ -330,12 +341,11 @@ void *burn_rt_scratch(burn_worker *worker, int64_t bytes) {
     return larger;
 }
 
-/* ---- launches -------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 void burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
                     int64_t grain) {
-    if (burn_run_failed(run))
-        return;
+    stop_if_failed(run);
     if (!run->profile || run->bracket_depth) {
         burn_pool_launch(&run->worker, kernel, args, count, grain);
         return;
@@ -346,14 +356,17 @@ void burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const 
 }
 
 void burn_rt_enter(burn_run *run, int64_t kernel_id) {
-    if (!run->profile || run->bracket_depth++ || !index_ok(run, kernel_id, run->program->info.kernels))
+    stop_if_failed(run);
+    if (!run->profile || run->bracket_depth++)
         return;
+    check_index(run, kernel_id, run->program->info.kernels);
     run->profile[kernel_id].entered_at = burn_clock_ns();
 }
 
 void burn_rt_leave(burn_run *run, int64_t kernel_id) {
-    if (!run->profile || --run->bracket_depth || !index_ok(run, kernel_id, run->program->info.kernels))
+    if (!run->profile || --run->bracket_depth)
         return;
+    check_index(run, kernel_id, run->program->info.kernels);
     burn_profile_row *row = &run->profile[kernel_id];
     row->calls++;
     row->nanoseconds += burn_clock_ns() - row->entered_at;

@@ -4,6 +4,8 @@
 #ifndef BURN_RUNTIME_H
 #define BURN_RUNTIME_H
 
+#include <setjmp.h>
+
 #include "burn_rt.h"
 
 #ifdef __cplusplus
@@ -12,11 +14,11 @@ extern "C" {
 
 enum { BURN_ALIGNMENT = 64, BURN_MAX_RANK = 64 };
 
-/* ---- memory.c: blocks of 64-byte aligned memory -------------------------------------------------------------------- */
+/* ---- memory.c: blocks of 64-byte aligned memory ------------------------------------------------------------------ */
 void *burn_memory_new(int64_t bytes); /* NULL when there is none left; never NULL for 0 bytes */
 void burn_memory_free(void *memory);  /* accepts NULL */
 
-/* ---- plan.c: where each buffer lies in the arena -------------------------------------------------------------------- */
+/* ---- plan.c: where each buffer lies in the arena ----------------------------------------------------------------- */
 typedef struct burn_live_range {
     int64_t first, last; /* the steps between which a buffer's contents matter, both included */
 } burn_live_range;
@@ -28,21 +30,22 @@ typedef struct burn_plan_result {
 
 burn_plan_result burn_plan(const burn_live_range *ranges, const int64_t *sizes, int64_t count, int64_t *offsets);
 
-/* ---- pool.c: threads ------------------------------------------------------------------------------------------------ */
+/* ---- pool.c: threads --------------------------------------------------------------------------------------------- */
 struct burn_worker {
     burn_run *run;
     void *scratch;
     int64_t scratch_bytes;
+    jmp_buf escape; /* out of the kernel that it is running */
 };
 
 int32_t burn_pool_threads(void);            /* how many threads a launch may use, the caller included */
 void burn_pool_set_threads(int32_t threads);
-int32_t burn_pool_threads_from(const char *text); /* BURN_NUM_THREADS as a number; 0 when there is none or it is malformed */
+int32_t burn_pool_threads_from(const char *text); /* BURN_NUM_THREADS as a number; 0 when unset or malformed */
 void burn_pool_stop(void);                  /* joins the threads; a later launch starts them again */
 /* Calls kernel over [0, count) on the caller and on whichever threads are free; returns when all of it is done. */
 void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *args, int64_t count, int64_t grain);
 
-/* ---- run.c: programs and their runs --------------------------------------------------------------------------------- */
+/* ---- run.c: programs and their runs ------------------------------------------------------------------------------ */
 typedef struct burn_program burn_program;
 
 typedef struct burn_program_info {
@@ -79,22 +82,22 @@ typedef struct burn_profile_row {
 
 burn_program *burn_program_new(const burn_program_info *info); /* copies info's tables; NULL when out of memory */
 void burn_program_delete(burn_program *program);
-/* One inference; any number of threads may be in here at once. On failure no output is left allocated. `profile` has a row
- * a kernel, or is NULL. */
+/* One inference; any number of threads may be in here at once. On failure no output is left allocated. `profile` has
+ * a row a kernel, or is NULL. */
 burn_failure burn_program_run(burn_program *program, const burn_input *inputs, burn_output *outputs,
                               burn_profile_row *profile);
 /* True when the run has failed; what is left of a launch is then skipped. */
 int burn_run_failed(burn_run *run);
 int64_t burn_clock_ns(void);
 
-/* ---- elf.c: a program's object code in memory ------------------------------------------------------------------------ */
+/* ---- elf.c: a program's object code in memory -------------------------------------------------------------------- */
 typedef struct burn_image burn_image;
 
 burn_image *burn_image_load(const void *object, size_t size, char *error, size_t error_size); /* NULL: see error */
-void *burn_image_symbol(const burn_image *image, const char *name);                           /* NULL: no such function */
+void *burn_image_symbol(const burn_image *image, const char *name); /* NULL: no such function */
 void burn_image_unload(burn_image *image);
 
-/* ---- symbols.c: what a program may call ------------------------------------------------------------------------------ */
+/* ---- symbols.c: what a program may call -------------------------------------------------------------------------- */
 typedef void (*burn_function)(void);
 typedef struct burn_symbol {
     const char *name;
@@ -104,7 +107,7 @@ typedef struct burn_symbol {
 extern const burn_symbol burn_symbols[]; /* ends with a NULL name */
 burn_function burn_symbol_find(const char *name);
 
-/* ---- cpu.c ----------------------------------------------------------------------------------------------------------- */
+/* ---- cpu.c ------------------------------------------------------------------------------------------------------- */
 /* Calls `found` with the LLVM name of each instruction-set extension that this CPU and its operating system offer. */
 void burn_cpu_features(void (*found)(void *context, const char *feature), void *context);
 int64_t burn_cpu_cache_bytes(int level); /* data cache of level 1, 2 or 3; 0 when unknown */

@@ -36,8 +36,8 @@ const burn_symbol burn_symbols[] = {
     MATH(acos), MATH(acosh), MATH(asin), MATH(asinh), MATH(atan), MATH(atan2), MATH(atanh), MATH(cbrt), MATH(ceil),
     MATH(copysign), MATH(cos), MATH(cosh), MATH(erf), MATH(erfc), MATH(exp), MATH(exp2), MATH(expm1), MATH(fabs),
     MATH(floor), MATH(fma), MATH(fmax), MATH(fmin), MATH(fmod), MATH(frexp), MATH(hypot), MATH(ldexp), MATH(lgamma),
-    MATH(log), MATH(log10), MATH(log1p), MATH(log2), MATH(modf), MATH(nearbyint), MATH(pow), MATH(remainder), MATH(rint),
-    MATH(round), MATH(sin), MATH(sinh), MATH(sqrt), MATH(tan), MATH(tanh), MATH(tgamma), MATH(trunc),
+    MATH(log), MATH(log10), MATH(log1p), MATH(log2), MATH(modf), MATH(nearbyint), MATH(pow), MATH(remainder),
+    MATH(rint), MATH(round), MATH(sin), MATH(sinh), MATH(sqrt), MATH(tan), MATH(tanh), MATH(tgamma), MATH(trunc),
 #ifdef __GLIBC__
     MATH(roundeven), MATH(exp10), {"sincos", (burn_function)sincos}, {"sincosf", (burn_function)sincosf},
 #endif
