@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from burn.dialect.dims import Atom, Dim, LoopVar, atoms
+from burn.dialect.types import DTYPES
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +171,24 @@ class ContractionKernel:
 
 
 Kernel = LoopKernel | ContractionKernel
+
+EXPENSIVE = frozenset("exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid pow atan2".split())
+"""Functions of ten instructions and more: their results are kept rather than computed again."""
+
+
+def identity(kind: str, dtype: str) -> float | int | bool:
+    """What a reduction over nothing gives, and what padding counts as."""
+    info = DTYPES[dtype]
+    if kind in ("sum", "any"):
+        return 0
+    if kind in ("prod", "all"):
+        return 1
+    lowest = kind == "max"
+    if info.kind == "float":
+        return float("-inf") if lowest else float("inf")
+    if info.kind == "uint":
+        return 0 if lowest else -1  # all ones, as MLIR's signless integers write it
+    return -(1 << (info.bits - 1)) if lowest else (1 << (info.bits - 1)) - 1
 
 
 # ---- walking -----------------------------------------------------------------------------------------------------------

@@ -142,3 +142,38 @@ def _name(dim: Dim) -> str:
 
 def _list(types_: list[TensorType]) -> str:
     return ", ".join(map(str, types_)) or "none"
+
+
+class Group(Op, name="group"):
+    """Ops that fusion put into one kernel. The region's arguments are the operands; `burn.yield` ends it.
+
+    `kind` says which kernel it becomes: "loop" (pointwise ops and views over one iteration space), "reduce" (reductions over
+    one space, with what comes before and after), "window" (one window reduction and what follows), "contract" (one
+    dot_general or convolution and what follows)."""
+
+    inputs: Variadic
+    kind: str
+    body: Region
+
+    @classmethod
+    def infer(cls, inputs: list[TensorType], kind: str) -> list[TensorType]:
+        cls.fail("a group's result types are those of its yield")
+
+    def check_types(self, operands: list, results: list[TensorType]) -> None:
+        block = self.operation.regions[0].blocks[0]
+        if [type_of(a) for a in block.arguments] != operands[0]:
+            self.fail("the region's arguments must have the operands' types")
+        if [type_of(v) for v in list(block.operations)[-1].operands] != results:
+            self.fail("the results must have the types of the yielded values")
+        for op in block.operations:
+            if isinstance(op.opview, Op):
+                op.opview.check()
+
+    @property
+    def ops(self) -> list[Op]:
+        """The region's ops without the yield."""
+        return [op.opview for op in self.operation.regions[0].blocks[0].operations][:-1]
+
+    @property
+    def yielded(self) -> list:
+        return list(list(self.operation.regions[0].blocks[0].operations)[-1].operands)

@@ -1,13 +1,13 @@
 """Conversions between element types, lane-wise: `convert` is the entry point, ONNX's Cast its specification.
 
-A value is held as its type is in memory: float64 to bfloat16 as the MLIR floats, integers as `i8` to `i64`, bool as `i1`, and
-the types without arithmetic (8-bit and 4-bit floats, 4-bit and 2-bit integers) as their bit patterns, one a byte. Every
-conversion decodes to a type with arithmetic and encodes from there. Nothing calls a compiler-rt routine on a target with
-F16C or better: bfloat16 and the small floats are integer arithmetic.
+A value is held as its type is in memory: float64 to bfloat16 as the MLIR floats, integers as `i8` to `i64`, bool as
+`i1`, and the types without arithmetic (8-bit and 4-bit floats, 4-bit and 2-bit integers) as their bit patterns, one a
+byte. Every conversion decodes to a type with arithmetic and encodes from there. Nothing calls a compiler-rt routine
+on a target with F16C or better: bfloat16 and the small floats are integer arithmetic.
 
 Choices where the specification leaves one:
-- float to integer truncates; beyond the range (and NaN) it does as C on x86-64: the 32-bit integer, for uint32 the 64-bit one,
-  is the least integer, and narrower types take its low bits. A negative float wraps to an unsigned type.
+- float to integer truncates; beyond the range (and NaN) it does as C on x86-64: the 32-bit integer, for uint32 the
+  64-bit one, is the least integer, and narrower types take its low bits. A negative float wraps to an unsigned type.
 - a double is rounded once, also to types narrower than float32; an integer above 2^53 is first rounded to a double.
 - NaN becomes zero in float4_e2m1fn (as in ml_dtypes), and a negative number NaN in float8_e8m0fnu.
 """
@@ -63,8 +63,8 @@ def element_type(dtype: str) -> str:
 def convert(
     code: Function, value: Value, source: str, target: str, *, saturate: bool = True, round_mode: str = "up"
 ) -> Value:
-    """`value`, lanes of burn dtype `source`, as `target`. `saturate` and `round_mode` (up, down, nearest: of float8_e8m0fnu) are
-    ONNX Cast's attributes. Raises `CompileError` for complex and string types."""
+    """`value`, lanes of burn dtype `source`, as `target`. `saturate` and `round_mode` (up, down, nearest: of
+    float8_e8m0fnu) are ONNX Cast's attributes. Raises `CompileError` for complex and string types."""
     lanes = Lanes(code, value)
     if lanes.element != element_type(source):
         raise CompileError(f"{source} is held as {element_type(source)}, not as {value.type}")
@@ -109,7 +109,7 @@ def _decode(x: Lanes, source: str) -> Lanes:
     return x
 
 
-# ---- to integers and from them -----------------------------------------------------------------------------------------
+# ---- to integers and from them ---------------------------------------------------------------------------------------
 def _to_integer(x: Lanes, source: str, target: str) -> Lanes:
     element, bits = element_type(target), INTEGERS[target]
     if source == "bool":
@@ -140,7 +140,7 @@ def _to_float(x: Lanes, source: str) -> Lanes:
     return x.cast("arith.uitofp" if source.startswith("u") else "arith.sitofp", "f32" if x.width <= 16 else "f64")
 
 
-# ---- float32 to narrower floats ----------------------------------------------------------------------------------------
+# ---- float32 to narrower floats --------------------------------------------------------------------------------------
 def _round_to_odd(x: Lanes) -> Lanes:
     """f64 to the f32 towards zero, its last bit set if anything was lost: rounding that again rounds x itself."""
     near = x.narrow("f32")

@@ -46,8 +46,9 @@ def is_float(type_: str) -> bool:
 
 
 def bits(type_: str) -> int:
+    """Bits of an element; an address has 64."""
     element = element_of(type_)
-    return 16 if element == "bf16" else int(element[1:])
+    return 64 if element == PTR else 16 if element == "bf16" else int(element[1:])
 
 
 @dataclass

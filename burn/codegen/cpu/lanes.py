@@ -1,8 +1,9 @@
 """Arithmetic on SSA values written as Python expressions, lane-wise, the same for a scalar and for a vector.
 
-`Lanes` wraps a `Value` and its `Function`; `x * y + 1` writes the `arith` ops, in floats or integers as the type says, and
-Python numbers become constants of the other operand's type. `==` stays Python's: comparisons that could be mistaken for it
-are methods. Signless integers: `<`, `>>` and `.to_float` are signed, the unsigned forms are methods named so.
+`Lanes` wraps a `Value` and its `Function`; `x * y + 1` writes the `arith` ops, in floats or integers as the type
+says, and Python numbers become constants of the other operand's type. `==` stays Python's: comparisons that could be
+mistaken for it are methods. Signless integers: `<`, `>>` and `.to_float` are signed, the unsigned forms are methods
+named so.
 """
 
 from __future__ import annotations

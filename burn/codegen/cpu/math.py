@@ -1,8 +1,8 @@
 """The pointwise functions of the CPU code generator: `apply` writes one, lane-wise, by its name in the burn dialect.
 
-`FUNCTIONS` is the table: for each name, how it is written for floats, signed and unsigned integers and bool. MLIR integers have
-no sign, so the dtype of the operands chooses. Functions that need more than a few instructions are in `elementary/`.
-float16 and bfloat16 are computed in float32 and rounded once.
+`FUNCTIONS` is the table: for each name, how it is written for floats, signed and unsigned integers and bool. MLIR
+integers have no sign, so the dtype of the operands chooses. Functions that need more than a few instructions are in
+`elementary/`. float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class Rule:
 
 
 def apply(code: Function, name: str, dtype: str, *values: Value) -> Value:
-    """Function `name` of operands of burn dtype `dtype` (for `select`, of the two after the i1 condition). The result has
-    that type too, or is i1 for a predicate. Raises `CompileError` where the function has no meaning for the type."""
+    """Function `name` of operands of burn dtype `dtype` (for `select`, of the two after the i1 condition). The result
+    has that type too, or is i1 for a predicate. Raises `CompileError` where the function has no meaning for the
+    type."""
     rule = FUNCTIONS.get(name)
     if rule is None:
         raise CompileError(f"the CPU back end knows no pointwise function '{name}'")
@@ -77,9 +78,10 @@ def _op(name: str) -> Emit:
     return lambda *operands: operands[0].op(name, *operands[1:])
 
 
-# ---- floats ------------------------------------------------------------------------------------------------------------
+# ---- floats ----------------------------------------------------------------------------------------------------------
 def _minimum(a: Lanes, b: Lanes) -> Lanes:
-    """The first choice takes `a` if either is NaN, so only b's NaN is left: no cost where b is a constant, as in a ReLU."""
+    """The first choice takes `a` if either is NaN, so only b's NaN is left: no cost where b is a constant, as in a
+    ReLU."""
     return b.is_nan().where(b, (b < a).where(b, a))
 
 
@@ -102,14 +104,17 @@ def _float_floordiv(x: Lanes, y: Lanes) -> Lanes:
     rest = remainder.fmod(x, y)
     down = rest.differs(0.0) & ((rest < 0.0) ^ (y < 0.0))
     quotient = (x - rest) / y
-    quotient = down.where(quotient - 1.0, quotient).op("math.roundeven")
+    quotient = down.where(quotient - 1.0, quotient)
+    floor = quotient.op("math.floor")
+    quotient = floor + (quotient - floor > 0.5).where(x.const(1.0), 0.0)  # it is an integer but for its rounding
     return y.equals(0.0).where(x / y, quotient.equals(0.0).where(quotient.with_sign_of(x / y), quotient))
 
 
-# ---- integers ----------------------------------------------------------------------------------------------------------
+# ---- integers --------------------------------------------------------------------------------------------------------
 def _quotient(a: Lanes, b: Lanes, signed: bool) -> Lanes:
-    """Truncated; x / 0 is 0, and the least integer / -1 wraps to itself. Up to 32 bits through floats, which is exact (the
-    quotient of n-bit integers is further than 2^-n, relatively, from the next one) and has vector instructions."""
+    """Truncated; x / 0 is 0, and the least integer / -1 wraps to itself. Up to 32 bits through floats, which is exact
+    (the quotient of n-bit integers is further than 2^-n, relatively, from the next one) and has vector
+    instructions."""
     zero = b.equals(0)
     if a.width == 64:
         divisor = zero.where(1, b)

@@ -1,7 +1,7 @@
 """exp and what is made of it: exp2, expm1, the logistic function, tanh, sinh, cosh.
 
-exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2)/2. Results range over more powers of two than one factor can
-hold (denormals included), so 2^n is applied as two: 2^(n -+ split), then 2^(+-split) by the sign of x.
+exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2)/2. Results range over more powers of two than one factor
+can hold (denormals included), so 2^n is applied as two: 2^(n -+ split), then 2^(+-split) by the sign of x.
 """
 
 from __future__ import annotations

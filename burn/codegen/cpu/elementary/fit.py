@@ -1,9 +1,9 @@
 """Derives the polynomials of `coefficients.py`: run `python -m burn.codegen.cpu.elementary.fit > .../coefficients.py`.
 
-Each is the minimax polynomial of a function on the interval that the argument reduction leaves (Remez exchange in 60-digit
-arithmetic), with the error weighted as the result sees it. Where 0 is not inside the interval, the coefficients are rounded to the target
-type one after another from the constant term up, the rest being fitted again after each, so that rounding costs little.
-Needs mpmath; it is not imported by the compiler.
+Each is the minimax polynomial of a function on the interval that the argument reduction leaves (Remez exchange in
+60-digit arithmetic), with the error weighted as the result sees it. Where 0 is not inside the interval, the
+coefficients are rounded to the target type one after another from the constant term up, the rest being fitted again
+after each, so that rounding costs little. Needs mpmath; it is not imported by the compiler.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from mpmath import mp, mpf  # pyright: ignore[reportMissingImports]
+from mpmath import mp, mpf
 
 mp.dps = 60
 GRID = 1201  # odd, so that no point is 0, where some functions below are 0/0
-Real = Callable[[mpf], mpf]
+Number = Any  # an mpf: mpmath ships no types
+Real = Callable[[Number], Number]
 
 
-def minimax(f: Real, weight: Real, low: mpf, high: mpf, first: int, count: int) -> list[mpf]:
+def minimax(f: Real, weight: Real, low: Number, high: Number, first: int, count: int) -> list[Number]:
     """c[0..count) with sum of c[i] x^(first+i) nearest to f: the largest |weight * error| on [low, high] is least."""
     points = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / GRID) for i in range(GRID + 1)]
     table = [(x, f(x), abs(weight(x))) for x in points]
     reference = [round(GRID * i / count) for i in range(count + 1)]
-    coefficients: list[mpf] = []
+    coefficients: list[Number] = []
     for _ in range(30):
         rows = mp.matrix(count + 1, count + 1)
         right = mp.matrix(count + 1, 1)
@@ -50,7 +52,7 @@ def minimax(f: Real, weight: Real, low: mpf, high: mpf, first: int, count: int) 
     return coefficients
 
 
-def alternating(errors: list[mpf]) -> list[int]:
+def alternating(errors: list[Number]) -> list[int]:
     """The indices of the largest error in each run of one sign."""
     best: list[int] = []
     for index, error in enumerate(errors):
@@ -62,25 +64,26 @@ def alternating(errors: list[mpf]) -> list[int]:
     return best
 
 
-def rounded(x: mpf, single: bool) -> mpf:
+def rounded(x: Number, single: bool) -> Number:
     return mpf(struct.unpack("<f", struct.pack("<f", float(x)))[0]) if single else mpf(float(x))
 
 
 @dataclass(frozen=True)
 class Fit:
-    """`count` coefficients for `f` on [low, high]; `weight` turns the error of the polynomial into that of the result."""
+    """`count` coefficients for `f` on [low, high]; `weight` turns the error of the polynomial into that of the
+    result."""
 
     name: str
     doc: str
     f: Real
     weight: Real
-    low: mpf
-    high: mpf
+    low: Number
+    high: Number
     count: int
     single: bool
 
-    def coefficients(self) -> tuple[list[mpf], mpf]:
-        fixed: list[mpf] = []
+    def coefficients(self) -> tuple[list[Number], Number]:
+        fixed: list[Number] = []
         if (
             self.low < 0
         ):  # powers from x up are no Haar system around 0: there the exchange is for the whole polynomial only
@@ -110,19 +113,19 @@ def odd_weight(f: Real) -> Real:
     return lambda z: z * mp.sqrt(z) / f(mp.sqrt(z))
 
 
-def log_ratio(z: mpf) -> mpf:
+def log_ratio(z: Number) -> Number:
     """log((1 + s) / (1 - s)) for s = sqrt(z)."""
     return 2 * mp.atanh(mp.sqrt(z))
 
 
-def erfcx_at(w: mpf) -> mpf:
+def erfcx_at(w: Number) -> Number:
     """erfc(t) exp(t^2) at the t that w = (t - 3) / (t + 3) came from."""
     t = 3 * (1 + w) / (1 - w)
     return mp.erfc(t) * mp.exp(t * t)
 
 
 def fits(single: bool) -> list[Fit]:
-    def fit(name: str, doc: str, f: Real, weight: Real, low: mpf, high: mpf, counts: tuple[int, int]) -> Fit:
+    def fit(name: str, doc: str, f: Real, weight: Real, low: Number, high: Number, counts: tuple[int, int]) -> Fit:
         return Fit(name, doc, f, weight, mpf(low), mpf(high), counts[0 if single else 1], single)
 
     common = [
@@ -135,12 +138,14 @@ def fits(single: bool) -> list[Fit]:
             TINY, QUARTER_PI_SQUARED, (3, 6)),
         fit("ATAN", "(atan(a) - a) / a^3 in a^2, |a| <= tan(pi/8)",
             odd(mp.atan), odd_weight(mp.atan), TINY, ROOT**2 * mpf("1.0001"), (5, 11)),
-        fit("ASIN", "(asin(a) - a) / a^3 in a^2, |a| <= 1/2", odd(mp.asin), odd_weight(mp.asin), TINY, mpf("0.25"), (5, 13)),
+        fit("ASIN", "(asin(a) - a) / a^3 in a^2, |a| <= 1/2",
+            odd(mp.asin), odd_weight(mp.asin), TINY, mpf("0.25"), (5, 13)),
         fit("SINH", "(sinh(a) - a) / a^3 in a^2, |a| <= 1", odd(mp.sinh), odd_weight(mp.sinh), TINY, mpf(1), (4, 7)),
         fit("TANH", "(tanh(a) - a) / a^3 in a^2, |a| <= 0.55",
             odd(mp.tanh), odd_weight(mp.tanh), TINY, mpf("0.3026"), (5, 11)),
         fit("ERF", "erf(a) / a - 1 in a^2, |a| <= 1",
-            lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)), TINY, mpf(1), (6, 13)),
+            lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1,
+            lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)), TINY, mpf(1), (6, 13)),
     ]  # fmt: skip
     if single:
         return [*common,

@@ -1,7 +1,7 @@
 """log and what is made of it: log2, log1p, softplus, asinh, acosh, atanh.
 
-x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and log(x) = k ln 2 + f - f^2/2 + tail(f). The tail is a polynomial in f32; in
-f64 it goes through s = f / (2 + f) as in FreeBSD's msun, which takes half as many terms.
+x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and log(x) = k ln 2 + f - f^2/2 + tail(f). The tail is a polynomial
+in f32; in f64 it goes through s = f / (2 + f) as in FreeBSD's msun, which takes half as many terms.
 """
 
 from __future__ import annotations

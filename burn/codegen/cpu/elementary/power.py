@@ -1,4 +1,5 @@
-"""pow with C's edge cases. f32 is computed in f64; f64 carries the logarithm in two doubles, as its error is multiplied by y.
+"""pow with C's edge cases. f32 is computed in f64; f64 carries the logarithm in two doubles, as its error is
+multiplied by y.
 
 Products of doubles are split by masking off the low half of the digits, so that they are exact with or without a fused
 multiply-add.
@@ -84,7 +85,8 @@ def _times(a: Pair, b: Pair) -> Pair:
 
 
 def _log(x: Lanes) -> Pair:
-    """log(x) of a positive finite double to about 2^-66, relative: k ln 2 + 2s + 2/3 s^3 + s^5 P(s^2), s = (m-1)/(m+1)."""
+    """log(x) of a positive finite double to about 2^-66, relative: k ln 2 + 2s + 2/3 s^3 + s^5 P(s^2), s =
+    (m-1)/(m+1)."""
     k, m = split_exponent(x)
     f = m - 1.0
     below = f + 2.0

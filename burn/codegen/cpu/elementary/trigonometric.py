@@ -1,12 +1,14 @@
 """sin, cos, tan. The argument is reduced in f64, for f32 too: x = q pi/2 + r, |r| <= pi/4.
 
-Up to 2^20, pi/2 is subtracted in parts whose products with q are exact (Cody and Waite). Beyond, lane by lane, x is multiplied
-by the bits of 2/pi that matter at its exponent (Payne and Hanek), in integers: right for every finite argument.
+Up to 2^20, pi/2 is subtracted in parts whose products with q are exact (Cody and Waite). Beyond, lane by lane, x is
+multiplied by the bits of 2/pi that matter at its exponent (Payne and Hanek), in integers: right for every finite
+argument.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from burn.codegen.cpu.elementary.coefficients import COS, SIN
 from burn.codegen.cpu.elementary.formats import FORMATS
@@ -73,9 +75,10 @@ def _with_lane(x: Lanes, lane: Lanes, index: Value) -> Value:
 def _reduce_far(x: Lanes) -> tuple[Lanes, Lanes]:
     """(r, q) for one finite f64 with |x| >= 2^20.
 
-    |x| = m 2^e with a 53-bit m. Bits of 2/pi above 2^(2-e) only add multiples of 4 to x * 2/pi; the next 192 leave, after the
-    product with m modulo 2^192, two bits of q and a fraction good to 2^-105. No double comes closer than 2^-61 to a
-    multiple of pi/2 in these units, so that r keeps 44 bits more than f32 needs, and f64's own less the last ULP or so.
+    |x| = m 2^e with a 53-bit m. Bits of 2/pi above 2^(2-e) only add multiples of 4 to x * 2/pi; the next 192 leave,
+    after the product with m modulo 2^192, two bits of q and a fraction good to 2^-105. No double comes closer than
+    2^-61 to a multiple of pi/2 in these units, so that r keeps 44 bits more than f32 needs, and f64's own less the
+    last ULP or so.
     """
     bits = x.abs().as_int()
     exponent = (bits >> 52) - 1075
@@ -88,8 +91,7 @@ def _reduce_far(x: Lanes) -> tuple[Lanes, Lanes]:
         for i in range(4)
     ]
     window = [  # 64 bits from `shift` on; the second shift is split, for a shift by 64 is undefined
-        (high << shift) | low.shift_right_logical(1).shift_right_logical(63 - shift)
-        for high, low in zip(source, source[1:], strict=False)
+        (high << shift) | low.shift_right_logical(1).shift_right_logical(63 - shift) for high, low in pairwise(source)
     ]
     product = _multiply(mantissa, window)
     q = product[0].shift_right_logical(62)
@@ -102,7 +104,8 @@ def _reduce_far(x: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _multiply(mantissa: Lanes, window: list[Lanes]) -> list[Lanes]:
-    """mantissa * window modulo 2^192, most significant word first, in 32-bit digits so that no target needs a 128-bit product."""
+    """mantissa * window modulo 2^192, most significant word first, in 32-bit digits so that no target needs a 128-bit
+    product."""
     mask = (1 << 32) - 1
     digits = [part for word in reversed(window) for part in (word & mask, word.shift_right_logical(32))]
     factors = [mantissa & mask, mantissa.shift_right_logical(32)]
@@ -125,7 +128,12 @@ def _sin_near(r: Lanes) -> Lanes:
 
 def _cos_near(r: Lanes) -> Lanes:
     z = r * r
-    return (z * z).mad(z.horner(COS[r.element]), z.mad(-0.5, 1.0))
+    tail = z.horner(COS[r.element])
+    if r.element == "f32":
+        return (z * z).mad(tail, z.mad(-0.5, 1.0))
+    half = z * 0.5
+    high = 1.0 - half
+    return high + (z * z).mad(tail, 1.0 - high - half)  # with what rounding took from 1 - z/2
 
 
 def _turned(x: Lanes, quarters: int) -> Lanes:

@@ -1,0 +1,356 @@
+"""Prints a program's entry function: sizes, the memory plan, and one launch after another.
+
+`EntryBuilder(program, target).build()` gives everything an artefact is made of. Before printing, `Liveness` numbers the ops
+and finds how long each buffer lives; buffers whose size is known once the inputs are go into the arena, the others (sizes
+read from data, values inside loops with sizes of their own) come from the runtime's allocator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from burn.codegen.body import ContractionKernel, Kernel
+from burn.codegen.cpu import contract, loops
+from burn.codegen.cpu.emit import PTR, Function, Int, Value
+from burn.codegen.cpu.loops import Emitted
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.cpu.target import Target
+from burn.codegen.groups import kernels
+from burn.codegen.liveness import Liveness
+from burn.codegen.lower import op_of
+from burn.dialect.control import Group, If
+from burn.dialect.dims import Dim, Expr, Symbol, product, symbols
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op, source_name
+from burn.dialect.program import Program
+from burn.dialect.types import DTYPES, TensorType, type_of
+from burn.errors import CompileError, Problem
+
+NEGATIVE_SIZE, LOOP_LIMIT = 4, 7  # burn_status in burn_rt.h
+
+
+@dataclass(frozen=True)
+class KernelRecord:
+    """What the artefact tells of a launch site, for profiles."""
+
+    name: str
+    kind: str
+    sources: tuple[str, ...]
+    flops: Dim
+    bytes: Dim
+
+
+@dataclass
+class Entry:
+    """A program, printed."""
+
+    functions: list[str]
+    constants: list[ir.Value]  # burn.weight and burn.constant values, in the order of their indices
+    live_ranges: list[tuple[int, int]]
+    records: list[KernelRecord]
+    sites: list[str]
+
+
+class EntryBuilder:
+    def __init__(self, program: Program, target: Target) -> None:
+        self.program, self.target = program, target
+        self.code = Function("burn_entry", [("run", PTR)], "i32")
+        self.run = self.code.arguments[0]
+        self.sites: list[str] = []
+        self.sizes = ScalarEmitter(self.code, [], [], {}, self.run, self.sites)
+        self.live = Liveness(program.block)
+        self.pointers: dict[ir.Value, Value] = {}
+        self.constants: list[ir.Value] = []
+        self.kernel_names: dict[str, str] = {}
+        self.records: list[KernelRecord] = []
+        self.outputs: dict[ir.Value, int] = {}
+        self.words: Value | None = None
+        self.planned: list[ir.Value] = []
+
+    # ---- the whole -----------------------------------------------------------------------------------------------------
+    def build(self) -> Entry:
+        code = self.code
+        self.words = code.alloca(self._most_words(), "i64")
+        self._bind_inputs()
+        self._choose_outputs()
+        self._plan()
+        self.block(self.program.block)
+        self._return()
+        status = code.call("burn_rt_status", [self.run], "i32")
+        code.return_(status)
+        functions = [text.replace("@KERNEL", f"@{name}") for text, name in self.kernel_names.items()]
+        ranges = [self.live.range(v) for v in self.planned]
+        return Entry([*functions, code.text()], self.constants, ranges, self.records, self.sites)
+
+    def _most_words(self) -> int:
+        """Room for the longest argument list of any launch, and for shapes."""
+        widest = max((len(op.operands) + len(op.results) for op in self.live.operations), default=0)
+        return 64 + 2 * widest + len(self.live.symbols)
+
+    def _bind_inputs(self) -> None:
+        for i, value in enumerate(self.program.inputs):
+            index = self.code.const(i)
+            self.pointers[value] = _some(self.code.call("burn_rt_input", [self.run, index], PTR))
+            for axis, dim in enumerate(type_of(value).shape):
+                if isinstance(dim, Expr) and dim.is_symbol:
+                    atom = dim.terms[0][0][0]
+                    if atom not in self.sizes.places:
+                        size = self.code.call("burn_rt_input_dim", [self.run, index, self.code.const(axis)], "i64")
+                        self.sizes.places[atom] = _some(size)
+
+    def _choose_outputs(self) -> None:
+        """Outputs that a kernel can write straight to the caller: results of top-level ops, each wanted once."""
+        for i, value in enumerate(self.program.outputs):
+            roots = self.live.roots(value)
+            if len(roots) == 1 and roots[0] not in self.outputs and self.live.top_level(roots[0]):
+                self.outputs[roots[0]] = i
+
+    def _plan(self) -> None:
+        """Sizes of all arena buffers, and one call that places them."""
+        code = self.code
+        known = {atom.name for atom in self.sizes.places if isinstance(atom, Symbol)}
+        for value in self.live.buffers:
+            if value not in self.outputs and set(symbols(type_of(value).elements)) <= known:
+                self.planned.append(value)
+        if not self.planned:
+            return
+        count = len(self.planned)
+        sizes = code.alloca(count, "i64")
+        offsets = code.alloca(count, "i64")
+        for i, value in enumerate(self.planned):
+            code.store(code.value(self.sizes.dim(type_of(value).bytes)), sizes, i)
+        base = _some(code.call("burn_rt_plan", [self.run, sizes, code.const(count), offsets], PTR))
+        for i, value in enumerate(self.planned):
+            self.pointers[value] = code.gep(base, code.load(offsets, i, "i64"), "i8")
+
+    def _return(self) -> None:
+        """Copies outputs that no kernel has written in place: inputs, constants, values wanted twice."""
+        for i, value in enumerate(self.program.outputs):
+            if self.live.roots(value) and self.outputs.get(self.live.roots(value)[0]) == i:
+                continue
+            target = self._output(i, type_of(value))
+            self.copy(target, self.pointer(value), self.sizes.dim(type_of(value).bytes))
+
+    def _output(self, index: int, type_: TensorType) -> Value:
+        code = self.code
+        for axis, dim in enumerate(type_.shape):
+            code.store(code.value(self.sizes.dim(dim)), _some(self.words), axis)
+        size = code.value(self.sizes.dim(type_.bytes))
+        operands = [self.run, code.const(index), code.const(type_.rank), _some(self.words), size]
+        return _some(code.call("burn_rt_output", operands, PTR))
+
+    def copy(self, target: Value, source: Value, size: Int) -> None:
+        self.code.call("memcpy", [target, source, self.code.value(size)], PTR)
+
+    # ---- values --------------------------------------------------------------------------------------------------------
+    def pointer(self, value: ir.Value) -> Value:
+        """The address of a value's elements."""
+        roots = self.live.roots(value)
+        root = roots[0] if len(roots) == 1 else value
+        if root in self.pointers:
+            return self.pointers[root]
+        op = op_of(root)
+        if op is not None and op.OP_NAME in ("weight", "constant"):
+            self.constants.append(root)
+            pointer = _some(self.code.call("burn_rt_constant", [self.run, self.code.const(len(self.constants) - 1)], PTR))
+            if self.code._indent == 1:  # inside a region the address is not at hand later
+                self.pointers[root] = pointer
+            return pointer
+        raise CompileError(f"internal: {root} has no memory yet")
+
+    def define(self, value: ir.Value) -> Value:
+        """The memory for an op's result, made now unless it was planned."""
+        if value in self.pointers:
+            return self.pointers[value]
+        if value in self.outputs:
+            index = self.outputs[value]
+            pointer = self._output(index, type_of(self.program.outputs[index]))
+        else:
+            size = self.code.value(self.sizes.dim(type_of(value).bytes))
+            pointer = _some(self.code.call("burn_rt_alloc", [self.run, size], PTR))
+        self.pointers[value] = pointer
+        return pointer
+
+    # ---- ops -----------------------------------------------------------------------------------------------------------
+    def block(self, block: ir.Block) -> None:
+        for operation in block.operations:
+            op = operation.opview
+            if not isinstance(op, Op):
+                raise CompileError(f"internal: {operation.name} reached the code generator")
+            emit = EMITTERS.get(op.OP_NAME)
+            if emit is None:
+                raise CompileError(
+                    "the CPU code generator cannot compile this program",
+                    [Problem(f"burn.{op.OP_NAME} has no kernel", op=op.OP_NAME, node=source_name(op))],
+                )
+            emit(self, op)
+
+    def launch(self, emitted: Emitted, pointers: Sequence[Value], record: KernelRecord) -> None:
+        code = self.code
+        name = self.kernel_names.setdefault(emitted.text, f"kernel{len(self.kernel_names)}")
+        for i, pointer in enumerate(pointers):
+            code.store(pointer, _some(self.words), i)
+        for i, size in enumerate(emitted.sizes):
+            code.store(code.value(self.sizes.dim(Expr.of(Symbol(size)))), _some(self.words), len(pointers) + i)
+        function = code.pure(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
+        self.records.append(record)
+        number = code.const(len(self.records) - 1)
+        count, grain = (code.value(self.sizes.dim(d)) for d in (emitted.count, emitted.grain))
+        code.call("burn_rt_launch", [self.run, number, function, _some(self.words), count, grain])
+
+    def library(self, op: Op, function: str, operands: Sequence[Value], result: str = "") -> Value | None:
+        """Calls library code, bracketed for profiles."""
+        bytes_ = sum_dims([type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)])
+        self.records.append(KernelRecord(function, "library", (source_name(op),), 0, bytes_))
+        number = self.code.const(len(self.records) - 1)
+        self.code.call("burn_rt_enter", [self.run, number])
+        value = self.code.call(function, [self.run, *operands], result)
+        self.code.call("burn_rt_leave", [self.run, number])
+        return value
+
+    def bind(self, name: str, value: Value) -> None:
+        self.sizes.places[Symbol(name)] = value
+
+
+def sum_dims(dims: Sequence[Dim]) -> Dim:
+    total: Dim = 0
+    for d in dims:
+        total = total + d
+    return total
+
+
+def _some(value: Value | None) -> Value:
+    assert value is not None
+    return value
+
+
+Emit = Callable[[EntryBuilder, Op], None]
+EMITTERS: dict[str, Emit] = {}
+"""How each op that may stand in a fused program is printed into the entry function."""
+
+
+def emits(*names: str) -> Callable[[Emit], Emit]:
+    def register(function: Emit) -> Emit:
+        for name in names:
+            EMITTERS[name] = function
+        return function
+
+    return register
+
+
+@emits("weight", "constant", "reshape", "return", "yield")
+def _nothing(entry: EntryBuilder, op: Op) -> None:
+    """Constants are placed at their use; a reshape is its operand's memory; terminators are handled by what they end."""
+
+
+@emits("group")
+def _group(entry: EntryBuilder, op: Op) -> None:
+    assert isinstance(op, Group)
+    results = [entry.define(r) for r in op.operation.results]
+    sources = tuple(dict.fromkeys(source_name(inner) for inner in op.ops))
+    for call in kernels(op):
+        emitted = print_kernel(call.kernel, entry.target, entry.sites)
+        pointers = []
+        for binding in call.bindings:
+            if binding is not None:
+                side, number = binding
+                pointers.append(entry.pointer(op.operation.operands[number]) if side == "in" else results[number])
+        bytes_ = sum_dims([type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)])
+        name = "+".join(inner.OP_NAME for inner in op.ops[:4]) + ("+..." if len(op.ops) > 4 else "")
+        entry.launch(emitted, pointers, KernelRecord(name, op.kind, sources, flops(op), bytes_))
+
+
+def print_kernel(kernel: Kernel, target: Target, sites: list[str]) -> Emitted:
+    printer = contract.emit if isinstance(kernel, ContractionKernel) else loops.emit
+    return printer(kernel, target, sites)
+
+
+def flops(group: Group) -> Dim:
+    """Floating-point operations of the group's contraction; 0 for other groups, whose cost is memory."""
+    total: Dim = 0
+    for op in group.ops:
+        if op.OP_NAME == "dot_general":
+            depth = product([type_of(op.lhs).shape[a] for a in op.lhs_contract])
+            total = total + type_of(op.operation.results[0]).elements * depth * 2
+        if op.OP_NAME == "conv":
+            weight = type_of(op.weight).shape
+            taps = product(weight[:-1] if op.layout == "last" else weight[1:])
+            total = total + type_of(op.operation.results[0]).elements * taps * 2
+    return total
+
+
+@emits("read_dim")
+def _read_dim(entry: EntryBuilder, op: Op) -> None:
+    code = entry.code
+    element = "i64" if type_of(op.x).dtype == "int64" else "i32"
+    value = code.load(entry.pointer(op.x), op.position, element)
+    value = code.cast("arith.extsi", value, "i64")
+    bad = code.cmp("slt", value, op.minimum)
+    with code.if_(bad):
+        site = code.const(entry.sizes.site(source_name(op)))
+        code.call("burn_rt_fail", [entry.run, code.const(NEGATIVE_SIZE), site, value])
+    entry.bind(op.symbol, code.select(bad, code.const(op.minimum), value))
+
+
+@emits("if")
+def _if(entry: EntryBuilder, op: Op) -> None:
+    """Each branch computes its values where its buffers are; the results are whichever addresses (and sizes) come out."""
+    assert isinstance(op, If)
+    code = entry.code
+    condition = code.load(entry.pointer(op.condition), 0, "i1")
+    results = list(op.operation.results)
+    types_ = [PTR] * len(results) + ["i64"] * len(op.symbols)
+    name = f"%if{len(entry.records)}_{code._count}"
+    head = f"scf.if {condition}"
+    if types_:
+        head = f"{name}:{len(types_)} = {head} -> ({', '.join(types_)})"
+    code.line(head + " {")
+    for region, end in ((op.then_region, "} else {"), (op.else_region, "}")):
+        block = region.blocks[0]
+        with entry_scope(entry):
+            entry.block(block)
+            values = yielded_operands(block)
+            found = [entry.pointer(v) for v in values]
+            for symbol_name in op.symbols:
+                dim = next(
+                    dim_of(v, axis)
+                    for r, v in zip(results, values, strict=True)
+                    for axis, d in enumerate(type_of(r).shape)
+                    if str(d) == symbol_name
+                )
+                found.append(code.value(entry.sizes.dim(dim)))
+            if types_:
+                code.line(f"scf.yield {', '.join(v.name for v in found)} : {', '.join(types_)}")
+        code.line(end)
+    outs = [Value(f"{name}#{i}", t) for i, t in enumerate(types_)]
+    for result, pointer in zip(results, outs, strict=False):
+        entry.pointers[result] = pointer
+    for symbol_name, size in zip(op.symbols, outs[len(results) :], strict=True):
+        entry.bind(symbol_name, size)
+
+
+def dim_of(value: ir.Value, axis: int) -> Dim:
+    return type_of(value).shape[axis]
+
+
+def yielded_operands(block: ir.Block) -> list[ir.Value]:
+    return list(list(block.operations)[-1].operands)
+
+
+class entry_scope:
+    """What is printed inside a region is not at hand outside of it."""
+
+    def __init__(self, entry: EntryBuilder) -> None:
+        self.entry = entry
+
+    def __enter__(self) -> None:
+        self.before = dict(self.entry.pointers)
+        self.scopes = [self.entry.code._scope(), self.entry.sizes.scope()]
+        for scope in self.scopes:
+            scope.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        for scope in reversed(self.scopes):
+            scope.__exit__(*error)  # type: ignore[arg-type]
+        self.entry.pointers = self.before

@@ -1,0 +1,326 @@
+"""Prints loop kernels: parallel loops over an index range, one of them (or the innermost reduction) vectorised.
+
+`emit` is the entry point; `heuristics.py` says which loop becomes the lanes and how work is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from burn.codegen.body import Buffer, LoopKernel, Reduction, Rewriter, Stage, Write, identity, own_dims, walk
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.cpu.target import Target
+from burn.codegen.groups import REDUCERS
+from burn.dialect.dims import Dim, Expr, LoopVar, atoms, ceildiv, coefficient, product, substitute, symbols
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A printed kernel: its text with the name left as `@KERNEL`, the sizes it takes after its buffers, how many iterations a
+    launch has, and the least worth handing to another thread."""
+
+    text: str
+    sizes: tuple[str, ...]
+    count: Dim
+    grain: Dim
+
+
+def kernel_sizes(dims: Sequence[Dim]) -> tuple[str, ...]:
+    return tuple(sorted(set().union(*(_all_symbols(d) for d in dims)) if dims else ()))
+
+
+def _all_symbols(dim: Dim) -> set[str]:
+    """Symbols of an expression, and of the extents of the loop variables in it."""
+    names = symbols(dim)
+    for atom in atoms(dim):
+        if isinstance(atom, LoopVar):
+            names |= _all_symbols(atom.extent)
+    return names
+
+
+def all_dims(kernel: LoopKernel) -> list[Dim]:
+    dims: list[Dim] = [v.extent for v in kernel.parallel] + [b.elements for b in kernel.buffers]
+    for stage in kernel.stages:
+        dims += [v.extent for v in stage.loops] + [w.offset for w in stage.writes] + [r.index for r in stage.reductions]
+        for node in walk(*stage.scalars):
+            dims += own_dims(node)
+    return dims
+
+
+def open_kernel(
+    buffers: Sequence[Buffer], sizes: Sequence[str], target: Target, sites: list[str]
+) -> tuple[Function, ScalarEmitter]:
+    """The function's head: addresses and sizes read from `args`, scratch memory laid out."""
+    code = Function(
+        "KERNEL", [("worker", PTR), ("args", PTR), ("begin", "i64"), ("end", "i64")], attributes=target.attributes
+    )
+    worker, args = code.arguments[:2]
+    passed = [i for i, b in enumerate(buffers) if b.role != "scratch"]
+    values = {name: code.argument(args, len(passed) + i) for i, name in enumerate(sizes)}
+    pointers: dict[int, Value] = {i: code.argument(args, word, PTR) for word, i in enumerate(passed)}
+    emitter = ScalarEmitter(code, buffers, [], values, worker, sites)
+    offset: Int = 0
+    offsets: dict[int, Int] = {}
+    for i, buffer in enumerate(buffers):
+        if buffer.role == "scratch":
+            offsets[i] = offset
+            size = code.mul(emitter.dim(buffer.elements), conversions_size(buffer.dtype))
+            offset = code.add(offset, code.mul(code.udiv(code.add(size, 63 + 64), 64), 64))
+    if offsets:
+        base = code.call("burn_rt_scratch", [worker, code.value(offset)], PTR)
+        assert base is not None
+        pointers |= {i: code.gep(base, at, "i8") for i, at in offsets.items()}
+    emitter.pointers = [pointers[i] for i in range(len(buffers))]
+    return code, emitter
+
+
+def conversions_size(dtype: str) -> int:
+    from burn.dialect.types import DTYPES
+
+    return DTYPES[dtype].size
+
+
+def collapse(kernel: LoopKernel) -> LoopKernel:
+    """Merges neighbouring parallel loops that every index map walks as one."""
+    loops = list(kernel.parallel)
+    at = len(loops) - 2
+    while at >= 0:
+        outer, inner = loops[at], loops[at + 1]
+        merged = LoopVar(inner.name, outer.extent * inner.extent)
+        mapping = _merge(kernel, outer, inner, merged)
+        if mapping is not None:
+            kernel = mapping
+            loops[at : at + 2] = [merged]
+        at -= 1
+    return LoopKernel(tuple(loops), kernel.stages, kernel.buffers)
+
+
+def _merge(kernel: LoopKernel, outer: LoopVar, inner: LoopVar, merged: LoopVar) -> LoopKernel | None:
+    dims: list[Dim] = []
+    for stage in kernel.stages:
+        dims += [w.offset for w in stage.writes] + [r.index for r in stage.reductions]
+        for node in walk(*stage.scalars):
+            dims += own_dims(node)
+    for dim in dims:
+        a, b = coefficient(dim, outer), coefficient(dim, inner)
+        if a is None or b is None or a != b * inner.extent:
+            return None
+    replace: Callable[[Dim], Dim] = lambda d: substitute(d, {outer: 0, inner: Expr.of(merged)})  # noqa: E731
+    rewrite = Rewriter(replace)
+    stages = [
+        Stage(
+            s.loops,
+            tuple(Reduction(r.name, r.kind, r.dtype, rewrite(r.body), replace(r.index), r.last) for r in s.reductions),
+            tuple(Write(w.buffer, replace(w.offset), rewrite(w.value)) for w in s.writes),
+        )
+        for s in kernel.stages
+    ]
+    return LoopKernel(kernel.parallel, tuple(stages), kernel.buffers)
+
+
+def emit(kernel: LoopKernel, target: Target, sites: list[str]) -> Emitted:
+    kernel = collapse(kernel)
+    return _Printer(kernel, target, sites).print()
+
+
+class _Printer:
+    def __init__(self, kernel: LoopKernel, target: Target, sites: list[str]) -> None:
+        self.kernel = kernel
+        self.lane = heuristics.choose_lane(kernel)
+        self.lanes = heuristics.lanes(kernel, target) if self.lane else 1
+        self.sizes = kernel_sizes(all_dims(kernel))
+        self.code, self.emitter = open_kernel(kernel.buffers, self.sizes, target, sites)
+        self.emitter.lane, self.emitter.lanes = self.lane, self.lanes
+
+    def print(self) -> Emitted:
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        begin, end = code.arguments[2:]
+        outer = [v for v in kernel.parallel if v != self.lane]
+        chunk = heuristics.chunk(kernel, self.lane) if self.lane in kernel.parallel else None
+        chunks: Dim = ceildiv(self.lane.extent, chunk) if chunk and self.lane else 1
+        count = product([v.extent for v in outer]) * chunks
+        with code.for_(begin, end) as flat, emitter.scope():
+            rest: Int = flat.iv
+            piece: Int = 0
+            if chunks != 1:
+                n = emitter.dim(chunks)
+                piece, rest = code.urem(rest, n), code.udiv(rest, n)
+            for position, loop in enumerate(reversed(outer)):
+                n = emitter.dim(loop.extent)
+                last = position == len(outer) - 1
+                emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
+            if self.lane is not None and self.lane in kernel.parallel:
+                start = code.mul(piece, chunk) if chunks != 1 and chunk else 0
+                extent = emitter.dim(self.lane.extent)
+                stop = code.min(code.add(start, chunk), extent) if chunks != 1 and chunk else extent
+                even = chunk % self.lanes == 0 if chunks != 1 and chunk else True
+                self._lanes(start, stop, self.lane.extent, even, self._stages)
+            else:
+                self._stages()
+        code.return_()
+        work = heuristics.work(kernel, self.lane, chunk)
+        return Emitted(code.text(), self.sizes, count, heuristics.grain(work))
+
+    def _lanes(self, start: Int, stop: Int, extent: Dim, even: bool, body: Callable[[], None]) -> None:
+        """Runs body for lanes start..stop in whole vectors, then once more under a mask for what is left."""
+        code, emitter, lanes = self.code, self.emitter, self.lanes
+        assert self.lane is not None
+        if lanes == 1:
+            with code.for_(start, stop) as loop, emitter.scope():
+                emitter.places[self.lane] = loop.iv
+                body()
+            return
+        length = code.sub(stop, start)
+        whole = code.add(start, code.mul(code.udiv(length, lanes), lanes))
+        if not (isinstance(whole, int) and isinstance(start, int) and whole == start):
+            with code.for_(start, whole, lanes) as loop, emitter.scope():
+                emitter.places[self.lane] = loop.iv
+                body()
+        if isinstance(extent, int) and extent % lanes == 0 and even:
+            return
+        with ExitStack() as stack:
+            if not isinstance(length, int):
+                stack.enter_context(code.if_(code.cmp("slt", whole, stop)))
+            stack.enter_context(emitter.scope())
+            emitter.places[self.lane] = whole
+            left = code.splat(code.value(code.sub(stop, whole)), lanes)
+            with emitter.under(code.cmp("slt", code.lane_ids(lanes), left)):
+                emitter.places[self.lane] = whole
+                body()
+
+    def _stages(self) -> None:
+        for stage in self.kernel.stages:
+            (self._reduce if stage.reductions else self._write)(stage)
+
+    def _write(self, stage: Stage) -> None:
+        self._nest(stage.loops, lambda: [self.emitter.store(w.buffer, w.offset, w.value) for w in stage.writes])
+
+    def _nest(self, loops: Sequence[LoopVar], body: Callable[[], object]) -> None:
+        code, emitter = self.code, self.emitter
+        if not loops:
+            with emitter.scope():
+                body()
+            return
+        first, rest = loops[0], loops[1:]
+        if first == self.lane:
+            self._lanes(0, emitter.dim(first.extent), first.extent, True, lambda: self._nest(rest, body))
+            return
+        with code.for_(0, emitter.dim(first.extent)) as loop, emitter.scope():
+            emitter.places[first] = loop.iv
+            self._nest(rest, body)
+
+    # ---- reductions ----------------------------------------------------------------------------------------------------
+    def _reduce(self, stage: Stage) -> None:
+        """Carries accumulators through the stage's loops. They are vectors when the lane is one of the loops (combined across
+        lanes at the end) or a parallel loop (one result a lane)."""
+        code, emitter = self.code, self.emitter
+        lane_inside = self.lane in stage.loops
+        lanes = self.lanes if lane_inside or self.lane in self.kernel.parallel else 1
+        initial = [v for r in stage.reductions for v in _initial(code, r, lanes)]
+        final = self._reduce_nest(stage, stage.loops, initial)
+        position = 0
+        for r in stage.reductions:
+            width = 2 if r.kind.startswith("arg") else 1
+            result = final[position + width - 1]
+            if lane_inside:
+                result = _across(code, r, result)
+            emitter.reduced[r.name] = result
+            position += width
+        emitter._varies.clear()
+
+    def _reduce_nest(self, stage: Stage, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
+        code, emitter = self.code, self.emitter
+        if not loops:
+            with emitter.scope():
+                return self._accumulate(stage, carried)
+        first, rest = loops[0], loops[1:]
+        extent = emitter.dim(first.extent)
+        if first == self.lane and self.lanes > 1:
+            whole = code.mul(code.udiv(extent, self.lanes), self.lanes)
+            with code.for_(0, whole, self.lanes, carried) as loop, emitter.scope():
+                emitter.places[first] = loop.iv
+                loop.yield_(*self._reduce_nest(stage, rest, loop.carried))
+            results = loop.results
+            if isinstance(extent, int) and extent % self.lanes == 0:
+                return results
+            left = code.splat(code.value(code.sub(extent, whole)), self.lanes)
+            with emitter.under(code.cmp("slt", code.lane_ids(self.lanes), left)):
+                emitter.places[first] = whole
+                return self._reduce_nest(stage, rest, results)
+        with code.for_(0, extent, 1, carried) as loop, emitter.scope():
+            emitter.places[first] = loop.iv
+            loop.yield_(*self._reduce_nest(stage, rest, loop.carried))
+        return loop.results
+
+    def _accumulate(self, stage: Stage, carried: list[Value]) -> list[Value]:
+        code, emitter = self.code, self.emitter
+        results: list[Value] = []
+        position = 0
+        for r in stage.reductions:
+            lanes = lanes_of(carried[position].type)
+            body = code.splat(emitter.value(r.body), lanes)
+            if r.kind.startswith("arg"):
+                best, place = carried[position : position + 2]
+                index = emitter.lane_dim(r.index) if lanes > 1 else code.value(emitter.dim(r.index))
+                better = _better(code, r, body, best, place)
+                results += [code.select(better, body, best), code.select(better, index, place)]
+                position += 2
+                continue
+            if self.lane in stage.loops and emitter.mask is not None:
+                body = code.select(emitter.mask, body, _initial(code, r, lanes)[0])
+            results.append(math.apply(code, REDUCERS[r.kind], r.dtype, carried[position], body))
+            position += 1
+        for write in stage.writes:
+            emitter.store(write.buffer, write.offset, write.value)
+        return results
+
+
+def _initial(code: Function, reduction: Reduction, lanes: int) -> list[Value]:
+    """The accumulator's start: the identity; for arg kinds a place of -1, which anything beats."""
+    type_ = vector(lanes, conversions.element_type(reduction.dtype))
+    if reduction.kind.startswith("arg"):
+        return [code.const(0, type_), code.const(-1, vector(lanes, "i64"))]
+    return [code.const(identity(reduction.kind, reduction.dtype), type_)]
+
+
+def _better(code: Function, reduction: Reduction, body: Value, best: Value, place: Value) -> Value:
+    """Whether body takes the place of best: it is more extreme, or (last) as extreme, or the first NaN, or the first at all."""
+    want = {"argmax": "gt", "argmin": "lt"}[reduction.kind]
+    want = {"gt": "ge", "lt": "le"}[want] if reduction.last else want
+    better = math.apply(code, want, reduction.dtype, body, best)
+    if reduction.dtype.startswith(("float", "bfloat")):
+        nan, had = (math.apply(code, "isnan", reduction.dtype, v) for v in (body, best))
+        fresh = (
+            nan
+            if reduction.last
+            else code.op("arith.andi", nan, code.op("arith.xori", had, code.const(True, had.type)))
+        )
+        kept = code.op("arith.andi", better, code.op("arith.xori", had, code.const(True, had.type)))
+        better = code.op("arith.ori", kept, fresh)
+    return code.op("arith.ori", better, code.cmp("slt", place, code.const(0, place.type)))
+
+
+def _across(code: Function, reduction: Reduction, value: Value) -> Value:
+    """Combines the lanes pairwise: halves against each other until one is left."""
+    lanes, element = lanes_of(value.type), element_of(value.type)
+    while lanes > 1:
+        half = lanes // 2
+        type_ = vector(half, element) if half > 1 else f"vector<1x{element}>"
+        parts = [
+            code.pure(
+                f"vector.extract_strided_slice {value} {{offsets = [{at}], sizes = [{half}], strides = [1]}} : "
+                f"vector<{lanes}x{element}> to {type_}",
+                type_,
+            )
+            for at in (0, half)
+        ]
+        if half == 1:
+            parts = [code.pure(f"vector.extract {p}[0] : {element} from {p.type}", element) for p in parts]
+        value = math.apply(code, REDUCERS[reduction.kind], reduction.dtype, *parts)
+        lanes = half
+    return value

@@ -1,0 +1,361 @@
+"""Prints scalar expressions: `ScalarEmitter.value(node)` is the MLIR value of a node, for one place or for a vector of lanes.
+
+One loop variable may be the lane: the expression is then evaluated at lane..lane+VL-1 together. A node that does not depend
+on the lane stays a scalar until it meets one that does. Loads are contiguous, uniform or gathered, whichever the index map
+says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from burn.codegen.body import (
+    Accumulator,
+    Apply,
+    Buffer,
+    Const,
+    Convert,
+    Fetched,
+    Index,
+    Load,
+    Reduced,
+    Reinterpret,
+    Scalar,
+    Where,
+    children,
+    loop_atoms,
+    own_dims,
+    walk,
+)
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import math
+from burn.codegen.cpu.emit import PTR, Function, Int, Value, bits, lanes_of, vector
+from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, coefficient, non_negative, substitute
+from burn.errors import CompileError
+
+INDEX_OUT_OF_RANGE = 2  # burn_status in burn_rt.h
+
+
+class ScalarEmitter:
+    """Prints into `code`. `pointers[i]` is buffer i's address; `sizes` the program's symbols; `sites` collects the names of
+    source nodes for run-time errors."""
+
+    def __init__(
+        self,
+        code: Function,
+        buffers: Sequence[Buffer],
+        pointers: Sequence[Value],
+        sizes: dict[str, Value],
+        worker: Value,
+        sites: list[str],
+    ) -> None:
+        self.code, self.buffers, self.pointers, self.worker, self.sites = code, buffers, pointers, worker, sites
+        self.places: dict[Atom, Int] = {Symbol(name): value for name, value in sizes.items()}
+        self.lane: LoopVar | None = None
+        self.lanes = 1
+        self.mask: Value | None = None
+        self.reduced: dict[str, Value] = {}
+        self.accumulator: Value | None = None
+        self._memo: list[dict[object, Value]] = [{}]
+        self._varies: dict[int, tuple[Scalar, bool]] = {}
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Values made inside are not used outside: one per region of the printed code, and per change of place."""
+        self._memo.append({})
+        places = dict(self.places)
+        yield
+        self.places = places
+        self._memo.pop()
+
+    @contextmanager
+    def under(self, mask: Value | None) -> Iterator[None]:
+        before, self.mask = self.mask, mask
+        with self.scope():
+            yield
+        self.mask = before
+
+    # ---- index expressions -------------------------------------------------------------------------------------------
+    def varies(self, dim: Dim) -> bool:
+        return self.lane is not None and not isinstance(dim, int) and self.lane in loop_atoms(dim)
+
+    def dim(self, dim: Dim) -> Int:
+        """An index expression that does not depend on the lane."""
+        if isinstance(dim, int):
+            return dim
+        total: Int = 0
+        for monomial, count in dim.terms:
+            term: Int = count
+            for atom in monomial:
+                term = self.code.mul(term, self._atom(atom))
+            total = self.code.add(total, term)
+        return total
+
+    def _atom(self, atom: Atom) -> Int:
+        if isinstance(atom, Fetched) and atom not in self.places:
+            return self._fetch(atom)
+        if not isinstance(atom, Call):
+            if atom not in self.places:
+                raise CompileError(f"internal: {atom} is used outside its loop")
+            return self.places[atom]
+        args = [self.dim(a) for a in atom.args]
+        if atom.op in ("min", "max"):
+            result = args[0]
+            for a in args[1:]:
+                result = getattr(self.code, atom.op)(result, a)
+            return result
+        positive = non_negative(atom.args[0])
+        if atom.op == "floordiv":
+            return (self.code.udiv if positive else self.code.floordiv)(*args)
+        return (self.code.urem if positive else self.code.mod)(*args)
+
+    def lane_dim(self, dim: Dim) -> Value:
+        """An index expression as one i64 a lane."""
+        if not self.varies(dim) or isinstance(dim, int):
+            return self.code.splat(self.code.value(self.dim(dim)), self.lanes)
+        assert self.lane is not None
+        total: Value | None = None
+        rest: Dim = 0
+        for monomial, count in dim.terms:
+            part = Expr({monomial: count})
+            if not self.varies(part):
+                rest = rest + part
+                continue
+            term: Value | None = None
+            uniform: Dim = count
+            for atom in monomial:
+                if not self.varies(Expr.of(atom)):
+                    uniform = uniform * Expr.of(atom)
+                    continue
+                factor = self._lane_atom(atom)
+                term = factor if term is None else self.code.op("arith.muli", term, factor)
+            assert term is not None
+            if uniform != 1:
+                term = self.code.op("arith.muli", term, self.lane_dim(uniform))
+            total = term if total is None else self.code.op("arith.addi", total, term)
+        assert total is not None
+        return total if rest == 0 else self.code.op("arith.addi", total, self.lane_dim(rest))
+
+    def _lane_atom(self, atom: Atom) -> Value:
+        if atom == self.lane:
+            base = self.code.splat(self.code.value(self.places[atom]), self.lanes)
+            return self.code.op("arith.addi", base, self.code.lane_ids(self.lanes))
+        if isinstance(atom, Fetched):
+            return self.code.splat(self._fetch(atom), self.lanes)
+        assert isinstance(atom, Call)
+        args = [self.lane_dim(a) for a in atom.args]
+        if atom.op in ("min", "max"):
+            result = args[0]
+            for a in args[1:]:
+                result = self.code.op(f"arith.{atom.op}si", result, a)
+            return result
+        positive = non_negative(atom.args[0])
+        quotient = self.code.op("arith.divui" if positive else "arith.floordivsi", *args)
+        if atom.op == "floordiv":
+            return quotient
+        return self.code.op("arith.subi", args[0], self.code.op("arith.muli", quotient, args[1]))
+
+    def _fetch(self, atom: Fetched) -> Value:
+        """An index from data: counted from the end if negative; out of range it is reported and taken as 0."""
+        key = ("fetch", atom.name, self.lanes if self.varies_scalar(atom.source) else 1)
+        for memo in self._memo:
+            if key in memo:
+                return memo[key]
+        code = self.code
+        raw = self.value(atom.source)
+        extent = code.splat(code.value(self.dim(atom.extent)), lanes_of(raw.type))
+        zero = code.const(0, raw.type)
+        wrapped = code.select(code.cmp("slt", raw, zero), code.op("arith.addi", raw, extent), raw)
+        bad = code.cmp("uge", wrapped, extent)
+        lanes = lanes_of(raw.type)
+        if lanes > 1 and self.mask is not None:
+            bad = code.op("arith.andi", bad, self.mask)
+        result = code.select(bad, zero, wrapped)
+        any_bad = bad if lanes == 1 else code.raw(f"vector.reduction <or>, {bad} : {bad.type} into i1", "i1")
+        if lanes == 1 and self.mask is not None:
+            some = code.raw(f"vector.reduction <or>, {self.mask} : {self.mask.type} into i1", "i1")
+            any_bad = code.op("arith.andi", any_bad, some)
+        worst = raw
+        if lanes > 1:
+            shown = code.select(bad, raw, zero)
+            low = code.raw(f"vector.reduction <minsi>, {shown} : {raw.type} into i64", "i64")
+            high = code.raw(f"vector.reduction <maxsi>, {shown} : {raw.type} into i64", "i64")
+            worst = code.select(code.cmp("slt", low, 0), low, high)
+        with code.if_(any_bad):
+            site = code.const(self.site(atom.site))
+            code.call("burn_rt_kernel_fail", [self.worker, code.const(INDEX_OUT_OF_RANGE), site, worst])
+        self._memo[-1][key] = result
+        return result
+
+    def site(self, name: str) -> int:
+        if name not in self.sites:
+            self.sites.append(name)
+        return self.sites.index(name)
+
+    # ---- values --------------------------------------------------------------------------------------------------------
+    def varies_scalar(self, node: Scalar) -> bool:
+        """Whether a node's value depends on the lane."""
+        if self.lane is None:
+            return False
+        if id(node) not in self._varies:
+            for part in walk(node):
+                if id(part) in self._varies:
+                    continue
+                answer = any(self.varies(d) for d in own_dims(part))
+                answer = answer or any(self._varies[id(c)][1] for c in children(part))
+                if isinstance(part, Reduced):
+                    answer = part.name not in self.reduced or lanes_of(self.reduced[part.name].type) > 1
+                if isinstance(part, Accumulator):
+                    answer = True
+                self._varies[id(part)] = (part, answer)
+        return self._varies[id(node)][1]
+
+    def value(self, node: Scalar) -> Value:
+        """The node's value: a scalar when it does not depend on the lane, else a vector."""
+        for memo in self._memo:
+            if id(node) in memo:
+                return memo[id(node)]
+        result = self._emit(node)
+        self._memo[-1][id(node)] = result
+        return result
+
+    def wide(self, node: Scalar) -> Value:
+        """The node's value in every lane."""
+        return self.code.splat(self.value(node), self.lanes)
+
+    def _emit(self, node: Scalar) -> Value:
+        code = self.code
+        match node:
+            case Const(dtype=dtype, value=value):
+                return self._constant(dtype, value)
+            case Load():
+                return self._load(node)
+            case Index(dim=dim):
+                return self.lane_dim(dim) if self.varies(dim) else code.value(self.dim(dim))
+            case Apply(function=function, args=args):
+                values = [self.value(a) for a in args]
+                width = max(lanes_of(v.type) for v in values)
+                values = [code.splat(v, width) for v in values]
+                return math.apply(code, function, args[-1].dtype, *values)
+            case Convert(dtype=dtype, arg=arg, saturate=saturate):
+                return conversions.convert(code, self.value(arg), arg.dtype, dtype, saturate=saturate)
+            case Reinterpret(dtype=dtype, arg=arg):
+                value = self.value(arg)
+                target = vector(lanes_of(value.type), conversions.element_type(dtype))
+                if value.type == target:
+                    return value
+                return code.pure(f"arith.bitcast {value} : {value.type} to {target}", target)
+            case Where():
+                return self._where(node)
+            case Reduced(name=name):
+                return self.reduced[name]
+            case Accumulator():
+                assert self.accumulator is not None
+                return self.accumulator
+        raise CompileError(f"internal: no way to print {type(node).__name__}")
+
+    def _constant(self, dtype: str, value: float | int | bool) -> Value:
+        element = conversions.element_type(dtype)
+        if dtype.startswith(("float8", "float4")):
+            single = self.code.const(float(value), "f32")
+            return conversions.convert(self.code, single, "float32", dtype)
+        if isinstance(value, int) and not isinstance(value, bool):
+            width = bits(element)
+            value = (value + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
+        return self.code.const(value, element)
+
+    def _load(self, node: Load) -> Value:
+        code, pointer = self.code, self.pointers[node.buffer]
+        element = conversions.element_type(node.dtype)
+        if not self.varies(node.offset):
+            return code.load(pointer, self.dim(node.offset), element)
+        assert self.lane is not None
+        if self.lanes == 1:
+            return code.load(pointer, self._scalar_dim(node.offset), element)
+        if self._stride(node.offset) == 1:
+            return code.load(pointer, self._base(node.offset), vector(self.lanes, element), self.mask)
+        memory = "i8" if element == "i1" else element
+        type_ = vector(self.lanes, memory)
+        addresses = self._addresses(pointer, node.offset, memory)
+        mask = self.mask or code.const(True, vector(self.lanes, "i1"))
+        loaded = code.raw(
+            f"llvm.intr.masked.gather {addresses}, {mask}, {code.const(0, type_)} "
+            f"{{alignment = {max(1, bits(memory) // 8)} : i32}} : "
+            f"({addresses.type}, {mask.type}, {type_}) -> {type_}",
+            type_,
+        )
+        return code.cmp("ne", loaded, code.const(0, type_)) if element == "i1" else loaded
+
+    def _addresses(self, pointer: Value, offset: Dim, element: str) -> Value:
+        places = self.lane_dim(offset)
+        type_ = f"vector<{self.lanes}x{PTR}>"
+        return self.code.raw(
+            f"llvm.getelementptr {pointer}[{places}] : ({PTR}, {places.type}) -> {type_}, {element}", type_
+        )
+
+    def _scalar_dim(self, offset: Dim) -> Int:
+        """The offset when a "vector" has one lane."""
+        return self.dim(offset)
+
+    def _stride(self, offset: Dim) -> Dim | None:
+        """How far apart neighbouring lanes lie; None when that is no constant."""
+        assert self.lane is not None
+        if any(isinstance(a, Fetched) and self.varies_scalar(a.source) for a in loop_atoms(offset)):
+            return None
+        return coefficient(offset, self.lane)
+
+    def _base(self, offset: Dim) -> Int:
+        assert self.lane is not None
+        return self.code.add(self.dim(substitute(offset, {self.lane: 0})), self.code.value(self.places[self.lane]))
+
+    def _where(self, node: Where) -> Value:
+        code = self.code
+        condition: Value | None = None
+        varying = any(self.varies(d) for pair in node.ranges for d in pair) and self.lanes > 1
+        for place, extent in node.ranges:
+            if varying:
+                inside = code.cmp("ult", self.lane_dim(place), self.lane_dim(extent))
+            else:
+                inside = code.cmp("ult", code.value(self.dim(place)), code.value(self.dim(extent)))
+            condition = inside if condition is None else code.op("arith.andi", condition, inside)
+        assert condition is not None
+        if varying:
+            mask = condition if self.mask is None else code.op("arith.andi", condition, self.mask)
+            with self.under(mask):
+                then = self.wide(node.then)
+            return code.select(condition, then, self.wide(node.otherwise))
+        varies = self.varies_scalar(node.then) or self.varies_scalar(node.otherwise)
+        lanes = self.lanes if varies else 1
+        type_ = vector(lanes, conversions.element_type(node.dtype))
+        result = code.fresh(type_)
+        code.line(f"{result} = scf.if {condition} -> ({type_}) {{")
+        for branch, end in ((node.then, "} else {"), (node.otherwise, "}")):
+            with code._scope(), self.scope():
+                value = code.splat(self.value(branch), lanes)
+                code.line(f"scf.yield {value} : {type_}")
+            code.line(end)
+        return result
+
+    def store(self, buffer: int, offset: Dim, node: Scalar) -> None:
+        """Writes a node at an offset: one element, or the lanes."""
+        code, pointer = self.code, self.pointers[buffer]
+        if not self.varies(offset):
+            code.store(self.value(node), pointer, self.dim(offset))
+            return
+        if self.lanes == 1:
+            code.store(self.value(node), pointer, self.dim(offset))
+            return
+        value = self.wide(node)
+        if self._stride(offset) == 1:
+            code.store(value, pointer, self._base(offset), self.mask)
+            return
+        if value.type.endswith("xi1>"):
+            value = code.cast("arith.extui", value, "i8")
+        element = value.type[value.type.index("x") + 1 : -1]
+        addresses = self._addresses(pointer, offset, element)
+        mask = self.mask or code.const(True, vector(self.lanes, "i1"))
+        code.line(
+            f"llvm.intr.masked.scatter {value}, {addresses}, {mask} {{alignment = {max(1, bits(element) // 8)} : i32}} : "
+            f"{value.type}, {mask.type} into {addresses.type}"
+        )

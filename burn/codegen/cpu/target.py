@@ -1,0 +1,41 @@
+"""What the code generator knows of a CPU: vector width, registers, and the names LLVM calls it by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """One kind of CPU. `features` are those a program compiled for it needs (as the runtime's `cpu_features` names them)."""
+
+    name: str
+    llvm_cpu: str
+    vector_bytes: int
+    vector_registers: int
+    features: tuple[str, ...] = ()
+
+    def lanes(self, element_bytes: int) -> int:
+        return max(1, self.vector_bytes // element_bytes)
+
+    @property
+    def attributes(self) -> str:
+        """LLVM function attributes: generate for exactly this CPU, and use its whole vectors."""
+        bits = 8 * self.vector_bytes
+        width = f'["prefer-vector-width", "{bits}"], ["min-legal-vector-width", "{bits}"]'
+        return f'target_cpu = "{self.llvm_cpu}", passthrough = [{width}, "nounwind"]'
+
+
+TARGETS: dict[str, Target] = {
+    t.name: t
+    for t in (
+        Target("avx512", "x86-64-v4", 64, 32, ("avx512f", "avx512bw", "avx512dq", "avx512vl", "fma")),
+        Target("avx2", "x86-64-v3", 32, 16, ("avx2", "fma", "f16c")),
+        Target("generic", "x86-64-v2", 16, 16, ()),
+    )
+}
+
+
+def host_target(features: frozenset[str]) -> Target:
+    """The widest target whose features this CPU has."""
+    return next(t for t in TARGETS.values() if set(t.features) <= features)

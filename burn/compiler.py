@@ -1,0 +1,74 @@
+"""The driver: reads as the table of contents of a compilation."""
+
+from __future__ import annotations
+
+from burn.codegen.cpu.entry import Entry, EntryBuilder
+from burn.codegen.cpu.object import compile_object
+from burn.codegen.cpu.target import TARGETS, Target, host_target
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.dialect.types import type_of
+from burn.passes import pipeline
+from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
+from burn.runtime.artefact import Target as ArtefactTarget
+from burn.runtime.executable import Executable
+from burn.runtime.host import features
+
+PIPELINE = "decompose,fuse"
+
+_compile_count = 0
+
+
+def compile_count() -> int:
+    """How many programs this process has compiled (artefacts taken from the cache are not counted)."""
+    return _compile_count
+
+
+def compile_program(program: Program, *, target: str | None = None, passes: str = PIPELINE) -> Artefact:
+    """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default)."""
+    global _compile_count
+    chosen = TARGETS[target] if target else host_target(features())
+    pipeline.run(pipeline.parse(passes), program)
+    with context():
+        entry = EntryBuilder(program, chosen).build()
+        code = compile_object(entry.functions)
+    _compile_count += 1
+    return _artefact(program, entry, code, chosen)
+
+
+def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Artefact:
+    from burn.codegen.constants import constant_array
+
+    def dims(shape) -> tuple[int | str, ...]:
+        return tuple(d if isinstance(d, int) else str(d) for d in shape)
+
+    donated = {source: output for output, source in program.donated.items()}
+    inputs = [
+        ValueSpec(name, t.dtype, dims(t.shape), donated.get(i))
+        for i, (name, t) in enumerate(zip(program.input_names, program.input_types, strict=True))
+    ]
+    outputs = [
+        ValueSpec(name, t.dtype, dims(t.shape))
+        for name, t in zip(program.output_names, program.output_types, strict=True)
+    ]
+    return Artefact(
+        signature=Signature(tuple(inputs), tuple(outputs)),
+        target=ArtefactTarget("x86_64-unknown-linux-gnu", target.features),
+        code=code,
+        constants=tuple(Constant.of(constant_array(v, program.weights)) for v in entry.constants),
+        live_ranges=tuple(entry.live_ranges),
+        kernels=tuple(KernelInfo(r.name, r.kind, r.sources, str(r.flops), str(r.bytes)) for r in entry.records),
+        sites=tuple(entry.sites),
+        symbols={},
+    )
+
+
+def load_onnx(model, *, cache: bool = True, dims: dict[str, int] | None = None, **options) -> Executable:
+    """Imports and compiles an ONNX model: a path, bytes, or a ModelProto."""
+    from burn.importers.onnx.build import import_onnx
+
+    return executable(import_onnx(model, dims=dims), **options)
+
+
+def executable(program: Program, **options) -> Executable:
+    return Executable(compile_program(program, **options))

@@ -1,0 +1,54 @@
+"""Composites become the ops they are made of, until only primitives are left.
+
+`keep` names composites that a later pass or the back end takes whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.passes.pipeline import register
+
+
+@register
+@dataclass(frozen=True)
+class Decompose:
+    """Expands every op with a `decompose`, in nested regions too; what an expansion builds is expanded in turn."""
+
+    name: ClassVar[str] = "decompose"
+    keep: str = ""  # names joined by "+"
+
+    def run(self, program: Program) -> None:
+        kept = frozenset(self.keep.split("+"))
+        with context():
+            self._block(program.block, kept)
+
+    def _block(self, block: ir.Block, kept: frozenset[str]) -> None:
+        """In rounds: an expansion may hold composites of its own."""
+        while composites := [o.opview for o in block.operations if _expands(o.opview, kept)]:
+            for op in composites:
+                expand(op)
+        for operation in block.operations:
+            for region in operation.operation.regions:
+                for inner in region.blocks:
+                    self._block(inner, kept)
+
+
+def _expands(op: ir.OpView, kept: frozenset[str]) -> bool:
+    return isinstance(op, Op) and op.decompose is not None and op.OP_NAME not in kept
+
+
+def expand(op: Op) -> None:
+    """Replaces one composite by its decomposition."""
+    operation = op.operation
+    with operation.location, ir.InsertionPoint(operation):
+        assert op.decompose is not None
+        values = op.decompose(*op.args, **op.attrs)
+    values = [values] if isinstance(values, ir.Value) else list(values)
+    for old, new in zip(operation.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    operation.erase()
