@@ -14,7 +14,8 @@ from burn.dialect.compose import along, convert, dim_value, number, number_like
 from burn.dialect.dims import Dim, ceildiv
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, normalize_axis
-from burn.dialect.types import DTYPES, FLOATS, TensorType, type_of
+from burn.dialect.quantize import integer_range
+from burn.dialect.types import DTYPES, FLOATS, TensorType, is_symbolic, type_of
 
 Scalar = float | ir.Value
 """A number known while building, or a float64 scalar of the program."""
@@ -27,17 +28,13 @@ class Axis:
     size: Dim
     result: Dim
     scale: Scalar
+    width: Scalar  # the result's exact width, before it was rounded to a number of elements
     start: Scalar = 0.0
     end: Scalar = 1.0
 
     @property
     def last(self) -> Scalar:
         return minus(known(self.size), 1.0)
-
-    @property
-    def width(self) -> Scalar:
-        """The result's exact width, before it is rounded to a number of elements."""
-        return times(self.scale, known(self.size))
 
 
 def known(dim: Dim) -> Scalar:
@@ -183,7 +180,7 @@ class Resize(Op, name="resize"):
         if (roi is None) == (transformation == "tf_crop_and_resize"):
             cls.fail("tf_crop_and_resize, and nothing else, takes a region of interest", "transformation")
         for operand, length in ((scales, len(axes)), (roi, 2 * len(axes))):
-            if operand is not None and (operand.shape != (length,) or operand.dtype not in FLOATS):
+            if operand is not None and (not _holds(operand, length) or operand.dtype not in FLOATS):
                 cls.fail(f"scales and roi must be float[{length}], not {operand}")
         if any(isinstance(f, float) and not f > 0 for f in factors):
             cls.fail(f"scales must be positive, not {list(factors)}", "factors")
@@ -201,7 +198,7 @@ class Resize(Op, name="resize"):
         for index, (place, size) in enumerate(zip(axes, sizes, strict=True)):
             shape = type_of(x).shape
             place %= len(shape)
-            axis = Axis(shape[place], size, _scale(scales, factors, index, shape[place], size))
+            axis = _axis(shape[place], size, factors[index] if factors else None, scales, index)
             if roi is not None:
                 axis.start, axis.end = element(roi, index), element(roi, len(axes) + index)
             y = ops.iota(shape=(size,), axis=0, dtype="float64")
@@ -218,13 +215,21 @@ class Resize(Op, name="resize"):
                 x = _interpolated(x, place, axis, source, FILTERS[mode], options)
         if outside is not None:
             x = ops.select(outside, number_like(options["extrapolation"], x), x)
+        if type_of(x).dtype != dtype and DTYPES[dtype].kind in ("int", "uint"):  # a cubic kernel overshoots
+            low, high = integer_range(dtype)
+            x = ops.min(ops.max(x, number_like(low, x)), number_like(high, x))
         return convert(x, dtype)
 
 
-def _scale(scales: ir.Value | None, factors: tuple[float, ...], index: int, size: Dim, result: Dim) -> Scalar:
-    if factors:
-        return factors[index]
-    return over(known(result), known(size)) if scales is None else element(scales, index)
+def _holds(vector: TensorType, length: int) -> bool:
+    return vector.rank == 1 and (vector.shape[0] == length or is_symbolic(vector.shape[0]))
+
+
+def _axis(size: Dim, result: Dim, factor: float | None, scales: ir.Value | None, index: int) -> Axis:
+    if factor is None and scales is None:
+        return Axis(size, result, over(known(result), known(size)), known(result))
+    scale = element(scales, index) if factor is None else factor
+    return Axis(size, result, scale, times(scale, known(size)))
 
 
 def element(vector: ir.Value, index: int) -> ir.Value:

@@ -1,0 +1,147 @@
+"""Resize and Upsample: where the result's sizes come from, and which axes change at all. `burn.resize` does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, dim_value, number, reshape
+from burn.dialect.dims import Dim, floordiv
+from burn.dialect.mlir import ir
+from burn.dialect.resize import element
+from burn.dialect.types import type_of
+from burn.importers.onnx.node import Node, onnx_op
+
+POLICIES = {"not_larger": ("min", ops.min), "not_smaller": ("max", ops.max)}
+
+
+@dataclass
+class Plan:
+    """What becomes of the axes: sizes, and scales as numbers, as a tensor, or neither (then the sizes give them)."""
+
+    axes: list[int]
+    sizes: list[Dim]
+    factors: list[float] | None = None
+    scales: ir.Value | None = None
+
+
+@onnx_op("Resize")
+def resize(node: Node) -> ir.Value:
+    if node.opset < 11:
+        return resample(node, scaled(node, 1), _legacy(node))
+    transformation = node.string("coordinate_transformation_mode", "half_pixel")
+    options = {
+        "mode": node.string("mode", "nearest"),
+        "transformation": transformation,
+        "rounding": node.string("nearest_mode", "round_prefer_floor"),
+        "cubic_a": node.float("cubic_coeff_a", -0.75),
+        "exclude_outside": node.int("exclude_outside", 0) == 1,
+        "antialias": node.int("antialias", 0) == 1,
+        "extrapolation": node.float("extrapolation_value", 0.0),
+    }
+    with_sizes = node.has_input(3) and node.type(3).shape != (0,)
+    with_scales = node.has_input(2) and node.type(2).shape != (0,)
+    if with_sizes == with_scales:
+        node.fail("needs either scales or sizes, and not both")
+    plan = sized(node) if with_sizes else scaled(node, 2)
+    return resample(node, plan, options, roi=node.required(1) if transformation == "tf_crop_and_resize" else None)
+
+
+@onnx_op("Upsample")
+def upsample(node: Node) -> ir.Value:
+    return resample(node, scaled(node, 1), _legacy(node))
+
+
+def _legacy(node: Node) -> dict[str, Any]:
+    """Upsample and the first Resize: every result element comes from y / scale, rounded down."""
+    mode = node.string("mode", "nearest")
+    if mode in ("bilinear", "trilinear"):
+        mode = "linear"
+    return {"mode": mode, "transformation": "asymmetric", "rounding": "floor"}
+
+
+def resized_axes(node: Node) -> list[int]:
+    rank = node.type(0).rank
+    return list(node.axes(node.ints("axes", range(rank)), rank))
+
+
+def scaled(node: Node, index: int) -> Plan:
+    """Scales give the sizes: floor(size * scale)."""
+    axes, shape = resized_axes(node), node.type(0).shape
+    if node.has("scales"):
+        factors: Sequence[float] | None = [float(f) for f in node.floats("scales")]
+    else:
+        array = node.constant(index)
+        factors = None if array is None else [float(f) for f in array.astype(np.float64)]
+    if factors is None:
+        scales = node.required(index)
+        sizes: list[Dim] = []
+        for place, axis in enumerate(axes):
+            width = ops.mul(element(scales, place), dim_value(shape[axis], "float64"))
+            sizes.append(node.read_dim(ops.cast(width, dtype="int64"), hint="resized"))
+        return Plan(axes, sizes, scales=scales)
+    if len(factors) != len(axes) or not all(f > 0 and np.isfinite(f) for f in factors):
+        node.fail(f"scales {list(factors)} must be {len(axes)} positive numbers")
+    sizes = [_scaled_size(shape[axis], factor) for axis, factor in zip(axes, factors, strict=True)]
+    return Plan(axes, sizes, factors=list(factors))
+
+
+def _scaled_size(size: Dim, factor: float) -> Dim:
+    exact = Fraction(factor)
+    return floordiv(size * exact.numerator, exact.denominator)
+
+
+def sized(node: Node) -> Plan:
+    """The sizes are given; a policy may make one scale of them that keeps the aspect ratio."""
+    axes, shape = resized_axes(node), node.type(0).shape
+    sizes = list(node.read_dims(3))
+    if len(sizes) != len(axes):
+        node.fail(f"gives {len(sizes)} sizes for {len(axes)} axes")
+    policy = node.string("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return Plan(axes, sizes)
+    if policy not in POLICIES:
+        node.fail(f"'{policy}' is none of stretch, {', '.join(POLICIES)}", "keep_aspect_ratio_policy")
+    name, pick = POLICIES[policy]
+    pairs = [(size, shape[axis]) for size, axis in zip(sizes, axes, strict=True)]
+    if all(isinstance(d, int) and d > 0 for pair in pairs for d in pair):
+        ratios = [Fraction(a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)]
+        ratio = min(ratios) if name == "min" else max(ratios)
+        rounded = [int(ratio * b + Fraction(1, 2)) for _, b in pairs if isinstance(b, int)]
+        return Plan(axes, list(rounded), factors=[float(ratio)] * len(axes))
+    scale = None
+    for have, want in ((b, a) for a, b in pairs):
+        one = ops.div(dim_value(want, "float64"), dim_value(have, "float64"))
+        scale = one if scale is None else pick(scale, one)
+    assert scale is not None
+    rounded = []
+    for _, have in pairs:
+        width = ops.add(ops.mul(scale, dim_value(have, "float64")), number(0.5, "float64"))
+        rounded.append(node.read_dim(ops.cast(width, dtype="int64"), hint="resized"))
+    scales = ops.broadcast_to(reshape(scale, (1,)), shape=(len(axes),))
+    return Plan(axes, rounded, scales=scales)
+
+
+def resample(node: Node, plan: Plan, options: dict[str, Any], roi: ir.Value | None = None) -> ir.Value:
+    """The composite, for the axes that change."""
+    x = node.required(0)
+    if plan.scales is None and roi is None:
+        shape = type_of(x).shape
+        factors = plan.factors or [1.0] * len(plan.axes)
+        kept = [i for i, axis in enumerate(plan.axes) if plan.sizes[i] != shape[axis] or factors[i] != 1.0]
+        plan = Plan(
+            [plan.axes[i] for i in kept],
+            [plan.sizes[i] for i in kept],
+            None if plan.factors is None else [plan.factors[i] for i in kept],
+        )
+        if not kept:
+            return x
+    scales = None if plan.scales is None else convert(plan.scales, "float64")
+    return ops.resize(
+        x, scales, roi, axes=tuple(plan.axes), sizes=tuple(plan.sizes), factors=tuple(plan.factors or ()), **options
+    )
