@@ -1,4 +1,5 @@
-"""Conversions against ml_dtypes and numpy: every bit pattern of the types up to 16 bits, boundaries and samples of the rest."""
+"""Conversions against ml_dtypes and numpy: every bit pattern of the types up to 16 bits, boundaries and samples of
+the rest."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ def compiled() -> Compiled:
 
 
 def patterns(dtype: str) -> Array:
-    """Every value of a type of up to 16 bits; for wider ones all exponents, ties of the narrower types, and the integers'
-    boundaries."""
+    """Every value of a type of up to 16 bits; for wider ones all exponents, ties of the narrower types, and the
+    integers' boundaries."""
     bits = DTYPES[dtype].bits
     if dtype == "bool":
         return np.array([False, True])
@@ -81,8 +82,8 @@ def check(got: Array, want: Array, x: Array) -> None:
 
 
 def once(x: Array, target: str) -> Array:
-    """float64 to a type narrower than float32, rounded once: ml_dtypes goes through float32 for some. The float32 that is
-    cut towards zero with its last bit set for what is lost rounds as the double does."""
+    """float64 to a type narrower than float32, rounded once: ml_dtypes goes through float32 for some. The float32
+    that is cut towards zero with its last bit set for what is lost rounds as the double does."""
     if x.dtype != np.float64 or DTYPES[target].kind not in ("float", "small") or target in ("float64", "float32"):
         return x.astype(numpy_dtype(target))
     cut = x.astype(np.float32)
@@ -102,7 +103,8 @@ def test_float_to_float(compiled: Compiled, source: str, target: str) -> None:
 @pytest.mark.parametrize("source", FLOATS)
 @pytest.mark.parametrize("target", EIGHT_BIT)
 def test_eight_bit_floats(compiled: Compiled, source: str, target: str) -> None:
-    """ONNX's tables for Cast: with saturation everything but NaN is clipped to the largest magnitude; without, ml_dtypes."""
+    """ONNX's tables for Cast: with saturation everything but NaN is clipped to the largest magnitude; without,
+    ml_dtypes."""
     x = patterns(source)
     wide = x if source in ("float64", "float32") else x.astype(np.float32)
     check(compiled(f"{source}_{target}_free", x), once(wide, target), x)
