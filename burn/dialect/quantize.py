@@ -20,7 +20,7 @@ def check_parameters(
     """Raises unless the scale and the zero point fit x in one of the three ways."""
     if block < 0:
         cls.fail(f"a block of {block} elements", "block")
-    if zero is not None and zero.shape != scale.shape:
+    if zero is not None and zero.shape != scale.shape and not (_is_single(zero) and _is_single(scale)):
         cls.fail(f"the zero point {zero} must have the scale's shape, {scale}")
     if _is_single(scale):
         return
