@@ -53,7 +53,7 @@ def test_strings_and_scalars() -> None:
     store = WeightStore()
     words = store.get(store.add_array(np.array([["a", "bc"]])))
     assert words.dtype == object and words.tolist() == [["a", "bc"]]
-    assert store.get(store.add_array(np.float32(3))).shape == ()
+    assert store.get(store.add_array(np.array(3.0))).shape == ()
 
 
 def test_a_boolean_is_zero_or_one(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ class _Checker:
 
     def nodes(self, nodes: RepeatedCompositeFieldContainer[onnx.NodeProto], scope: _Scope, context: Context) -> None:
         """Checks a list of nodes, which is sorted in place if it has to be, and adds their outputs to the scope."""
-        order, cycle = sort_nodes(list(nodes))
+        order, cycle = sort_nodes(list(nodes), scope.types)
         if cycle:
             self.add(f"nodes wait for each other in a cycle: {' -> '.join(node_label(node) for node in cycle[:20])}")
         if order is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import onnx
 from onnx import AttributeProto
@@ -43,12 +43,18 @@ def free_names(graph: onnx.GraphProto) -> set[str]:
     return used - defined
 
 
-def sort_nodes(nodes: list[onnx.NodeProto]) -> tuple[list[onnx.NodeProto] | None, list[onnx.NodeProto]]:
+def sort_nodes(
+    nodes: list[onnx.NodeProto], defined: Collection[str]
+) -> tuple[list[onnx.NodeProto] | None, list[onnx.NodeProto]]:
     """(the nodes in an order in which producers come first, or None when they already are; the nodes of a cycle).
 
-    Nodes keep their places as far as possible. With a cycle there is no order, and the first part is None.
+    defined: names that need no producer. With a cycle there is no order, and the first part is None.
     """
-    producer = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    producer: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for name in node.output:
+            if name and name not in defined:
+                producer.setdefault(name, index)
     uses = [{producer[name] for name in names_used(node) if name in producer} for node in nodes]
     if all(used < index for index, needed in enumerate(uses) for used in needed):
         return None, []
@@ -80,4 +86,6 @@ def _cycle(uses: list[set[int]], stuck: set[int]) -> list[int]:
         place[index] = len(path)
         path.append(index)
         index = min(uses[index] & stuck)
-    return path[place[index] :][::-1]
+    cycle = path[place[index] :][::-1]
+    first = cycle.index(min(cycle))
+    return cycle[first:] + cycle[:first]
