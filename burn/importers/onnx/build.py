@@ -6,6 +6,7 @@ passed over, and at the end one ModelError lists everything that was found.
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -123,6 +124,8 @@ class Importer:
             elif tensor.elem_type not in ELEMENT_TYPES:
                 text = f"input '{value.name}' has the unsupported element type {element_name(tensor.elem_type)}"
                 self.problems.append(Problem(text))
+            elif ELEMENT_TYPES[tensor.elem_type] == "string":
+                self.problems.append(Problem(f"input '{value.name}' is of strings, which are not supported"))
             elif not tensor.HasField("shape"):
                 hint = "give the input a shape, with names for the sizes that vary"
                 self.problems.append(Problem(f"the rank of input '{value.name}' is not known", hint=hint))
@@ -157,7 +160,9 @@ class Importer:
 
     def constant_tensor(self, weight: Weight, hint: str) -> ir.Value:
         """A constant, at the beginning of the program so that every region sees it."""
-        size = int(np.prod(weight.shape, dtype=object))
+        if weight.dtype == "string":
+            raise ModelError(SUMMARY, [Problem(f"constant '{hint}' is of strings, which are not supported")])
+        size = math.prod(weight.shape)
         numeric = wanted(weight.dtype, size)
         content = Content.of_numbers(weight.dtype, weight.array()) if numeric else None
         with self._among_constants(hint):

@@ -9,6 +9,7 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, reshape
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, FLOATS, type_of
+from burn.dialect.weights import stored_bits
 from burn.importers.onnx.node import Node, onnx_op
 
 UNARY = {
@@ -112,7 +113,23 @@ def bit_shift(node: Node) -> ir.Value:
     direction = node.string("direction")
     if direction not in directions:
         node.fail(f"must be LEFT or RIGHT, not {direction}", "direction")
-    return directions[direction](node.required(0), node.required(1))
+    x, by = node.required(0), node.required(1)
+    if DTYPES[type_of(x).dtype].kind == "uint":
+        return directions[direction](x, by)
+    # a negative distance is as good as a far one
+    by = ops.select(ops.lt(by, number_like(0, by)), number_like(DTYPES[type_of(by).dtype].bits - 1, by), by)
+    if direction == "LEFT":
+        far = ops.lt(node.required(1), number_like(0, by))
+        return ops.select(far, number_like(0, x), ops.shift_left(x, by))
+    # shift_right fills with zeros; turned over, that is filling with the sign
+    negative = ops.lt(x, number_like(0, x))
+    shifted = ops.shift_right(ops.select(negative, ops.not_(x), x), _at_most(by))
+    return ops.select(negative, ops.not_(shifted), shifted)
+
+
+def _at_most(by: ir.Value) -> ir.Value:
+    """A distance of no more than the sign's place: beyond, nothing changes."""
+    return ops.min(by, number_like(DTYPES[type_of(by).dtype].bits - 1, by))
 
 
 @onnx_op("Pow")
@@ -176,6 +193,6 @@ def _old_name(node: Node) -> str:
 @onnx_op("BitCast")
 def bit_cast(node: Node) -> ir.Value:
     x, dtype = node.required(0), node.dtype("to")
-    if DTYPES[dtype].bits != DTYPES[type_of(x).dtype].bits:
+    if stored_bits(dtype) != stored_bits(type_of(x).dtype):
         node.fail(f"{type_of(x).dtype} and {dtype} differ in width", "to")
     return x if type_of(x).dtype == dtype else ops.bitcast(x, dtype=dtype)

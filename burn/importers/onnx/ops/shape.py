@@ -264,7 +264,7 @@ def slice_(node: Node) -> ir.Value:
     else:
         if not len(starts) == len(ends) == len(at):
             node.fail(f"{len(starts)} starts, {len(ends)} ends and {len(at)} axes do not go together")
-        bounds = [_bounds(x.shape[a], *b) for a, *b in zip(at, starts, ends, steps, strict=True)]
+        bounds = [_bounds(x.shape[a], b, e, s) for a, b, e, s in zip(at, starts, ends, steps, strict=True)]
     for axis, (first, count_), step in zip(at, bounds, steps, strict=True):
         firsts[axis], sizes[axis], strides[axis] = first, count_, step
         if sizes[axis] == 0:
