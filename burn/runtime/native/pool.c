@@ -10,13 +10,18 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "runtime.h"
 
 enum {
     RANGES_PER_THREAD = 4, /* enough to even out cores of different speed; each costs one atomic addition */
     MAX_THREADS = 1024,
-    WAKE_FAN_OUT = 2,      /* a woken worker wakes this many more, so that no single thread pays for waking all */
+    WAKE_FAN_OUT = 4,      /* a woken worker wakes this many more: waking is some microseconds each for whoever does it */
 };
 static const int64_t SPIN_NS = 40000;
 static const int SPINS_BEFORE_YIELD = 4000;
@@ -38,12 +43,63 @@ static struct {
     _Atomic int32_t threads;          /* wanted, the caller included; 0 until first asked for */
     int32_t started;                  /* workers that exist; guarded by `taken` */
     pthread_t handles[MAX_THREADS];
-    _Atomic int32_t stopping, asleep;
-    /* Sleep and wake. */
-    pthread_mutex_t mutex;
-    pthread_cond_t bell;
-    uint64_t rings; /* guarded by mutex */
-} pool = {.taken = ATOMIC_FLAG_INIT, .mutex = PTHREAD_MUTEX_INITIALIZER, .bell = PTHREAD_COND_INITIALIZER};
+    _Atomic int32_t stopping;
+    _Alignas(64) _Atomic int32_t asleep;
+    _Atomic int32_t to_wake; /* sleepers that this launch could use and that nobody has woken yet */
+    _Atomic uint32_t rings;  /* changes whenever sleepers are woken */
+} pool = {.taken = ATOMIC_FLAG_INIT};
+
+/* ---- sleep and wake ---------------------------------------------------------------------------------------------- */
+
+#ifdef __linux__
+/* Without a mutex: woken threads would queue for it. */
+static void sleep_until_rung(uint32_t heard) {
+    syscall(SYS_futex, &pool.rings, FUTEX_WAIT_PRIVATE, heard, NULL, NULL, 0);
+}
+
+static void ring(int32_t count) {
+    atomic_fetch_add(&pool.rings, 1);
+    syscall(SYS_futex, &pool.rings, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+static void reset_bell(void) {}
+#else
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t bell = PTHREAD_COND_INITIALIZER;
+
+static void sleep_until_rung(uint32_t heard) {
+    pthread_mutex_lock(&mutex);
+    while (atomic_load(&pool.rings) == heard)
+        pthread_cond_wait(&bell, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void ring(int32_t count) {
+    pthread_mutex_lock(&mutex);
+    atomic_fetch_add(&pool.rings, 1);
+    pthread_mutex_unlock(&mutex);
+    for (int32_t i = 0; i < count; i++)
+        pthread_cond_signal(&bell);
+}
+
+static void reset_bell(void) {
+    pthread_mutex_init(&mutex, NULL);
+    pthread_cond_init(&bell, NULL);
+}
+#endif
+
+/* Wakes a few of those that the launch could use; each of them goes on from there. */
+static void wake_some(void) {
+    int32_t left = atomic_load(&pool.to_wake), count;
+    do {
+        if (left <= 0)
+            return;
+        count = left < WAKE_FAN_OUT ? left : WAKE_FAN_OUT;
+    } while (!atomic_compare_exchange_weak(&pool.to_wake, &left, left - count));
+    ring(count);
+}
+
+/* ---- workers ----------------------------------------------------------------------------------------------------- */
 
 static inline void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -72,15 +128,6 @@ static void run_ranges(burn_worker *worker) {
     }
 }
 
-/* Wakes up to `count` sleepers. */
-static void ring(int32_t count) {
-    pthread_mutex_lock(&pool.mutex);
-    pool.rings++;
-    pthread_mutex_unlock(&pool.mutex);
-    for (int32_t i = 0; i < count; i++)
-        pthread_cond_signal(&pool.bell);
-}
-
 static int launch_to_enter(uint64_t gate, uint32_t last) { return (gate & OPEN) && (uint32_t)(gate >> 32) != last; }
 
 /* Returns when there is a launch other than `last`, or the pool is stopping. *slept says whether it took a nap. */
@@ -96,22 +143,13 @@ static void wait_for_launch(uint32_t last, int *slept) {
             break;
     }
     *slept = 1;
-    pthread_mutex_lock(&pool.mutex);
-    uint64_t heard = pool.rings;
+    uint32_t heard = atomic_load(&pool.rings);
     /* A caller opens the gate and then looks for sleepers; a sleeper is counted and then looks at the gate. Both
      * orders are sequentially consistent, so one of them sees the other. */
     atomic_fetch_add(&pool.asleep, 1);
-    while (!launch_to_enter(atomic_load(&pool.gate), last) && !atomic_load(&pool.stopping) && heard == pool.rings)
-        pthread_cond_wait(&pool.bell, &pool.mutex);
+    if (!launch_to_enter(atomic_load(&pool.gate), last) && !atomic_load(&pool.stopping))
+        sleep_until_rung(heard);
     atomic_fetch_sub(&pool.asleep, 1);
-    pthread_mutex_unlock(&pool.mutex);
-}
-
-/* How many of the sleepers this launch could still use. */
-static int32_t sleepers_wanted(int64_t ranges_left) {
-    int32_t asleep = atomic_load(&pool.asleep), awake = pool.started - asleep;
-    int64_t wanted = ranges_left - 1 - awake;
-    return asleep == 0 || wanted <= 0 ? 0 : wanted < asleep ? (int32_t)wanted : asleep;
 }
 
 static void *worker_main(void *unused) {
@@ -123,6 +161,8 @@ static void *worker_main(void *unused) {
         wait_for_launch(last, &slept);
         if (atomic_load_explicit(&pool.stopping, memory_order_acquire))
             break;
+        if (slept)
+            wake_some(); /* before entering: the caller waits for those inside */
         uint64_t gate = atomic_load_explicit(&pool.gate, memory_order_relaxed);
         int entered = 0;
         while (launch_to_enter(gate, last) && !entered)
@@ -131,12 +171,6 @@ static void *worker_main(void *unused) {
         if (!entered)
             continue;
         last = (uint32_t)(gate >> 32);
-        if (slept) {
-            int64_t left = pool.ranges - atomic_load_explicit(&pool.next_range, memory_order_relaxed);
-            int32_t wanted = sleepers_wanted(left);
-            if (wanted > 0)
-                ring(wanted < WAKE_FAN_OUT ? wanted : WAKE_FAN_OUT);
-        }
         worker.run = pool.run;
         run_ranges(&worker);
         atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_release);
@@ -154,8 +188,7 @@ static void forget_threads(void) {
     atomic_store(&pool.asleep, 0);
     atomic_store(&pool.stopping, 0);
     pool.started = 0;
-    pthread_mutex_init(&pool.mutex, NULL);
-    pthread_cond_init(&pool.bell, NULL);
+    reset_bell();
 }
 
 static void take(void) {
@@ -177,10 +210,7 @@ static void start(int32_t workers) {
 
 static void stop(void) {
     atomic_store(&pool.stopping, 1);
-    pthread_mutex_lock(&pool.mutex);
-    pool.rings++;
-    pthread_cond_broadcast(&pool.bell);
-    pthread_mutex_unlock(&pool.mutex);
+    ring(MAX_THREADS);
     for (int32_t i = 0; i < pool.started; i++)
         pthread_join(pool.handles[i], NULL);
     pool.started = 0;
@@ -246,10 +276,14 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
     uint32_t number = (uint32_t)(atomic_load_explicit(&pool.gate, memory_order_relaxed) >> 32) + 1;
     number += number == 0;
     atomic_store(&pool.gate, (uint64_t)number << 32 | OPEN);
-    int32_t wanted = sleepers_wanted(ranges);
-    if (wanted > 0)
-        ring(wanted < WAKE_FAN_OUT ? wanted : WAKE_FAN_OUT);
+    int32_t asleep = atomic_load(&pool.asleep);
+    int64_t wanted = ranges - 1 - (pool.started - asleep); /* more than those awake can take */
+    if (asleep > 0 && wanted > 0) {
+        atomic_store(&pool.to_wake, wanted < asleep ? (int32_t)wanted : asleep);
+        wake_some();
+    }
     run_ranges(caller);
+    atomic_store_explicit(&pool.to_wake, 0, memory_order_relaxed);
     uint64_t gate = atomic_fetch_and_explicit(&pool.gate, ~OPEN, memory_order_acquire);
     for (int spins = 0; gate & INSIDE; spins++) {
         if (spins < SPINS_BEFORE_YIELD)
