@@ -21,7 +21,7 @@
 enum {
     RANGES_PER_THREAD = 4, /* enough to even out cores of different speed; each costs one atomic addition */
     MAX_THREADS = 1024,
-    WAKE_FAN_OUT = 4,      /* a woken worker wakes this many more: waking is some microseconds each for whoever does it */
+    WAKE_FAN_OUT = 4,      /* a woken worker wakes this many more: each costs its waker some microseconds */
 };
 static const int64_t SPIN_NS = 40000;
 static const int SPINS_BEFORE_YIELD = 4000;
