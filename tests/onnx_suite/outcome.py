@@ -13,7 +13,7 @@ from burn.errors import BurnError
 
 from .cases import Case
 from .compare import Mismatch, compare
-from .engines import ENGINES
+from .engines import ENGINES, Run
 
 
 @dataclass
@@ -47,9 +47,7 @@ def run_case(task: tuple[str, Case]) -> Outcome:
             warnings.simplefilter("ignore")
             run = ENGINES[engine](case.model)
             stage = "run"
-            for inputs, expected in case.data_sets if run is not None else ():
-                outputs = run(inputs)
-                compare(expected, outputs, case.rtol, case.atol)
+            verify(case, run)
     except Mismatch as error:
         outcome.category, outcome.messages = error.kind, [str(error)]
     except BurnError as error:
@@ -62,13 +60,20 @@ def run_case(task: tuple[str, Case]) -> Outcome:
     return outcome
 
 
+def verify(case: Case, run: Run | None) -> None:
+    """Raises Mismatch, or what the engine raises; nothing is run where there is nothing to run."""
+    if run is not None:
+        for inputs, expected in case.data_sets:
+            compare(expected, list(run(inputs)), case.rtol, case.atol)
+
+
 def _describe(error: Exception) -> str:
     """An exception's type, first line and the innermost line of burn that it came through."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     where = ""
     for frame in traceback.extract_tb(error.__traceback__):
         if "/burn/" in frame.filename:
-            where = f" [{Path(frame.filename).name}:{frame.lineno}]"
+            where = f" @{Path(frame.filename).name}:{frame.lineno}"
     return f"{type(error).__name__}: {lines[0] if lines else ''}{where}"
 
 
@@ -78,5 +83,5 @@ def reason(message: str) -> str:
     message = re.sub(r" ?\(opset \d+\)", "", message)
     message = re.sub(r"; got \[.*", "", message)
     message = re.sub(r"\[[^\]\[]*\d[^\]\[.:]*\]", "[...]", message)
-    message = re.sub(r"(?<![\w.])-?\d[\d.]*(e[+-]?\d+)?%?(?![\w])", "N", message)
+    message = re.sub(r"(?<![\w.:])-?\d[\d.]*(e[+-]?\d+)?%?(?![\w])", "N", message)
     return message.strip()[:200]

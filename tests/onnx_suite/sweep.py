@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .cases import CACHE, SUITES, Case, load_cases
 from .engines import ENGINES
-from .outcome import Outcome, reason, run_case
+from .outcome import Outcome, reason, run_case, verify
 from .pool import Died, Pool
 
 FAILING = Path(__file__).with_name("failing.txt")
@@ -162,15 +162,11 @@ def trace(case: Case | None, name: str, engine: str) -> int:
     """Run one case here, so that its exception and anything printed are seen, and a debugger can be attached."""
     from onnx import load_from_string, printer
 
-    from .compare import compare
-
     if case is None:
         print(f"no test is named {name}", file=sys.stderr)
         return 2
     print(printer.to_text(load_from_string(case.model))[:4000])
-    run = ENGINES[engine](case.model)
-    for inputs, expected in case.data_sets if run is not None else ():
-        compare(expected, list(run(inputs)), case.rtol, case.atol)
+    verify(case, ENGINES[engine](case.model))
     print("passed")
     return 0
 

@@ -19,7 +19,7 @@ from onnx import AttributeProto
 
 from burn.errors import ModelError, Problem
 from burn.importers.onnx.file import OnnxFile
-from burn.importers.onnx.functions import FunctionKey, calls, domain_name, function_key
+from burn.importers.onnx.functions import FunctionKey, call_order, domain_name, function_key
 from burn.importers.onnx.node_check import Context, check_node, node_label
 from burn.importers.onnx.order import initializer_names, sort_nodes, subgraphs
 from burn.importers.onnx.schemas import TYPE_NAMES, newest_version, type_string
@@ -118,14 +118,9 @@ class _Checker:
             if key in self.functions:
                 self.add(f"function {function.domain}::{function.name} is defined twice")
             self.functions[key] = function
-        waiting = {key: {k for k in calls(f.node) if k in self.functions} for key, f in self.functions.items()}
-        while ready := [key for key, needed in waiting.items() if not needed]:
-            for key in ready:
-                del waiting[key]
-            for needed in waiting.values():
-                needed.difference_update(ready)
-        if waiting:
-            names = ", ".join(sorted(f"{domain}::{name}" for domain, name, _ in waiting))
+        cyclic = call_order(self.functions)[1]
+        if cyclic:
+            names = ", ".join(sorted(f"{domain}::{name}" for domain, name, _ in cyclic))
             self.add(f"functions call themselves, directly or through each other: {names}")
 
     def function(self, function: onnx.FunctionProto) -> None:

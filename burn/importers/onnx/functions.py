@@ -9,6 +9,7 @@ version in `metadata_props`; `opset_of` is how to ask for a node's version.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,14 +53,30 @@ def opset_of(node: NodeProto, versions: Mapping[str, int]) -> int:
     return versions.get(domain_name(node.domain), 1)
 
 
-def calls(nodes: Iterable[NodeProto]) -> set[FunctionKey]:
-    """What the nodes, and those in their subgraphs, call."""
-    found: set[FunctionKey] = set()
+def calls(nodes: Iterable[NodeProto]) -> Counter[FunctionKey]:
+    """What the nodes, and those in their subgraphs, call, and how often."""
+    found: Counter[FunctionKey] = Counter()
     for node in nodes:
-        found.add(call_key(node))
+        found[call_key(node)] += 1
         for graph in subgraphs(node):
-            found |= calls(graph.node)
+            found += calls(graph.node)
     return found
+
+
+def call_order(functions: Mapping[FunctionKey, FunctionProto]) -> tuple[list[FunctionKey], set[FunctionKey]]:
+    """(the functions, each after those that it calls; those that call themselves, or wait for such a one)."""
+    waiting = {key: set(calls(function.node)) & functions.keys() for key, function in functions.items()}
+    callers: dict[FunctionKey, list[FunctionKey]] = {key: [] for key in functions}
+    for key, called in waiting.items():
+        for callee in called:
+            callers[callee].append(key)
+    order = [key for key, called in waiting.items() if not called]
+    for key in order:  # grows on the way
+        for caller in callers[key]:
+            waiting[caller].remove(key)
+            if not waiting[caller]:
+                order.append(caller)
+    return order, functions.keys() - set(order)
 
 
 def inline_functions(model: ModelProto) -> None:
@@ -71,7 +88,9 @@ def inline_functions(model: ModelProto) -> None:
     if not model.functions:
         return
     versions = opsets(model.opset_import)
-    inliner = _Inliner({function_key(function): function for function in model.functions}, versions)
+    functions = {function_key(function): function for function in model.functions}
+    _check_growth(model.graph, functions)
+    inliner = _Inliner(functions, versions)
     for function in model.functions:
         _forget_marks(function.node)
     inliner.graph(model.graph)
@@ -126,6 +145,21 @@ def _definition(
     return function
 
 
+def _check_growth(graph: GraphProto, functions: Mapping[FunctionKey, FunctionProto]) -> None:
+    """Raises ModelError when inlining would make too many nodes, or nest calls too deep, before it is begun."""
+    sizes: dict[FunctionKey, int] = {}
+    depths: dict[FunctionKey, int] = {}
+    for key in call_order(functions)[0]:
+        called = calls(functions[key].node)
+        sizes[key] = sum(count * sizes.get(callee, 1) for callee, count in called.items())
+        depths[key] = 1 + max((depths[callee] for callee in called if callee in depths), default=0)
+    called = calls(graph.node)
+    if sum(count * sizes.get(callee, 1) for callee, count in called.items()) > MAX_NODES:
+        raise ModelError("the model is too large", [f"its functions expand to more than {MAX_NODES} nodes"])
+    if max((depths.get(callee, 0) for callee in called), default=0) > MAX_DEPTH:
+        raise ModelError("the model is too deep", [f"its functions call each other more than {MAX_DEPTH} deep"])
+
+
 def _forget_marks(nodes: Iterable[NodeProto]) -> None:
     """Takes out marks that a file brings along: they mean something only when they were put there here."""
     for node in nodes:
@@ -144,11 +178,10 @@ class _Inliner:
     functions: Mapping[FunctionKey, FunctionProto]
     versions: Mapping[str, int]
     _calls: int = 0
-    _made: int = 0
 
     def graph(self, graph: GraphProto) -> None:
         """Inlines the calls in a graph and in its subgraphs, in place."""
-        if not calls(graph.node) & self.functions.keys():
+        if not calls(graph.node).keys() & self.functions.keys():
             return
         nodes: list[NodeProto] = []
         for node in graph.node:
@@ -156,10 +189,8 @@ class _Inliner:
         del graph.node[:]
         graph.node.extend(nodes)
 
-    def node(self, node: NodeProto, depth: int = 0) -> list[NodeProto]:
+    def node(self, node: NodeProto) -> list[NodeProto]:
         """The nodes that stand for one node."""
-        if depth > MAX_DEPTH:
-            raise ModelError("the model is too deep", [f"its functions call each other more than {MAX_DEPTH} deep"])
         for graph in subgraphs(node):
             self.graph(graph)
         function = self.functions.get(call_key(node))
@@ -168,13 +199,10 @@ class _Inliner:
         self._calls += 1
         label = node.name or node.op_type
         made = self.body(node, function, f"{label}:{self._calls}/")
-        return [inner for one in made for inner in self.node(one, depth + 1)]
+        return [inner for one in made for inner in self.node(one)]
 
     def body(self, call: NodeProto, function: FunctionProto, prefix: str) -> list[NodeProto]:
         """A function's nodes for one call: formals become actuals, other names get the prefix."""
-        self._made += len(function.node)
-        if self._made > MAX_NODES:
-            raise ModelError("the model is too large", [f"its functions expand to more than {MAX_NODES} nodes"])
         names = dict(zip(function.input, call.input, strict=False))
         names.update((name, "") for name in function.input[len(call.input) :])
         passed = set(function.input) & set(function.output)
