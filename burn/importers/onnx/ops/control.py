@@ -1,0 +1,383 @@
+"""If, Loop and Scan.
+
+A branch that is known to be taken, and a short loop whose length is known, are simply built where they stand. All else
+becomes `burn.if` or `burn.loop`: the regions are built first, in an op that is then given up, because the result types
+follow from what the regions yield.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+
+from burn.dialect import ops
+from burn.dialect.compose import dim_value, number, reshape, transpose
+from burn.dialect.control import If, Loop, escapes, region_symbols, yielded_types
+from burn.dialect.dims import Dim, dim_max, symbol
+from burn.dialect.mlir import ir
+from burn.dialect.types import TensorType, type_of
+from burn.importers.onnx.contents import Content
+from burn.importers.onnx.node import Node, onnx_op
+from burn.importers.onnx.ops.sequence import Nothing, TensorList, flatten
+
+UNROLLED_TRIPS = 8
+UNROLLED_NODES = 256
+"""A loop of known length is written out up to so many iterations, and so many nodes in all."""
+
+SEQUENCE_NODES = 8192
+"""The same for a loop that carries sequences, which has to be written out."""
+
+FLAG = TensorType("bool", ())
+COUNTER = TensorType("int64", ())
+
+
+def scalar_of(node: Node, value: ir.Value) -> ir.Value:
+    """A tensor of one element as a scalar."""
+    type_ = type_of(value)
+    if any(isinstance(d, int) and d != 1 for d in type_.shape):
+        node.fail(f"takes one element, not {type_}")
+    return reshape(value, ())
+
+
+def known_flag(node: Node, value: ir.Value | None) -> bool | None:
+    """A condition that is known while importing; an absent one is true."""
+    if value is None:
+        return True
+    content = node.importer.content(value)
+    if content is None or content.array.size != 1:
+        return None
+    element = content.array.reshape(-1)[0]
+    return bool(element) if isinstance(element, (bool, int)) else None
+
+
+# ---- regions --------------------------------------------------------------------------------------------------------
+def discard(operation: ir.Operation) -> None:
+    """Takes an op out of the program without freeing it: what was noted of its values stays valid.
+
+    Nothing in it may keep pointing at the program, which may be freed before it."""
+    dummy = None
+    for region in operation.regions:
+        for block in region.blocks:
+            with ir.InsertionPoint.at_block_begin(block):
+                dummy = number(0, "int64")
+    for inner in (operation, *_inside(operation)):
+        for index in range(len(inner.operands)):
+            inner.operands[index] = dummy
+    operation.detach_from_parent()
+
+
+def _inside(operation: ir.Operation) -> list[ir.Operation]:
+    found = []
+    for region in operation.regions:
+        for block in region.blocks:
+            for op in block.operations:
+                found += [op.operation, *_inside(op.operation)]
+    return found
+
+
+def move_regions(source: ir.Operation, target: ir.Operation) -> None:
+    for old, new in zip(source.regions, target.regions, strict=True):
+        old.blocks[0].append_to(new)
+    source.erase()
+
+
+class Symbols:
+    """The sizes that a control-flow op defines, noted as they are made."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.names: list[str] = []
+
+    def new(self, hint: str) -> Dim:
+        self.names.append(self.node.fresh(hint))
+        return symbol(self.names[-1])
+
+
+# ---- If -------------------------------------------------------------------------------------------------------------
+@onnx_op("If")
+def if_(node: Node) -> list[Any]:
+    branches = (node.graph("then_branch"), node.graph("else_branch"))
+    known = known_flag(node, node.required(0))
+    if known is not None:
+        return node.build_subgraph(branches[0 if known else 1], [])
+    condition = scalar_of(node, node.required(0))
+    draft = If.create(condition, result_types=[])
+    rebuild, shapes = [], []
+    for region, branch in zip(draft.regions, branches, strict=True):
+        with ir.InsertionPoint(region.blocks.append()):
+            results = [flatten(value) for value in node.build_subgraph(branch, [])]
+            ops.yield_([leaf for leaves, _, _ in results for leaf in leaves])
+            shapes.append([shape for _, _, shape in results])
+            rebuild = [(build, len(leaves)) for leaves, build, _ in results]
+    if shapes[0] != shapes[1]:
+        node.fail("the branches give sequences or optionals that differ in length; the condition must be a constant")
+    symbols = Symbols(node)
+    inner = region_symbols(draft.regions[0]) | region_symbols(draft.regions[1])
+    pairs = zip(*(yielded_types(region) for region in draft.regions), strict=True)
+    types = [_either(node, a, b, inner, symbols) for a, b in pairs]
+    final = If.create(condition, result_types=types, symbols=tuple(symbols.names))
+    move_regions(draft, final)
+    values, results = list(final.results), []
+    for build, count in rebuild:
+        results.append(build(values[:count]))
+        values = values[count:]
+    return results
+
+
+def _either(node: Node, a: TensorType, b: TensorType, inner: set[str], symbols: Symbols) -> TensorType:
+    """The type of a value that is one of two."""
+    if a.dtype != b.dtype or a.rank != b.rank:
+        node.fail(f"one branch gives {a} and the other {b}; only sizes may differ, unless the condition is a constant")
+    pairs = zip(a.shape, b.shape, strict=True)
+    return a.with_shape(tuple(x if x == y and not escapes(x, inner) else symbols.new("if_size") for x, y in pairs))
+
+
+# ---- loops ----------------------------------------------------------------------------------------------------------
+@dataclass
+class Step:
+    """What one iteration gives: the next condition (None: go on), carried values, and slices of output."""
+
+    condition: ir.Value | None
+    carried: list[Any]
+    slices: list[ir.Value]
+
+
+Body = Callable[[ir.Value, ir.Value, list[Any]], Step]
+"""(iteration, condition, carried) -> the step; builds at the insertion point."""
+
+
+@dataclass
+class Trips:
+    """How often a loop runs: as a value, as a size where it is known, and whether a condition can end it."""
+
+    value: ir.Value | None
+    count: Dim | None
+    condition: ir.Value | None = None
+
+
+@onnx_op("Loop")
+def loop(node: Node) -> list[Any]:
+    graph = node.graph("body")
+    initial = list(node.inputs[2:])
+    if any(value is None for value in initial):
+        node.fail("a carried value has no initial value")
+    if len(graph.input) != 2 + len(initial) or len(graph.output) < 1 + len(initial):
+        node.fail(
+            f"the body takes {len(graph.input)} and gives {len(graph.output)} values for {len(initial)} carried", "body"
+        )
+    count = node.dims(0) if node.has_input(0) else None
+    start = node.input(1)
+    if known_flag(node, start) is False:
+        count, start = (0,), None
+    trips = Trips(
+        scalar_of(node, node.required(0)) if node.has_input(0) else None,
+        dim_max(count[0], 0) if count is not None else None,
+        None if known_flag(node, start) else scalar_of(node, node.required(1)),
+    )
+
+    def body(iteration: ir.Value, condition: ir.Value, carried: list[Any]) -> Step:
+        go_on, *values = node.build_subgraph(graph, [iteration, condition, *carried])
+        return Step(go_on, values[: len(initial)], values[len(initial) :])
+
+    scans = len(graph.output) - 1 - len(initial)
+    finals, stacked = repeat(node, trips, initial, scans, body, len(graph.node), _goes_on(graph))
+    return [*finals, *stacked]
+
+
+def _goes_on(graph: onnx.GraphProto) -> bool:
+    """Whether a body's condition plainly never ends the loop: it is passed through, or a constant true."""
+    name = graph.output[0].name
+    made = {output: n for n in graph.node for output in n.output}
+    while name in made and made[name].op_type == "Identity":
+        name = made[name].input[0]
+    tensor = next((t for t in graph.initializer if t.name == name), None)
+    if name in made and made[name].op_type == "Constant":
+        tensor = next((a.t for a in made[name].attribute if a.name == "value"), None)
+    if tensor is not None and tensor.data_type == onnx.TensorProto.BOOL:
+        return bool(tensor.int32_data and tensor.int32_data[0]) or tensor.raw_data == b"\x01"
+    return name == graph.input[1].name
+
+
+def repeat(
+    node: Node, trips: Trips, initial: list[Any], scans: int, body: Body, nodes: int, goes_on: bool
+) -> tuple[list[Any], list[ir.Value]]:
+    """The final carried values and the stacked slices."""
+    fixed = isinstance(trips.count, int) and trips.condition is None and goes_on
+    structured = any(isinstance(value, (TensorList, Nothing)) for value in initial)
+    if structured and not fixed:
+        node.fail("a loop that carries a sequence or an optional must have a known number of iterations")
+    if fixed:
+        assert isinstance(trips.count, int)
+        size = trips.count * max(nodes, 1)
+        if structured and size > SEQUENCE_NODES:
+            node.fail(f"{trips.count} iterations that carry a sequence are too many to write out")
+        if structured or (0 < trips.count <= UNROLLED_TRIPS and size <= UNROLLED_NODES):
+            return _unrolled(node, trips.count, initial, scans, body)
+    return _looped(node, trips, initial, scans, body)
+
+
+def _unrolled(node: Node, count: int, initial: list[Any], scans: int, body: Body) -> tuple[list[Any], list[ir.Value]]:
+    carried = initial
+    rows: list[list[ir.Value]] = [[] for _ in range(scans)]
+    for index in range(count):
+        iteration = node.known(Content.of("int64", index))
+        step = body(iteration, node.known(Content.of("bool", True)), carried)
+        carried = step.carried
+        for row, slice_ in zip(rows, step.slices, strict=True):
+            row.append(reshape(slice_, (1, *type_of(slice_).shape)))
+    if scans and not count:
+        node.fail("a loop of no iterations gives slices of unknown type")
+    return carried, [ops.concat(row, axis=0) if len(row) > 1 else row[0] for row in rows]
+
+
+def _looped(
+    node: Node, trips: Trips, initial: list[ir.Value], scans: int, body: Body
+) -> tuple[list[ir.Value], list[ir.Value]]:
+    """Builds the body until the carried values' types hold: each time, sizes that turn out to change become symbols."""
+    starts = [type_of(value) for value in initial]
+    changing: set[tuple[int, int]] = set()
+    while True:
+        symbols = Symbols(node)
+        types = [
+            t.with_shape(tuple(symbols.new("loop_size") if (i, a) in changing else d for a, d in enumerate(t.shape)))
+            for i, t in enumerate(starts)
+        ]
+        draft = Loop.create(None, None, initial, result_types=[])
+        block = draft.regions[0].blocks.append(*[t.to_mlir() for t in (COUNTER, FLAG, *types)])
+        with ir.InsertionPoint(block):
+            iteration, condition, *carried = block.arguments
+            step = body(iteration, condition, carried)
+            next_condition = condition if step.condition is None else scalar_of(node, step.condition)
+            for value in (*step.carried, *step.slices):
+                if not isinstance(value, ir.Value):
+                    node.fail("a sequence or an optional is made in a loop whose length is not known")
+            endless = next_condition == condition or known_flag(node, next_condition) is True
+            ops.yield_([next_condition, *step.carried, *step.slices])
+        found = _changes(node, types, [type_of(value) for value in step.carried], region_symbols(draft.regions[0]))
+        if found <= changing:
+            break
+        changing |= found
+        discard(draft)
+    inner = region_symbols(draft.regions[0]) | set(symbols.names)
+    finals = [
+        t.with_shape(tuple(symbols.new("loop_size") if (i, a) in changing else d for a, d in enumerate(t.shape)))
+        for i, t in enumerate(starts)
+    ]
+    certain = endless and trips.condition is None and trips.count is not None
+    length = trips.count if certain else symbols.new("loop_trips") if scans else 0
+    assert length is not None
+    stacked = []
+    for slice_ in step.slices:
+        t = type_of(slice_)
+        shape = tuple(symbols.new("loop_size") if escapes(d, inner) else d for d in t.shape)
+        stacked.append(t.with_shape((length, *shape)))
+    condition = None if endless and trips.condition is None else trips.condition
+    if condition is None and not endless:
+        condition = number(True, "bool")
+    if trips.value is None and condition is None:
+        node.fail("the loop never ends: it has neither a trip count nor a condition that can become false")
+    final = Loop.create(
+        trips.value, condition, initial, scans=scans, symbols=tuple(symbols.names), result_types=[*finals, *stacked]
+    )
+    move_regions(draft, final)
+    results = list(final.results)
+    return results[: len(initial)], results[len(initial) :]
+
+
+def _changes(
+    node: Node, have: Sequence[TensorType], given: Sequence[TensorType], inner: set[str]
+) -> set[tuple[int, int]]:
+    """The axes (value, axis) whose size after an iteration is not what it was before."""
+    found = set()
+    for index, (a, b) in enumerate(zip(have, given, strict=True)):
+        if a.dtype != b.dtype or a.rank != b.rank:
+            node.fail(f"carried value {index} is {a} before an iteration and {b} after it; only sizes may change")
+        pairs = enumerate(zip(a.shape, b.shape, strict=True))
+        found |= {(index, axis) for axis, (x, y) in pairs if x != y or escapes(y, inner)}
+    return found
+
+
+# ---- Scan -----------------------------------------------------------------------------------------------------------
+@onnx_op("Scan")
+def scan(node: Node) -> list[ir.Value]:
+    if node.opset < 9:
+        return _batched_scan(node)
+    count = node.int("num_scan_inputs")
+    states, inputs = [node.required(i) for i in range(len(node.inputs))], []
+    if not 0 < count <= len(states):
+        node.fail(f"is {count} of {len(states)} operands", "num_scan_inputs")
+    states, inputs = states[: len(states) - count], states[len(states) - count :]
+    axes = node.ints("scan_input_axes", (0,) * count)
+    backwards = node.ints("scan_input_directions", (0,) * count)
+    outputs = len(node.graph("body").output) - len(states)
+    out_axes = node.ints("scan_output_axes", (0,) * outputs)
+    out_backwards = node.ints("scan_output_directions", (0,) * outputs)
+    for name, given, wanted in (
+        ("scan_input_axes", axes, count),
+        ("scan_input_directions", backwards, count),
+        ("scan_output_axes", out_axes, outputs),
+        ("scan_output_directions", out_backwards, outputs),
+    ):
+        if len(given) != wanted:
+            node.fail(f"has {len(given)} entries, not {wanted}", name)
+    axes = tuple(node.axis(a, type_of(x).rank, "scan_input_axes") for a, x in zip(axes, inputs, strict=True))
+    finals, stacked = _scan(node, states, inputs, axes, backwards)
+    results = []
+    for value, axis, reverse in zip(stacked, out_axes, out_backwards, strict=True):
+        rank = type_of(value).rank
+        axis = node.axis(axis, rank, "scan_output_axes")
+        value = _reversed(value) if reverse else value
+        results.append(transpose(value, (*range(1, axis + 1), 0, *range(axis + 1, rank))))
+    return [*finals, *results]
+
+
+def _scan(
+    node: Node, states: list[ir.Value], inputs: list[ir.Value], axes: Sequence[int], backwards: Sequence[int]
+) -> tuple[list[ir.Value], list[ir.Value]]:
+    graph = node.graph("body")
+    length = type_of(inputs[0]).shape[axes[0]]
+    for value, axis in zip(inputs, axes, strict=True):
+        other = type_of(value).shape[axis]
+        if isinstance(other, int) and isinstance(length, int) and other != length:
+            node.fail(f"walks {length} and {other} elements together", "scan_input_axes")
+        length = other if isinstance(other, int) else length
+
+    def body(iteration: ir.Value, condition: ir.Value, carried: list[Any]) -> Step:
+        slices = []
+        for value, axis, reverse in zip(inputs, axes, backwards, strict=True):
+            place = ops.sub(dim_value(length - 1), iteration) if reverse else iteration
+            slices.append(ops.gather(value, place, axis=axis))
+        results = node.build_subgraph(graph, [*carried, *slices])
+        return Step(None, results[: len(states)], results[len(states) :])
+
+    scans = len(graph.output) - len(states)
+    return repeat(node, Trips(dim_value(length), length), states, scans, body, len(graph.node), goes_on=True)
+
+
+def _reversed(value: ir.Value) -> ir.Value:
+    shape = type_of(value).shape
+    rest = len(shape) - 1
+    return ops.slice(value, starts=(shape[0] - 1, *[0] * rest), sizes=shape, steps=(-1, *[1] * rest))
+
+
+def _batched_scan(node: Node) -> list[ir.Value]:
+    """Opset 8: every operand has a batch axis first, and the scan runs once for each place of it."""
+    if node.has_input(0):
+        node.fail("sequence_lens is not supported")
+    count = node.int("num_scan_inputs")
+    values = [node.required(i) for i in range(1, len(node.inputs))]
+    states, inputs = values[: len(values) - count], values[len(values) - count :]
+    backwards = node.ints("directions", (0,) * count)
+    batch = type_of(values[0]).shape[0]
+
+    def body(iteration: ir.Value, condition: ir.Value, carried: list[Any]) -> Step:
+        own = [[ops.gather(value, iteration, axis=0) for value in group] for group in (states, inputs)]
+        finals, stacked = _scan(node, own[0], own[1], (0,) * count, backwards)
+        return Step(None, [], [*finals, *stacked])
+
+    outputs = len(node.graph("body").output)
+    nodes = len(node.graph("body").node)
+    return repeat(node, Trips(dim_value(batch), batch), [], outputs, body, nodes * UNROLLED_TRIPS, goes_on=True)[1]
