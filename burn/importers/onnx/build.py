@@ -22,7 +22,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, type_of
-from burn.dialect.weights import Weight, WeightStore, array_weight
+from burn.dialect.weights import Weight, array_weight
 from burn.errors import BurnError, ModelError, Problem
 from burn.importers.onnx.check import check_model
 from burn.importers.onnx.contents import Content, Unknown, evaluate, materialise, wanted
@@ -68,7 +68,6 @@ class Importer:
         self.file = file
         self.opsets = opsets(file.proto.opset_import)
         self.names = SizeNames(file.proto.graph, dims)
-        self.weights = WeightStore()
         self.problems: list[Problem] = []
         self._cause: Exception | None = None
         self._contents: dict[ir.Value, Content] = {}
@@ -83,7 +82,7 @@ class Importer:
         self._note_initializers(graph)
         inputs = self._input_types(graph)
         self._raise_problems()
-        self.program = Program.create(inputs, self.weights)
+        self.program = Program.create(inputs)
         self._scope.update(zip((name for name, _ in inputs), self.program.inputs, strict=True))
         with self.program.building():
             self._build_nodes(graph.node)
@@ -169,7 +168,7 @@ class Importer:
             if content is not None and size <= SMALL:
                 value = materialise(content)
             else:
-                key = self.weights.add(weight, hint)
+                key = self.program.weights.add(weight, hint)
                 value = ops.weight(key=key, shape=weight.shape, dtype=weight.dtype)
             self._last_constant = value.owner
         if content is not None:
