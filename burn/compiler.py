@@ -14,7 +14,7 @@ from burn.runtime.artefact import Target as ArtefactTarget
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
-PIPELINE = "decompose,fuse"
+PIPELINE = "decompose,layout,pack,fuse"
 
 _compile_count = 0
 

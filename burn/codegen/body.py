@@ -149,23 +149,24 @@ class LoopKernel:
 
 @dataclass(frozen=True, eq=False)
 class ContractionKernel:
-    """C[batch.., m, n] = sum over k of A[batch.., m, k] * B[batch.., k, n], then the epilogue's writes.
+    """acc[batch.., rows.., column] = sum over outer.., inner of lhs * rhs; the epilogue's writes read it as `Accumulator`.
 
-    `lhs` and `rhs` are offsets over the batch loops, the m or n loop and the k loops; both linear in m/n and k. `rows` maps
-    a convolution's output pixel to its input pixel: for those, `lhs` also depends on the window's loops, and `valid` holds
-    the ranges in which the input pixel exists (elsewhere it counts as 0). `packed` says that rhs lies in panels of `packed`
-    columns, [n / packed][k][packed], padded with zeros."""
+    The right side is read in panels of `width` columns: column = panel * width + a place in 0..width-1. `lhs.offset` and
+    `rhs.offset` are sums of products in the loops' variables; `rhs.offset` is that of the panel's first column, the others
+    follow it. A place of lhs that is outside `valid` (0 <= e < n for each pair) counts as 0: convolution's padding. When the
+    right side is `packed`, the last panel is filled up with zeros; else columns past the last are not read."""
 
     batch: tuple[LoopVar, ...]
     rows: tuple[LoopVar, ...]
     column: LoopVar
-    window: tuple[LoopVar, ...]
+    panel: LoopVar
+    width: int
+    outer: tuple[LoopVar, ...]
     inner: LoopVar
     lhs: Load
     rhs: Load
     valid: tuple[tuple[Dim, Dim], ...]
-    packed: int
-    accumulate: str
+    packed: bool
     epilogue: tuple[Write, ...]
     buffers: tuple[Buffer, ...]
 

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 from burn.codegen.body import (
     EXPENSIVE,
+    Accumulator,
     Apply,
     Buffer,
     Const,
+    ContractionKernel,
     Convert,
     Kernel,
+    Load,
     LoopKernel,
     Reduced,
     Reduction,
@@ -27,7 +30,7 @@ from burn.codegen.body import (
 )
 from burn.codegen.lower import Lowering, Place, broadcast_index, linear, reshape_index
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, Expr, LoopVar, exact_div, floordiv, product
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, exact_div, floordiv, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.reduction import ArgReduce, Reduce, WindowReduce
@@ -273,6 +276,9 @@ def _window(group: Group) -> list[Call]:
 def _contract(group: Group) -> list[Call]:
     """One dot_general or convolution, then what follows at the same places. Results leave in the order of trailing views."""
     anchor = next(op for op in group.ops if op.OP_NAME in ("dot_general", "conv"))
+    tiled = _tiled(group, anchor)
+    if tiled is not None:
+        return tiled
     builder = Builder(group)
     result = anchor.operation.results[0]
     space = type_of(result).shape
@@ -306,6 +312,130 @@ def untangle(value: ir.Value, index: Place, space: tuple[Dim, ...]) -> tuple[ir.
             index = reshape_index(index, shape, target)
         shape = target
     return value, index, shape
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Both sides of a contraction as a matrix kernel reads them."""
+
+    batch: tuple[LoopVar, ...]
+    rows: tuple[LoopVar, ...]
+    column: LoopVar
+    outer: tuple[LoopVar, ...]
+    inner: LoopVar
+    lhs: Scalar
+    rhs: Scalar
+    valid: tuple[tuple[Dim, Dim], ...]
+    panel: LoopVar
+    width: int
+    packed: bool
+    place: Place  # of the result, in these loops' variables
+
+
+TILED = ("float32", "float64")
+UNPACKED_WIDTH = {"float32": 32, "float64": 16}
+"""Columns of a panel where the right side is not packed."""
+
+
+def _tiled(group: Group, anchor: Op) -> list[Call] | None:
+    """The contraction as a matrix kernel, where its operands can be read as one: a float type, neighbouring columns side by
+    side, index maps without division. None where not."""
+    result = anchor.operation.results[0]
+    operands = anchor.operation.operands
+    if {type_of(v).dtype for v in (*operands, result)} - {type_of(result).dtype} or type_of(result).dtype not in TILED:
+        return None
+    builder = Builder(group)
+    sides = (_dot_sides if anchor.OP_NAME == "dot_general" else _conv_sides)(builder, anchor)
+    if sides is None or not isinstance(sides.lhs, Load) or not isinstance(sides.rhs, Load):
+        return None
+    every = (*sides.batch, *sides.rows, *sides.outer, sides.inner)
+    if any(coefficient(sides.lhs.offset, v) is None for v in every):
+        return None
+    if any(coefficient(sides.rhs.offset, v) is None for v in (*sides.batch, sides.panel, *sides.outer, sides.inner)):
+        return None
+    builder.low.define(result, lambda index: Accumulator(type_of(result).dtype))
+    space = type_of(result).shape
+    writes = []
+    for number, value in enumerate(group.yielded):
+        source, index, shape = untangle(value, sides.place, space)
+        writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, sides.place)))
+    lhs, rhs = sides.lhs, sides.rhs
+    return [
+        builder.call(
+            lambda buffers: ContractionKernel(
+                sides.batch, sides.rows, sides.column, sides.panel, sides.width, sides.outer, sides.inner,
+                lhs, rhs, sides.valid, sides.packed, tuple(writes), buffers,
+            )  # fmt: skip
+        )
+    ]
+
+
+def _dot_sides(builder: Builder, op: Op) -> _Sides | None:
+    lhs, rhs = type_of(op.lhs), type_of(op.rhs)
+    space = type_of(op.operation.results[0]).shape
+    depth = tuple(LoopVar(f"k{i}", lhs.shape[a]) for i, a in enumerate(op.lhs_contract))
+    variables = loops(space)
+    n = len(op.lhs_batch)
+    free = [a for a in range(lhs.rank) if a not in (*op.lhs_batch, *op.lhs_contract)]
+    if len(space) == n + len(free) or not depth:  # no columns: a sum over rows is the better kernel
+        return None
+    batch, rows, right = variables[:n], variables[n : n + len(free)], variables[n + len(free) :]
+    column = right[-1]
+    width = rhs.shape[-1] if op.columns is not None else UNPACKED_WIDTH[lhs.dtype]
+    assert isinstance(width, int)
+    panel = LoopVar("panel", ceildiv(column.extent, width))
+    a: list[Dim] = [0] * lhs.rank
+    for axis, v in zip((*op.lhs_batch, *op.lhs_contract, *free), (*batch, *depth, *rows), strict=True):
+        a[axis] = 0 if v.extent == 1 else Expr.of(v)
+    b: list[Dim] = [0] * rhs.rank
+    for axis, v in zip((*op.rhs_batch, *op.rhs_contract), (*batch, *depth), strict=True):
+        b[axis] = 0 if rhs.shape[axis] == 1 else Expr.of(v)
+    other = [x for x in range(rhs.rank) if x not in (*op.rhs_batch, *op.rhs_contract)]
+    at_panel = 0 if panel.extent == 1 else Expr.of(panel)
+    if op.columns is not None:
+        b[other[0]] = at_panel
+    else:
+        for axis, v in zip(other, right, strict=True):
+            b[axis] = at_panel * width if v is column else Expr.of(v) if v.extent != 1 else 0
+        first = builder.low.at(op.rhs, tuple(b))
+        moved = [d + 1 if axis == other[-1] else d for axis, d in enumerate(b)]
+        second = builder.low.at(op.rhs, tuple(moved))
+        if not (isinstance(first, Load) and isinstance(second, Load) and second.offset - first.offset == 1):
+            return None
+    return _Sides(
+        (*batch, *right[:-1]), rows, column, depth[:-1], depth[-1],
+        builder.low.at(op.lhs, tuple(a)), builder.low.at(op.rhs, tuple(b)), (), panel, width, op.columns is not None,
+        tuple(0 if v.extent == 1 and v is not column else Expr.of(v) for v in variables),
+    )  # fmt: skip
+
+
+def _conv_sides(builder: Builder, op: Op) -> _Sides | None:
+    if op.columns is None:
+        return None
+    x, weight, n = type_of(op.x), type_of(op.weight), len(op.strides)
+    space = type_of(op.operation.results[0]).shape
+    groups, width = op.groups, weight.shape[-1]
+    assert isinstance(width, int)
+    outputs = op.columns // groups
+    group = LoopVar("g", groups)
+    rows = loops(space[:-1])
+    column = LoopVar("o", outputs)
+    window = tuple(LoopVar(f"w{i}", k) for i, k in enumerate(weight.shape[2 : 2 + n]))
+    channel = LoopVar("c", weight.shape[-2])
+    panel = LoopVar("panel", weight.shape[1])
+    g, c, q = (0 if v.extent == 1 else Expr.of(v) for v in (group, channel, panel))
+    source, ranges = [], []
+    for i, (o, w) in enumerate(zip(place(rows)[1:], place(window), strict=True)):
+        at = o * op.strides[i] + w * op.dilations[i] - op.low[i]
+        source.append(at)
+        if op.low[i] != 0 or op.high[i] != 0:
+            ranges.append((at, x.shape[1 + i]))
+    lhs = builder.low.at(op.x, (place(rows)[0], *source, g * channel.extent + c))
+    rhs = builder.low.at(op.weight, (g, q, *place(window), c, 0))
+    return _Sides(
+        (group,) if groups > 1 else (), rows, column, window, channel, lhs, rhs, tuple(ranges), panel, width, True,
+        (*place(rows), g * outputs + Expr.of(column)),
+    )  # fmt: skip
 
 
 def contraction_type(*dtypes: str) -> str:

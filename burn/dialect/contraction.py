@@ -13,7 +13,11 @@ class DotGeneral(Op, name="dot_general"):
 
     Shapes: lhs and rhs -> [batch.., the rest of lhs.., the rest of rhs..], batch axes in the order given. Integers accumulate in
     int32 or their own wider type, float16 and bfloat16 in float32; `dtype` is the result's element type (the operands' own
-    by default)."""
+    by default).
+
+    With `columns` the right side is packed for a matrix kernel: rhs [batch.., panels, k.., width] holds columns
+    panel * width + 0..width-1 of the `columns` there are, filled up with zeros; rhs_batch and rhs_contract then name its
+    axes."""
 
     lhs: Operand
     rhs: Operand
@@ -22,9 +26,10 @@ class DotGeneral(Op, name="dot_general"):
     lhs_contract: tuple[int, ...] = ()
     rhs_contract: tuple[int, ...] = ()
     dtype: str | None = None
+    columns: int | None = None
 
     @classmethod
-    def infer(cls, lhs, rhs, lhs_batch, rhs_batch, lhs_contract, rhs_contract, dtype) -> TensorType:
+    def infer(cls, lhs, rhs, lhs_batch, rhs_batch, lhs_contract, rhs_contract, dtype, columns) -> TensorType:
         if dtype is None:
             same_type(cls, lhs, rhs)
         for a, b in (*zip(lhs_batch, rhs_batch, strict=True), *zip(lhs_contract, rhs_contract, strict=True)):
@@ -34,6 +39,7 @@ class DotGeneral(Op, name="dot_general"):
         batch = [_known(lhs.shape[a], rhs.shape[b]) for a, b in zip(lhs_batch, rhs_batch, strict=True)]
         left = [d for i, d in enumerate(lhs.shape) if i not in (*lhs_batch, *lhs_contract)]
         right = [d for i, d in enumerate(rhs.shape) if i not in (*rhs_batch, *rhs_contract)]
+        right = right if columns is None else [columns]
         return TensorType(dtype or lhs.dtype, (*batch, *left, *right))
 
 
@@ -45,7 +51,10 @@ class Conv(Op, name="conv"):
     """Convolution (cross-correlation, as in the ONNX and torch sense) over 1 to 3 spatial axes.
 
     `layout` "first": x [N, C, d..], weight [O, C / groups, k..] -> [N, O, e..]; "last": x [N, d.., C], weight
-    [k.., C / groups, O] -> [N, e.., O], e = (low + d + high - (k - 1) * dilation - 1) // stride + 1."""
+    [k.., C / groups, O] -> [N, e.., O], e = (low + d + high - (k - 1) * dilation - 1) // stride + 1.
+
+    With `columns` (layout "last" only) the weight is packed for a matrix kernel: [groups, panels, k.., C / groups, width]
+    holds output channels panel * width + 0..width-1 of the `columns` = O there are, group by group, filled up with zeros."""
 
     x: Operand
     weight: Operand
@@ -56,12 +65,15 @@ class Conv(Op, name="conv"):
     groups: int = 1
     layout: str = "first"
     dtype: str | None = None
+    columns: int | None = None
 
     @classmethod
-    def infer(cls, x, weight, strides, dilations, low, high, groups, layout, dtype) -> TensorType:
+    def infer(cls, x, weight, strides, dilations, low, high, groups, layout, dtype, columns) -> TensorType:
         if dtype is None:
             same_type(cls, x, weight)
         n = len(strides)
+        if columns is not None:  # back to the unpacked weight's type
+            weight = weight.with_shape((*weight.shape[2:-1], columns))
         if x.rank != n + 2 or weight.rank != n + 2 or not n == len(dilations) == len(low) == len(high):
             cls.fail(f"x {x} and weight {weight} do not fit {n} spatial axes")
         if min(*strides, *dilations) < 1:

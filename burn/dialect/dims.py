@@ -15,6 +15,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce as fold_left
+from math import gcd
 from typing import TypeVar, Union
 
 T = TypeVar("T")
@@ -171,7 +172,22 @@ def floordiv(a: Dim, b: Dim) -> Dim:
         return quotient
     if isinstance(remainder, int) and isinstance(b, int):
         return quotient + remainder // b
+    common, coarse, _ = _common_factor(remainder, b)
+    if common > 1:  # (g * x + y) // (g * z) = x // z for 0 <= y < g
+        return quotient + floordiv(coarse, b // common)
     return quotient + Expr.of(Call("floordiv", (remainder, b)))
+
+
+def _common_factor(dim: Dim, b: Dim) -> tuple[int, Dim, Dim]:
+    """(g, x, y) with dim = g * x + y, 0 <= y < g, where g > 1 divides b; g = 1 where there is none."""
+    if not isinstance(b, int) or isinstance(dim, int):
+        return 1, dim, 0
+    for common in sorted({gcd(c, b) for _, c in dim.terms if gcd(c, b) > 1}, reverse=True):
+        coarse = _normal({m: c // common for m, c in dim.terms if c % common == 0})
+        fine = _normal({m: c for m, c in dim.terms if c % common})
+        if coarse != 0 and _within(fine, common):
+            return common, coarse, fine
+    return 1, dim, 0
 
 
 def mod(a: Dim, b: Dim) -> Dim:
@@ -181,6 +197,9 @@ def mod(a: Dim, b: Dim) -> Dim:
         return remainder
     if isinstance(remainder, int) and isinstance(b, int):
         return remainder % b
+    common, coarse, fine = _common_factor(remainder, b)
+    if common > 1:
+        return common * mod(coarse, b // common) + fine
     return Expr.of(Call("mod", (remainder, b)))
 
 

@@ -24,7 +24,7 @@ class Pass(Protocol):
 
 
 PASSES: dict[str, type] = {}
-MODULES = ("decompose", "fuse")
+MODULES = ("decompose", "layout", "pack", "fuse")
 """The modules that define passes; importing one registers its passes."""
 
 

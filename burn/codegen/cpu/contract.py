@@ -1,11 +1,298 @@
-"""Prints contraction kernels. Under construction."""
+"""Prints contraction kernels: one register tile of rows x columns after another, the whole sum in registers.
+
+The left side is read in place, an element broadcast at a time; the right side in vectors of neighbouring columns. Padding of a
+convolution costs nothing in the inner loop: a pixel that does not exist is read from a row of zeros. `emit` is the entry
+point; tile sizes and the order of tiles come from `heuristics.py`.
+"""
 
 from __future__ import annotations
 
-from burn.codegen.body import ContractionKernel
-from burn.codegen.cpu.loops import Emitted
+from dataclasses import replace
+
+from burn.codegen.body import Accumulator, ContractionKernel, Rewriter, Write, children, loop_atoms, own_dims, walk
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import heuristics
+from burn.codegen.cpu.emit import PTR, Int, Value, vector
+from burn.codegen.cpu.loops import Emitted, conversions_size, kernel_sizes, merge_loops, open_kernel
 from burn.codegen.cpu.target import Target
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, product, substitute
+from burn.errors import CompileError
 
 
 def emit(kernel: ContractionKernel, target: Target, sites: list[str]) -> Emitted:
-    raise NotImplementedError
+    return _Printer(_collapse_rows(kernel), target, sites).print()
+
+
+def _dims(kernel: ContractionKernel) -> list[Dim]:
+    """Every index expression of a kernel."""
+    dims = [kernel.lhs.offset, kernel.rhs.offset, *(d for pair in kernel.valid for d in pair)]
+    for write in kernel.epilogue:
+        dims.append(write.offset)
+        for node in walk(write.value):
+            dims += own_dims(node)
+    return dims
+
+
+def _collapse_rows(kernel: ContractionKernel) -> ContractionKernel:
+    """Merges row loops (and batch loops into each other) that every index map walks as one."""
+    while True:
+        for loops in (kernel.rows, kernel.batch):
+            for outer, inner in zip(loops, loops[1:], strict=False):
+                merged = merge_loops(_dims(kernel), outer, inner)
+                if merged is not None:
+                    kernel = _substitute(kernel, outer, inner, merged)
+                    break
+            else:
+                continue
+            break
+        else:
+            return kernel
+
+
+def _substitute(kernel: ContractionKernel, outer: LoopVar, inner: LoopVar, merged: LoopVar) -> ContractionKernel:
+    def dim(d: Dim) -> Dim:
+        return substitute(d, {outer: 0, inner: Expr.of(merged)})
+
+    def loops(old: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
+        return tuple(merged if v == inner else v for v in old if v != outer)
+
+    rewrite = Rewriter(dim)
+    return replace(
+        kernel,
+        batch=loops(kernel.batch),
+        rows=loops(kernel.rows),
+        lhs=replace(kernel.lhs, offset=dim(kernel.lhs.offset)),
+        rhs=replace(kernel.rhs, offset=dim(kernel.rhs.offset)),
+        valid=tuple((dim(e), dim(n)) for e, n in kernel.valid),
+        epilogue=tuple(Write(w.buffer, dim(w.offset), rewrite(w.value)) for w in kernel.epilogue),
+    )
+
+
+class _Printer:
+    def __init__(self, kernel: ContractionKernel, target: Target, sites: list[str]) -> None:
+        self.kernel, self.target = kernel, target
+        self.element = conversions.element_type(kernel.lhs.dtype)
+        self.lanes = min(target.lanes(conversions_size(kernel.lhs.dtype)), kernel.width)
+        self.vectors = kernel.width // self.lanes
+        self.row_count = product([v.extent for v in kernel.rows])
+        self.tile = heuristics.tile_rows(self.row_count, self.vectors, bool(kernel.valid), target)
+        self.split = heuristics.split_depth(self.tile, self.vectors, target)
+        loops = [*kernel.batch, *kernel.rows, kernel.column, kernel.panel, *kernel.outer, kernel.inner]
+        self.sizes = kernel_sizes([v.extent for v in loops] + _dims(kernel))
+        self.code, self.emitter = open_kernel(kernel.buffers, self.sizes, target, sites)
+        self.type = vector(self.lanes, self.element)
+
+    def print(self) -> Emitted:
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        begin, end = code.arguments[2:]
+        zeros = self._zeros()
+        tiles = ceildiv(self.row_count, self.tile)
+        block = heuristics.row_block(kernel, self.row_count, self.tile)
+        blocks = ceildiv(tiles, block) if block else 1
+        in_block: Dim = block if block else tiles
+        panels = kernel.panel.extent
+        count = product([v.extent for v in kernel.batch]) * blocks * panels * in_block
+        with code.for_(begin, end) as flat, emitter.scope():
+            n = emitter.dim(in_block)
+            place, rest = code.urem(flat.iv, n), code.udiv(flat.iv, n)
+            n = emitter.dim(panels)
+            panel, rest = code.urem(rest, n), code.udiv(rest, n)
+            which: Int = 0
+            if blocks != 1:
+                n = emitter.dim(blocks)
+                which, rest = code.urem(rest, n), code.udiv(rest, n)
+            for position, loop in enumerate(reversed(kernel.batch)):
+                n = emitter.dim(loop.extent)
+                last = position == len(kernel.batch) - 1
+                emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
+            emitter.places[kernel.panel] = panel
+            tile = code.add(code.mul(which, emitter.dim(in_block)), place)
+            first = code.mul(tile, self.tile)
+            if blocks != 1:
+                with code.if_(code.cmp("slt", first, emitter.dim(self.row_count))):
+                    self._tile(first, zeros)
+            else:
+                self._tile(first, zeros)
+        code.return_()
+        depth = product([v.extent for v in (*kernel.outer, kernel.inner)])
+        work = depth * (self.tile * self.vectors)
+        return Emitted(code.text(), self.sizes, count, heuristics.grain(work))
+
+    def _zeros(self) -> Value | None:
+        """A row of zeros for pixels outside the operand."""
+        kernel, code = self.kernel, self.code
+        if not kernel.valid:
+            return None
+        length = self.emitter.dim(kernel.inner.extent)
+        size = code.mul(length, conversions_size(kernel.lhs.dtype))
+        memory = code.call("burn_rt_scratch", [self.emitter.worker, code.value(size)], PTR)
+        assert memory is not None
+        zero = code.const(0, self.element)
+        with code.for_(0, length) as loop:
+            code.store(zero, memory, loop.iv)
+        return memory
+
+    def _places(self, row: Int) -> None:
+        """Sets the row loops for a flattened row number."""
+        code, emitter = self.code, self.emitter
+        rest = row
+        for position, loop in enumerate(reversed(self.kernel.rows)):
+            n = emitter.dim(loop.extent)
+            last = position == len(self.kernel.rows) - 1
+            emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
+
+    def _tile(self, first: Int, zeros: Value | None) -> None:
+        code, emitter = self.code, self.emitter
+        exact = isinstance(self.row_count, int) and self.row_count % self.tile == 0
+        rows: list[Int] = []
+        total = emitter.dim(self.row_count)
+        for r in range(self.tile):
+            row = code.add(first, r)
+            rows.append(row if exact or r == 0 else code.min(row, code.sub(total, 1)))
+        sums = self._sum(rows, zeros)
+        if exact or self.tile == 1:
+            self._epilogue(rows, sums, None)
+            return
+        whole = code.cmp("sle", code.add(first, self.tile), total)
+        with code.if_(whole), emitter.scope():
+            self._epilogue(rows, sums, None)
+        with code.else_(), emitter.scope():
+            self._epilogue(rows, sums, [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)])
+
+    # ---- the sum -------------------------------------------------------------------------------------------------------
+    def _sum(self, rows: list[Int], zeros: Value | None) -> list[Value]:
+        """The tile's accumulators, row by row, after all of the contraction."""
+        zero = self.code.const(0, self.type)
+        start = [zero] * (self.tile * self.vectors * self.split)
+        sums = self._depth(list(self.kernel.outer), start, rows, zeros)
+        each = self.tile * self.vectors
+        total = sums[:each]
+        for part in range(1, self.split):
+            total = [self.code.op("arith.addf", a, b) for a, b in zip(total, sums[part * each : (part + 1) * each], strict=True)]
+        return total
+
+    def _depth(self, outer: list[LoopVar], carried: list[Value], rows: list[Int], zeros: Value | None) -> list[Value]:
+        code, emitter = self.code, self.emitter
+        if outer:
+            with code.for_(0, emitter.dim(outer[0].extent), 1, carried) as loop, emitter.scope():
+                emitter.places[outer[0]] = loop.iv
+                loop.yield_(*self._depth(outer[1:], loop.carried, rows, zeros))
+            return loop.results
+        lefts = [self._row_address(row, zeros) for row in rows]
+        kernel = self.kernel
+        emitter.places[kernel.inner] = 0
+        right = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs.offset), self.element)
+        masks = None if kernel.packed else self._masks()
+        depth = emitter.dim(kernel.inner.extent)
+        if self.split == 1:
+            with code.for_(0, depth, 1, carried) as loop, emitter.scope():
+                loop.yield_(*self._step(loop.iv, loop.carried, lefts, right, masks))
+            return loop.results
+        each = self.tile * self.vectors
+        whole = code.mul(code.udiv(depth, self.split), self.split)
+        with code.for_(0, whole, self.split, carried) as loop, emitter.scope():
+            parts: list[Value] = []
+            for s in range(self.split):
+                parts += self._step(code.add(loop.iv, s), loop.carried[s * each : (s + 1) * each], lefts, right, masks)
+            loop.yield_(*parts)
+        results = loop.results
+        if isinstance(depth, int) and depth % self.split == 0:
+            return results
+        with code.for_(whole, depth, 1, results[:each]) as loop, emitter.scope():
+            loop.yield_(*self._step(loop.iv, loop.carried, lefts, right, masks))
+        return [*loop.results, *results[each:]]
+
+    def _row_address(self, row: Int, zeros: Value | None) -> Value:
+        """Where a row's elements begin, at the current place of the outer loops."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        with emitter.scope():
+            self._places(row)
+            emitter.places[kernel.inner] = 0
+            offset = emitter.dim(kernel.lhs.offset)
+            address = code.gep(emitter.pointers[kernel.lhs.buffer], offset, self.element)
+            if zeros is None:
+                return address
+            inside: Value | None = None
+            for place, extent in kernel.valid:
+                test = code.cmp("ult", code.value(emitter.dim(place)), code.value(emitter.dim(extent)))
+                inside = test if inside is None else code.op("arith.andi", inside, test)
+            assert inside is not None
+            return code.select(inside, address, zeros)
+
+    def _masks(self) -> list[Value] | None:
+        """Which columns of each vector exist, where the last panel may be short."""
+        kernel, code = self.kernel, self.code
+        columns = kernel.column.extent
+        if isinstance(columns, int) and columns % kernel.width == 0:
+            return None
+        left = code.sub(self.emitter.dim(columns), code.mul(self.emitter.places[kernel.panel], kernel.width))
+        return [
+            code.cmp("slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(left, c * self.lanes)), self.lanes))
+            for c in range(self.vectors)
+        ]
+
+    def _step(
+        self, k: Int, carried: list[Value], lefts: list[Value], right: Value, masks: list[Value] | None
+    ) -> list[Value]:
+        """One place of the innermost contraction loop: rows x vectors multiply-adds."""
+        code, kernel = self.code, self.kernel
+        step_left = coefficient(kernel.lhs.offset, kernel.inner)
+        step_right = coefficient(kernel.rhs.offset, kernel.inner)
+        if step_left is None or step_right is None:
+            raise CompileError("internal: a contraction's operand does not advance evenly")
+        at = code.mul(k, self.emitter.dim(step_right))
+        columns = [
+            code.load(right, code.add(at, c * self.lanes), self.type, masks[c] if masks else None)
+            for c in range(self.vectors)
+        ]
+        at = code.mul(k, self.emitter.dim(step_left))
+        results = []
+        for r, left in enumerate(lefts):
+            value = code.splat(code.load(left, at, self.element), self.lanes)
+            for c in range(self.vectors):
+                total = carried[r * self.vectors + c]
+                results.append(code.raw(f"math.fma {value}, {columns[c]}, {total} : {self.type}", self.type))
+        return results
+
+    # ---- the epilogue --------------------------------------------------------------------------------------------------
+    def _epilogue(self, rows: list[Int], sums: list[Value], exists: list[Value] | None) -> None:
+        """Writes the tile: for every vector of columns, what does not depend on the row once, then row by row."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        lane = LoopVar("lane", self.lanes)
+        masks = self._masks()
+        for c in range(self.vectors):
+            column = Expr.of(kernel.panel) * kernel.width + c * self.lanes + Expr.of(lane)
+            rewrite = Rewriter(lambda d, column=column: substitute(d, {kernel.column: column}))
+            writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
+            emitter.lane, emitter.lanes = lane, self.lanes
+            emitter.places[lane] = 0
+            with emitter.under(masks[c] if masks else None):
+                self._hoist(writes)
+                for r, row in enumerate(rows):
+                    if exists is None:
+                        with emitter.scope():
+                            self._write_row(writes, row, sums[r * self.vectors + c])
+                    else:
+                        with code.if_(exists[r]), emitter.scope():
+                            self._write_row(writes, row, sums[r * self.vectors + c])
+            emitter._varies.clear()
+            emitter.lane = None
+        emitter.lanes = 1
+
+    def _hoist(self, writes: list[Write]) -> None:
+        """Computes what is the same for every row of the tile (a bias, say) once."""
+        rows = set(self.kernel.rows)
+        dependent: set[int] = set()
+        for write in writes:
+            for node in walk(write.value):
+                mine = any(rows & loop_atoms(d) for d in own_dims(node))
+                if mine or isinstance(node, Accumulator) or any(id(c) in dependent for c in children(node)):
+                    dependent.add(id(node))
+                else:
+                    self.emitter.value(node)
+
+    def _write_row(self, writes: list[Write], row: Int, total: Value) -> None:
+        self._places(row)
+        self.emitter.accumulator = total
+        for write in writes:
+            self.emitter.store(write.buffer, write.offset, write.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burn.codegen.body import EXPENSIVE, Apply, Fetched, Load, LoopKernel, loop_atoms, own_dims, walk
+from burn.codegen.body import EXPENSIVE, Apply, ContractionKernel, Fetched, Load, LoopKernel, loop_atoms, own_dims, walk
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, LoopVar, coefficient, product, substitute
 from burn.dialect.types import DTYPES
@@ -89,3 +89,52 @@ def grain(work: Dim) -> Dim:
     if isinstance(work, int):
         return max(1, GRAIN // max(work, 1))
     return dim_max(1, floordiv(GRAIN, dim_max(1, work)))
+
+
+# ---- contractions ------------------------------------------------------------------------------------------------------
+
+L2_BLOCK = 384 * 1024
+"""Bytes of the left side that should stay in the second-level cache while panels of the right side pass by."""
+
+
+def tile_rows(rows: Dim, vectors: int, indirect: bool, target: Target) -> int:
+    """Rows of the register tile: as many as the registers hold, and a number that divides the rows if there is one.
+
+    Rows found through a table of addresses (convolution with padding) take an address register each."""
+    room = (target.vector_registers - 1 - vectors) // vectors
+    most = min(room, 8 if indirect or target.vector_registers <= 16 else 12)
+    if not isinstance(rows, int):
+        return min(most, 8)
+    if rows <= most:
+        return max(rows, 1)
+    return min(range(max(1, most - 6), most + 1), key=lambda t: (-(-rows // t) * t * (1 + 0.02 * (most - t)), -t))
+
+
+def split_depth(tile: int, vectors: int, target: Target) -> int:
+    """Into how many independent sums a small tile splits its depth, so that multiply-adds do not wait for each other."""
+    wanted = 8
+    return max(1, min(4, wanted // (tile * vectors)))
+
+
+def row_block(kernel: ContractionKernel, rows: Dim, tile: int) -> int | None:
+    """How many tiles of rows are taken through all panels before the next; None for all of them, panel by panel.
+
+    A right side that fits in the cache stays there: few rows at a time. A larger one passes by once for each block."""
+    depth = product([v.extent for v in (*kernel.outer, kernel.inner)])
+    width = DTYPES[kernel.lhs.dtype].size
+    right = depth * kernel.column.extent * width
+    if isinstance(right, int) and right <= L2_BLOCK:
+        return 1
+    footprint = kernel.inner.extent * width if kernel.valid else depth * width
+    if not isinstance(footprint, int):
+        return 16
+    block = max(1, L2_BLOCK // max(1, footprint * tile))
+    if isinstance(rows, int) and block * tile >= rows:
+        return None
+    return block
+
+
+def panel_width(columns: Dim, target: Target, element_bytes: int) -> int:
+    """Columns of a panel: two vectors, or one where that covers all."""
+    lanes = target.lanes(element_bytes)
+    return lanes if isinstance(columns, int) and columns <= lanes else 2 * lanes

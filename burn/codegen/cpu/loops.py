@@ -100,16 +100,23 @@ def collapse(kernel: LoopKernel) -> LoopKernel:
     return LoopKernel(tuple(loops), kernel.stages, kernel.buffers)
 
 
+def merge_loops(dims: Sequence[Dim], outer: LoopVar, inner: LoopVar) -> LoopVar | None:
+    """The loop that stands for both, if every expression advances by outer exactly where inner wraps around."""
+    for dim in dims:
+        a, b = coefficient(dim, outer), coefficient(dim, inner)
+        if a is None or b is None or a != b * inner.extent:
+            return None
+    return LoopVar(inner.name, outer.extent * inner.extent)
+
+
 def _merge(kernel: LoopKernel, outer: LoopVar, inner: LoopVar, merged: LoopVar) -> LoopKernel | None:
     dims: list[Dim] = []
     for stage in kernel.stages:
         dims += [w.offset for w in stage.writes] + [r.index for r in stage.reductions]
         for node in walk(*stage.scalars):
             dims += own_dims(node)
-    for dim in dims:
-        a, b = coefficient(dim, outer), coefficient(dim, inner)
-        if a is None or b is None or a != b * inner.extent:
-            return None
+    if merge_loops(dims, outer, inner) is None:
+        return None
     replace: Callable[[Dim], Dim] = lambda d: substitute(d, {outer: 0, inner: Expr.of(merged)})  # noqa: E731
     rewrite = Rewriter(replace)
     stages = [

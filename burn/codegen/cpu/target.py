@@ -26,12 +26,15 @@ class Target:
         return f'target_cpu = "{self.llvm_cpu}", passthrough = [{width}, "nounwind"]'
 
 
+_V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+"""What the psABI's level x86-64-v3 adds."""
+
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
-        Target("avx512", "x86-64-v4", 64, 32, ("avx512f", "avx512bw", "avx512dq", "avx512vl", "fma")),
-        Target("avx2", "x86-64-v3", 32, 16, ("avx2", "fma", "f16c")),
-        Target("generic", "x86-64-v2", 16, 16, ()),
+        Target("avx512", "x86-64-v4", 64, 32, (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")),
+        Target("avx2", "x86-64-v3", 32, 16, _V3),
+        Target("generic", "x86-64", 16, 16, ()),
     )
 }
 

@@ -1,0 +1,252 @@
+"""Convolutions and windows become channels-last, and the transposes that this costs meet and cancel.
+
+Every convolution is rewritten as transpose -> channels-last convolution -> transpose. Then transposes travel downwards
+through what does not mind the order of axes (pointwise ops, reductions, windows, padding, joining, reshapes that split or
+merge whole axes), so that a network's inner transposes cancel in pairs and only its edges keep one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from burn.codegen.lower import op_of, reshape_blocks
+from burn.dialect import ops
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op
+from burn.dialect.pointwise import Pointwise
+from burn.dialect.program import Program
+from burn.dialect.types import type_of
+from burn.passes.pack import is_constant
+from burn.passes.pipeline import register
+
+Order = tuple[int, ...]
+
+
+@register
+@dataclass(frozen=True)
+class Layout:
+    """Channels-last for convolutions; transposes sink as far as they go."""
+
+    name: ClassVar[str] = "layout"
+
+    def run(self, program: Program) -> None:
+        with context():
+            self._block(program.block)
+
+    def _block(self, block: ir.Block) -> None:
+        for operation in list(block.operations):
+            for region in operation.operation.regions:
+                for inner in region.blocks:
+                    self._block(inner)
+        for operation in list(block.operations):
+            op = operation.opview
+            if isinstance(op, Op) and op.OP_NAME == "conv" and op.layout == "first":
+                _channels_last(op)
+        for operation in list(block.operations):
+            op = operation.opview
+            if isinstance(op, Op):
+                _sink(op)
+        for operation in reversed(list(block.operations)):
+            op = operation.opview
+            if isinstance(op, Op) and op.PURE and not any(list(r.uses) for r in op.operation.results):
+                op.operation.erase()
+
+
+def to_last(rank: int) -> Order:
+    """[n, c, d..] -> [n, d.., c]"""
+    return (0, *range(2, rank), 1)
+
+
+def to_first(rank: int) -> Order:
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def inverse(order: Order) -> Order:
+    result = [0] * len(order)
+    for i, p in enumerate(order):
+        result[p] = i
+    return tuple(result)
+
+
+def transpose(value: ir.Value, order: Order) -> ir.Value:
+    """The transposed value; two transposes in a row become one, or none."""
+    op = op_of(value)
+    if op is not None and op.OP_NAME == "transpose":
+        return transpose(op.x, tuple(op.permutation[p] for p in order))
+    return value if order == tuple(range(len(order))) else ops.transpose(value, permutation=order)
+
+
+def _channels_last(op: Op) -> None:
+    rank = type_of(op.x).rank
+    with op.operation.location, ir.InsertionPoint(op.operation):
+        x = transpose(op.x, to_last(rank))
+        weight = transpose(op.weight, (*range(2, rank), 1, 0))
+        made = ops.conv(x, weight, **(op.attrs | {"layout": "last"}))
+        _replace(op, transpose(made, to_first(rank)))
+
+
+def _replace(op: Op, value: ir.Value) -> None:
+    op.operation.results[0].replace_all_uses_with(value)
+    op.operation.erase()
+
+
+def _behind(value: ir.Value) -> tuple[ir.Value, Order] | None:
+    """(x, order) for a transpose of x that is worth moving past its reader."""
+    op = op_of(value)
+    return (op.x, op.permutation) if op is not None and op.OP_NAME == "transpose" else None
+
+
+def _sink(op: Op) -> None:
+    """Moves the transposes an op reads behind it, where its kind allows."""
+    rule = SINK.get(op.OP_NAME) or (_pointwise if isinstance(op, Pointwise) else None)
+    if rule is None:
+        return
+    with op.operation.location, ir.InsertionPoint(op.operation):
+        value = rule(op)
+    if value is not None:
+        _replace(op, value)
+
+
+def _common_order(values: Sequence[ir.Value], rank: int) -> Order | None:
+    """The order that the transposed operands share, if moving it costs no new transpose of data: every other operand is a
+    constant or has one element along every moved axis."""
+    orders = {found[1] for v in values if (found := _behind(v)) is not None and type_of(v).rank == rank}
+    if len(orders) != 1:
+        return None
+    (order,) = orders
+    for v in values:
+        if _behind(v) is None and not is_constant(v) and sum(d != 1 for d in type_of(v).shape) > 1:
+            return None
+    return order
+
+
+def _undo(value: ir.Value, order: Order, rank: int) -> ir.Value:
+    """The operand as it is before the transposes are moved: aligned at the last axis of `rank` axes."""
+    found = _behind(value)
+    if found is not None and found[1] == order:
+        return found[0]
+    shape = type_of(value).shape
+    if all(d == 1 for d in shape):
+        return value
+    if len(shape) < rank:
+        value = ops.reshape(value, shape=(*(1,) * (rank - len(shape)), *shape))
+    padded = type_of(value).shape
+    moved = inverse(order)
+    if sum(d != 1 for d in padded) <= 1:  # one real axis: a reshape does it
+        return ops.reshape(value, shape=tuple(padded[p] for p in moved))
+    return transpose(value, moved)
+
+
+def _pointwise(op: Op) -> ir.Value | None:
+    operands = list(op.operation.operands)
+    rank = type_of(op.operation.results[0]).rank
+    order = _common_order(operands, rank)
+    if order is None:
+        return None
+    made = type(op).build(*[_undo(v, order, rank) for v in operands], **op.attrs)
+    return transpose(made, order)
+
+
+def _reduce(op: Op) -> ir.Value | None:
+    found = _behind(op.x)
+    if found is None:
+        return None
+    x, order = found
+    rank = len(order)
+    axes = {a % rank for a in (op.axes if op.OP_NAME == "reduce" else (op.axis,))}
+    mapped = tuple(sorted(order[a] for a in axes))
+    attrs = op.attrs | ({"axes": mapped} if op.OP_NAME == "reduce" else {"axis": mapped[0]})
+    made = type(op).build(x, **attrs)
+    if op.keepdims:
+        return transpose(made, order)
+    kept = [p for a, p in enumerate(order) if a not in axes]
+    ranks = sorted(kept)
+    return transpose(made, tuple(ranks.index(p) for p in kept))
+
+
+def _window(op: Op) -> ir.Value | None:
+    found = _behind(op.x)
+    if found is None:
+        return None
+    x, order = found
+    moved = inverse(order)
+    names = ("window", "strides", "dilations", "low", "high")
+    attrs = op.attrs | {n: tuple(getattr(op, n)[p] for p in moved) for n in names}
+    return transpose(type(op).build(x, **attrs), order)
+
+
+def _pad(op: Op) -> ir.Value | None:
+    found = _behind(op.x)
+    if found is None:
+        return None
+    x, order = found
+    moved = inverse(order)
+    attrs = {n: tuple(getattr(op, n)[p] for p in moved) for n in ("low", "high", "interior") if getattr(op, n)}
+    return transpose(ops.pad(x, op.value, **attrs), order)
+
+
+def _slice(op: Op) -> ir.Value | None:
+    found = _behind(op.x)
+    if found is None:
+        return None
+    x, order = found
+    moved = inverse(order)
+    attrs = {n: tuple(getattr(op, n)[p] for p in moved) for n in ("starts", "sizes", "steps")}
+    return transpose(ops.slice(x, **attrs), order)
+
+
+def _concat(op: Op) -> ir.Value | None:
+    values = op.xs
+    rank = type_of(values[0]).rank
+    order = _common_order(values, rank)
+    if order is None or any(_behind(v) is None and not is_constant(v) for v in values):
+        return None
+    made = ops.concat([_undo(v, order, rank) for v in values], axis=order[op.axis % rank])
+    return transpose(made, order)
+
+
+def _transpose(op: Op) -> ir.Value | None:
+    found = _behind(op.x)
+    if found is None:
+        return None
+    x, order = found
+    return transpose(x, tuple(order[p] for p in op.permutation))
+
+
+def _reshape(op: Op) -> ir.Value | None:
+    """Splits and merges that stay within one axis of the untransposed operand move in front of the transpose."""
+    found = _behind(op.x)
+    if found is None:
+        return None
+    x, order = found
+    before, shape = type_of(op.x).shape, op.shape
+    pieces: dict[int, list] = {axis: [] for axis in range(len(before))}
+    result_axes: dict[int, list[int]] = {axis: [] for axis in range(len(before))}
+    for mine, theirs in reshape_blocks(shape, before):
+        real = [t for t in theirs if before[t] != 1]
+        if len(real) > 1:
+            return None
+        home = real[0] if real else (theirs[0] if theirs else None)
+        if home is None:
+            return None
+        pieces[home] += [shape[m] for m in mine]
+        result_axes[home] += mine
+    moved = inverse(order)
+    made = ops.reshape(x, shape=tuple(d for p in moved for d in pieces[p]))
+    position: list[int] = [m for p in moved for m in result_axes[p]]
+    return transpose(made, inverse(tuple(position)))
+
+
+SINK: dict[str, Callable[[Op], ir.Value | None]] = {
+    "reduce": _reduce,
+    "arg_reduce": _reduce,
+    "window_reduce": _window,
+    "pad": _pad,
+    "slice": _slice,
+    "concat": _concat,
+    "transpose": _transpose,
+    "reshape": _reshape,
+}
+"""How a transpose moves behind each kind of op."""

@@ -1,0 +1,135 @@
+"""Constant right-hand sides of contractions are rearranged once, at compile time, into the panels that a matrix kernel reads.
+
+Packing is written as ordinary ops on the constant (transpose, pad, reshape); `fold` computes them. Convolutions must be
+channels-last by then (`layout`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from burn.codegen.lower import op_of
+from burn.dialect import ops
+from burn.dialect.dims import Dim, ceildiv
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.dialect.types import type_of
+from burn.passes.pipeline import register
+
+PACKED = {"float32": 4, "float64": 8}
+"""Element types that the matrix kernels take, with their bytes."""
+
+MIN_GROUP_CHANNELS = 4
+"""Channels a group needs for the matrix kernel to pay; below that (depthwise) the channels themselves are the vector."""
+
+
+@register
+@dataclass(frozen=True)
+class Pack:
+    """`vector-bytes` is the width of the target's vectors: a panel is two of them wide."""
+
+    name: ClassVar[str] = "pack"
+    vector_bytes: int = 64
+
+    def run(self, program: Program) -> None:
+        with context():
+            self._block(program.block)
+
+    def _block(self, block: ir.Block) -> None:
+        for operation in list(block.operations):
+            for region in operation.operation.regions:
+                for inner in region.blocks:
+                    self._block(inner)
+            op = operation.opview
+            if isinstance(op, Op) and op.OP_NAME in _PACKERS and op.columns is None:
+                with op.operation.location, ir.InsertionPoint(op.operation):
+                    packed = _PACKERS[op.OP_NAME](self, op)
+                if packed is not None:
+                    op.operation.results[0].replace_all_uses_with(packed)
+                    op.operation.erase()
+
+    def width(self, columns: int, dtype: str) -> int:
+        """Two vectors, or one where that holds every column (or wastes far less)."""
+        lanes = self.vector_bytes // PACKED[dtype]
+        one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
+        return lanes if columns <= lanes or two > 1.5 * one else 2 * lanes
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Whether a value is computed from constants alone."""
+    todo = [value]
+    seen: set[ir.Value] = set()
+    while todo:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        op = op_of(v)
+        if op is None or not op.PURE or (not op.operation.operands and op.OP_NAME not in ("weight", "constant", "full")):
+            return False
+        todo += list(op.operation.operands)
+    return True
+
+
+def _panels(matrix: ir.Value, batch: int, width: int) -> ir.Value:
+    """[batch.., k.., n] -> [batch.., panels, k.., width]."""
+    type_ = type_of(matrix)
+    *head, columns = type_.shape
+    assert isinstance(columns, int)
+    panels = ceildiv(columns, width)
+    if columns % width:
+        zero = ops.full(shape=(), dtype=type_.dtype)
+        high: list[Dim] = [0] * (type_.rank - 1) + [panels * width - columns]
+        matrix = ops.pad(matrix, zero, low=(0,) * type_.rank, high=tuple(high))
+    split = ops.reshape(matrix, shape=(*head, panels, width))
+    rank = type_.rank + 1
+    order = (*range(batch), rank - 2, *range(batch, rank - 2), rank - 1)
+    return ops.transpose(split, permutation=order)
+
+
+def _pack_dot(pack: Pack, op: Op) -> ir.Value | None:
+    lhs, rhs = type_of(op.lhs), type_of(op.rhs)
+    free = [a for a in range(rhs.rank) if a not in (*op.rhs_batch, *op.rhs_contract)]
+    result = type_of(op.operation.results[0])
+    if rhs.dtype not in PACKED or len({lhs.dtype, rhs.dtype, result.dtype}) > 1 or len(free) != 1:
+        return None
+    if not rhs.is_static or not op.rhs_contract or not is_constant(op.rhs) or rhs.shape[free[0]] == 0:
+        return None
+    columns = rhs.shape[free[0]]
+    assert isinstance(columns, int)
+    batch, depth = len(op.rhs_batch), len(op.rhs_contract)
+    ordered = ops.transpose(op.rhs, permutation=(*op.rhs_batch, *op.rhs_contract, free[0]))
+    packed = _panels(ordered, batch, pack.width(columns, rhs.dtype))
+    attrs = op.attrs | {
+        "rhs_batch": tuple(range(batch)),
+        "rhs_contract": tuple(range(batch + 1, batch + 1 + depth)),
+        "columns": columns,
+    }
+    return ops.dot_general(op.lhs, packed, **attrs)
+
+
+def _pack_conv(pack: Pack, op: Op) -> ir.Value | None:
+    x, weight = type_of(op.x), type_of(op.weight)
+    result = type_of(op.operation.results[0])
+    if op.layout != "last" or weight.dtype not in PACKED or len({x.dtype, weight.dtype, result.dtype}) > 1:
+        return None
+    if not weight.is_static or not is_constant(op.weight) or 0 in weight.shape:
+        return None
+    channels, outputs = weight.shape[-2:]
+    assert isinstance(channels, int) and isinstance(outputs, int)
+    if op.groups > 1 and channels < MIN_GROUP_CHANNELS:
+        return None
+    spatial = weight.shape[:-2]
+    each = outputs // op.groups
+    rank = len(spatial) + 3
+    split = ops.reshape(op.weight, shape=(*spatial, channels, op.groups, each))
+    ordered = ops.transpose(split, permutation=(rank - 2, *range(rank - 2), rank - 1))
+    packed = _panels(ordered, 1, pack.width(each, weight.dtype))
+    return ops.conv(op.x, packed, **(op.attrs | {"columns": outputs}))
+
+
+_PACKERS = {"dot_general": _pack_dot, "conv": _pack_conv}
+
+
