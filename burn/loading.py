@@ -1,0 +1,165 @@
+"""From a file to an executable: `burn.load`.
+
+What was compiled before on this machine comes from the cache on disk, which takes a digest of the model's file and the
+native runtime: neither the ONNX reader nor the compiler is imported then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from burn.errors import BurnError, ModelError, Problem
+from burn.runtime import Artefact, Cache, Executable, _native
+from burn.runtime.artefact import MAGIC
+from burn.runtime.host import features
+
+MAX_EXTERNAL_NAME = 4096
+_EXTERNAL = b"\n\x08location\x12"  # protobuf: key = "location", then the value's tag
+_PACKAGES = ("dialect", "importers", "passes", "codegen")
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    cache: bool = True,
+    threads: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    target: str | None = None,
+) -> Executable:
+    """A model's file as an executable: ONNX, burn's IR as text (.mlir, weights in a .safetensors beside it), or a
+    compiled program.
+
+    cache: take the compiled program from the disk cache, and put it there. threads: how many the process uses from now on
+    (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. target: the CPU
+    to compile for, this machine's by default.
+
+    Raises ModelError, listing everything that is wrong with the model, and CompileError.
+    """
+    path = Path(path)
+    if threads is not None:
+        set_num_threads(threads)
+    with _opened(path) as content:
+        if content[: len(MAGIC)] == MAGIC:
+            if dims or target:
+                raise ModelError(
+                    f"{path} is compiled already", [Problem("sizes and target cannot be changed any more")]
+                )
+            return Executable(Artefact.load(path))
+        store = Cache.from_environment() if cache else None
+        key = _key(path, content, dims, target) if store is not None else b""
+    if store is not None and (artefact := store.get(key)) is not None:
+        return Executable(artefact)
+    artefact = _compile(path, dims, target)
+    if store is not None:
+        store.put(key, artefact)
+    return Executable(artefact)
+
+
+def _compile(path: Path, dims: Mapping[str, int] | None, target: str | None) -> Artefact:
+    from burn.compiler import compile_program
+    from burn.importers.files import import_file
+
+    return compile_program(import_file(path, dims), target=target)
+
+
+def set_num_threads(threads: int) -> None:
+    """How many threads every executable of this process uses, the caller's among them. At first it is the number of cores,
+    or BURN_NUM_THREADS."""
+    if threads < 1:
+        raise BurnError(f"the number of threads must be at least 1, not {threads}")
+    _native.set_num_threads(threads)
+
+
+def compile_count() -> int:
+    """How many programs this process has compiled; those that came from the cache are not counted."""
+    compiler = sys.modules.get("burn.compiler")
+    return 0 if compiler is None else compiler.compile_count()
+
+
+# ---- the cache's key ---------------------------------------------------------------------------------------------------
+
+
+class _opened:
+    """The bytes of a file, mapped."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        except OSError as error:
+            raise ModelError(f"cannot read {path}", [error.strerror or str(error)]) from error
+
+    def __enter__(self) -> mmap.mmap | bytes:
+        return self._content
+
+    def __exit__(self, *exception: object) -> None:
+        if isinstance(self._content, mmap.mmap):
+            self._content.close()
+
+
+def _key(path: Path, content: mmap.mmap | bytes, dims: Mapping[str, int] | None, target: str | None) -> bytes:
+    """All that decides what comes out: the model, the files it refers to, the options, the CPU, and burn itself."""
+    parts = [
+        hashlib.sha256(content).hexdigest(),
+        *(f"{file.name} {_stamp(file)}" for file in _companions(path, content)),
+        " ".join(f"{name}={size}" for name, size in sorted((dims or {}).items())),
+        target or " ".join(sorted(features())),
+        _native.__version__,
+        _sources(),
+    ]
+    return "\n".join(parts).encode()
+
+
+def _companions(path: Path, content: mmap.mmap | bytes) -> Iterator[Path]:
+    """Other files whose contents belong to the model: those with an ONNX model's external data, and the weights of a text.
+
+    The places of external data are found by their bytes, without parsing: what only looks like one does no harm."""
+    if path.suffix == ".mlir":
+        yield path.with_suffix(".safetensors")
+        return
+    at = content.find(_EXTERNAL)
+    found: set[bytes] = set()
+    while at >= 0:
+        start = at + len(_EXTERNAL)
+        length, begin = _varint(content, start)
+        if length <= MAX_EXTERNAL_NAME:
+            found.add(content[begin : begin + length])
+        at = content.find(_EXTERNAL, start)
+    for name in sorted(found):
+        if b"\0" not in name:
+            yield path.parent / os.fsdecode(name)
+
+
+def _varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
+    """A protobuf number and where it ends."""
+    value = shift = 0
+    while at < len(content) and shift < 64:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    return value, at
+
+
+def _stamp(file: Path) -> str:
+    try:
+        stat = file.stat()
+    except OSError:
+        return "absent"
+    return f"{stat.st_size} {stat.st_mtime_ns}"
+
+
+def _sources() -> str:
+    """What changes when the compiler does: in a checkout its files are newer than the version says."""
+    root = Path(__file__).parent
+    files = [root / "compiler.py", *(f for package in _PACKAGES for f in (root / package).rglob("*.py"))]
+    stats = [file.stat() for file in files]
+    return f"{len(stats)} {max(s.st_mtime_ns for s in stats)} {sum(s.st_size for s in stats)}"
