@@ -64,6 +64,7 @@ class Signature:
 @cache
 def signature(op: str, domain: str, version: int) -> Signature | None:
     """The operator as of a version of its domain, or None when ONNX defines no such operator there."""
+    version = max(0, min(version, ANY_COUNT))  # onnx takes a C int
     try:
         schema = onnx.defs.get_schema(op, max_inclusive_version=version, domain=domain)
     except onnx.defs.SchemaError:
