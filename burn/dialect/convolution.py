@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
-from burn.dialect.dims import Dim, non_negative
+from burn.dialect.dims import Dim, dim_max, non_negative
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
 from burn.dialect.types import TensorType, type_of
@@ -53,7 +53,7 @@ class ConvTranspose(Op, name="conv_transpose"):
         reach = [(k - 1) * t for k, t in zip(kernel, dilations, strict=True)]
         before = [r - p for r, p in zip(reach, low, strict=True)]
         after = [r - p + e for r, p, e in zip(reach, high, extra, strict=True)]
-        pads = [(d if non_negative(d) else 0) for d in (*before, *after)]
+        pads = [d if non_negative(d) else dim_max(d, 0) for d in (*before, *after)]
         spread = x
         if any(s > 1 for s in strides):
             zeros = (0,) * (n + 2)

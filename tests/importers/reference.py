@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from burn.dialect.control import region_symbols
 from burn.dialect.dims import Dim, Expr
 from burn.dialect.dims import evaluate as evaluate_dim
 from burn.dialect.mlir import context, ir
@@ -51,6 +52,11 @@ class Machine:
                 assert self.sizes.setdefault(name, size) == size, f"{name} is {self.sizes[name]} and {size}"
             elif isinstance(dim, int):
                 assert dim == size, f"size {size} is not {dim}"
+
+    def forget(self, symbols: set[str]) -> None:
+        """Sizes that are about to be defined again."""
+        for name in symbols:
+            self.sizes.pop(name, None)
 
     def dims(self, dims: tuple[Dim, ...]) -> tuple[int, ...]:
         return tuple(self.dim(d) for d in dims)
@@ -245,10 +251,14 @@ def _read_dim(machine: Machine, op: Any, x: Array) -> list[Array]:
 
 def _cast(machine: Machine, op: Any, x: Array) -> Array:
     target = DTYPES[op.dtype]
+    if op.dtype == "float8_e8m0fnu":  # powers of two, rounded up; nothing is below 2^-127
+        wide = x.astype(np.float64)
+        power = np.clip(np.ceil(np.log2(np.abs(wide))), -127, 127)
+        return np.where(np.isnan(wide), np.nan, np.exp2(power)).astype(numpy_dtype(op.dtype))
     if target.kind == "small":
         wide = x.astype(np.float32)
         rounded = wide.astype(numpy_dtype(op.dtype))
-        if op.saturate and op.dtype != "float8_e8m0fnu":
+        if op.saturate:
             import ml_dtypes
 
             top = float(ml_dtypes.finfo(numpy_dtype(op.dtype)).max)
@@ -427,7 +437,7 @@ def _dot_general(machine: Machine, op: Any, lhs: Array, rhs: Array) -> Array:
     batch = [left[a] for a in op.lhs_batch]
     rest = [left[i] for i in range(lhs.ndim) if i not in (*op.lhs_batch, *op.lhs_contract)]
     rest += [right[i] for i in range(rhs.ndim) if i not in (*op.rhs_batch, *op.rhs_contract)]
-    return np.asarray(np.einsum(lhs, left, rhs, right, [*batch, *rest]))
+    return np.asarray(np.einsum(lhs, left, rhs, right, [*batch, *rest], optimize=True))
 
 
 def _conv(machine: Machine, op: Any, x: Array, weight: Array) -> Array:
@@ -453,7 +463,7 @@ def _conv(machine: Machine, op: Any, x: Array, weight: Array) -> Array:
             slice(o * t, o * t + (m - 1) * s + 1, s)
             for o, t, m, s in zip(offset, op.dilations, sizes, op.strides, strict=True)
         )
-        result += np.einsum("ngc...,goc->ngo...", parts[(..., *where)], filters[(..., *offset)])
+        result += np.einsum("ngc...,goc->ngo...", parts[(..., *where)], filters[(..., *offset)], optimize=True)
     result = result.reshape(x.shape[0], -1, *sizes)
     return np.moveaxis(result, 1, -1) if op.layout == "last" else result
 
@@ -524,8 +534,39 @@ OPS: dict[str, Callable[..., Any]] = {
 
 
 def _if(machine: Machine, op: Any, condition: Array) -> list[Array]:
-    region = op.operation.regions[0 if bool(condition) else 1]
-    return machine.run(region.blocks[0])
+    machine.forget({*op.symbols, *region_symbols(op.operation.regions[0]), *region_symbols(op.operation.regions[1])})
+    return machine.run(op.operation.regions[0 if bool(condition) else 1].blocks[0])
 
 
-STRUCTURED: dict[str, Callable[..., list[Array]]] = {"if": _if}
+def _loop(machine: Machine, op: Any, trips: Array | None, condition: Array | None, carried: list[Array]) -> list[Array]:
+    body = op.operation.regions[0]
+    block = body.blocks[0]
+    going = condition is None or bool(condition)
+    slices: list[list[Array]] = [[] for _ in range(op.scans)]
+    iteration = 0
+    while going and (trips is None or iteration < int(trips)):
+        machine.forget({*op.symbols, *region_symbols(body)})
+        state = [np.asarray(iteration, np.int64), np.asarray(going), *carried]
+        for argument, value in zip(block.arguments, state, strict=True):
+            machine.bind_shape(type_of(argument).shape, value.shape)
+            machine.values[argument] = value
+        flag, *results = machine.run(block)
+        going, carried = bool(flag), results[: len(carried)]
+        for stack, value in zip(slices, results[len(carried) :], strict=True):
+            stack.append(value)
+        iteration += 1
+    machine.forget({*op.symbols, *region_symbols(body)})
+    return [*carried, *(_stack(machine, value, part) for value, part in zip(_scans(op), slices, strict=True))]
+
+
+def _scans(op: Any) -> list[ir.Value]:
+    return list(op.operation.results)[len(op.carried) :]
+
+
+def _stack(machine: Machine, value: ir.Value, slices: list[Array]) -> Array:
+    if slices:
+        return np.stack(slices)
+    return np.empty((0, *machine.dims(type_of(value).shape[1:])), numpy_dtype(type_of(value).dtype))
+
+
+STRUCTURED: dict[str, Callable[..., list[Array]]] = {"if": _if, "loop": _loop}

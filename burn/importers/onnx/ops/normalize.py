@@ -11,7 +11,7 @@ from burn.dialect import ops
 from burn.dialect.compose import along, broadcast_to, convert, mean, number, number_like, reshape, wide
 from burn.dialect.dims import product
 from burn.dialect.mlir import ir
-from burn.dialect.types import is_symbolic, type_of
+from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 
 
@@ -124,8 +124,6 @@ def batch_normalization(node: Node) -> Any:
             node.fail("the running mean and variance are outputs in training mode only", "training_mode")
         return ops.batch_norm(x, scale, bias, centre, variance, epsilon=epsilon)
     type_ = node.type(0)
-    if any(is_symbolic(d) and i == 1 for i, d in enumerate(type_.shape)):
-        node.fail(f"the number of channels of {type_} is not known")
     axes = tuple(i for i in range(type_.rank) if i != 1)
     value = convert(x, wide(type_.dtype))
     batch_mean = mean(value, axes)

@@ -431,9 +431,7 @@ def _reflected(mode: str, dim: Dim, before: Dim, after: Dim) -> ir.Value:
 def depth_to_space(node: Node) -> ir.Value:
     x, (n, c, *spatial), block = _blocks(node)
     k = len(spatial)
-    inner = exact_div(c, block**k)
-    if inner is None:
-        node.fail(f"{c} channels do not split into blocks of {block}", "blocksize")
+    inner = _parts(node, c, block**k)
     if node.string("mode", "DCR") == "CRD":
         split = reshape(x, (n, inner, *[block] * k, *spatial))
         order = (0, 1, *(axis for i in range(k) for axis in (2 + k + i, 2 + i)))
@@ -447,15 +445,20 @@ def depth_to_space(node: Node) -> ir.Value:
 def space_to_depth(node: Node) -> ir.Value:
     x, (n, c, *spatial), block = _blocks(node)
     k = len(spatial)
-    outer = [exact_div(d, block) if isinstance(d, int) else floordiv(d, block) for d in spatial]
-    if None in outer:
-        node.fail(f"sizes {spatial} do not split into blocks of {block}", "blocksize")
-    sizes = [d for d in outer if d is not None]
+    sizes = [_parts(node, d, block) for d in spatial]
     split = reshape(x, (n, c, *(d for size in sizes for d in (size, block))))
     order = (0, *(3 + 2 * i for i in range(k)), 1, *(2 + 2 * i for i in range(k)))
     if node.string("mode", "DCR") == "CRD":
         order = (0, 1, *(3 + 2 * i for i in range(k)), *(2 + 2 * i for i in range(k)))
     return reshape(transpose(split, order), (n, c * math.prod([block] * k), *sizes))
+
+
+def _parts(node: Node, size: Dim, block: int) -> Dim:
+    """size / block; a symbolic size is taken to divide."""
+    whole = exact_div(size, block)
+    if whole is None and isinstance(size, int):
+        node.fail(f"size {size} does not split into blocks of {block}", "blocksize")
+    return floordiv(size, block) if whole is None else whole
 
 
 def _blocks(node: Node) -> tuple[ir.Value, tuple[Dim, ...], int]:
