@@ -1,0 +1,242 @@
+"""Images: sampling at given places, grids of places, cropping, and putting patches and maxima back where they came
+from."""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.compose import broadcast_to, convert, dim_value, number, reshape, transpose, wide
+from burn.dialect.dims import Dim, dim_max, dim_min, floordiv, product
+from burn.dialect.mlir import ir
+from burn.dialect.types import FLOATS, type_of
+from burn.importers.onnx.node import Node, onnx_op
+from burn.importers.onnx.ops.sampling import PADDINGS, clamp, reflect, sample
+
+MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic", "bicubic": "cubic"}
+
+
+@onnx_op("GridSample")
+def grid_sample(node: Node) -> ir.Value:
+    """x [n, c, d..], grid [n, e.., k] with coordinates in [-1, 1], the last axis first -> [n, c, e..]."""
+    x, grid = node.required(0), node.required(1)
+    mode, padding = node.string("mode", "linear"), node.string("padding_mode", "zeros")
+    if mode not in MODES:
+        node.fail(f"'{mode}' is none of {', '.join(MODES)}", "mode")
+    if padding not in PADDINGS:
+        node.fail(f"'{padding}' is none of {', '.join(PADDINGS)}", "padding_mode")
+    mode, aligned = MODES[mode], node.int("align_corners", 0) == 1
+    batch, channels, *sizes = type_of(x).shape
+    places = type_of(grid).shape[1:-1]
+    if type_of(grid).shape[-1] != len(sizes):
+        node.fail(f"a grid {type_of(grid)} does not name places in {len(sizes)} spatial axes")
+    working = wide(type_of(grid).dtype)
+    count = product(places)
+    positions = []
+    for axis, size in enumerate(sizes):
+        column = reshape(part(grid, type_of(grid).rank - 1, len(sizes) - 1 - axis, 1), (batch, count))
+        position = pixels(convert(column, working), size, aligned)
+        if mode == "nearest":
+            position = ops.round(position)
+        if padding == "border":
+            position = clamp(position, size)
+        elif padding == "reflection":
+            position = reflect(position, size, aligned)
+        positions.append(position)
+    dtype = type_of(x).dtype
+    value_type = wide(dtype) if dtype in FLOATS else "float32"
+    if mode == "nearest":
+        value_type = dtype
+    out = convert(sample(x, positions, mode, padding, aligned, value_type), dtype)
+    return reshape(out, (batch, channels, *places))
+
+
+def pixels(x: ir.Value, size: Dim, aligned: bool) -> ir.Value:
+    """A coordinate in [-1, 1] in pixels: the ends are the outer pixels' centres if `aligned`, else their borders."""
+    dtype = type_of(x).dtype
+    one, half = number(1.0, dtype), number(0.5, dtype)
+    if aligned:
+        return ops.mul(ops.mul(ops.add(x, one), half), dim_value(size - 1, dtype))
+    return ops.mul(ops.sub(ops.mul(ops.add(x, one), dim_value(size, dtype)), one), half)
+
+
+def part(x: ir.Value, axis: int, start: Dim, size: Dim) -> ir.Value:
+    """x[start : start + size] along one axis."""
+    shape = type_of(x).shape
+    starts = tuple(start if i == axis else 0 for i in range(len(shape)))
+    sizes = tuple(size if i == axis else d for i, d in enumerate(shape))
+    return ops.slice(x, starts=starts, sizes=sizes, steps=(1,) * len(shape))
+
+
+@onnx_op("AffineGrid")
+def affine_grid(node: Node) -> ir.Value:
+    """theta [n, k, k + 1] applied to the homogeneous coordinates of every pixel -> [n, d.., k]."""
+    theta = node.required(0)
+    sizes = node.read_dims(1, minimum=1)[2:]
+    batch, rank = type_of(theta).shape[0], len(sizes)
+    if type_of(theta).shape[1:] != (rank, rank + 1):
+        node.fail(f"theta {type_of(theta)} does not transform {rank} coordinates")
+    aligned = node.int("align_corners", 0) == 1
+    dtype = type_of(theta).dtype
+    columns = []
+    for axis in reversed(range(rank)):
+        place = ops.iota(shape=(*sizes, 1), axis=axis, dtype="float64")
+        if aligned:
+            step = ops.div(number(2.0, "float64"), dim_value(sizes[axis] - 1, "float64"))
+            coordinate = ops.sub(ops.mul(place, step), number(1.0, "float64"))
+        else:
+            odd = ops.add(ops.mul(place, number(2.0, "float64")), number(1.0, "float64"))
+            coordinate = ops.sub(ops.div(odd, dim_value(sizes[axis], "float64")), number(1.0, "float64"))
+        columns.append(coordinate)
+    columns.append(ops.full(shape=(*sizes, 1), dtype="float64", value=1.0))
+    places = convert(ops.concat(columns, axis=rank), dtype)
+    out = ops.dot_general(theta, places, lhs_contract=(2,), rhs_contract=(rank,))  # [n, k, d..]
+    assert type_of(out).shape == (batch, rank, *sizes)
+    return transpose(out, (0, *range(2, rank + 2), 1))
+
+
+@onnx_op("CenterCropPad")
+def center_crop_pad(node: Node) -> ir.Value:
+    """Crops axes that are too long and pads those that are too short, evenly at both ends."""
+    x, type_ = node.required(0), node.type(0)
+    axes = node.axes(node.ints("axes", range(type_.rank)), type_.rank)
+    wanted = node.read_dims(1)
+    if len(wanted) != len(axes):
+        node.fail(f"gives {len(wanted)} sizes for {len(axes)} axes")
+    starts: list[Dim] = [0] * type_.rank
+    low, high, sizes = list(starts), list(starts), list(type_.shape)
+    for axis, size in zip(axes, wanted, strict=True):
+        have = type_.shape[axis]
+        missing = dim_max(size - have, 0)
+        starts[axis] = floordiv(dim_max(have - size, 0), 2)
+        sizes[axis] = dim_min(have, size)
+        low[axis] = floordiv(missing, 2)
+        high[axis] = missing - low[axis]
+    cut = ops.slice(x, starts=tuple(starts), sizes=tuple(sizes), steps=(1,) * type_.rank)
+    padded = ops.pad(cut, number(0, type_.dtype), low=tuple(low), high=tuple(high))
+    shape = list(type_.shape)
+    for axis, size in zip(axes, wanted, strict=True):
+        shape[axis] = size
+    return reshape(padded, tuple(shape))
+
+
+def window_options(node: Node, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """strides, dilations, pads (before, then after) of `rank` spatial axes."""
+    values = []
+    for name, count, default in (("strides", rank, 1), ("dilations", rank, 1), ("pads", 2 * rank, 0)):
+        given = node.ints(name, None) or (default,) * count
+        if len(given) != count or min(given) < (1 if default else 0):
+            node.fail(f"{list(given)} does not fit {rank} spatial axes", name)
+        values.append(given)
+    return values[0], values[1], values[2]
+
+
+@onnx_op("Col2Im")
+def col2im(node: Node) -> ir.Value:
+    """[n, c * k.., l] -> the image [n, c, d..], in which overlapping patches add up."""
+    x = node.required(0)
+    image, block = node.read_dims(1, minimum=1), node.read_dims(2, minimum=1)
+    rank = len(image)
+    if len(block) != rank or node.type(0).rank != 3:
+        node.fail(f"blocks of {len(block)} axes do not fill an image of {rank} from {node.type(0)}")
+    strides, dilations, pads = window_options(node, rank)
+    batch, rows, _ = node.type(0).shape
+    channels = floordiv(rows, product(block))
+    counts = [
+        floordiv(d + low + high - dilation * (k - 1) - 1, stride) + 1
+        for d, k, low, high, stride, dilation in zip(
+            image, block, pads[:rank], pads[rank:], strides, dilations, strict=True
+        )
+    ]
+    grid = (*block, *counts)
+    index = inside = None
+    for axis in range(rank):
+        at_block = ops.mul(ops.iota(shape=grid, axis=axis), number(dilations[axis], "int64"))
+        at_window = ops.mul(ops.iota(shape=grid, axis=rank + axis), number(strides[axis], "int64"))
+        place = ops.sub(ops.add(at_block, at_window), number(pads[axis], "int64"))
+        exists = ops.and_(ops.ge(place, number(0, "int64")), ops.lt(place, dim_value(image[axis])))
+        index = place if index is None else ops.add(ops.mul(index, dim_value(image[axis])), place)
+        inside = exists if inside is None else ops.and_(inside, exists)
+    assert index is not None and inside is not None
+    lines, width, size = batch * channels, product(grid), product(image)
+    flat_inside = reshape(inside, (1, width))
+    index = ops.select(flat_inside, reshape(index, (1, width)), number(0, "int64"))
+    dtype = type_of(x).dtype
+    updates = ops.select(flat_inside, reshape(x, (lines, width)), number(0, dtype))
+    empty = ops.full(shape=(lines, size), dtype=dtype)
+    index = broadcast_to(index, (lines, width))
+    return reshape(ops.scatter_elements(empty, index, updates, axis=1, reduction="add"), (batch, channels, *image))
+
+
+@onnx_op("MaxUnpool")
+def max_unpool(node: Node) -> ir.Value:
+    """Maxima at the places, in the whole pooled tensor's row-major order, that MaxPool reported; zeros elsewhere."""
+    x, places = node.required(0), node.required(1)
+    rank = node.type(0).rank - 2
+    kernel = node.ints("kernel_shape")
+    strides, _, pads = window_options(node, rank)
+    if len(kernel) != rank:
+        node.fail(f"{list(kernel)} does not fit {rank} spatial axes", "kernel_shape")
+    sizes = [
+        (d - 1) * stride - low - high + k
+        for d, k, low, high, stride in zip(
+            node.type(0).shape[2:], kernel, pads[:rank], pads[rank:], strides, strict=True
+        )
+    ]
+    shape = (*node.type(0).shape[:2], *sizes)
+    count = node.type(0).elements
+    empty = ops.full(shape=(product(shape),), dtype=node.type(0).dtype)
+    flat = ops.scatter_elements(empty, reshape(places, (count,)), reshape(x, (count,)), axis=0)
+    result = reshape(flat, shape)
+    if not node.has_input(2):
+        return result
+    wanted = node.read_dims(2)
+    if len(wanted) != len(shape):
+        node.fail(f"gives {len(wanted)} sizes for {len(shape)} axes")
+    kept = tuple(dim_min(a, b) for a, b in zip(shape, wanted, strict=True))
+    result = ops.slice(result, starts=(0,) * len(shape), sizes=kept, steps=(1,) * len(shape))
+    high = tuple(dim_max(w - k, 0) for w, k in zip(wanted, kept, strict=True))
+    padded = ops.pad(result, number(0, node.type(0).dtype), low=(0,) * len(shape), high=high)
+    return reshape(padded, tuple(wanted))
+
+
+@onnx_op("DeformConv")
+def deform_conv(node: Node) -> ir.Value:
+    """A convolution whose kernel's pixels are each read at a place of their own (arXiv:1703.06211)."""
+    x, weight, offset = (node.required(i) for i in range(3))
+    (batch, channels, *_), (outputs, _, *kernel) = type_of(x).shape, type_of(weight).shape
+    rank = len(kernel)
+    strides, dilations, pads = window_options(node, rank)
+    groups, shares = node.int("group", 1), node.int("offset_group", 1)
+    sizes = type_of(offset).shape[2:]
+    if not all(isinstance(d, int) for d in (*kernel, channels, outputs)):
+        node.fail(f"the weight {type_of(weight)} and the number of channels must be known")
+    if channels % shares or channels % groups or outputs % groups:
+        node.fail(f"{channels} channels do not split into {groups} groups and {shares} offset groups", "group")
+    working = wide(type_of(x).dtype)
+    points, places = product(kernel), product(sizes)
+    grid = (*kernel, *sizes)
+    moved = reshape(convert(offset, working), (batch * shares, *kernel, rank, *sizes))
+    positions = []
+    for axis in range(rank):
+        at_kernel = ops.mul(ops.iota(shape=grid, axis=axis), number(dilations[axis], "int64"))
+        at_window = ops.mul(ops.iota(shape=grid, axis=rank + axis), number(strides[axis], "int64"))
+        base = ops.sub(ops.add(at_kernel, at_window), number(pads[axis], "int64"))
+        own = reshape(part(moved, 1 + rank, axis, 1), (batch * shares, *grid))
+        positions.append(reshape(ops.add(ops.cast(base, dtype=working), own), (batch * shares, points * places)))
+    split = reshape(x, (batch * shares, floordiv(channels, shares), *type_of(x).shape[2:]))
+    values = sample(split, positions, "linear", "zeros", True, working)
+    if node.has_input(4):
+        mask = reshape(convert(node.required(4), working), (batch * shares, 1, points * places))
+        values = ops.mul(values, mask)
+    depth = floordiv(channels, groups) * points
+    columns = reshape(convert(values, type_of(x).dtype), (batch, groups, depth, places))
+    rows = reshape(weight, (groups, floordiv(outputs, groups), depth))
+    out = ops.dot_general(rows, columns, lhs_batch=(0,), rhs_batch=(1,), lhs_contract=(2,), rhs_contract=(2,))
+    out = reshape(transpose(out, (2, 0, 1, 3)), (batch, outputs, *sizes))
+    if node.has_input(3):
+        out = ops.add(out, reshape(node.required(3), (outputs, *(1,) * rank)))
+    return out
+
+
+@onnx_op("ImageDecoder")
+def image_decoder(node: Node) -> ir.Value:
+    node.fail("decoding image files is not supported", hint="decode the image before calling the model")
