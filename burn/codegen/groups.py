@@ -33,7 +33,7 @@ from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, exact_div, floordiv, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
-from burn.dialect.reduction import ArgReduce, Reduce, WindowReduce
+from burn.dialect.reduction import ArgReduce, Reduce
 from burn.dialect.types import type_of
 
 
@@ -130,6 +130,11 @@ def _concat(group: Group, root: Op) -> list[Call]:
             calls.append(builder.call(lambda b, v=variables, w=write: LoopKernel(v, (Stage((), (), (w,)),), b)))
         offset = offset + shape[axis]
     return calls
+
+
+def _anchor(group: Group, *names: str) -> Op:
+    """The op that decides what kernel the group is."""
+    return next(op for op in group.ops if op.OP_NAME in names)
 
 
 def accumulate_type(dtype: str) -> str:
@@ -243,7 +248,7 @@ def _costly_values(group: Group, anchors: list[Op], space: tuple[Dim, ...]) -> l
 
 def _window(group: Group) -> list[Call]:
     """One window reduction; places outside the operand are the reduction's identity, what follows is applied to the result."""
-    anchor = next(op for op in group.ops if isinstance(op, WindowReduce))
+    anchor = _anchor(group, "window_reduce")
     x, result = type_of(anchor.x), anchor.operation.results[0]
     space = type_of(result).shape
     variables = loops(space)
@@ -275,7 +280,7 @@ def _window(group: Group) -> list[Call]:
 
 def _contract(group: Group) -> list[Call]:
     """One dot_general or convolution, then what follows at the same places. Results leave in the order of trailing views."""
-    anchor = next(op for op in group.ops if op.OP_NAME in ("dot_general", "conv"))
+    anchor = _anchor(group, "dot_general", "conv")
     tiled = _tiled(group, anchor)
     if tiled is not None:
         return tiled
@@ -504,7 +509,7 @@ def exact_div_or(dim: Dim, divisor: int) -> Dim:
 
 def _cumulative(group: Group) -> list[Call]:
     """A running reduction: the axis is walked in order, each place combining the one before with its own element."""
-    (op,) = group.ops
+    op = _anchor(group, "cumulative")
     type_ = type_of(op.x)
     axis = op.axis % type_.rank
     variables = loops(type_.shape)
@@ -530,7 +535,7 @@ def _cumulative(group: Group) -> list[Call]:
 
 def _scatter(group: Group) -> list[Call]:
     """A copy of x, then the updates in order, by one thread: places may repeat."""
-    (op,) = group.ops
+    op = _anchor(group, "scatter_elements", "scatter_nd")
     x, indices, updates = type_of(op.x), type_of(op.indices), type_of(op.updates)
     builder = Builder(group)
     variables = loops(x.shape)

@@ -433,10 +433,7 @@ class _Rebuild:
         for op in members:
             for value in (*op.operation.operands, *outer_values(op)):
                 self._value_needs(value, unit, found)
-            for name in used_symbols(op):
-                definer = self.fusion.definers.get(name)
-                if definer is not None and definer not in members:
-                    found.append(self._unit(definer))
+            self._symbol_needs(op, found)
         return [u for u in found if u is not unit]
 
     def _value_needs(self, value: ir.Value, unit: object, found: list[object]) -> None:
@@ -446,8 +443,16 @@ class _Rebuild:
         if self._stands(op):
             found.append(self._unit(op))
         if op.operation not in self.fusion.cluster and op.OP_NAME in FREE | VIEWS:
+            self._symbol_needs(op, found)
             for operand in op.operation.operands:
                 self._value_needs(operand, unit, found)
+
+    def _symbol_needs(self, op: Op, found: list[object]) -> None:
+        """The ops that define the sizes an op uses."""
+        for name in used_symbols(op):
+            definer = self.fusion.definers.get(name)
+            if definer is not None:
+                found.append(self._unit(definer))
 
     def _write(self, unit: object) -> None:
         if isinstance(unit, Op):

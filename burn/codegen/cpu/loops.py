@@ -9,7 +9,19 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from burn.codegen.body import Buffer, LoopKernel, Reduction, Rewriter, Stage, Write, identity, own_dims, walk
+from burn.codegen.body import (
+    Buffer,
+    Fetched,
+    LoopKernel,
+    Reduction,
+    Rewriter,
+    Stage,
+    Write,
+    identity,
+    loop_atoms,
+    own_dims,
+    walk,
+)
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math
 from burn.codegen.cpu.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
@@ -103,6 +115,8 @@ def collapse(kernel: LoopKernel) -> LoopKernel:
 def merge_loops(dims: Sequence[Dim], outer: LoopVar, inner: LoopVar) -> LoopVar | None:
     """The loop that stands for both, if every expression advances by outer exactly where inner wraps around."""
     for dim in dims:
+        if any(isinstance(atom, Fetched) and {outer, inner} & loop_atoms(Expr.of(atom)) for atom in atoms(dim)):
+            return None
         a, b = coefficient(dim, outer), coefficient(dim, inner)
         if a is None or b is None or a != b * inner.extent:
             return None
