@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from burn.codegen.cpu.entry import Entry, EntryBuilder
 from burn.codegen.cpu.object import compile_object
 from burn.codegen.cpu.target import TARGETS, Target, host_target
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import type_of
-from burn.passes import pipeline
+from burn.passes import fold, pipeline
 from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
 from burn.runtime.artefact import Target as ArtefactTarget
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
-PIPELINE = "decompose,layout,pack,fuse"
+PIPELINE = "decompose,fold,layout,pack,fold,fuse"
+FOLDING = "decompose,fuse"
+"""How a program of constants alone is compiled, whose results become weights."""
 
 _compile_count = 0
 
@@ -27,13 +31,26 @@ def compile_count() -> int:
 def compile_program(program: Program, *, target: str | None = None, passes: str = PIPELINE) -> Artefact:
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default)."""
     global _compile_count
-    chosen = TARGETS[target] if target else host_target(features())
+    artefact = _compile(program, TARGETS[target] if target else host_target(features()), passes)
+    _compile_count += 1
+    return artefact
+
+
+def _compile(program: Program, target: Target, passes: str) -> Artefact:
     pipeline.run(pipeline.parse(passes), program)
     with context():
-        entry = EntryBuilder(program, chosen).build()
+        entry = EntryBuilder(program, target).build()
         code = compile_object(entry.functions)
-    _compile_count += 1
-    return _artefact(program, entry, code, chosen)
+    return _artefact(program, entry, code, target)
+
+
+def _evaluate(program: Program) -> list[np.ndarray]:
+    """The outputs of a program without inputs, computed on this machine."""
+    outputs = Executable(_compile(program, host_target(features()), FOLDING))()
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]
+
+
+fold.use_evaluator(_evaluate)
 
 
 def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Artefact:

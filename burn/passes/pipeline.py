@@ -24,7 +24,7 @@ class Pass(Protocol):
 
 
 PASSES: dict[str, type] = {}
-MODULES = ("decompose", "layout", "pack", "fuse")
+MODULES = ("decompose", "fold", "layout", "pack", "fuse")
 """The modules that define passes; importing one registers its passes."""
 
 

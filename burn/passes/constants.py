@@ -1,0 +1,169 @@
+"""What is known of values at compile time: which are constant, and the numbers of the small ones.
+
+`Constants` answers for one program while it is rewritten; `splat` and `integers` read values that are written in the IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from burn.dialect import ops
+from burn.dialect.compose import signed
+from burn.dialect.dims import Dim, symbols
+from burn.dialect.mlir import ir
+from burn.dialect.op import CODECS, Op
+from burn.dialect.types import DTYPES, TensorType, type_of
+
+LEAVES = frozenset(("weight", "constant", "full", "iota", "dim_values"))
+VIEWS = frozenset(("reshape", "broadcast_to", "transpose", "slice"))
+"""Ops whose elements are all elements of their operand."""
+
+
+def op_of(value: ir.Value) -> Op | None:
+    """The burn op that a value is the result of; None for a block's argument."""
+    if isinstance(value.owner, ir.Block):
+        return None
+    view = value.owner.opview
+    return view if isinstance(view, Op) else None
+
+
+def is_named(value: ir.Value, *names: str) -> Op | None:
+    """The op that made a value, if it is one of these."""
+    op = op_of(value)
+    return op if op is not None and op.OP_NAME in names else None
+
+
+def result_type(op: Op) -> TensorType:
+    return type_of(op.operation.results[0])
+
+
+def used_once(value: ir.Value) -> bool:
+    uses = iter(value.uses)
+    return next(uses, None) is not None and next(uses, None) is None
+
+
+def splat(value: ir.Value) -> float | int | bool | None:
+    """The number that every element of a value is, when the IR says so; seen through views."""
+    op = op_of(value)
+    while op is not None and op.OP_NAME in VIEWS:
+        op = op_of(op.x)
+    if op is None or op.OP_NAME not in ("full", "constant"):
+        return None
+    kind = DTYPES[op.dtype].kind
+    if kind not in ("float", "small", "int", "uint", "bool"):
+        return None
+    if op.OP_NAME == "full":
+        number = op.bits if op.bits is not None else op.value
+    else:
+        numbers = op.bits if op.bits is not None else op.values
+        if not numbers or any(n != numbers[0] for n in numbers):
+            return None
+        number = numbers[0]
+    if kind == "bool":
+        return bool(number)
+    if kind in ("int", "uint"):
+        return unsigned(int(number)) if op.dtype == "uint64" else int(number)
+    return float(number)
+
+
+def unsigned(bits: int) -> int:
+    return bits % 2**64
+
+
+def integers(value: ir.Value) -> list[int] | None:
+    """The elements of a small integer constant in memory order, seen through reshapes."""
+    op = op_of(value)
+    while op is not None and op.OP_NAME == "reshape":
+        op = op_of(op.x)
+    if op is None or op.OP_NAME not in ("full", "constant") or DTYPES[op.dtype].kind not in ("int", "uint"):
+        return None
+    if op.OP_NAME == "constant":
+        return [int(n) for n in (op.bits if op.bits is not None else op.values)]
+    elements = type_of(value).elements
+    number = splat(value)
+    return [int(number)] * elements if isinstance(elements, int) and elements <= 16 and number is not None else None
+
+
+def full(number: float | int | bool, type_: TensorType) -> ir.Value:
+    """A tensor of one repeated number; integers are exact."""
+    integer = DTYPES[type_.dtype].kind in ("int", "uint")
+    bits = signed(int(number)) if integer else None
+    return ops.full(shape=type_.shape, dtype=type_.dtype, value=float(number), bits=bits)
+
+
+class Constants:
+    """Tells which values are computed from constants alone. Answers are kept: values are only ever added."""
+
+    def __init__(self) -> None:
+        self._known: dict[ir.Value, bool] = {}
+
+    def __call__(self, value: ir.Value) -> bool:
+        stack = [value]
+        while stack:
+            current = stack[-1]
+            if current in self._known:
+                stack.pop()
+                continue
+            op = op_of(current)
+            if op is None or not is_pure(op) or not type_of(current).is_static or attribute_symbols(op):
+                self._known[current] = False
+            elif not op.operation.operands:
+                self._known[current] = op.OP_NAME in LEAVES
+            else:
+                waiting = [v for v in op.operation.operands if v not in self._known]
+                if waiting:
+                    stack += waiting
+                    continue
+                self._known[current] = all(self._known[v] for v in op.operation.operands)
+            stack.pop()
+        return self._known[value]
+
+
+def is_pure(op: Op) -> bool:
+    """Whether an op is a function of its operands and attributes, without regions."""
+    return op.PURE and not op.REGIONS
+
+
+def dim_attributes(op: Op) -> dict[str, tuple[Dim, ...]]:
+    """The attributes of an op that hold sizes."""
+    found = {}
+    for name, attr in op.ATTRS.items():
+        if attr.codec in (CODECS[Dim], CODECS[tuple[Dim, ...]]) and (value := getattr(op, name)) is not None:
+            found[name] = value if isinstance(value, tuple) else (value,)
+    return found
+
+
+def attribute_symbols(op: Op) -> set[str]:
+    """The sizes that an op's attributes mention."""
+    return {name for dims in dim_attributes(op).values() for dim in dims for name in symbols(dim)}
+
+
+def blocks(block: ir.Block) -> list[ir.Block]:
+    """A block and the blocks of all regions in it, outer ones first; groups are left out."""
+    found = [block]
+    for operation in block.operations:
+        if operation.operation.name == "burn.group":
+            continue
+        for region in operation.operation.regions:
+            for inner in region.blocks:
+                found += blocks(inner)
+    return found
+
+
+def erase_dead(block: ir.Block) -> int:
+    """Erases pure ops that nothing uses, in nested regions too; returns how many."""
+    erased = 0
+    for operation in reversed(list(block.operations)):
+        op = operation.opview
+        if isinstance(op, Op) and op.PURE and not any(any(True for _ in r.uses) for r in op.operation.results):
+            op.operation.erase()
+            erased += 1
+            continue
+        for region in operation.operation.regions:
+            for inner in region.blocks:
+                erased += erase_dead(inner)
+    return erased
+
+
+def same(values: Sequence[ir.Value]) -> bool:
+    return all(v == values[0] for v in values)
