@@ -103,12 +103,19 @@ def if_(node: Node) -> list[Any]:
     known = known_flag(node, node.required(0))
     if known is not None:
         return node.build_subgraph(branches[0 if known else 1], [])
-    condition = scalar_of(node, node.required(0))
+    then, otherwise = (lambda graph=graph: node.build_subgraph(graph, []) for graph in branches)
+    return choose(node, scalar_of(node, node.required(0)), then, otherwise)
+
+
+def choose(
+    node: Node, condition: ir.Value, then: Callable[[], list[Any]], otherwise: Callable[[], list[Any]]
+) -> list[Any]:
+    """What `then` or `otherwise` builds, as the program finds the condition."""
     draft = If.create(condition, result_types=[])
     rebuild, shapes = [], []
-    for region, branch in zip(draft.regions, branches, strict=True):
+    for region, branch in zip(draft.regions, (then, otherwise), strict=True):
         with ir.InsertionPoint(region.blocks.append()):
-            results = [flatten(value) for value in node.build_subgraph(branch, [])]
+            results = [flatten(value) for value in branch()]
             ops.yield_([leaf for leaves, _, _ in results for leaf in leaves])
             shapes.append([shape for _, _, shape in results])
             rebuild = [(build, len(leaves)) for leaves, build, _ in results]

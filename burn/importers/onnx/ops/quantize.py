@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, number
+from burn.dialect.compose import along, convert, number, reshape
 from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
+from burn.dialect.quantize import integer_range
+from burn.dialect.types import INTEGERS, type_of
 from burn.importers.onnx.node import Node, onnx_op
+from burn.importers.onnx.ops.contract import centred, convolve, matmul
 
 
 @onnx_op("QuantizeLinear")
@@ -59,3 +61,57 @@ def dynamic_quantize_linear(node: Node) -> list[ir.Value]:
     place = ops.round(ops.div(ops.neg(low), safe))
     point = ops.cast(ops.min(ops.max(place, zero), number(255.0, dtype)), dtype="uint8")
     return [ops.quantize(x, safe, point, dtype="uint8"), convert(scale, dtype), point]
+
+
+@onnx_op("QLinearMatMul")
+def qlinear_matmul(node: Node) -> ir.Value:
+    """The product of two quantised matrices, quantised again. a's parameters may differ by row, b's by column."""
+    rank = node.type(0).rank
+    a = integers(centred(node, 0, 2, rank - 2 if rank > 1 else None))
+    b = integers(centred(node, 3, 5, node.type(3).rank - 1))
+    product = matmul(node, a, b, dtype="int32")
+    last = type_of(product).rank
+    scale = ops.mul(_scale(node, 1, last - 2, last), _scale(node, 4, last - 1, last))
+    return requantised(node, product, scale, 6, 7)
+
+
+@onnx_op("QLinearConv")
+def qlinear_conv(node: Node) -> ir.Value:
+    """A convolution of quantised tensors, quantised again. The weight's parameters may differ by output channel."""
+    total = convolve(node, integers(centred(node, 0, 2, None)), integers(centred(node, 3, 5, 0)), dtype="int32")
+    rank = type_of(total).rank
+    if node.has_input(8):
+        total = ops.add(total, along(node.required(8), 1, rank))
+    scale = ops.mul(_scale(node, 1, None, rank), _scale(node, 4, 1, rank))
+    return requantised(node, total, scale, 6, 7)
+
+
+def integers(x: ir.Value) -> ir.Value:
+    return convert(x, "int32")
+
+
+def _scale(node: Node, index: int, axis: int | None, rank: int) -> ir.Value:
+    """A scale in float32: one number, a vector along `axis`, or a tensor that already broadcasts."""
+    x = convert(node.required(index), "float32")
+    type_ = type_of(x)
+    if type_.elements == 1:
+        return reshape(x, ())
+    if type_.rank != 1:
+        return x
+    if axis is None:
+        node.fail(f"operand {index} must be one scale, not {type_}")
+    return along(x, axis, rank)
+
+
+def requantised(node: Node, total: ir.Value, scale: ir.Value, result_scale: int, zero: int) -> ir.Value:
+    """round(total * scale / the result's scale) + its zero point, in the zero point's type."""
+    rank = type_of(total).rank
+    factor = ops.div(scale, _scale(node, result_scale, rank - 1, rank))
+    dtype = node.type(zero).dtype if node.has_input(zero) else node.type(0).dtype
+    if dtype not in INTEGERS:
+        node.fail(f"does not quantise to {dtype}")
+    steps = ops.round(ops.mul(convert(total, "float32"), factor))
+    if node.has_input(zero):
+        steps = ops.add(steps, _scale(node, zero, rank - 1, rank))
+    low, high = integer_range(dtype)
+    return ops.cast(ops.min(ops.max(steps, number(low, "float32")), number(high, "float32")), dtype=dtype)
