@@ -32,7 +32,7 @@ PRELOAD = {
 }
 
 
-def sweep(cases: list[Case], engine: str = "burn", jobs: int = 2, timeout: float = 30.0) -> list[Outcome]:
+def sweep(cases: list[Case], engine: str = "burn", jobs: int = 2, timeout: float = 60.0) -> list[Outcome]:
     """Run the cases in worker processes; outcomes are in the order of the cases."""
     outcomes: dict[int, Outcome] = {}
     start, shown = time.monotonic(), 0.0
@@ -117,7 +117,7 @@ def main() -> int:
     parser.add_argument("-j", type=int, default=2, help="worker processes")
     parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES))
     parser.add_argument("--backend", choices=ENGINES, default="burn")
-    parser.add_argument("--timeout", type=float, default=30.0, help="seconds for one test")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one test")
     parser.add_argument("--reasons", type=int, default=40, help="how many reasons for failure to print")
     parser.add_argument("--failing", action="store_true", help="only tests that failing.txt lists")
     parser.add_argument("--list", action="store_true", help="print a line for every failure")
