@@ -1,7 +1,8 @@
 """Activations: composites of pointwise primitives, and softmax with its relatives.
 
-Each keeps its name in the program, so that a back end may claim it whole, a fused epilogue can be named for it and imported
-source reads as it was written. 16-bit floats are computed in float32 inside, where more than one step would round.
+Each keeps its name in the program, so that a back end may claim it whole, a fused epilogue can be named for it and
+imported source reads as it was written. 16-bit floats are computed in float32 inside, where more than one step would
+round.
 """
 
 from __future__ import annotations

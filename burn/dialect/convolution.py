@@ -13,8 +13,8 @@ from burn.dialect.types import TensorType, type_of
 class ConvTranspose(Op, name="conv_transpose"):
     """The gradient of `conv` with respect to its input, also called deconvolution, over 1 to 3 spatial axes.
 
-    Shapes: x [N, C, d..], weight [C, O / groups, k..] -> [N, O, e..], e = (d - 1) * stride + extra + (k - 1) * dilation + 1
-    - low - high. `extra` rows are added at the end (ONNX output_padding); low and high may be negative."""
+    Shapes: x [N, C, d..], weight [C, O / groups, k..] -> [N, O, e..], e = (d - 1) * stride + extra + (k - 1) * dilation
+    + 1 - low - high. `extra` rows are added at the end (ONNX output_padding); low and high may be negative."""
 
     x: Operand
     weight: Operand
@@ -83,7 +83,8 @@ def _without_overlap(x: ir.Value, weight: ir.Value) -> ir.Value:
 
 
 def _turned(weight: ir.Value, groups: int) -> ir.Value:
-    """The kernel of the equivalent convolution: mirrored, inputs and outputs exchanged. [C, O/g, k..] -> [O, C/g, k..]"""
+    """The kernel of the equivalent convolution: mirrored, inputs and outputs exchanged. [C, O/g, k..] -> [O, C/g,
+    k..]"""
     inputs, outputs, *kernel = type_of(weight).shape
     n = len(kernel)
     mirrored = weight

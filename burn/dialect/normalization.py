@@ -65,7 +65,8 @@ def _spatial(x: ir.Value) -> tuple[int, ...]:
 
 
 class LayerNorm(Op, name="layer_norm"):
-    """(x - mean) / sqrt(variance + epsilon) over axes `axis` to the last, then times scale, plus bias (arXiv:1607.06450).
+    """(x - mean) / sqrt(variance + epsilon) over axes `axis` to the last, then times scale, plus bias
+    (arXiv:1607.06450).
 
     Shapes: x [a.., b..], scale and bias broadcast to it -> [a.., b..]."""
 
@@ -116,7 +117,8 @@ class RmsNorm(Op, name="rms_norm"):
 
 
 class BatchNorm(Op, name="batch_norm"):
-    """scale * (x - mean) / sqrt(variance + epsilon) + bias with given statistics, one number a channel (arXiv:1502.03167).
+    """scale * (x - mean) / sqrt(variance + epsilon) + bias with given statistics, one number a channel
+    (arXiv:1502.03167).
 
     Shapes: x [N, C, d..], scale, bias, mean, variance [C] -> [N, C, d..]."""
 

@@ -1,7 +1,7 @@
 """A program's meaning, in numpy: each primitive evaluated as its docstring says. Enter at `evaluate`.
 
-For tests of importers and passes: what they build is checked without a code generator, and a code generator can be checked
-against it. Composites are decomposed first. Nothing here is fast.
+For tests of importers and passes: what they build is checked without a code generator, and a code generator can be
+checked against it. Composites are decomposed first. Nothing here is fast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from burn.dialect.control import region_symbols
 from burn.dialect.dims import Dim, Expr
 from burn.dialect.dims import evaluate as evaluate_dim
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, numpy_dtype, type_of
 
@@ -265,11 +264,11 @@ def _cast(machine: Machine, op: Any, x: Array) -> Array:
             rounded = np.where(np.isnan(wide), wide, np.clip(wide, -top, top)).astype(numpy_dtype(op.dtype))
         return rounded
     if target.kind == "bool":
-        return x.astype(np.float32) != 0 if DTYPES_KIND(x) == "small" else x != 0
+        return x.astype(np.float32) != 0 if _kind(x) == "small" else x != 0
     return x.astype(numpy_dtype(op.dtype))
 
 
-def DTYPES_KIND(x: Array) -> str:
+def _kind(x: Array) -> str:
     from burn.dialect.types import dtype_of_numpy
 
     return DTYPES[dtype_of_numpy(x.dtype)].kind
@@ -280,7 +279,7 @@ def _slice(machine: Machine, op: Any, x: Array) -> Array:
         zip(machine.dims(op.starts), machine.dims(op.sizes), op.steps, strict=True)
     ):
         places = start + step * np.arange(size)
-        assert size == 0 or (0 <= places.min() and places.max() < x.shape[axis]), f"axis {axis}: {places} of {x.shape}"
+        assert size == 0 or (places.min() >= 0 and places.max() < x.shape[axis]), f"axis {axis}: {places} of {x.shape}"
         x = np.take(x, places, axis=axis)
     return x
 
@@ -321,7 +320,7 @@ def _reduce(machine: Machine, op: Any, x: Array) -> Array:
     axes = tuple(a % x.ndim for a in op.axes)
     if not axes:
         return x
-    if DTYPES_KIND(x) == "complex":
+    if _kind(x) == "complex":
         return np.sum(x, axis=axes, keepdims=op.keepdims)
     initial = np.asarray(_identity(op.kind, x.dtype)).astype(x.dtype)
     return KINDS[op.kind].reduce(x, axis=axes, keepdims=op.keepdims, initial=initial, dtype=x.dtype)
@@ -334,7 +333,7 @@ def _arg_reduce(machine: Machine, op: Any, x: Array) -> Array:
         place = x.shape[op.axis] - 1 - best(np.flip(x, op.axis), axis=op.axis)
     else:
         place = best(x, axis=op.axis)
-    return np.expand_dims(place, op.axis % x.ndim) if op.keepdims else place
+    return np.expand_dims(place, op.axis % x.ndim) if op.keepdims else np.asarray(place)
 
 
 def _cumulative(machine: Machine, op: Any, x: Array) -> Array:
@@ -376,7 +375,7 @@ def _gather(machine: Machine, op: Any, x: Array, indices: Array) -> Array:
 
 
 def _element_places(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
-    grid = list(np.indices(indices.shape))
+    grid: list[Array] = list(np.indices(indices.shape))
     grid[axis] = _checked(indices, x.shape[axis])
     return tuple(grid)
 
@@ -444,7 +443,6 @@ def _conv(machine: Machine, op: Any, x: Array, weight: Array) -> Array:
     if op.dtype is not None:
         x, weight = x.astype(numpy_dtype(op.dtype)), weight.astype(numpy_dtype(op.dtype))
     x, weight = _wide(x), _wide(weight)
-    n = len(op.strides)
     if op.layout == "last":
         x = np.moveaxis(x, -1, 1)
         weight = np.moveaxis(weight, (-1, -2), (0, 1))

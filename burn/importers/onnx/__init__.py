@@ -5,7 +5,7 @@
     functions.py                    model-local and standard functions
     build.py                        the graph, node by node, through one table of builders
     node.py                         what a builder gets
-    contents.py                     what is known of small tensors while importing: shape arithmetic
+    contents.py, folding/           what is known of small tensors while importing: shape arithmetic
     ops/                            the builders, by family
 """
 

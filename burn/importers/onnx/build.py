@@ -1,7 +1,7 @@
 """An ONNX graph becomes a program: every node, in order, through one table of builders. Enter at `import_onnx`.
 
-Nothing stops at the first problem: a node that cannot be built leaves its outputs `FAILED`, nodes that depend on those are
-passed over, and at the end one ModelError lists everything that was found.
+Nothing stops at the first problem: a node that cannot be built leaves its outputs `FAILED`, nodes that depend on those
+are passed over, and at the end one ModelError lists everything that was found.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from burn.dialect.types import TensorType, type_of
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import BurnError, ModelError, Problem
 from burn.importers.onnx.check import check_model
-from burn.importers.onnx.contents import Content, Unknown, evaluate, materialise, wanted
+from burn.importers.onnx.contents import Content, Unknown, materialise, wanted
 from burn.importers.onnx.file import OnnxFile, Source, read_model
+from burn.importers.onnx.folding import evaluate
 from burn.importers.onnx.functions import domain_name, expand, inline_functions, opset_of, opsets
 from burn.importers.onnx.names import SizeNames
 from burn.importers.onnx.node import BUILDERS, Node, onnx_op
@@ -106,7 +107,9 @@ class Importer:
             return FAILED
         if not isinstance(value, ir.Value):
             kind = type(value).__name__
-            self.problems.append(Problem(f"output '{name}' is of type {kind}; only tensors can be outputs of a program"))
+            self.problems.append(
+                Problem(f"output '{name}' is of type {kind}; only tensors can be outputs of a program")
+            )
         return value
 
     # ---- inputs and constants ----------------------------------------------------------------------------------------
@@ -266,7 +269,8 @@ class Importer:
 
     # ---- subgraphs ---------------------------------------------------------------------------------------------------
     def build_subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Any], node: Node) -> list[Any]:
-        """Builds a graph's nodes at the insertion point with its own names, the outer ones visible; returns its outputs."""
+        """Builds a graph's nodes at the insertion point with its own names, the outer ones visible; returns its
+        outputs."""
         if len(graph.input) != len(inputs):
             node.fail(f"its graph '{graph.name}' takes {len(graph.input)} inputs, not {len(inputs)}")
         outer, outer_initializers = self._scope, self._initializers

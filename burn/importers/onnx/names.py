@@ -1,4 +1,5 @@
-"""Names of sizes: what a model calls its dimensions, made into identifiers, and fresh ones for sizes it does not name."""
+"""Names of sizes: what a model calls its dimensions, made into identifiers, and fresh ones for sizes it does not
+name."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ class SizeNames:
         self.unused = set(self.fixed)
         self._taken: set[str] = set()
         self._symbols: dict[str, Expr] = {}  # the model's name -> the size
-        self._plain = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param.isidentifier()}
+        self._plain = {
+            d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param.isidentifier()
+        }
         for name in sorted(self._plain):
             if not keyword.iskeyword(name):
                 self._symbols[name] = symbol(name)

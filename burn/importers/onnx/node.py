@@ -4,8 +4,8 @@
     def softmax(node: Node) -> ir.Value:
         return ops.softmax(node.input(0), axis=node.int("axis", -1 if node.opset >= 13 else 1))
 
-A builder builds at the current insertion point and returns the node's outputs: one value, or a list of them (None for one
-that the node does not name). What differs between opset versions is decided beside the rest, by `node.opset`.
+A builder builds at the current insertion point and returns the node's outputs: one value, or a list of them (None for
+one that the node does not name). What differs between opset versions is decided beside the rest, by `node.opset`.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def onnx_op(*names: str, domain: str = "") -> Callable[[Builder], Builder]:
 class Node(Attributes):
     """One node: its operator, attributes and operands.
 
-    inputs: a value of the program, None where an operand is absent, or what another builder returned for a sequence or an
-    optional. outputs: names, '' for one that is not wanted. opset: the version of the node's domain.
+    inputs: a value of the program, None where an operand is absent, or what another builder returned for a sequence or
+    an optional. outputs: names, '' for one that is not wanted. opset: the version of the node's domain.
     """
 
     proto: onnx.NodeProto

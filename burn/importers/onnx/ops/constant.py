@@ -13,28 +13,27 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, INTEGERS, type_of
 from burn.importers.onnx.node import Node, onnx_op
 
+# Attribute of Constant -> (its getter, the element type it makes).
+_PLAIN: dict[str, tuple[str, Any]] = {
+    "value_float": ("float", np.float32),
+    "value_floats": ("floats", np.float32),
+    "value_int": ("int", np.int64),
+    "value_ints": ("ints", np.int64),
+    "value_string": ("string", object),
+    "value_strings": ("strings", object),
+}
+
 
 @onnx_op("Constant")
 def constant(node: Node) -> ir.Value:
     """One of the attributes holds the value."""
     hint = node.outputs[0]
-    if node.has("value"):
-        return node.importer.constant_tensor(node.tensor("value"), hint)
     if node.has("sparse_value"):
         return node.importer.constant_tensor(node.sparse_tensor("sparse_value"), hint)
-    if node.has("value_float"):
-        return node.array(np.array(node.float("value_float"), np.float32), hint)
-    if node.has("value_floats"):
-        return node.array(np.array(node.floats("value_floats"), np.float32), hint)
-    if node.has("value_int"):
-        return node.array(np.array(node.int("value_int"), np.int64), hint)
-    if node.has("value_ints"):
-        return node.array(np.array(node.ints("value_ints"), np.int64), hint)
-    if node.has("value_string"):
-        return node.array(np.array(node.string("value_string"), object), hint)
-    if node.has("value_strings"):
-        return node.array(np.array(node.strings("value_strings"), object), hint)
-    node.fail("no attribute holds the value", "value")
+    for name, (getter, dtype) in _PLAIN.items():
+        if node.has(name):
+            return node.array(np.array(getattr(node, getter)(name), dtype), hint)
+    return node.importer.constant_tensor(node.tensor("value"), hint)
 
 
 @onnx_op("ConstantOfShape")
@@ -95,5 +94,3 @@ def range_(node: Node) -> ir.Value:
     if bounds[0] == 0:
         return scaled
     return ops.add(scaled, start)
-
-

@@ -69,7 +69,8 @@ def _scaled(node: Node, x: ir.Value, attribute: str) -> ir.Value:
 
 
 def centred(node: Node, index: int, zero: int, axis: int | None) -> ir.Value:
-    """A quantised operand less its zero point (a scalar, or a vector along `axis`), in int32; itself where that is 0."""
+    """A quantised operand less its zero point (a scalar, or a vector along `axis`), in int32; itself where that is
+    0."""
     x, rank = node.required(index), node.type(index).rank
     if not node.has_input(zero):
         return x

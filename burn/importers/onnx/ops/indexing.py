@@ -91,7 +91,9 @@ def _depth(node: Node) -> Dim:
     if known is not None:
         return known
     depth = node.required(1)
-    return node.read_dim(convert(depth, "int64"), hint="depth") if node.type(1).dtype in FLOATS else node.read_dims(1)[0]
+    return (
+        node.read_dim(convert(depth, "int64"), hint="depth") if node.type(1).dtype in FLOATS else node.read_dims(1)[0]
+    )
 
 
 @onnx_op("NonZero")
@@ -159,4 +161,3 @@ def reverse_sequence(node: Node) -> ir.Value:
     turned = ops.sub(ops.sub(lengths, number(1, "int64")), steps)
     places = ops.select(ops.lt(steps, lengths), turned, steps)
     return ops.gather_elements(x, broadcast_to(places, shape), axis=time)
-

@@ -1,4 +1,5 @@
-"""Normalisations and softmax. The operators are composites of burn's own; what is left are layouts and extra outputs."""
+"""Normalisations and softmax. The operators are composites of burn's own; what is left are layouts and extra
+outputs."""
 
 from __future__ import annotations
 
@@ -142,7 +143,8 @@ def batch_normalization(node: Node) -> Any:
 
 @onnx_op("Dropout")
 def dropout(node: Node) -> Any:
-    """The identity, when it is not training. In training an element is kept with probability 1 - ratio, and scaled up."""
+    """The identity, when it is not training. In training an element is kept with probability 1 - ratio, and scaled
+    up."""
     x, type_ = node.required(0), node.type(0)
     if node.opset < 12:
         if node.opset < 7 and not node.int("is_test", 0):

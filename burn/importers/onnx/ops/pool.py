@@ -19,7 +19,8 @@ from burn.importers.onnx.ops.windows import padding
 
 @dataclass(frozen=True)
 class Windows:
-    """A node's windows over the spatial axes. `high` reaches as far as the last window; `pad_high` is what was given."""
+    """A node's windows over the spatial axes. `high` reaches as far as the last window; `pad_high` is what was
+    given."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]

@@ -210,4 +210,3 @@ def cumulative(node: Node) -> ir.Value:
         other = ops.cumulative(x, axis=place, **options)
         result = ops.select(ops.eq(axis, number_like(place, axis)), other, result)
     return result
-

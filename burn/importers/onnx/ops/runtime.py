@@ -46,3 +46,23 @@ def scattered(node: Node, axes: ir.Value, onto: ir.Value, values: ir.Value) -> i
     (rank,) = type_of(onto).shape
     assert isinstance(rank, int)
     return ops.scatter_elements(onto, wrapped(axes, rank), values, axis=0)
+
+
+def length(node: Node, index: int) -> int:
+    """How many numbers an operand of rank 0 or 1 holds."""
+    type_ = node.type(index)
+    count = type_.elements
+    if type_.rank > 1 or not isinstance(count, int):
+        node.fail(f"operand {index} must be a vector of known length, not {type_}")
+    return count
+
+
+def known_axes(node: Node, index: int) -> tuple[int, ...] | None:
+    """Axes that are known, else None."""
+    array = node.constant(index)
+    return None if array is None else tuple(int(a) for a in array.reshape(-1))
+
+
+def as_int64(node: Node, index: int) -> ir.Value:
+    value = node.required(index)
+    return value if type_of(value).dtype == "int64" else ops.cast(value, dtype="int64")

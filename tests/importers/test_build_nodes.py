@@ -1,0 +1,114 @@
+"""The ONNX node tests, imported and evaluated by the reference evaluator: what the importer builds, without a compiler.
+
+Run twice: as they are, and with every size made symbolic, so that the same program must serve sizes that it does not
+know. The compiled programs are tested in tests/onnx_suite.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.errors import BurnError
+from burn.importers.onnx import import_onnx
+from burn.importers.onnx.ops import (
+    activation,
+    constant,
+    contract,
+    indexing,
+    math,
+    normalize,
+    pad,
+    pool,
+    reduce,
+    shape,
+    slice,
+)
+from tests.importers.reference import evaluate
+from tests.onnx_suite.cases import Case, load_cases
+from tests.onnx_suite.compare import compare
+
+FAMILIES = (activation, constant, contract, indexing, math, normalize, pad, pool, reduce, shape, slice)
+
+NOT_THE_SAME = {
+    "test_training_dropout": "the mask is that of numpy's generator",
+    "test_training_dropout_default": "the mask is that of numpy's generator",
+    "test_training_dropout_default_mask": "the mask is that of numpy's generator",
+    "test_training_dropout_mask": "the mask is that of numpy's generator",
+    "test_attention_4d_causal_fp16_expanded": "one unit in the last place of float16, more than the tolerance",
+}
+NOT_SYMBOLIC = ("the number of", "must be a vector of known length", "must be at most", "axes do not fit")
+"""What a model whose every size is symbolic may be refused for: then a rank would not be known."""
+
+
+def _own_operators() -> set[str]:
+    from burn.importers.onnx.node import BUILDERS
+
+    names = {family.__name__ for family in FAMILIES}
+    return {op for (domain, op), builder in BUILDERS.items() if domain == "" and builder.__module__ in names}
+
+
+def _cases() -> list[Case]:
+    own = _own_operators()
+    return [c for c in load_cases(("node",)) if all(n.op_type in own for n in _model(c).graph.node) and _tensors(c)]
+
+
+def _model(case: Case) -> onnx.ModelProto:
+    return onnx.ModelProto.FromString(case.model)
+
+
+def _tensors(case: Case) -> bool:
+    """Whether the case is of tensors of numbers only."""
+    arrays = [a for inputs, outputs in case.data_sets for a in (*inputs, *outputs)]
+    return all(isinstance(a, np.ndarray) and a.dtype.kind not in "OU" for a in arrays)
+
+
+CASES = _cases()
+
+
+def _check_ops(program: Program) -> None:
+    for operation in program.block.operations:
+        view: Any = operation.opview if hasattr(operation, "opview") else operation
+        assert isinstance(view, Op)
+        view.check()
+
+
+def _check_results(case: Case, program: Program) -> None:
+    for inputs, outputs in case.data_sets:
+        results = evaluate(program, dict(zip(program.input_names, inputs, strict=True)))
+        compare(outputs, list(results.values()), case.rtol, case.atol)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CASES if c.name not in NOT_THE_SAME])
+def test_node(case: Case) -> None:
+    program = import_onnx(case.model)
+    _check_ops(program)
+    _check_results(case, program)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CASES if c.name not in NOT_THE_SAME])
+def test_node_with_symbolic_sizes(case: Case) -> None:
+    model = _model(case)
+    for value in model.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value > 1:
+                size = dim.dim_value
+                dim.Clear()
+                dim.dim_param = f"s{size}"
+    try:
+        program = import_onnx(model)
+    except BurnError as error:
+        assert any(text in str(error) for text in NOT_SYMBOLIC), error
+        return
+    _check_ops(program)
+    _check_results(case, program)
+
+
+def test_there_are_cases() -> None:
+    assert len(CASES) > 900
+    assert set(NOT_THE_SAME) <= {c.name for c in CASES}
