@@ -3,8 +3,8 @@
     model = burn.load("model.onnx")       # compiled for this machine, kept in a cache on disk
     y = model(x)                          # numpy in, numpy out
 
-`load` and `compile` give executables; `Tensor`, `ops` and `nn` are what models are written in. Everything is imported when
-it is first asked for, so that a program that runs a cached model pays for the runtime alone.
+`load` and `compile` give executables; `Tensor`, `ops` and `nn` are what models are written in. Everything is imported
+when it is first asked for, so that a program that runs a cached model pays for the runtime alone.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from burn.errors import BurnError, CompileError, InputError, ModelError, RunError, TypeMismatch
     from burn.loading import compile_count, load, set_num_threads
     from burn.runtime import Executable
-    from burn.tensor import Dim, Tensor, tensor
-    from burn.trace import Spec, compile, jit, trace
+    from burn.signature import spec
+    from burn.tensor import Dim, Tensor, constant
+    from burn.trace import compile, jit
 
 __all__ = [
     # from a file to something that runs
     "load", "Executable", "set_num_threads", "compile_count",
     # models in Python
-    "Tensor", "tensor", "Dim", "Spec", "ops", "nn", "cond", "loop", "read_dim", "compile", "jit", "trace",
+    "Tensor", "constant", "Dim", "spec", "ops", "nn", "cond", "loop", "read_dim", "compile", "jit",
     # what can go wrong
     "BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError",
 ]  # fmt: skip
@@ -33,9 +34,10 @@ __all__ = [
 _HOMES = {
     "burn.loading": ("load", "set_num_threads", "compile_count"),
     "burn.runtime": ("Executable",),
-    "burn.tensor": ("Tensor", "tensor", "Dim"),
+    "burn.tensor": ("Tensor", "constant", "Dim"),
     "burn.control": ("cond", "loop", "read_dim"),
-    "burn.trace": ("Spec", "compile", "jit", "trace"),
+    "burn.signature": ("spec",),
+    "burn.trace": ("compile", "jit"),
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -50,7 +52,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'burn' has no attribute '{name}'")
     value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value  # also in place of a submodule of the same name
+    globals()[name] = value
     return value
 
 

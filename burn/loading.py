@@ -34,9 +34,9 @@ def load(
     """A model's file as an executable: ONNX, burn's IR as text (.mlir, weights in a .safetensors beside it), or a
     compiled program.
 
-    cache: take the compiled program from the disk cache, and put it there. threads: how many the process uses from now on
-    (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. target: the CPU
-    to compile for, this machine's by default.
+    cache: take the compiled program from the disk cache, and put it there. threads: how many the process uses from now
+    on (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. target: the
+    CPU to compile for, this machine's by default.
 
     Raises ModelError, listing everything that is wrong with the model, and CompileError.
     """
@@ -68,8 +68,8 @@ def _compile(path: Path, dims: Mapping[str, int] | None, target: str | None) -> 
 
 
 def set_num_threads(threads: int) -> None:
-    """How many threads every executable of this process uses, the caller's among them. At first it is the number of cores,
-    or BURN_NUM_THREADS."""
+    """How many threads every executable of this process uses, the caller's among them. At first it is the number of
+    cores, or BURN_NUM_THREADS."""
     if threads < 1:
         raise BurnError(f"the number of threads must be at least 1, not {threads}")
     _native.set_num_threads(threads)
@@ -81,7 +81,7 @@ def compile_count() -> int:
     return 0 if compiler is None else compiler.compile_count()
 
 
-# ---- the cache's key ---------------------------------------------------------------------------------------------------
+# ---- the cache's key -------------------------------------------------------------------------------------------------
 
 
 class _opened:
@@ -117,7 +117,7 @@ def _key(path: Path, content: mmap.mmap | bytes, dims: Mapping[str, int] | None,
 
 
 def _companions(path: Path, content: mmap.mmap | bytes) -> Iterator[Path]:
-    """Other files whose contents belong to the model: those with an ONNX model's external data, and the weights of a text.
+    """Other files whose contents belong to the model: those with an ONNX model's external data, a text's weights.
 
     The places of external data are found by their bytes, without parsing: what only looks like one does no harm."""
     if path.suffix == ".mlir":

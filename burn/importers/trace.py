@@ -1,0 +1,113 @@
+"""The program that Python code is building: what `Tensor` operations add to. Enter at `tracing` and `current`.
+
+Nothing is computed while tracing. Parameters and literals become constants at the beginning of the program, where every
+region sees them; each parameter is one constant however often it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import prod
+
+import numpy as np
+
+from burn.dialect import ops
+from burn.dialect.compose import signed
+from burn.dialect.dims import Expr, symbol, symbols
+from burn.dialect.mlir import context, ir
+from burn.dialect.program import Program
+from burn.dialect.types import DTYPES, TensorType
+from burn.dialect.weights import Weight, WeightStore
+from burn.errors import TypeMismatch
+
+SMALL = 16
+"""Constants of up to so many elements are written in the program; larger ones go to the weight store."""
+
+_current: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
+
+
+class Tracer:
+    """One program being built. `names` says what the modules in it are called, by identity."""
+
+    def __init__(self, inputs: Sequence[tuple[str, TensorType]], weights: WeightStore | None = None) -> None:
+        self.program = Program.create(inputs, weights)
+        self.names: dict[int, str] = {}
+        self._constants: dict[int, tuple[object, ir.Value]] = {}  # id -> (what keeps the id taken, the value)
+        self._last_constant: ir.Operation | None = None
+        self._sizes = {name for _, t in inputs for dim in t.shape for name in symbols(dim)}
+
+    def constant(self, owner: object, weight: Weight, hint: str) -> ir.Value:
+        """The constant that stands for `owner` (a parameter, say), made when it is first asked for."""
+        known = self._constants.get(id(owner))
+        if known is None:
+            known = self._constants[id(owner)] = (owner, self.literal(weight, hint))
+        return known[1]
+
+    def literal(self, weight: Weight, hint: str = "constant") -> ir.Value:
+        """A new constant."""
+        last = self._last_constant
+        point = ir.InsertionPoint.at_block_begin(self.program.block) if last is None else ir.InsertionPoint.after(last)
+        with context(), ir.Location.name(hint or "constant"), point:
+            value = _written_out(weight)
+            if value is None:
+                key = self.program.weights.add(weight, hint)
+                value = ops.weight(key=key, shape=weight.shape, dtype=weight.dtype)
+        self._last_constant = value.owner
+        return value
+
+    def new_size(self, name: str) -> Expr:
+        """A size that the program defines. Raises TypeMismatch where there is one of this name already."""
+        if name in self._sizes:
+            raise TypeMismatch("a size is defined twice", [f"'{name}'"])
+        self._sizes.add(name)
+        return symbol(name)
+
+    def fresh(self, hint: str) -> str:
+        """A name for a size that nothing has yet."""
+        name, number = hint, 1
+        while name in self._sizes:
+            number += 1
+            name = f"{hint}_{number}"
+        return name
+
+    @contextmanager
+    def scope(self, module: object) -> Iterator[None]:
+        """Ops built inside come from `module`."""
+        name = self.names.get(id(module))
+        if name is None:
+            yield
+            return
+        with ir.Location.name(name):
+            yield
+
+
+def _written_out(weight: Weight) -> ir.Value | None:
+    kind = DTYPES[weight.dtype].kind
+    if prod(weight.shape) > SMALL or kind not in ("float", "int", "uint", "bool") or weight.packed:
+        return None
+    elements = np.asarray(weight.array()).reshape(-1).tolist()
+    if kind in ("int", "uint"):
+        bits = tuple(signed(int(e)) for e in elements)
+        return ops.constant(values=(), bits=bits, shape=weight.shape, dtype=weight.dtype)
+    return ops.constant(values=tuple(float(e) for e in elements), shape=weight.shape, dtype=weight.dtype)
+
+
+@contextmanager
+def tracing(tracer: Tracer) -> Iterator[Tracer]:
+    """Makes `tracer` the current one; what is built inside goes to the end of its program."""
+    token = _current.set(tracer)
+    try:
+        with tracer.program.building():
+            yield tracer
+    finally:
+        _current.reset(token)
+
+
+def current() -> Tracer:
+    """The program under construction. Raises TypeMismatch when there is none."""
+    tracer = _current.get()
+    if tracer is None:
+        raise TypeMismatch("tensors are computed with inside of a traced function only; see burn.compile and burn.jit")
+    return tracer

@@ -1,0 +1,71 @@
+"""Types written as text: `spec("float32[batch, 3, 224, 224]")`, what inputs are described with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from burn.dialect.dims import Dim, parse
+from burn.dialect.types import DTYPES, TensorType, dtype_of_numpy
+from burn.errors import TypeMismatch
+
+
+def spec(text: TensorType | str, shape: Sequence[int | str | Any] | None = None) -> TensorType:
+    """A type from its text, or from an element type and a shape of numbers and named sizes. Raises TypeMismatch."""
+    if isinstance(text, TensorType):
+        return text
+    dims: list[Any]
+    dtype = text
+    if shape is None:
+        match = re.fullmatch(r"\s*(\w+)\s*\[(.*)\]\s*", text, re.DOTALL)
+        if match is None:
+            raise TypeMismatch(f"'{text}' is not a type", ["a type is written as float32[batch, 3, 224, 224]"])
+        dtype, inner = match.groups()
+        dims = _split(inner)
+    else:
+        dims = list(shape)
+    if dtype not in DTYPES:
+        raise TypeMismatch(f"there is no element type '{dtype}'", [f"there are {', '.join(DTYPES)}"])
+    try:
+        return TensorType(dtype, tuple(parse(d) if isinstance(d, str) else d for d in dims))
+    except ValueError as error:
+        raise TypeMismatch("malformed shape", [str(error)]) from None
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that are in no brackets: "n, min(a, b)"."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [p for p in map(str.strip, parts) if p]
+
+
+def spec_of(example: Any, dynamic: Mapping[int, str | Dim] | None = None) -> TensorType:
+    """The type of an example: an array (anything with `shape` and `dtype`), a number, or a type itself.
+
+    dynamic: names for the axes whose size varies."""
+    if isinstance(example, (TensorType, str)):
+        type_ = spec(example)
+    else:
+        array = example if hasattr(example, "shape") and hasattr(example, "dtype") else np.asarray(example)
+        name = str(array.dtype).removeprefix("torch.")
+        try:
+            name = dtype_of_numpy(np.dtype(array.dtype)) if not isinstance(array.dtype, str) else name
+        except (KeyError, TypeError):
+            pass
+        if name not in DTYPES:
+            raise TypeMismatch("an example has an element type that burn does not know", [name])
+        type_ = TensorType(name, tuple(int(d) for d in array.shape))
+    shape: list[Dim] = list(type_.shape)
+    for axis, size in (dynamic or {}).items():
+        if not -len(shape) <= axis < len(shape):
+            raise TypeMismatch(f"there is no axis {axis} to be dynamic", [str(type_)])
+        shape[axis] = parse(size) if isinstance(size, str) else size
+    return type_.with_shape(tuple(shape))
