@@ -1,0 +1,82 @@
+"""Text: counting n-grams. Strings themselves are not supported."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, number, reshape
+from burn.dialect.dims import dim_max
+from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
+from burn.importers.onnx.node import Node, onnx_op
+
+
+@onnx_op("StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch")
+def strings(node: Node) -> ir.Value:
+    node.fail("strings are not supported", hint="process text before calling the model")
+
+
+@onnx_op("TfIdfVectorizer")
+def tf_idf_vectorizer(node: Node) -> ir.Value:
+    """How often each n-gram of the pool occurs in a row of token numbers [c] or [n, c], or whether, with its weight.
+
+    An n-gram also counts with up to max_skip_count tokens left out between each two of its own."""
+    if node.has("pool_strings"):
+        node.fail("strings are not supported", "pool_strings")
+    counts, indexes = node.ints("ngram_counts"), node.ints("ngram_indexes")
+    low, high = node.int("min_gram_length"), node.int("max_gram_length")
+    pool = node.ints("pool_int64s")
+    mode = node.string("mode")
+    if mode not in ("TF", "IDF", "TFIDF"):
+        node.fail(f"'{mode}' is none of TF, IDF, TFIDF", "mode")
+    x, batched = convert(node.required(0), "int64"), node.type(0).rank == 2
+    if not batched:
+        x = reshape(x, (1, *type_of(x).shape))
+    rows = type_of(x).shape[0]
+    columns: list[ir.Value] = []
+    covered: list[int] = []
+    first = 0  # the pool's n-grams are listed by length
+    for length, (begin, end) in enumerate(zip(counts, (*counts[1:], len(pool)), strict=True), start=1):
+        if not 0 <= begin <= end <= len(pool) or (end - begin) % length:
+            node.fail(f"{list(counts)} does not divide a pool of {len(pool)}", "ngram_counts")
+        grams = np.array(pool[begin:end], np.int64).reshape(-1, length)
+        places = range(first, first + len(grams))
+        first += len(grams)
+        if low <= length <= high and len(grams):
+            skips = range(node.int("max_skip_count") + 1) if length > 1 else range(1)
+            occurrences = [_occurrences(node, x, grams, skip + 1) for skip in skips]
+            total = occurrences[0]
+            for other in occurrences[1:]:
+                total = ops.add(total, other)
+            columns.append(total)
+            covered += places
+    if first != len(indexes) or any(i < 0 for i in indexes):
+        node.fail(f"{len(indexes)} entries do not fit {first} n-grams", "ngram_indexes")
+    columns.append(ops.full(shape=(rows, 1), dtype="float32"))  # what no n-gram that is counted stands for
+    source = [len(covered)] * (max(indexes) + 1)
+    for column, gram in enumerate(covered):
+        source[indexes[gram]] = column
+    result = ops.gather(ops.concat(columns, axis=1), node.array(np.array(source, np.int64)), axis=1)
+    if mode != "TF":
+        weights = np.ones(len(source), np.float32)
+        for gram, weight in enumerate(node.floats("weights", ())):
+            weights[indexes[gram]] = weight
+        if mode == "IDF":
+            result = ops.min(result, number(1.0, "float32"))
+        result = ops.mul(result, node.array(weights))
+    return result if batched else reshape(result, (len(source),))
+
+
+def _occurrences(node: Node, x: ir.Value, grams: np.ndarray, stride: int) -> ir.Value:
+    """How often each n-gram [g, n] occurs in the rows of x with its tokens `stride` apart: [rows, g]."""
+    rows, tokens = type_of(x).shape
+    windows = dim_max(tokens - (grams.shape[1] - 1) * stride, 0)
+    matches = None
+    for place in range(grams.shape[1]):
+        part = ops.slice(x, starts=(0, place * stride if windows != 0 else 0), sizes=(rows, windows), steps=(1, 1))
+        wanted = reshape(node.array(np.ascontiguousarray(grams[:, place])), (1, len(grams), 1))
+        same = ops.eq(reshape(part, (rows, 1, windows)), wanted)
+        matches = same if matches is None else ops.and_(matches, same)
+    assert matches is not None
+    return ops.reduce(ops.cast(matches, dtype="float32"), kind="sum", axes=(2,))

@@ -1,0 +1,278 @@
+"""Decision trees: TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier.
+
+All rows walk all trees together, one level at a time: the state is the node that each row is at in each tree, and a
+step looks up the node's feature, compares, and goes on to one of its children. Leaves lead to themselves. Enter at
+`Forest`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from burn.dialect import ops
+from burn.dialect.compose import broadcast_to, convert, limit, number, number_like, reshape
+from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
+from burn.importers.onnx.node import Node, onnx_op
+from burn.importers.onnx.ops.ml import DOMAIN, best_label, class_labels, post_transform, rows, transform_scores
+
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+COMPARISONS = ("le", "lt", "ge", "gt", "eq", "ne")
+MEMBER = MODES.index("BRANCH_MEMBER")
+MAX_DEPTH = 512
+
+
+@dataclass
+class Forest:
+    """Trees as parallel arrays over all nodes. A leaf's children are itself; `votes` holds the leaves' weights."""
+
+    roots: np.ndarray
+    feature: np.ndarray
+    split: np.ndarray
+    mode: np.ndarray
+    true: np.ndarray
+    false: np.ndarray
+    missing: np.ndarray  # whether NaN goes to the true child
+    votes: np.ndarray  # [nodes, targets]
+    voted: np.ndarray  # [nodes, targets]: whether the leaf says anything of the target
+    members: dict[int, np.ndarray] = field(default_factory=dict)  # node -> the values it accepts
+
+    def depth(self, node: Node) -> int:
+        """How many steps the longest path takes. Fails for a graph that is not a forest."""
+        level, depth = self.roots, 0
+        while (inner := level[self.true[level] != level]).size:
+            level = np.unique(np.concatenate([self.true[inner], self.false[inner]]))
+            depth += 1
+            if depth > MAX_DEPTH:
+                node.fail(f"the trees are deeper than {MAX_DEPTH} nodes or run in circles")
+        return depth
+
+
+def walk(node: Node, forest: Forest, x: ir.Value) -> ir.Value:
+    """The leaf that each row [n, features] ends at in each tree: [n, trees]."""
+    batch, features = type_of(x).shape
+    count = len(forest.roots)
+    if isinstance(features, int) and forest.feature.size and forest.feature.max() >= features:
+        node.fail(f"feature {int(forest.feature.max())} is used, but there are {features}", "nodes_featureids")
+    feature, split, true, false, missing = (
+        node.array(a) for a in (forest.feature, forest.split, forest.true, forest.false, forest.missing)
+    )
+    split = convert(split, type_of(x).dtype)
+    place = broadcast_to(reshape(node.array(forest.roots), (1, count)), (batch, count))
+    for _ in range(forest.depth(node)):
+        value = ops.gather_elements(x, ops.gather(feature, place), axis=1)
+        taken = _compare(node, forest, place, value, ops.gather(split, place))
+        if forest.missing.any():
+            taken = ops.or_(taken, ops.and_(ops.isnan(value), ops.gather(missing, place)))
+        place = ops.select(taken, ops.gather(true, place), ops.gather(false, place))
+    return place
+
+
+def _compare(node: Node, forest: Forest, place: ir.Value, value: ir.Value, split: ir.Value) -> ir.Value:
+    """Whether each row goes to its node's true child."""
+    inner = forest.true != np.arange(len(forest.true))
+    used = sorted(set(forest.mode[inner].tolist()))
+    mode = ops.gather(node.array(forest.mode), place) if len(used) > 1 else None
+    result = None
+    for code in used:
+        if code == MEMBER:
+            answer = _is_member(node, forest, place, value)
+        else:
+            answer = getattr(ops, COMPARISONS[code])(value, split)
+        if result is None:
+            result = answer
+        else:
+            result = ops.select(ops.eq(mode, number(code, "int64")), answer, result)
+    assert result is not None
+    return result
+
+
+def _is_member(node: Node, forest: Forest, place: ir.Value, value: ir.Value) -> ir.Value:
+    """Whether the value is in its node's set. Sets are filled up to one length with a member of their own."""
+    width = max(len(values) for values in forest.members.values())
+    table = np.full((len(forest.feature), width), np.nan, np.float64)
+    for index, values in forest.members.items():
+        table[index] = np.concatenate([values, np.full(width - len(values), values[0])])
+    own = ops.gather(convert(node.array(table), type_of(value).dtype), place, axis=0)
+    same = ops.eq(reshape(value, (*type_of(value).shape, 1)), own)
+    return ops.reduce(same, kind="any", axes=(2,))
+
+
+def gather_votes(node: Node, forest: Forest, leaf: ir.Value, aggregate: str, dtype: str) -> ir.Value:
+    """The leaves' weights [n, targets], aggregated over the trees."""
+    weights = ops.gather(convert(node.array(forest.votes), dtype), leaf, axis=0)
+    if aggregate in ("SUM", "AVERAGE"):
+        total = ops.reduce(weights, kind="sum", axes=(1,))
+        return ops.div(total, number(len(forest.roots), dtype)) if aggregate == "AVERAGE" else total
+    kind = aggregate.lower()
+    if kind not in ("min", "max"):
+        node.fail(f"'{aggregate}' is none of SUM, AVERAGE, MIN, MAX", "aggregate_function")
+    if not forest.voted.all():
+        silent = limit(dtype, highest=kind == "min")
+        weights = ops.select(ops.gather(node.array(forest.voted), leaf, axis=0), weights, silent)
+    return ops.reduce(weights, kind=kind, axes=(1,))
+
+
+# ---- the older operators: one list of nodes, by tree and number -----------------------------------------------------
+def _floats(node: Node, name: str) -> np.ndarray:
+    if node.has(f"{name}_as_tensor"):
+        return np.asarray(node.tensor(f"{name}_as_tensor").array()).reshape(-1)
+    return np.array(node.floats(name, ()), np.float32)
+
+
+def listed_forest(node: Node, prefix: str, targets: int) -> Forest:
+    """From nodes_*, and target_* or class_*."""
+    trees, numbers = node.ints("nodes_treeids"), node.ints("nodes_nodeids")
+    place = {pair: i for i, pair in enumerate(zip(trees, numbers, strict=True))}
+    names = node.strings("nodes_modes")
+    count = len(trees)
+    if unknown := sorted(set(names) - {*MODES, "LEAF"}):
+        node.fail(f"unknown {', '.join(unknown)}", "nodes_modes")
+    leaf = np.array([name == "LEAF" for name in names])
+    own = np.arange(count)
+    children = []
+    for attribute in ("nodes_truenodeids", "nodes_falsenodeids"):
+        ids = node.ints(attribute)
+        if len(ids) != count or len(names) != count:
+            node.fail(f"has {len(ids)} entries for {count} nodes", attribute)
+        try:
+            places = [i if leaf[i] else place[trees[i], ids[i]] for i in range(count)]
+        except KeyError as error:
+            node.fail(f"names node {error.args[0][1]} of tree {error.args[0][0]}, which does not exist", attribute)
+        children.append(np.array(places, np.int64))
+    missing = np.array(node.ints("nodes_missing_value_tracks_true", (0,) * count), bool)
+    split = _floats(node, "nodes_values")
+    feature = np.array(node.ints("nodes_featureids"), np.int64)
+    if not len(missing) == len(split) == len(feature) == count:
+        node.fail(f"the lists of nodes differ in length from {count}", "nodes_values")
+    seen: dict[int, int] = {}
+    is_child = set(children[0][~leaf].tolist()) | set(children[1][~leaf].tolist())
+    for index in own:
+        if int(index) not in is_child:
+            seen.setdefault(trees[index], int(index))
+    votes = np.zeros((count, targets), split.dtype)
+    voted = np.zeros((count, targets), bool)
+    weights = _floats(node, f"{prefix}_weights")
+    entries = zip(
+        node.ints(f"{prefix}_treeids"), node.ints(f"{prefix}_nodeids"), node.ints(f"{prefix}_ids"), weights, strict=True
+    )
+    for tree, number_, target, weight in entries:
+        if (tree, number_) not in place or not 0 <= target < targets:
+            node.fail(f"names node {number_} of tree {tree} or target {target}, which does not exist", f"{prefix}_ids")
+        votes[place[tree, number_], target] += weight
+        voted[place[tree, number_], target] = True
+    codes = np.array([0 if name == "LEAF" else MODES.index(name) for name in names], np.int64)
+    roots = np.array(list(seen.values()), np.int64)
+    return Forest(roots, np.where(leaf, 0, feature), split, codes, children[0], children[1], missing, votes, voted)
+
+
+def with_base(node: Node, scores: ir.Value) -> ir.Value:
+    base = _floats(node, "base_values")
+    return ops.add(scores, convert(node.array(base), type_of(scores).dtype)) if base.size else scores
+
+
+@onnx_op("TreeEnsembleRegressor", domain=DOMAIN)
+def tree_ensemble_regressor(node: Node) -> ir.Value:
+    forest = listed_forest(node, "target", node.int("n_targets"))
+    x = rows(node)
+    leaf = walk(node, forest, x)
+    scores = gather_votes(node, forest, leaf, node.string("aggregate_function", "SUM"), str(forest.votes.dtype))
+    return convert(post_transform(node, with_base(node, scores)), "float32")
+
+
+@onnx_op("TreeEnsembleClassifier", domain=DOMAIN)
+def tree_ensemble_classifier(node: Node) -> list[ir.Value]:
+    labels = class_labels(node, "classlabels_int64s")
+    forest = listed_forest(node, "class", max(len(labels), 1))
+    scores = gather_votes(node, forest, walk(node, forest, rows(node)), "SUM", str(forest.votes.dtype))
+    scores = convert(with_base(node, scores), "float32")
+    if len(labels) <= 2 and len(set(node.ints("class_ids"))) == 1:
+        return _binary(node, scores, labels)
+    final = post_transform(node, scores)
+    return [best_label(node, final, labels), final]
+
+
+def _binary(node: Node, scores: ir.Value, labels: np.ndarray) -> list[ir.Value]:
+    """All votes are for one class: its score also tells the other's."""
+    kind = node.string("post_transform", "NONE")
+    only = node.ints("class_ids")[0]
+    positive = ops.slice(scores, starts=(0, only), sizes=(type_of(scores).shape[0], 1), steps=(1, 1))
+    if kind in ("NONE", "PROBIT"):
+        other = ops.sub(number_like(1.0, positive), positive)
+    else:
+        other = ops.neg(positive)
+    final = transform_scores(node, ops.concat([other, positive], axis=1), kind)
+    if len(labels) < 2:
+        labels = np.array([0, labels[0] if len(labels) else 1], np.int64)
+    return [best_label(node, final, labels), final]
+
+
+# ---- TreeEnsemble: inner nodes and leaves apart ---------------------------------------------------------------------
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+@onnx_op("TreeEnsemble", domain=DOMAIN)
+def tree_ensemble(node: Node) -> ir.Value:
+    forest = split_forest(node)
+    x = rows(node)
+    code, transform = node.int("aggregate_function", 1), node.int("post_transform", 0)
+    if not 0 <= code < len(AGGREGATES):
+        node.fail(f"must be 0 to {len(AGGREGATES) - 1}, not {code}", "aggregate_function")
+    if not 0 <= transform < len(TRANSFORMS):
+        node.fail(f"must be 0 to {len(TRANSFORMS) - 1}, not {transform}", "post_transform")
+    scores = gather_votes(node, forest, walk(node, forest, x), AGGREGATES[code], type_of(x).dtype)
+    return transform_scores(node, scores, TRANSFORMS[transform])
+
+
+def split_forest(node: Node) -> Forest:
+    """Inner nodes first, then leaves, in one numbering."""
+    feature = np.array(node.ints("nodes_featureids"), np.int64)
+    split, mode = (np.asarray(node.tensor(f"nodes_{name}").array()).reshape(-1) for name in ("splits", "modes"))
+    inner, weights = len(feature), np.asarray(node.tensor("leaf_weights").array()).reshape(-1)
+    leaves, targets = len(weights), node.int("n_targets")
+    target = np.array(node.ints("leaf_targetids"), np.int64)
+    total = inner + leaves
+    children = []
+    for side in ("true", "false"):
+        ids, is_leaf = (np.array(node.ints(f"nodes_{side}{kind}"), np.int64) for kind in ("nodeids", "leafs"))
+        if not len(ids) == len(is_leaf) == inner:
+            node.fail(f"has {len(ids)} entries for {inner} nodes", f"nodes_{side}nodeids")
+        places = np.where(is_leaf != 0, ids + inner, ids)
+        if ((places < 0) | (places >= total) | ((is_leaf == 0) & (ids >= inner))).any():
+            node.fail("names a node that does not exist", f"nodes_{side}nodeids")
+        children.append(np.concatenate([places, np.arange(inner, total)]))
+    missing = np.array(node.ints("nodes_missing_value_tracks_true", (0,) * inner), bool)
+    roots = np.array(node.ints("tree_roots"), np.int64)
+    if not len(split) == len(mode) == len(missing) == inner or len(target) != leaves:
+        node.fail("the lists of nodes, or of leaves, differ in length", "nodes_splits")
+    if ((roots < 0) | (roots >= inner)).any() or ((target < 0) | (target >= targets)).any() or (mode > MEMBER).any():
+        node.fail("a root, a target or a mode does not exist", "tree_roots")
+    votes, voted = np.zeros((total, targets), weights.dtype), np.zeros((total, targets), bool)
+    votes[np.arange(inner, total), target] = weights
+    voted[np.arange(inner, total), target] = True
+
+    def padded(values: np.ndarray) -> np.ndarray:
+        return np.concatenate([values, np.zeros(leaves, values.dtype)])
+
+    forest = Forest(
+        roots, padded(feature), padded(split), padded(mode.astype(np.int64)), *children, padded(missing), votes, voted
+    )
+    if (mode == MEMBER).any():
+        forest.members = _members(node, np.flatnonzero(mode == MEMBER))
+    return forest
+
+
+def _members(node: Node, nodes: np.ndarray) -> dict[int, np.ndarray]:
+    """`membership_values` holds the sets of these nodes one after another, each followed by NaN."""
+    values = np.asarray(node.tensor("membership_values").array()).reshape(-1).astype(np.float64)
+    ends = np.flatnonzero(np.isnan(values))
+    if len(ends) != len(nodes):
+        node.fail(f"holds {len(ends)} sets for {len(nodes)} nodes", "membership_values")
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    sets = {int(n): values[a:b] for n, a, b in zip(nodes, starts, ends, strict=True)}
+    if any(not len(s) for s in sets.values()):
+        node.fail("holds an empty set", "membership_values")
+    return sets
