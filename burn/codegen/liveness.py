@@ -1,18 +1,24 @@
 """How long each buffer of a program lives, in steps of the order in which ops run.
 
-A value's *roots* are the buffers it may stand for: its own, its operand's for a reshape, either branch's for the result of an
-`if`. Loop bodies run many times: what they read from outside lives until the loop ends.
+A value's *home* is the value whose address it has: a reshape's operand, the initial value of what a loop carries unchanged,
+else itself. Its *roots* are the buffers that address may turn out to be: its home's own, those of either branch for the
+result of an `if`, both of a loop's alternating buffers for a carried value. Loop bodies run many times: what they read from
+outside lives until the loop ends.
 """
 
 from __future__ import annotations
 
 from burn.codegen.lower import op_of
-from burn.dialect.control import defined_symbols
+from burn.dialect.control import Loop, defined_symbols, yielded
+from burn.dialect.dims import symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.types import type_of
 
 NO_BUFFER = ("weight", "constant")
 ALIASES = ("reshape",)
+LIBRARY_OR_KERNEL = ("group", "sort", "unique")
+"""Ops that write results to memory they are given."""
 
 
 class Liveness:
@@ -22,8 +28,10 @@ class Liveness:
         self.buffers: list[ir.Value] = []  # values that need memory of their own, in order of definition
         self.operations: list[ir.Operation] = []
         self.symbols: set[str] = set()
+        self.in_place: dict[ir.Value, int] = {}  # written where the loop around wants it: number among what is yielded
         self._first: dict[ir.Value, int] = {}
         self._last: dict[ir.Value, int] = {}
+        self._home: dict[ir.Value, ir.Value] = {}
         self._roots: dict[ir.Value, list[ir.Value]] = {}
         self._depth: dict[ir.Value, int] = {}
         self._step = 0
@@ -31,8 +39,12 @@ class Liveness:
         for value in list(list(block.operations)[-1].operands):
             self._touch(value, self._step)
 
+    def home(self, value: ir.Value) -> ir.Value:
+        return self._home.get(value, value)
+
     def roots(self, value: ir.Value) -> list[ir.Value]:
-        return self._roots.get(value, [value])
+        home = self.home(value)
+        return self._roots.get(home, [home])
 
     def range(self, value: ir.Value) -> tuple[int, int]:
         return self._first[value], self._last[value]
@@ -60,15 +72,13 @@ class Liveness:
             used.update(operands)
             for operand in operands:
                 self._touch(operand, self._step)
-            if op.OP_NAME in ("if", "loop"):
-                inner: set[ir.Value] = set()
+            if isinstance(op, Loop):
+                used |= self._loop(op, depth)
+                continue
+            if op.OP_NAME == "if":
                 for region in op.operation.regions:
-                    inner |= self._block(region.blocks[0], depth + 1)
+                    used |= self._block(region.blocks[0], depth + 1)
                 self._step += 1
-                if op.OP_NAME == "loop":
-                    for value in inner:
-                        self._touch(value, self._step)
-                used |= inner
             self._results(op, depth)
         return used
 
@@ -77,20 +87,63 @@ class Liveness:
         if op.OP_NAME in NO_BUFFER:
             return
         if op.OP_NAME in ALIASES:
-            self._roots[results[0]] = self.roots(op.operation.operands[0])
+            self._home[results[0]] = self.home(op.operation.operands[0])
             return
         if op.OP_NAME == "if":
             for i, result in enumerate(results):
-                roots: list[ir.Value] = []
-                for region in op.operation.regions:
-                    roots += self.roots(list(list(region.blocks[0].operations)[-1].operands)[i])
-                self._roots[result] = roots if len(set(roots)) > 1 else [result, *roots]
+                roots = [root for region in op.operation.regions for root in self.roots(yielded(region)[i])]
+                self._roots[result] = [result, *roots]
             return
         for result in results:
-            self._first[result] = self._last[result] = self._step
-            self._depth[result] = depth
-            if op.OP_NAME != "loop":
-                self.buffers.append(result)
+            self._buffer(result, depth)
+
+    def _buffer(self, value: ir.Value, depth: int) -> None:
+        self._first[value] = self._last[value] = self._step
+        self._depth[value] = depth
+        self.buffers.append(value)
+
+    def _loop(self, op: Loop, depth: int) -> set[ir.Value]:
+        """What a loop carries or stacks lives from before its first iteration. Returns every value used inside."""
+        start = self._step
+        block = op.body.blocks[0]
+        results, arguments, given = list(op.operation.results), list(block.arguments)[2:], yielded(op.body)[1:]
+        unchanged = unchanged_values(op)
+        for i, initial in enumerate(op.carried):
+            if unchanged[i]:
+                self._home[arguments[i]] = self._home[results[i]] = self.home(initial)
+                continue
+            self._buffer(results[i], depth)
+            self._buffer(arguments[i], depth + 1)
+            self._roots[results[i]] = [results[i], arguments[i]]
+        for result in results[len(arguments) :]:
+            self._buffer(result, depth)
+        inside = len(self.buffers)
+        used = self._block(block, depth + 1)
+        self._step += 1
+        for value in (*used, *results, *arguments):
+            for root in self.roots(value):
+                if self._first.get(root, start + 1) <= start:
+                    self._last[root] = self._step
+        for i, value in enumerate(given):
+            root = self.home(value)
+            fixed = not set(op.symbols) & set(symbols(type_of(results[i]).bytes))
+            taken = (i < len(arguments) and unchanged[i]) or root in self.in_place
+            if fixed and not taken and root in self.buffers[inside:] and self._written(root, depth + 1):
+                self.in_place[root] = i
+                self.buffers.remove(root)
+        return used
+
+    def _written(self, root: ir.Value, depth: int) -> bool:
+        """Whether an op at this depth writes the value to whatever memory it is given."""
+        op = op_of(root)
+        return op is not None and op.OP_NAME in LIBRARY_OR_KERNEL and self._depth[root] == depth
+
+
+def unchanged_values(op: Loop) -> list[bool]:
+    """Which of the values that a loop carries its body hands on as they are."""
+    arguments = list(op.body.blocks[0].arguments)[2:]
+    given = yielded(op.body)[1:]
+    return [given[i] == argument for i, argument in enumerate(arguments)]
 
 
 def is_alias(value: ir.Value) -> bool:

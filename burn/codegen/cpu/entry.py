@@ -19,7 +19,7 @@ from burn.codegen.cpu.target import Target
 from burn.codegen.groups import kernels
 from burn.codegen.liveness import Liveness
 from burn.codegen.lower import op_of
-from burn.dialect.control import Group, If
+from burn.dialect.control import Group, defined_symbols
 from burn.dialect.dims import Dim, Expr, Symbol, product, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
@@ -55,13 +55,16 @@ class Entry:
 class EntryBuilder:
     def __init__(self, program: Program, target: Target) -> None:
         self.program, self.target = program, target
+        self.results = program.outputs
         self.code = Function("burn_entry", [("run", PTR)], "i32")
         self.run = self.code.arguments[0]
         self.sites: list[str] = []
         self.sizes = ScalarEmitter(self.code, [], [], {}, self.run, self.sites)
         self.live = Liveness(program.block)
         self.pointers: dict[ir.Value, Value] = {}
-        self.constants: list[ir.Value] = []
+        self.constants: dict[ir.Value, int] = {}  # and their indices
+        self.slots: dict[ir.Value, int] = {}
+        self.slot_memory: Value | None = None
         self.kernel_names: dict[str, str] = {}
         self.records: list[KernelRecord] = []
         self.outputs: dict[ir.Value, int] = {}
@@ -72,6 +75,8 @@ class EntryBuilder:
     def build(self) -> Entry:
         code = self.code
         self.words = code.alloca(self._most_words(), "i64")
+        if count := sum(op.opview.OP_NAME == "loop" for op in self.live.operations):
+            self.slot_memory = code.alloca(2 * count, "i64")
         self._bind_inputs()
         self._choose_outputs()
         self._plan()
@@ -81,7 +86,7 @@ class EntryBuilder:
         code.return_(status)
         functions = [text.replace("@KERNEL", f"@{name}") for text, name in self.kernel_names.items()]
         ranges = [self.live.range(v) for v in self.planned]
-        return Entry([*functions, code.text()], self.constants, ranges, self.records, self.sites)
+        return Entry([*functions, code.text()], list(self.constants), ranges, self.records, self.sites)
 
     def _most_words(self) -> int:
         """Room for the longest argument list of any launch, and for shapes."""
@@ -100,11 +105,13 @@ class EntryBuilder:
                         self.sizes.places[atom] = _some(size)
 
     def _choose_outputs(self) -> None:
-        """Outputs that a kernel can write straight to the caller: results of top-level ops, each wanted once."""
-        for i, value in enumerate(self.program.outputs):
+        """Outputs that a kernel can write straight to the caller: results of top-level ops, each wanted once. Not those
+        that say themselves how large they are: an op that finds its results' size has placed them by then."""
+        for i, value in enumerate(self.results):
             roots = self.live.roots(value)
             if len(roots) == 1 and roots[0] not in self.outputs and self.live.top_level(roots[0]):
-                self.outputs[roots[0]] = i
+                if not symbols(type_of(roots[0]).elements) & defined_symbols(roots[0].owner):
+                    self.outputs[roots[0]] = i
 
     def _plan(self) -> None:
         """Sizes of all arena buffers, and one call that places them."""
@@ -126,7 +133,7 @@ class EntryBuilder:
 
     def _return(self) -> None:
         """Copies outputs that no kernel has written in place: inputs, constants, values wanted twice."""
-        for i, value in enumerate(self.program.outputs):
+        for i, value in enumerate(self.results):
             if self.live.roots(value) and self.outputs.get(self.live.roots(value)[0]) == i:
                 continue
             target = self._output(i, type_of(value))
@@ -146,31 +153,43 @@ class EntryBuilder:
     # ---- values --------------------------------------------------------------------------------------------------------
     def pointer(self, value: ir.Value) -> Value:
         """The address of a value's elements."""
-        roots = self.live.roots(value)
-        root = roots[0] if len(roots) == 1 else value
-        if root in self.pointers:
-            return self.pointers[root]
-        op = op_of(root)
+        home = self.live.home(value)
+        if home in self.pointers:
+            return self.pointers[home]
+        op = op_of(home)
         if op is not None and op.OP_NAME in ("weight", "constant"):
-            self.constants.append(root)
-            pointer = _some(self.code.call("burn_rt_constant", [self.run, self.code.const(len(self.constants) - 1)], PTR))
-            if self.code._indent == 1:  # inside a region the address is not at hand later
-                self.pointers[root] = pointer
-            return pointer
-        raise CompileError(f"internal: {root} has no memory yet")
+            if home not in self.constants:
+                self.constants[home] = len(self.constants)
+            index = self.code.const(self.constants[home])
+            self.pointers[home] = _some(self.code.call("burn_rt_constant", [self.run, index], PTR))
+            return self.pointers[home]
+        raise CompileError(f"internal: {home} has no memory yet")
+
+    def slot(self, value: ir.Value) -> Value:
+        """Eight bytes on the stack for a loop's counter or condition."""
+        if value not in self.slots:
+            self.slots[value] = len(self.slots)
+        return self.code.gep(_some(self.slot_memory), self.slots[value], "i64")
 
     def define(self, value: ir.Value) -> Value:
         """The memory for an op's result, made now unless it was planned."""
         if value in self.pointers:
             return self.pointers[value]
-        if value in self.outputs:
-            index = self.outputs[value]
-            pointer = self._output(index, type_of(self.program.outputs[index]))
+        index = self.outputs.get(value)
+        if index is not None and not self._known(type_of(self.results[index])):
+            del self.outputs[value]  # a reshape to sizes that are only read later
+            index = None
+        if index is not None:
+            pointer = self._output(index, type_of(self.results[index]))
         else:
             size = self.code.value(self.sizes.dim(type_of(value).bytes))
             pointer = _some(self.code.call("burn_rt_alloc", [self.run, size], PTR))
         self.pointers[value] = pointer
         return pointer
+
+    def _known(self, type_: TensorType) -> bool:
+        """Whether all of a type's sizes are at hand."""
+        return all(Symbol(name) in self.sizes.places for dim in type_.shape for name in symbols(dim))
 
     # ---- ops -----------------------------------------------------------------------------------------------------------
     def block(self, block: ir.Block) -> None:
@@ -293,64 +312,4 @@ def _read_dim(entry: EntryBuilder, op: Op) -> None:
     entry.bind(op.symbol, code.select(bad, code.const(op.minimum), value))
 
 
-@emits("if")
-def _if(entry: EntryBuilder, op: Op) -> None:
-    """Each branch computes its values where its buffers are; the results are whichever addresses (and sizes) come out."""
-    assert isinstance(op, If)
-    code = entry.code
-    condition = code.load(entry.pointer(op.condition), 0, "i1")
-    results = list(op.operation.results)
-    types_ = [PTR] * len(results) + ["i64"] * len(op.symbols)
-    name = f"%if{len(entry.records)}_{code._count}"
-    head = f"scf.if {condition}"
-    if types_:
-        head = f"{name}:{len(types_)} = {head} -> ({', '.join(types_)})"
-    code.line(head + " {")
-    for region, end in ((op.then_region, "} else {"), (op.else_region, "}")):
-        block = region.blocks[0]
-        with entry_scope(entry):
-            entry.block(block)
-            values = yielded_operands(block)
-            found = [entry.pointer(v) for v in values]
-            for symbol_name in op.symbols:
-                dim = next(
-                    dim_of(v, axis)
-                    for r, v in zip(results, values, strict=True)
-                    for axis, d in enumerate(type_of(r).shape)
-                    if str(d) == symbol_name
-                )
-                found.append(code.value(entry.sizes.dim(dim)))
-            if types_:
-                code.line(f"scf.yield {', '.join(v.name for v in found)} : {', '.join(types_)}")
-        code.line(end)
-    outs = [Value(f"{name}#{i}", t) for i, t in enumerate(types_)]
-    for result, pointer in zip(results, outs, strict=False):
-        entry.pointers[result] = pointer
-    for symbol_name, size in zip(op.symbols, outs[len(results) :], strict=True):
-        entry.bind(symbol_name, size)
-
-
-def dim_of(value: ir.Value, axis: int) -> Dim:
-    return type_of(value).shape[axis]
-
-
-def yielded_operands(block: ir.Block) -> list[ir.Value]:
-    return list(list(block.operations)[-1].operands)
-
-
-class entry_scope:
-    """What is printed inside a region is not at hand outside of it."""
-
-    def __init__(self, entry: EntryBuilder) -> None:
-        self.entry = entry
-
-    def __enter__(self) -> None:
-        self.before = dict(self.entry.pointers)
-        self.scopes = [self.entry.code._scope(), self.entry.sizes.scope()]
-        for scope in self.scopes:
-            scope.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        for scope in reversed(self.scopes):
-            scope.__exit__(*error)  # type: ignore[arg-type]
-        self.entry.pointers = self.before
+from burn.codegen.cpu import control, library  # noqa: E402, F401  they register their emitters

@@ -22,6 +22,9 @@ EXTERNALS: dict[str, tuple[tuple[str, ...], str]] = {
     "burn_rt_plan": (("ptr", "ptr", "i64", "ptr"), "ptr"),
     "burn_rt_alloc": (("ptr", "i64"), "ptr"),
     "burn_rt_free": (("ptr", "ptr"), ""),
+    "burn_rt_grow": (("ptr", "ptr", "i64"), "ptr"),
+    "burn_rt_mark": (("ptr",), "i64"),
+    "burn_rt_release": (("ptr", "i64"), ""),
     "burn_rt_scratch": (("ptr", "i64"), "ptr"),
     "burn_rt_launch": (("ptr", "i64", "ptr", "ptr", "i64", "i64"), ""),
     "burn_rt_enter": (("ptr", "i64"), ""),
@@ -29,9 +32,13 @@ EXTERNALS: dict[str, tuple[tuple[str, ...], str]] = {
     "burn_rt_fail": (("ptr", "i64", "i64", "i64"), ""),
     "burn_rt_kernel_fail": (("ptr", "i64", "i64", "i64"), ""),
     "burn_rt_status": (("ptr",), "i32"),
+    "burn_lib_sort": (("ptr", "i64", "i64", "i64", "i64", "i64", "ptr", "ptr", "ptr"), ""),
+    "burn_lib_nonzero": (("ptr", "i64", "i64", "ptr", "ptr", "ptr"), "i64"),
+    "burn_lib_unique": (("ptr", *["i64"] * 5, *["ptr"] * 5), "i64"),
+    "burn_lib_non_max_suppression": (("ptr", *["i64"] * 4, *["ptr"] * 6), "i64"),
     "memcpy": (("ptr", "ptr", "i64"), "ptr"),
 }
-"""The functions generated code may call (burn_rt.h), with their LLVM types."""
+"""The functions generated code may call (burn_rt.h, lib.h), with their LLVM types."""
 
 LIBC = ("memset", "memmove", "fmod", "fmodf")
 """What LLVM itself may call."""

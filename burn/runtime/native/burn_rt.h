@@ -2,7 +2,7 @@
  *
  * Portable C11. Generated code sees opaque pointers and 64-bit integers only, so that the same object links into a
  * process, a stand-alone program or a wasm module. Errors go through `burn_rt_fail`. After a failure the next call that
- * launches or gives memory (output, plan, alloc, launch, enter) does not return: the run ends there. The same calls end
+ * launches or gives memory (output, plan, alloc, grow, mark, launch, enter) does not return: the run ends there. The same calls end
  * the run themselves when memory is exhausted or a size is negative, so that what they return is never NULL.
  */
 #ifndef BURN_RT_H
@@ -40,6 +40,13 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
  * latest. */
 void *burn_rt_alloc(burn_run *run, int64_t bytes);
 void burn_rt_free(burn_run *run, void *memory);
+/* Memory from burn_rt_alloc (or NULL) made large enough for `bytes`, its contents kept; moved if it must be. It grows
+ * by half again at least, and keeps its place in the order of allocation. */
+void *burn_rt_grow(burn_run *run, void *memory, int64_t bytes);
+/* An iteration of a loop: burn_rt_release(run, burn_rt_mark(run)) frees what was allocated in between. Does not return
+ * once the run has failed, so that every loop ends. */
+int64_t burn_rt_mark(burn_run *run);
+void burn_rt_release(burn_run *run, int64_t mark);
 /* Thread-local scratch of a kernel, 64-byte aligned, valid until the kernel returns; a second call returns the same
  * memory, moved if it must grow. Does not return when memory is exhausted: the kernel ends there. */
 void *burn_rt_scratch(burn_worker *worker, int64_t bytes);

@@ -18,7 +18,8 @@
 /* A block from burn_rt_alloc: its neighbours in the run's list are in front of the 64-byte aligned payload. */
 typedef struct allocation {
     struct allocation *previous, *next;
-    char padding[BURN_ALIGNMENT - 2 * sizeof(void *)];
+    int64_t bytes, order; /* of the payload; when it was allocated */
+    char padding[BURN_ALIGNMENT - 2 * sizeof(void *) - 2 * sizeof(int64_t)];
 } allocation;
 
 struct burn_run {
@@ -31,7 +32,8 @@ struct burn_run {
     burn_profile_row *profile;
     jmp_buf escape;
     int64_t bracket_depth; /* launches inside a bracketed library call are part of its time */
-    allocation *allocations;
+    allocation *allocations; /* the latest first */
+    int64_t next_order;
     int planned;
     _Atomic int32_t status;
     int64_t site, value;
@@ -295,8 +297,7 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
     return run->arena;
 }
 
-void *burn_rt_alloc(burn_run *run, int64_t bytes) {
-    stop_if_failed(run);
+static allocation *new_block(burn_run *run, int64_t bytes) {
     if (bytes < 0)
         give_up(run, BURN_NEGATIVE_SIZE, bytes);
     allocation *block = bytes <= INT64_MAX - (int64_t)sizeof *block
@@ -304,12 +305,50 @@ void *burn_rt_alloc(burn_run *run, int64_t bytes) {
                             : NULL;
     if (!block)
         give_up(run, BURN_OUT_OF_MEMORY, bytes);
+    block->bytes = bytes;
+    return block;
+}
+
+void *burn_rt_alloc(burn_run *run, int64_t bytes) {
+    stop_if_failed(run);
+    allocation *block = new_block(run, bytes);
+    block->order = run->next_order++;
     block->previous = NULL;
     block->next = run->allocations;
     if (block->next)
         block->next->previous = block;
     run->allocations = block;
     return block + 1;
+}
+
+void *burn_rt_grow(burn_run *run, void *memory, int64_t bytes) {
+    if (!memory)
+        return burn_rt_alloc(run, bytes);
+    stop_if_failed(run);
+    allocation *old = (allocation *)memory - 1;
+    if (bytes <= old->bytes && bytes >= 0)
+        return memory;
+    int64_t more = old->bytes + old->bytes / 2;
+    allocation *block = new_block(run, bytes < 0 || bytes > more ? bytes : more);
+    block->order = old->order;
+    block->previous = old->previous;
+    block->next = old->next;
+    *(block->previous ? &block->previous->next : &run->allocations) = block;
+    if (block->next)
+        block->next->previous = block;
+    memcpy(block + 1, old + 1, (size_t)old->bytes);
+    burn_memory_free(old);
+    return block + 1;
+}
+
+int64_t burn_rt_mark(burn_run *run) {
+    stop_if_failed(run);
+    return run->next_order++;
+}
+
+void burn_rt_release(burn_run *run, int64_t mark) {
+    while (run->allocations && run->allocations->order > mark)
+        burn_rt_free(run, run->allocations + 1);
 }
 
 void burn_rt_free(burn_run *run, void *memory) {

@@ -19,6 +19,9 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_rt_plan),
     FUNCTION(burn_rt_alloc),
     FUNCTION(burn_rt_free),
+    FUNCTION(burn_rt_grow),
+    FUNCTION(burn_rt_mark),
+    FUNCTION(burn_rt_release),
     FUNCTION(burn_rt_scratch),
     FUNCTION(burn_rt_launch),
     FUNCTION(burn_rt_enter),
@@ -27,6 +30,10 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_rt_kernel_fail),
     FUNCTION(burn_rt_status),
     /* lib.h: operators that are not loops */
+    FUNCTION(burn_lib_sort),
+    FUNCTION(burn_lib_nonzero),
+    FUNCTION(burn_lib_unique),
+    FUNCTION(burn_lib_non_max_suppression),
     /* libc, which LLVM calls for copies and fills */
     FUNCTION(memcpy),
     FUNCTION(memmove),

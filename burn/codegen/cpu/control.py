@@ -1,0 +1,314 @@
+"""Prints `burn.if` and `burn.loop` into the entry function.
+
+What a loop carries lies in two buffers that take turns: an iteration reads one and leaves the next values in the other. Both
+have their place before the loop starts; where a size may change, they grow. A kernel that makes a carried value, or a slice
+of a stacked result whose length is known, writes it where it belongs (`Liveness.in_place`); all else is copied at the end of
+the iteration, and what the body allocated is released then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from types import TracebackType
+
+from burn.codegen.cpu.emit import PTR, Value
+from burn.codegen.cpu.entry import EntryBuilder, emits
+from burn.codegen.liveness import NO_BUFFER, unchanged_values
+from burn.codegen.lower import op_of
+from burn.dialect.control import If, Loop, yielded
+from burn.dialect.dims import Dim, Expr, Symbol, product
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op, source_name
+from burn.dialect.types import type_of
+
+SHAPE_MISMATCH = 3  # burn_status in burn_rt.h
+
+
+class Inside:
+    """What is printed inside a region is not at hand outside of it."""
+
+    def __init__(self, entry: EntryBuilder) -> None:
+        self.entry = entry
+
+    def __enter__(self) -> None:
+        self.before = dict(self.entry.pointers)
+        self.scopes = [self.entry.code._scope(), self.entry.sizes.scope()]
+        for scope in self.scopes:
+            scope.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for scope in reversed(self.scopes):
+            scope.__exit__(kind, error, trace)
+        self.entry.pointers = self.before
+
+
+def own_symbol(dim: Dim, own: set[str]) -> str | None:
+    """The name of a size that is one of the symbols an op defines."""
+    atom = dim.terms[0][0][0] if isinstance(dim, Expr) and dim.is_symbol else None
+    return atom.name if isinstance(atom, Symbol) and atom.name in own else None
+
+
+def hoist_constants(entry: EntryBuilder, op: Op) -> None:
+    """Asks for the addresses of all constants that the regions read, once, in front of them."""
+    for region in op.operation.regions:
+        for operation in region.blocks[0].operations:
+            for value in operation.operation.operands:
+                home = entry.live.home(value)
+                producer = op_of(home)
+                if producer is not None and producer.OP_NAME in NO_BUFFER:
+                    entry.pointer(home)
+            if operation.opview.OP_NAME in ("if", "loop"):
+                hoist_constants(entry, operation.opview)
+
+
+# ---- if ----------------------------------------------------------------------------------------------------------------
+
+
+@emits("if")
+def _if(entry: EntryBuilder, op: Op) -> None:
+    """Each branch computes its values where its buffers are; the results are whichever addresses (and sizes) come out."""
+    assert isinstance(op, If)
+    code = entry.code
+    condition = code.load(entry.pointer(op.condition), 0, "i1")
+    results = list(op.operation.results)
+    types_ = [PTR] * len(results) + ["i64"] * len(op.symbols)
+    outs = [Value(f"%if{code._count}#{i}", t) for i, t in enumerate(types_)]
+    head = f"scf.if {condition}"
+    if types_:
+        head = f"%if{code._count}:{len(types_)} = {head} -> ({', '.join(types_)})"
+    code._count += 1
+    code.line(head + " {")
+    for region, end in ((op.then_region, "} else {"), (op.else_region, "}")):
+        with Inside(entry):
+            entry.block(region.blocks[0])
+            values = yielded(region)
+            found = [entry.pointer(v) for v in values]
+            for name in op.symbols:
+                found.append(code.value(entry.sizes.dim(_size_of(name, results, values))))
+            if types_:
+                code.line(f"scf.yield {', '.join(v.name for v in found)} : {', '.join(types_)}")
+        code.line(end)
+    entry.pointers.update(zip(results, outs, strict=False))
+    for name, size in zip(op.symbols, outs[len(results) :], strict=True):
+        entry.bind(name, size)
+
+
+def _size_of(name: str, results: list[ir.Value], values: list[ir.Value]) -> Dim:
+    """What a symbol of an `if` is in one branch: the size of the value yielded where a result has it as a dim."""
+    return next(
+        type_of(value).shape[axis]
+        for result, value in zip(results, values, strict=True)
+        for axis, dim in enumerate(type_of(result).shape)
+        if own_symbol(dim, {name})
+    )
+
+
+# ---- loop --------------------------------------------------------------------------------------------------------------
+
+
+@emits("loop")
+def _loop(entry: EntryBuilder, op: Op) -> None:
+    assert isinstance(op, Loop)
+    _LoopPrinter(entry, op).print()
+
+
+class _LoopPrinter:
+    """`state` is what passes from one iteration to the next in registers, by name: addresses and sizes."""
+
+    def __init__(self, entry: EntryBuilder, op: Loop) -> None:
+        self.entry, self.code, self.op = entry, entry.code, op
+        self.own = set(op.symbols)
+        self.body = op.body.blocks[0]
+        self.iteration, self.condition, *self.arguments = self.body.arguments
+        self.go_on, *self.given = yielded(op.body)
+        self.results = list(op.operation.results)
+        count = len(self.arguments)
+        kept = unchanged_values(op)
+        self.carried = [i for i in range(count) if not kept[i]]
+        self.stacked = list(range(count, len(self.results)))
+        self.start: dict[Hashable, Value] = {}
+        self.state: dict[Hashable, Value] = {}
+        self.slices: dict[int, Value] = {}  # bytes of a slice, for stacked results of known size
+
+    def print(self) -> None:
+        code, entry = self.code, self.entry
+        hoist_constants(entry, self.op)
+        self._begin()
+        limit = self._limit()
+        types_ = [v.type for v in self.start.values()]
+        signature = f"({', '.join(types_)})"
+        name, code._count = f"%loop{code._count}", code._count + 1
+        before = [code.fresh(t) for t in types_]
+        pairs = ", ".join(f"{a} = {v}" for a, v in zip(before, self.start.values(), strict=True))
+        code.line(f"{name}:{len(types_)} = scf.while ({pairs}) : {signature} -> {signature} {{")
+        with code._scope():
+            more = before[1]
+            if limit is not None:
+                more = code.op("arith.andi", more, code.cmp("slt", before[0], limit))
+            code.line(f"scf.condition({more}) {', '.join(map(str, before))} : {', '.join(types_)}")
+        code.line("} do {")
+        after = [code.fresh(t) for t in types_]
+        code.line(f"^bb0({', '.join(f'{v}: {v.type}' for v in after)}):")
+        self.state = dict(zip(self.start, after, strict=True))
+        with Inside(entry):
+            following = self._iterate()
+            code.line(f"scf.yield {', '.join(str(following[k]) for k in self.start)} : {', '.join(types_)}")
+        code.line("}")
+        self.state = {k: Value(f"{name}#{i}", t) for i, (k, t) in enumerate(zip(self.start, types_, strict=True))}
+        self._end()
+
+    def _limit(self) -> Value | None:
+        """The trip count. A stacked result's length is it, where that is known: no iteration may write behind its end."""
+        for i in self.stacked:
+            length = type_of(self.results[i]).shape[0]
+            if own_symbol(length, self.own) is None:
+                return self.code.value(self.entry.sizes.dim(length))
+        return None if self.op.trips is None else self.code.load(self.entry.pointer(self.op.trips), 0, "i64")
+
+    # ---- before ----------------------------------------------------------------------------------------------------------
+    def _begin(self) -> None:
+        """Memory for what is carried and stacked, and the state at the start."""
+        code, entry = self.code, self.entry
+        self.start["iteration"] = code.const(0)
+        condition = self.op.condition
+        self.start["go on"] = code.const(True, "i1") if condition is None else code.load(entry.pointer(condition), 0, "i1")
+        for i in self.carried:
+            initial = self.op.carried[i]
+            size = entry.sizes.dim(type_of(initial).bytes)
+            if self._grows(i):
+                buffers = [self._call("burn_rt_alloc", code.value(size)) for _ in range(2)]
+            else:
+                buffers = [entry.define(self.results[i]), entry.define(self.arguments[i])]
+            entry.copy(buffers[0], entry.pointer(initial), size)
+            self.start["current", i], self.start["next", i] = buffers
+        for i, axis, _ in self._argument_sizes():
+            self.start["size", i, axis] = code.value(entry.sizes.dim(type_of(self.op.carried[i]).shape[axis]))
+        for i in self.stacked:
+            type_ = type_of(self.results[i])
+            if self._grows(i):
+                self.start["stack", i] = self._call("burn_rt_alloc", code.const(0))
+                self.start |= {("size", i, axis): code.const(0) for axis, _ in self._slice_sizes(i)}
+            else:
+                self.slices[i] = code.value(entry.sizes.dim(product(type_.shape[1:]) * type_.element_bytes))
+                entry.define(self.results[i])
+
+    def _grows(self, i: int) -> bool:
+        """Whether the size of result i is only known when the loop has ended."""
+        return any(own_symbol(d, self.own) for d in type_of(self.results[i]).shape)
+
+    def _argument_sizes(self) -> list[tuple[int, int, str]]:
+        """(number, axis, symbol) of the sizes of carried values that iterations may change."""
+        return [
+            (i, axis, name)
+            for i, argument in enumerate(self.arguments)
+            for axis, dim in enumerate(type_of(argument).shape)
+            if (name := own_symbol(dim, self.own))
+        ]
+
+    def _slice_sizes(self, i: int) -> list[tuple[int, str]]:
+        """(axis, symbol) of the sizes of a slice that only the body knows."""
+        shape = type_of(self.results[i]).shape[1:]
+        return [(axis, name) for axis, dim in enumerate(shape) if (name := own_symbol(dim, self.own))]
+
+    def _call(self, function: str, *operands: Value, result: str = PTR) -> Value:
+        value = self.code.call(function, [self.entry.run, *operands], result)
+        assert value is not None
+        return value
+
+    # ---- an iteration ----------------------------------------------------------------------------------------------------
+    def _iterate(self) -> dict[Hashable, Value]:
+        """Prints the body and what follows it; returns the next state."""
+        code, entry, state = self.code, self.entry, self.state
+        mark = self._call("burn_rt_mark", result="i64")
+        for i, axis, name in self._argument_sizes():
+            entry.bind(name, state["size", i, axis])
+        for i in self.carried:
+            entry.pointers[self.arguments[i]] = state["current", i]
+        for argument, value in ((self.iteration, state["iteration"]), (self.condition, state["go on"])):
+            if list(argument.uses):
+                entry.pointers[argument] = entry.slot(argument)
+                code.store(value, entry.pointers[argument], 0)
+        for i, value in enumerate(self.given):
+            home = entry.live.home(value)
+            if self._in_place(i):
+                entry.pointers[home] = self._target(i)
+        entry.block(self.body)
+        following = dict(state)
+        following["iteration"] = code.value(code.add(state["iteration"], 1))
+        if self.go_on != self.condition:
+            following["go on"] = code.load(entry.pointer(self.go_on), 0, "i1")
+        self._sizes(following)
+        for i in self.stacked:
+            self._stack(i, following)
+        for i in self.carried:  # all copies come before any buffer is read as the next iteration's
+            self._hand_on(i, following)
+        code.call("burn_rt_release", [entry.run, mark])
+        return following
+
+    def _in_place(self, i: int) -> bool:
+        home = self.entry.live.home(self.given[i])
+        return self.entry.live.in_place.get(home) == i and home.owner.operation.block == self.body
+
+    def _target(self, i: int) -> Value:
+        """Where a value of fixed size that the body gives goes."""
+        if i not in self.slices:
+            return self.state["next", i]
+        offset = self.code.mul(self.state["iteration"], self.slices[i])
+        return self.code.gep(self.entry.pointers[self.results[i]], offset, "i8")
+
+    def _sizes(self, following: dict[Hashable, Value]) -> None:
+        """The sizes after the iteration. Slices must agree in theirs."""
+        code, entry = self.code, self.entry
+        for i, axis, _ in self._argument_sizes():
+            following["size", i, axis] = code.value(entry.sizes.dim(type_of(self.given[i]).shape[axis]))
+        for i in self.stacked:
+            for axis, _ in self._slice_sizes(i):
+                size = code.value(entry.sizes.dim(type_of(self.given[i]).shape[axis]))
+                following["size", i, axis] = size
+                later = code.cmp("sgt", self.state["iteration"], 0)
+                differs = code.cmp("ne", size, self.state["size", i, axis])
+                with code.if_(code.op("arith.andi", later, differs)):
+                    site = code.const(entry.sizes.site(source_name(self.op)))
+                    code.call("burn_rt_fail", [entry.run, code.const(SHAPE_MISMATCH), site, size])
+
+    def _stack(self, i: int, following: dict[Hashable, Value]) -> None:
+        code, entry = self.code, self.entry
+        if i in self.slices:
+            if not self._in_place(i):
+                entry.copy(self._target(i), entry.pointer(self.given[i]), self.slices[i])
+            return
+        size = code.value(entry.sizes.dim(type_of(self.given[i]).bytes))
+        offset = code.value(code.mul(self.state["iteration"], size))
+        needed = code.value(code.add(offset, size))
+        following["stack", i] = self._call("burn_rt_grow", self.state["stack", i], needed)
+        entry.copy(code.gep(following["stack", i], offset, "i8"), entry.pointer(self.given[i]), size)
+
+    def _hand_on(self, i: int, following: dict[Hashable, Value]) -> None:
+        code, entry, state = self.code, self.entry, self.state
+        target = state["next", i]
+        if not self._in_place(i):
+            size = code.value(entry.sizes.dim(type_of(self.given[i]).bytes))
+            if self._grows(i):
+                target = self._call("burn_rt_grow", target, size)
+            entry.copy(target, entry.pointer(self.given[i]), size)
+        following["current", i], following["next", i] = target, state["current", i]
+
+    # ---- after -----------------------------------------------------------------------------------------------------------
+    def _end(self) -> None:
+        """Addresses and sizes of the results."""
+        entry = self.entry
+        for i in self.carried:
+            entry.pointers[self.results[i]] = self.state["current", i]
+        for i, argument in enumerate(self.arguments):
+            for axis, dim in enumerate(type_of(self.results[i]).shape):
+                if name := own_symbol(dim, self.own):
+                    here = ("size", i, axis)
+                    size = self.state[here] if here in self.state else entry.sizes.dim(type_of(argument).shape[axis])
+                    entry.bind(name, self.code.value(size))
+        for i in self.stacked:
+            if ("stack", i) in self.state:
+                entry.pointers[self.results[i]] = self.state["stack", i]
+            if name := own_symbol(type_of(self.results[i]).shape[0], self.own):
+                entry.bind(name, self.state["iteration"])
+            for axis, name in self._slice_sizes(i):
+                entry.bind(name, self.state["size", i, axis])

@@ -1,0 +1,131 @@
+"""Prints calls of the runtime's library (burn/runtime/native/lib.h): sorting, selecting, searching.
+
+A result whose length depends on the data is allocated by the library, which returns the length: the entry function takes
+its address from there and binds the length to the symbol that the op defines. Nothing else may have placed it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from burn.codegen.cpu.emit import PTR, Int, Value
+from burn.codegen.cpu.entry import EntryBuilder, emits
+from burn.dialect.dims import Dim, product
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op, source_name
+from burn.dialect.types import type_of
+from burn.errors import CompileError, Problem
+
+DTYPES = (
+    *("float64", "float32", "float16", "bfloat16"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn"),
+    *("int2", "int4", "int8", "int16", "int32", "int64", "uint2", "uint4", "uint8", "uint16", "uint32", "uint64"),
+    *("bool", "complex64", "complex128"),
+)
+"""Element types in the order of burn_dtype in lib_keys.h."""
+
+
+def refuse(op: Op, reason: str) -> None:
+    problem = Problem(reason, op=op.OP_NAME, node=source_name(op))
+    raise CompileError("the CPU code generator cannot compile this program", [problem])
+
+
+def dtype_code(op: Op, value: ir.Value, allowed: Sequence[str] = DTYPES) -> int:
+    dtype = type_of(value).dtype
+    if dtype not in allowed:
+        refuse(op, f"burn.{op.OP_NAME} of {dtype} is not supported")
+    return DTYPES.index(dtype)
+
+
+def around(shape: tuple[Dim, ...], axis: int) -> tuple[Dim, Dim, Dim]:
+    """A shape as [outer, n, inner], seen from one axis. A scalar is one element."""
+    if not shape:
+        return 1, 1, 1
+    axis %= len(shape)
+    return product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
+
+
+class Call:
+    """One call being put together: its operands, and the words through which it gives back addresses."""
+
+    def __init__(self, entry: EntryBuilder, op: Op) -> None:
+        self.entry, self.op = entry, op
+        self.operands: list[Value] = []
+        self._words = 0
+
+    def number(self, *dims: Int | Dim) -> Call:
+        code = self.entry.code
+        for dim in dims:
+            self.operands.append(dim if isinstance(dim, Value) else code.value(self.entry.sizes.dim(dim)))
+        return self
+
+    def read(self, *values: ir.Value) -> Call:
+        self.operands += [self.entry.pointer(v) for v in values]
+        return self
+
+    def write(self, *values: ir.Value) -> Call:
+        self.operands += [self.entry.define(v) for v in values]
+        return self
+
+    def words(self, dims: Sequence[Dim]) -> Call:
+        """An array of sizes."""
+        code, first = self.entry.code, self._reserve(len(dims))
+        for i, dim in enumerate(dims):
+            code.store(code.value(self.entry.sizes.dim(dim)), self._memory, first + i)
+        self.operands.append(code.gep(self._memory, first, "i64"))
+        return self
+
+    def run(self, function: str) -> None:
+        self.entry.library(self.op, function, self.operands)
+
+    def allocates(self, function: str, count: str, *results: ir.Value) -> None:
+        """Runs a function whose last operands are places for the addresses of results, and which returns their length."""
+        code, first = self.entry.code, self._reserve(len(results))
+        places = [code.gep(self._memory, first + i, "i64") for i in range(len(results))]
+        length = self.entry.library(self.op, function, [*self.operands, *places], "i64")
+        assert length is not None
+        self.entry.bind(count, length)
+        for i, result in enumerate(results):
+            self.entry.pointers[result] = code.load(self._memory, first + i, PTR)
+
+    @property
+    def _memory(self) -> Value:
+        assert self.entry.words is not None
+        return self.entry.words
+
+    def _reserve(self, count: int) -> int:
+        self._words += count
+        return self._words - count
+
+
+@emits("sort")
+def _sort(entry: EntryBuilder, op: Op) -> None:
+    real = [d for d in DTYPES if not d.startswith("complex")]
+    call = Call(entry, op).number(dtype_code(op, op.x, real), *around(type_of(op.x).shape, op.axis), int(op.descending))
+    call.read(op.x).write(*op.operation.results).run("burn_lib_sort")
+
+
+@emits("nonzero")
+def _nonzero(entry: EntryBuilder, op: Op) -> None:
+    x = type_of(op.x)
+    call = Call(entry, op).number(dtype_code(op, op.x), x.rank).words(x.shape).read(op.x)
+    call.allocates("burn_lib_nonzero", op.count, op.operation.results[0])
+
+
+@emits("unique")
+def _unique(entry: EntryBuilder, op: Op) -> None:
+    x = type_of(op.x)
+    sizes = (1, x.elements, 1) if op.axis is None else around(x.shape, op.axis)
+    values, first, inverse, counts = op.operation.results
+    call = Call(entry, op).number(dtype_code(op, op.x), int(op.sorted), *sizes).read(op.x).write(inverse)
+    call.allocates("burn_lib_unique", op.count, values, first, counts)
+
+
+@emits("non_max_suppression")
+def _non_max_suppression(entry: EntryBuilder, op: Op) -> None:
+    for value in (op.boxes, op.scores, op.overlap, op.threshold):
+        dtype_code(op, value, ("float32",))
+    batches, classes, n = type_of(op.scores).shape
+    call = Call(entry, op).number(int(op.center_point), batches, classes, n)
+    call.read(op.boxes, op.scores, op.maximum, op.overlap, op.threshold)
+    call.allocates("burn_lib_non_max_suppression", op.count, op.operation.results[0])
