@@ -9,14 +9,13 @@ from burn.codegen.cpu.object import compile_object
 from burn.codegen.cpu.target import TARGETS, Target, host_target
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
-from burn.dialect.types import type_of
 from burn.passes import fold, pipeline
 from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
 from burn.runtime.artefact import Target as ArtefactTarget
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
-PIPELINE = "decompose,fold,layout,pack,fold,fuse"
+PIPELINE = "simplify,decompose,simplify,layout,pack,fold,simplify,fuse"
 FOLDING = "decompose,fuse"
 """How a program of constants alone is compiled, whose results become weights."""
 

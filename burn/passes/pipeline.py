@@ -24,7 +24,7 @@ class Pass(Protocol):
 
 
 PASSES: dict[str, type] = {}
-MODULES = ("decompose", "fold", "layout", "pack", "fuse")
+MODULES = ("decompose", "fold", "layout", "pack", "fuse", "simplify")
 """The modules that define passes; importing one registers its passes."""
 
 

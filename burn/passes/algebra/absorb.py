@@ -1,0 +1,149 @@
+"""What contractions take in: constant factors go into their weights, padding and transposes into their attributes.
+
+The new weights are ordinary ops on constants (`fold` computes them). Batch normalisation in inference is a factor and an
+offset a channel, so it ends up in the convolution before it.
+"""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.compose import reshape
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.types import DTYPES, type_of
+from burn.passes.algebra.law import Rewriter, law, ones
+from burn.passes.constants import is_named, result_type, splat, used_once
+
+SHARED = 1 << 16
+"""Bytes up to which a weight that others read too is copied to take in a factor."""
+
+
+def _weight(rewriter: Rewriter, contraction: Op | None) -> ir.Value | None:
+    """The constant float weight of a contraction that may be scaled; None where there is none."""
+    if contraction is None or contraction.columns is not None or contraction.dtype is not None:
+        return None
+    weight = contraction.weight if contraction.OP_NAME == "conv" else contraction.rhs
+    type_ = type_of(weight)
+    if DTYPES[type_.dtype].kind != "float" or not rewriter.constant(weight):
+        return None
+    size = type_.bytes
+    return weight if used_once(weight) or (isinstance(size, int) and size <= SHARED) else None
+
+
+def _factor(contraction: Op, weight: ir.Value, factor: ir.Value) -> ir.Value | None:
+    """A factor of the result in a shape that multiplies the weight; None where it varies along other axes than the
+    result's axes that come from the weight."""
+    rank = result_type(contraction).rank
+    shape = type_of(factor).shape
+    if ones(shape):
+        return reshape(factor, ())
+    if len(shape) > rank:
+        return None
+    padded = (*(1,) * (rank - len(shape)), *shape)
+    if contraction.OP_NAME == "conv":
+        last = contraction.layout == "last"
+        axis = rank - 1 if last else 1
+        if any(d != 1 for i, d in enumerate(padded) if i != axis):
+            return None
+        return reshape(factor, (padded[axis], *(() if last else (1,) * (rank - 1))))
+    weight_rank = type_of(weight).rank
+    used = (*contraction.rhs_batch, *contraction.rhs_contract)
+    free = [a for a in range(weight_rank) if a not in used]
+    first = rank - len(free)
+    if any(d != 1 for d in padded[:first]):
+        return None
+    laid: list[Dim] = [1] * weight_rank
+    for place, axis in enumerate(free):
+        laid[axis] = padded[first + place]
+    return reshape(factor, tuple(laid))
+
+
+def _scaled(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value | None:
+    """value * factor for a contraction that takes the factor in, and is read by nothing else."""
+    contraction = is_named(value, "conv", "dot_general")
+    weight = _weight(rewriter, contraction)
+    if contraction is None or weight is None or not used_once(value) or type_of(factor).rank > type_of(value).rank:
+        return None
+    laid = _factor(contraction, weight, factor)
+    if laid is None:
+        return None
+    scaled = ops.mul(weight, laid)
+    first = contraction.x if contraction.OP_NAME == "conv" else contraction.lhs
+    return type(contraction).build(first, scaled, **contraction.attrs)
+
+
+@law("mul")
+def scale_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """(x . w) * c = x . (w * c); ((x . w) + b) * c = x . (w * c) + b * c"""
+    if not rewriter.constant(op.rhs):
+        return None
+    bias = is_named(op.lhs, "add")
+    if bias is None:
+        return _scaled(rewriter, op.lhs, op.rhs)
+    if not rewriter.constant(bias.rhs) or not used_once(op.lhs):
+        return None
+    scaled = _scaled(rewriter, bias.lhs, op.rhs)
+    return ops.add(scaled, ops.mul(bias.rhs, op.rhs)) if scaled is not None else None
+
+
+@law("div")
+def divide_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """(x . w) / c = x . (w * (1 / c)), where the product is taken in"""
+    source = is_named(op.lhs, "conv", "dot_general", "add")
+    if source is None or not rewriter.constant(op.rhs) or DTYPES[result_type(op).dtype].kind != "float":
+        return None
+    contraction = is_named(source.lhs, "conv", "dot_general") if source.OP_NAME == "add" else source
+    return ops.mul(op.lhs, ops.reciprocal(op.rhs)) if _weight(rewriter, contraction) is not None else None
+
+
+@law("conv")
+def pad_before_conv(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """conv(pad(x, 0)) = conv(x) with larger pads"""
+    pad = is_named(op.x, "pad")
+    if pad is None or any(pad.interior) or splat(pad.value) != 0:
+        return None
+    n = len(op.strides)
+    start = 1 if op.layout == "last" else 2
+    outer = [i for i in range(n + 2) if not start <= i < start + n]
+    if any(pad.low[i] != 0 or pad.high[i] != 0 for i in outer):
+        return None
+    low = tuple(a + b for a, b in zip(op.low, pad.low[start : start + n], strict=True))
+    high = tuple(a + b for a, b in zip(op.high, pad.high[start : start + n], strict=True))
+    return ops.conv(pad.x, op.weight, **(op.attrs | {"low": low, "high": high}))
+
+
+SIDES = (("lhs", "lhs_batch", "lhs_contract"), ("rhs", "rhs_batch", "rhs_contract"))
+
+
+@law("dot_general")
+def transpose_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """dot(transpose(x), y) = dot(x, y) over other axes, where the transpose keeps the order of x's free axes"""
+    if op.columns is not None:
+        return None
+    for side, batch, contract in SIDES:
+        inner = is_named(getattr(op, side), "transpose")
+        if inner is None:
+            continue
+        order = inner.permutation
+        used = (*getattr(op, batch), *getattr(op, contract))
+        free = [order[a] for a in range(len(order)) if a not in used]
+        if free != sorted(free):
+            continue
+        moved = {name: tuple(order[a] for a in getattr(op, name)) for name in (batch, contract)}
+        operands = {"lhs": op.lhs, "rhs": op.rhs, side: inner.x}
+        return ops.dot_general(operands["lhs"], operands["rhs"], **(op.attrs | moved))
+    return None
+
+
+@law("dot_general")
+def scale_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """(x * c) . w = x . (w * c) for a number c and a constant w"""
+    inner = is_named(op.lhs, "mul")
+    if inner is None or not used_once(op.lhs) or rewriter.constant(op.lhs):
+        return None
+    number = splat(inner.rhs)
+    weight = _weight(rewriter, op)
+    if number is None or weight is None or type_of(inner.lhs) != type_of(op.lhs):
+        return None
+    return ops.dot_general(inner.lhs, ops.mul(weight, reshape(inner.rhs, ())), **op.attrs)

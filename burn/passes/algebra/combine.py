@@ -1,0 +1,72 @@
+"""Chains of one function with constants: the constants meet and become one, which `fold` computes.
+
+Floating-point sums and products are regrouped here, which changes results by rounding only.
+"""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.types import DTYPES, type_of
+from burn.passes.algebra.law import Rewriter, law
+from burn.passes.constants import is_named, result_type, splat, used_once
+
+ASSOCIATIVE = ("add", "mul", "min", "max", "and", "or", "xor")
+
+SMALL = 4096
+"""Elements up to which a combined constant may be larger than both of its parts."""
+
+
+def _chain(rewriter: Rewriter, op: Op, *names: str) -> Op | None:
+    """The op before, one of `names` with a constant on its right, for an op with a constant on its right; if combining the
+    constants makes nothing large."""
+    inner = is_named(op.lhs, *names)
+    if inner is None or not rewriter.constant(op.rhs) or not rewriter.constant(inner.rhs):
+        return None
+    if rewriter.constant(inner.lhs) or not used_once(op.lhs):
+        return None
+    a, b = type_of(inner.rhs).elements, type_of(op.rhs).elements
+    assert isinstance(a, int) and isinstance(b, int)
+    aligned = type_of(inner.rhs).shape == type_of(op.rhs).shape or 1 in (a, b)
+    return inner if aligned or max(a, b) <= SMALL else None
+
+
+@law(*ASSOCIATIVE)
+def associate(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """(x + a) + b = x + (a + b)"""
+    inner = _chain(rewriter, op, op.OP_NAME)
+    if inner is None:
+        return None
+    build = type(op).build
+    return build(inner.lhs, build(inner.rhs, op.rhs))
+
+
+def _float(op: Op) -> bool:
+    return DTYPES[result_type(op).dtype].kind in ("float", "complex")
+
+
+@law("sub")
+def subtract_constant(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """x - c = x + (-c)"""
+    if rewriter.constant(op.rhs) and not rewriter.constant(op.lhs) and splat(op.rhs) != 0:
+        return ops.add(op.lhs, ops.neg(op.rhs))
+    return None
+
+
+@law("div")
+def divide_product(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """(x * a) / b = x * (a / b); (x / a) / b = x / (a * b); floats only"""
+    inner = _chain(rewriter, op, "mul", "div") if _float(op) else None
+    if inner is None:
+        return None
+    if inner.OP_NAME == "mul":
+        return ops.mul(inner.lhs, ops.div(inner.rhs, op.rhs))
+    return ops.div(inner.lhs, ops.mul(inner.rhs, op.rhs))
+
+
+@law("mul")
+def multiply_quotient(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """(x / a) * b = x * (b / a); floats only"""
+    inner = _chain(rewriter, op, "div") if _float(op) else None
+    return ops.mul(inner.lhs, ops.div(op.rhs, inner.rhs)) if inner is not None else None

@@ -1,0 +1,61 @@
+"""Gathers at places known at compile time are slices; sizes read from known tensors are numbers."""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.types import type_of
+from burn.passes.algebra.law import Rewriter, law
+from burn.passes.constants import full, integers, is_named, result_type, splat
+
+
+@law("gather")
+def gather_range(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """x[i] = x[i : i + 1] without the axis, for a number i; the same for evenly spaced places on one axis"""
+    places = integers(op.indices)
+    type_ = type_of(op.x)
+    axis = op.axis % type_.rank
+    size = type_.shape[axis]
+    if not places or not isinstance(size, int) or any(not -size <= p < size for p in places):
+        return None
+    places = [p % size for p in places]
+    step = places[1] - places[0] if len(places) > 1 else 1
+    if step == 0 or places != [places[0] + i * step for i in range(len(places))]:
+        return None
+    starts = tuple(places[0] if i == axis else 0 for i in range(type_.rank))
+    sizes = tuple(len(places) if i == axis else d for i, d in enumerate(type_.shape))
+    steps = tuple(step if i == axis else 1 for i in range(type_.rank))
+    part = ops.slice(op.x, starts=starts, sizes=sizes, steps=steps)
+    shape = result_type(op).shape
+    return part if type_of(part).shape == shape else ops.reshape(part, shape=shape)
+
+
+@law("gather")
+def gather_of_splat(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """Any element of a uniform tensor is the same, so long as the places are known to exist."""
+    number = splat(op.x)
+    places = integers(op.indices)
+    size = type_of(op.x).shape[op.axis % type_of(op.x).rank]
+    if number is None or places is None or not isinstance(size, int) or any(not -size <= p < size for p in places):
+        return None
+    return full(number, result_type(op))
+
+
+@law("slice", "gather")
+def element_of_sizes(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """A part of a vector of sizes is a vector of sizes."""
+    source = is_named(op.x, "dim_values")
+    if source is None or source.scalar:
+        return None
+    if op.OP_NAME == "gather":
+        places = integers(op.indices)
+        if places is None or type_of(op.indices).rank > 1 or any(not -len(source.dims) <= p < len(source.dims) for p in places):
+            return None
+        return ops.dim_values(dims=tuple(source.dims[p] for p in places), scalar=type_of(op.indices).rank == 0)
+    start, size, step = op.starts[0], op.sizes[0], op.steps[0]
+    if not isinstance(start, int) or not isinstance(size, int):
+        return None
+    dims: tuple[Dim, ...] = tuple(source.dims[start + i * step] for i in range(size))
+    return ops.dim_values(dims=dims)

@@ -1,0 +1,83 @@
+"""Concatenation, and slices of what was concatenated."""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.dims import Dim, non_negative
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.types import type_of
+from burn.passes.algebra.law import Rewriter, law
+from burn.passes.constants import full, is_named, result_type, splat, used_once
+
+
+@law("concat")
+def concat_of_one(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """concat(x) = x; empty parts are left out."""
+    axis = op.axis % result_type(op).rank
+    parts = [x for x in op.xs if type_of(x).shape[axis] != 0]
+    if len(parts) == 1:
+        return parts[0]
+    return ops.concat(parts, axis=axis) if 1 < len(parts) < len(op.xs) else None
+
+
+@law("concat")
+def concat_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """concat(concat(a, b), c) = concat(a, b, c) along one axis"""
+    rank = result_type(op).rank
+    parts: list[ir.Value] = []
+    for x in op.xs:
+        inner = is_named(x, "concat")
+        joined = inner is not None and inner.axis % rank == op.axis % rank and used_once(x)
+        parts += inner.xs if inner is not None and joined else [x]
+    return ops.concat(parts, axis=op.axis) if len(parts) > len(op.xs) else None
+
+
+@law("concat")
+def concat_of_splats(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """Uniform parts of one number make a uniform tensor."""
+    numbers = [splat(x) for x in op.xs]
+    same = numbers[0] is not None and all(n == numbers[0] for n in numbers)
+    return full(numbers[0], result_type(op)) if same and numbers[0] is not None else None
+
+
+@law("concat")
+def concat_of_slices(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """concat(x[a:b], x[b:c]) = x[a:c]: neighbouring slices of one tensor."""
+    axis = op.axis % result_type(op).rank
+    parts = [is_named(x, "slice") for x in op.xs]
+    first = parts[0]
+    if first is None:
+        return None
+    end: Dim = first.starts[axis]
+    for part in parts:
+        if part is None or part.x != first.x or part.starts[axis] != end or part.steps != first.steps or part.steps[axis] != 1:
+            return None
+        others = [i for i in range(len(part.sizes)) if i != axis]
+        if any(part.starts[i] != first.starts[i] or part.sizes[i] != first.sizes[i] for i in others):
+            return None
+        end = end + part.sizes[axis]
+    if len(parts) == 1:
+        return None
+    return ops.slice(first.x, starts=first.starts, sizes=result_type(op).shape, steps=first.steps)
+
+
+@law("slice")
+def slice_of_concat(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """A slice that lies within one part of a concatenation is a slice of that part."""
+    inner = is_named(op.x, "concat")
+    if inner is None:
+        return None
+    axis = inner.axis % len(op.sizes)
+    start, size, step = op.starts[axis], op.sizes[axis], op.steps[axis]
+    if step < 1 or not isinstance(size, int) or size < 1:
+        return None
+    last = start + (size - 1) * step
+    offset: Dim = 0
+    for part in inner.xs:
+        width = type_of(part).shape[axis]
+        if non_negative(start - offset) and non_negative(offset + width - 1 - last):
+            starts = (*op.starts[:axis], start - offset, *op.starts[axis + 1 :])
+            return ops.slice(part, starts=starts, sizes=op.sizes, steps=op.steps)
+        offset = offset + width
+    return None

@@ -1,0 +1,78 @@
+"""Choices: `select` with a known or repeated part, and comparisons that are inverted."""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.types import DTYPES, type_of
+from burn.passes.algebra.law import Rewriter, fit, law
+from burn.passes.constants import full, is_named, result_type, splat, used_once
+
+INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+"""not (a < b) is a >= b for anything but floats, where NaN compares false; equality inverts for floats too."""
+
+REFLEXIVE = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt": False}
+"""x op x, for anything but floats."""
+
+
+@law("select")
+def same_branches(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """select(c, x, x) = x"""
+    number = splat(op.on_true)
+    same = op.on_true == op.on_false or (number is not None and number == splat(op.on_false) and number != 0)  # 0 has signs
+    return fit(op.on_true, result_type(op)) if same else None
+
+
+@law("select")
+def known_condition(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """select(true, a, b) = a; select(false, a, b) = b"""
+    number = splat(op.condition)
+    return None if number is None else fit(op.on_true if number else op.on_false, result_type(op))
+
+
+@law("select")
+def inverted_condition(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """select(not c, a, b) = select(c, b, a)"""
+    inner = is_named(op.condition, "not")
+    return ops.select(inner.x, op.on_false, op.on_true) if inner is not None else None
+
+
+@law("select")
+def select_of_booleans(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """select(c, true, false) = c; select(c, false, true) = not c"""
+    if result_type(op).dtype != "bool":
+        return None
+    a, b = splat(op.on_true), splat(op.on_false)
+    if a is None or b is None or a == b or type_of(op.condition).shape != result_type(op).shape:
+        return None
+    return op.condition if a else ops.not_(op.condition)
+
+
+@law("not")
+def not_of_comparison(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """not (a < b) = a >= b, and so on, by the table INVERSE"""
+    inner = is_named(op.x, *INVERSE)
+    if inner is None or not used_once(op.x):
+        return None
+    if DTYPES[type_of(inner.lhs).dtype].kind == "float" and inner.OP_NAME not in ("eq", "ne"):
+        return None
+    return getattr(ops, INVERSE[inner.OP_NAME])(inner.lhs, inner.rhs)
+
+
+@law(*REFLEXIVE)
+def compare_with_itself(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """x == x is true; not for floats, where NaN differs from itself"""
+    if op.lhs != op.rhs or DTYPES[type_of(op.lhs).dtype].kind not in ("int", "uint", "bool"):
+        return None
+    return full(REFLEXIVE[op.OP_NAME], result_type(op))
+
+
+@law("isnan", "isinf")
+def never(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """A number converted from an integer or bool is neither NaN nor infinite (float16 overflows)."""
+    inner = is_named(op.x, "cast")
+    kinds = ("int", "uint", "bool")
+    if inner is None or DTYPES[type_of(inner.x).dtype].kind not in kinds or type_of(op.x).dtype == "float16":
+        return None
+    return full(False, result_type(op))

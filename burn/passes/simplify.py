@@ -1,0 +1,45 @@
+"""Simplification: the laws of `burn.passes.algebra` to a fixed point, common subexpressions, dead code.
+
+Each round applies every law to every op in program order, merges equal ops and erases what nothing uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from burn.dialect.mlir import PassManager, context
+from burn.dialect.program import Program
+from burn.passes import algebra
+from burn.passes.algebra.law import LAWS, Rewriter
+from burn.passes.constants import erase_dead
+from burn.passes.pipeline import register
+
+
+@register
+@dataclass(frozen=True)
+class Simplify:
+    """`rounds` bounds the sweeps over a program; a program that still changes then is left as it is, correct but not
+    fully simplified."""
+
+    name: ClassVar[str] = "simplify"
+    rounds: int = 12
+
+    def run(self, program: Program) -> None:
+        algebra.load()
+        with context():
+            rewriter = Rewriter(LAWS)
+            merge_equal(program)
+            for _ in range(self.rounds):
+                changed = rewriter.sweep(program.block)
+                erase_dead(program.block)
+                merge_equal(program)
+                if not changed:
+                    break
+
+
+def merge_equal(program: Program) -> None:
+    """Common subexpression elimination, upstream's."""
+    manager = PassManager.parse("builtin.module(func.func(cse))")
+    manager.enable_verifier(False)  # IRDL cannot type variadic operands: verify.py checks programs
+    manager.run(program.module.operation)
