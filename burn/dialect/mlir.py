@@ -5,12 +5,18 @@ Everything of MLIR that burn uses is imported from here. `context()` is the proc
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 from torch_mlir import ir, rewrite
 from torch_mlir.dialects import ext, func
 from torch_mlir.execution_engine import ExecutionEngine
 from torch_mlir.passmanager import PassManager
 
 __all__ = ["ExecutionEngine", "PassManager", "context", "ext", "func", "ir", "rewrite"]
+
+# The bindings look for a Python module of an op's dialect each time they meet one, and a failed import is slow.
+sys.modules.setdefault(f"{ir.__package__}.dialects.burn", ModuleType("burn"))
 
 _context: ir.Context | None = None
 
