@@ -1,9 +1,9 @@
 """How long each buffer of a program lives, in steps of the order in which ops run.
 
-A value's *home* is the value whose address it has: a reshape's operand, the initial value of what a loop carries unchanged,
-else itself. Its *roots* are the buffers that address may turn out to be: its home's own, those of either branch for the
-result of an `if`, both of a loop's alternating buffers for a carried value. Loop bodies run many times: what they read from
-outside lives until the loop ends.
+A value's *home* is the value whose address it has: a reshape's operand, the initial value of what a loop carries
+unchanged, else itself. Its *roots* are the buffers that address may turn out to be: its home's own, those of either
+branch for the result of an `if`, both of a loop's alternating buffers for a carried value. Loop bodies run many times:
+what they read from outside lives until the loop ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from burn.dialect.types import type_of
 
 NO_BUFFER = ("weight", "constant")
 ALIASES = ("reshape",)
-LIBRARY_OR_KERNEL = ("group", "sort", "unique")
+WRITERS = ("group", "sort", "unique")
 """Ops that write results to memory they are given."""
 
 
@@ -105,10 +105,10 @@ class Liveness:
     def _loop(self, op: Loop, depth: int) -> set[ir.Value]:
         """What a loop carries or stacks lives from before its first iteration. Returns every value used inside."""
         start = self._step
-        block = op.body.blocks[0]
-        results, arguments, given = list(op.operation.results), list(block.arguments)[2:], yielded(op.body)[1:]
-        unchanged = unchanged_values(op)
-        for i, initial in enumerate(op.carried):
+        region = op.operation.regions[0]
+        results, arguments = list(op.operation.results), list(region.blocks[0].arguments)[2:]
+        given, unchanged = yielded(region)[1:], unchanged_values(op)
+        for i, initial in enumerate(op.args[2]):
             if unchanged[i]:
                 self._home[arguments[i]] = self._home[results[i]] = self.home(initial)
                 continue
@@ -118,7 +118,7 @@ class Liveness:
         for result in results[len(arguments) :]:
             self._buffer(result, depth)
         inside = len(self.buffers)
-        used = self._block(block, depth + 1)
+        used = self._block(region.blocks[0], depth + 1)
         self._step += 1
         for value in (*used, *results, *arguments):
             for root in self.roots(value):
@@ -136,16 +136,11 @@ class Liveness:
     def _written(self, root: ir.Value, depth: int) -> bool:
         """Whether an op at this depth writes the value to whatever memory it is given."""
         op = op_of(root)
-        return op is not None and op.OP_NAME in LIBRARY_OR_KERNEL and self._depth[root] == depth
+        return op is not None and op.OP_NAME in WRITERS and self._depth[root] == depth
 
 
 def unchanged_values(op: Loop) -> list[bool]:
     """Which of the values that a loop carries its body hands on as they are."""
-    arguments = list(op.body.blocks[0].arguments)[2:]
-    given = yielded(op.body)[1:]
-    return [given[i] == argument for i, argument in enumerate(arguments)]
-
-
-def is_alias(value: ir.Value) -> bool:
-    op = op_of(value)
-    return op is not None and op.OP_NAME in ALIASES
+    region = op.operation.regions[0]
+    given = yielded(region)[1:]
+    return [given[i] == argument for i, argument in enumerate(list(region.blocks[0].arguments)[2:])]

@@ -1,9 +1,9 @@
 """Prints `burn.if` and `burn.loop` into the entry function.
 
-What a loop carries lies in two buffers that take turns: an iteration reads one and leaves the next values in the other. Both
-have their place before the loop starts; where a size may change, they grow. A kernel that makes a carried value, or a slice
-of a stacked result whose length is known, writes it where it belongs (`Liveness.in_place`); all else is copied at the end of
-the iteration, and what the body allocated is released then.
+What a loop carries lies in two buffers that take turns: an iteration reads one and leaves the next values in the other.
+Both have their place before the loop starts; where a size may change, they grow. A kernel that makes a carried value or
+a slice of a stacked result of known length, writes it where it belongs (`Liveness.in_place`); all else is copied at the
+end of the iteration, and what the body allocated is released then.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Inside:
         for scope in self.scopes:
             scope.__enter__()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
         for scope in reversed(self.scopes):
             scope.__exit__(kind, error, trace)
         self.entry.pointers = self.before
@@ -61,12 +61,12 @@ def hoist_constants(entry: EntryBuilder, op: Op) -> None:
                 hoist_constants(entry, operation.opview)
 
 
-# ---- if ----------------------------------------------------------------------------------------------------------------
+# ---- if --------------------------------------------------------------------------------------------------------------
 
 
 @emits("if")
 def _if(entry: EntryBuilder, op: Op) -> None:
-    """Each branch computes its values where its buffers are; the results are whichever addresses (and sizes) come out."""
+    """Each branch computes its values where its buffers are; the results are what addresses and sizes come out."""
     assert isinstance(op, If)
     code = entry.code
     condition = code.load(entry.pointer(op.condition), 0, "i1")
@@ -103,7 +103,7 @@ def _size_of(name: str, results: list[ir.Value], values: list[ir.Value]) -> Dim:
     )
 
 
-# ---- loop --------------------------------------------------------------------------------------------------------------
+# ---- loop ------------------------------------------------------------------------------------------------------------
 
 
 @emits("loop")
@@ -118,9 +118,9 @@ class _LoopPrinter:
     def __init__(self, entry: EntryBuilder, op: Loop) -> None:
         self.entry, self.code, self.op = entry, entry.code, op
         self.own = set(op.symbols)
-        self.body = op.body.blocks[0]
+        self.body, self.initial = op.operation.regions[0].blocks[0], op.args[2]
         self.iteration, self.condition, *self.arguments = self.body.arguments
-        self.go_on, *self.given = yielded(op.body)
+        self.go_on, *self.given = yielded(op.operation.regions[0])
         self.results = list(op.operation.results)
         count = len(self.arguments)
         kept = unchanged_values(op)
@@ -158,22 +158,23 @@ class _LoopPrinter:
         self._end()
 
     def _limit(self) -> Value | None:
-        """The trip count. A stacked result's length is it, where that is known: no iteration may write behind its end."""
+        """The trip count. Where a stacked result's length is known, it is that: nothing is written behind its end."""
         for i in self.stacked:
             length = type_of(self.results[i]).shape[0]
             if own_symbol(length, self.own) is None:
                 return self.code.value(self.entry.sizes.dim(length))
         return None if self.op.trips is None else self.code.load(self.entry.pointer(self.op.trips), 0, "i64")
 
-    # ---- before ----------------------------------------------------------------------------------------------------------
+    # ---- before ------------------------------------------------------------------------------------------------------
     def _begin(self) -> None:
         """Memory for what is carried and stacked, and the state at the start."""
         code, entry = self.code, self.entry
         self.start["iteration"] = code.const(0)
-        condition = self.op.condition
-        self.start["go on"] = code.const(True, "i1") if condition is None else code.load(entry.pointer(condition), 0, "i1")
+        self.start["go on"] = code.const(True, "i1")
+        if self.op.condition is not None:
+            self.start["go on"] = code.load(entry.pointer(self.op.condition), 0, "i1")
         for i in self.carried:
-            initial = self.op.carried[i]
+            initial = self.initial[i]
             size = entry.sizes.dim(type_of(initial).bytes)
             if self._grows(i):
                 buffers = [self._call("burn_rt_alloc", code.value(size)) for _ in range(2)]
@@ -182,7 +183,7 @@ class _LoopPrinter:
             entry.copy(buffers[0], entry.pointer(initial), size)
             self.start["current", i], self.start["next", i] = buffers
         for i, axis, _ in self._argument_sizes():
-            self.start["size", i, axis] = code.value(entry.sizes.dim(type_of(self.op.carried[i]).shape[axis]))
+            self.start["size", i, axis] = code.value(entry.sizes.dim(type_of(self.initial[i]).shape[axis]))
         for i in self.stacked:
             type_ = type_of(self.results[i])
             if self._grows(i):
@@ -215,7 +216,7 @@ class _LoopPrinter:
         assert value is not None
         return value
 
-    # ---- an iteration ----------------------------------------------------------------------------------------------------
+    # ---- an iteration ------------------------------------------------------------------------------------------------
     def _iterate(self) -> dict[Hashable, Value]:
         """Prints the body and what follows it; returns the next state."""
         code, entry, state = self.code, self.entry, self.state
@@ -240,7 +241,7 @@ class _LoopPrinter:
         self._sizes(following)
         for i in self.stacked:
             self._stack(i, following)
-        for i in self.carried:  # all copies come before any buffer is read as the next iteration's
+        for i in self.carried:  # values may change places: what is current stays until the iteration has ended
             self._hand_on(i, following)
         code.call("burn_rt_release", [entry.run, mark])
         return following
@@ -293,7 +294,7 @@ class _LoopPrinter:
             entry.copy(target, entry.pointer(self.given[i]), size)
         following["current", i], following["next", i] = target, state["current", i]
 
-    # ---- after -----------------------------------------------------------------------------------------------------------
+    # ---- after -------------------------------------------------------------------------------------------------------
     def _end(self) -> None:
         """Addresses and sizes of the results."""
         entry = self.entry

@@ -1,7 +1,7 @@
 """Prints calls of the runtime's library (burn/runtime/native/lib.h): sorting, selecting, searching.
 
-A result whose length depends on the data is allocated by the library, which returns the length: the entry function takes
-its address from there and binds the length to the symbol that the op defines. Nothing else may have placed it before.
+A result whose length depends on the data is allocated by the library, which returns the length: the entry function
+takes the address from it and binds the length to the symbol that the op defines. Nothing may have placed the result.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.types import type_of
 from burn.errors import CompileError, Problem
+
+SHAPE_MISMATCH = 3  # burn_status in burn_rt.h
 
 DTYPES = (
     *("float64", "float32", "float16", "bfloat16"),
@@ -43,6 +45,17 @@ def around(shape: tuple[Dim, ...], axis: int) -> tuple[Dim, Dim, Dim]:
         return 1, 1, 1
     axis %= len(shape)
     return product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
+
+
+def require_size(entry: EntryBuilder, op: Op, have: Dim, want: Dim) -> None:
+    """Fails at run time where two sizes that the library takes as one are not the same."""
+    if have == want:
+        return
+    code = entry.code
+    size = code.value(entry.sizes.dim(have))
+    with code.if_(code.cmp("ne", size, entry.sizes.dim(want))):
+        site = code.const(entry.sizes.site(source_name(op)))
+        code.call("burn_rt_fail", [entry.run, code.const(SHAPE_MISMATCH), site, size])
 
 
 class Call:
@@ -79,7 +92,7 @@ class Call:
         self.entry.library(self.op, function, self.operands)
 
     def allocates(self, function: str, count: str, *results: ir.Value) -> None:
-        """Runs a function whose last operands are places for the addresses of results, and which returns their length."""
+        """Runs a function whose last operands are places for results' addresses, and which returns their length."""
         code, first = self.entry.code, self._reserve(len(results))
         places = [code.gep(self._memory, first + i, "i64") for i in range(len(results))]
         length = self.entry.library(self.op, function, [*self.operands, *places], "i64")
@@ -126,6 +139,8 @@ def _non_max_suppression(entry: EntryBuilder, op: Op) -> None:
     for value in (op.boxes, op.scores, op.overlap, op.threshold):
         dtype_code(op, value, ("float32",))
     batches, classes, n = type_of(op.scores).shape
+    for have, want in zip(type_of(op.boxes).shape, (batches, n, 4), strict=True):
+        require_size(entry, op, have, want)
     call = Call(entry, op).number(int(op.center_point), batches, classes, n)
     call.read(op.boxes, op.scores, op.maximum, op.overlap, op.threshold)
     call.allocates("burn_lib_non_max_suppression", op.count, op.operation.results[0])
