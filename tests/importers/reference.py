@@ -375,7 +375,7 @@ def _gather(machine: Machine, op: Any, x: Array, indices: Array) -> Array:
 
 
 def _element_places(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
-    grid: list[Array] = list(np.indices(indices.shape))
+    grid: list[Any] = list(np.indices(indices.shape))
     grid[axis] = _checked(indices, x.shape[axis])
     return tuple(grid)
 

@@ -166,11 +166,11 @@ def test_one_program_serves_every_size_with_automatic_padding() -> None:
         node("Conv", "x w", "c", auto_pad="SAME_UPPER", strides=[2, 2]),
         node("AveragePool", "c", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
     ]
-    spec = [nodes, [value("x", ["n", 2, "h", "w"])], [value("y", None)]]
-    program = imported(*spec, tensor("w", weight))
+    proto = model(nodes, [value("x", ["n", 2, "h", "w"])], [value("y", None)], [tensor("w", weight)])
+    program = import_onnx(proto)
     for height, width in ((4, 6), (5, 9), (7, 8), (8, 3)):
         x = np.random.default_rng(height).standard_normal((1, 2, height, width)).astype(np.float32)
-        fixed = import_onnx(model(*spec, [tensor("w", weight)]), dims={"n": 1, "h": height, "w": width})
+        fixed = import_onnx(proto, dims={"n": 1, "h": height, "w": width})
         assert all(t.is_static for t in fixed.output_types)
         wanted = evaluate(fixed, {"x": x})["y"]
         result = evaluate(program, {"x": x})["y"]

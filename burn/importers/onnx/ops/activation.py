@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import number, number_like
+from burn.dialect.compose import along, number, number_like
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
@@ -45,7 +45,11 @@ def gelu(node: Node) -> ir.Value:
 
 @onnx_op("PRelu")
 def prelu(node: Node) -> ir.Value:
-    return ops.prelu(node.required(0), node.required(1))
+    """Before opset 7 a vector of slopes belonged to the channels, axis 1."""
+    slope, rank = node.required(1), node.type(0).rank
+    if node.opset < 7 and node.type(1).rank == 1:
+        slope = along(slope, 1, rank)
+    return ops.prelu(node.required(0), slope)
 
 
 @onnx_op("SwiGLU")

@@ -195,4 +195,6 @@ def bit_cast(node: Node) -> ir.Value:
     x, dtype = node.required(0), node.dtype("to")
     if stored_bits(dtype) != stored_bits(type_of(x).dtype):
         node.fail(f"{type_of(x).dtype} and {dtype} differ in width", "to")
+    if "bool" in (dtype, type_of(x).dtype):  # a byte of 0 or 1
+        return convert(x, dtype)
     return x if type_of(x).dtype == dtype else ops.bitcast(x, dtype=dtype)

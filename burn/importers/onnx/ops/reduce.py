@@ -12,7 +12,7 @@ from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, type_of
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.runtime import axis_mask, integers, read_sizes
+from burn.importers.onnx.ops.runtime import axis_mask, integers, read_sizes, sizes_kept
 
 Step = Callable[[ir.Value], ir.Value]
 
@@ -144,9 +144,7 @@ class Over:
             count = node.type(1).elements
             if not isinstance(count, int) or count > rank:
                 node.fail(f"{count} axes do not fit {node.type(0)}")
-            _, order = ops.sort(ops.cast(chosen, dtype="int64"), axis=0)
-            left = ops.slice(order, starts=(0,), sizes=(rank - count,), steps=(1,))
-            self.result = read_sizes(node, ops.gather(sizes, left, axis=0))
+            self.result = read_sizes(node, sizes_kept(sizes, chosen, rank - count))
 
     def kept(self) -> Over:
         """The same with the axes kept."""

@@ -41,6 +41,15 @@ def axis_mask(node: Node, axes: ir.Value, rank: int) -> ir.Value:
     return ops.reduce(ops.eq(ops.iota(shape=(rank, 1), axis=0), listed), kind="any", axes=(1,))
 
 
+def sizes_kept(dims: ir.Value, dropped: ir.Value, count: int) -> ir.Value:
+    """The first `count` of those sizes that are not dropped, in order."""
+    (rank,) = type_of(dims).shape
+    kept = ops.cast(ops.not_(dropped), dtype="int64")
+    place = ops.sub(ops.cumulative(kept, kind="sum", axis=0), number(1, "int64"))
+    here = ops.and_(ops.not_(dropped), ops.eq(ops.iota(shape=(count, rank), axis=0), place))
+    return ops.reduce(ops.select(here, dims, number(0, "int64")), kind="sum", axes=(1,))
+
+
 def scattered(node: Node, axes: ir.Value, onto: ir.Value, values: ir.Value) -> ir.Value:
     """One number an axis: `values` on the listed axes, `onto` on the rest."""
     (rank,) = type_of(onto).shape

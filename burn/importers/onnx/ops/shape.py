@@ -17,7 +17,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import broadcast_shapes, type_of
 from burn.importers.onnx.folding import slice_of_shape
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.runtime import as_int64, axis_mask, integers, known_axes, length, read_sizes
+from burn.importers.onnx.ops.runtime import as_int64, axis_mask, integers, known_axes, length, read_sizes, sizes_kept
 
 
 @onnx_op("Shape")
@@ -111,11 +111,8 @@ def squeeze(node: Node) -> ir.Value:
 
 def _kept_sizes(node: Node, index: int, dims: list[Dim]) -> tuple[Dim, ...]:
     """The sizes of those axes that an operand does not list, read at run time."""
-    count = len(dims) - length(node, index)
     chosen = axis_mask(node, node.required(index), len(dims))
-    _, order = ops.sort(ops.cast(chosen, dtype="int64"), axis=0)
-    first = ops.slice(order, starts=(0,), sizes=(count,), steps=(1,))
-    return read_sizes(node, ops.gather(integers(node, dims), first, axis=0))
+    return read_sizes(node, sizes_kept(integers(node, dims), chosen, len(dims) - length(node, index)))
 
 
 @onnx_op("Unsqueeze")
