@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from burn.dialect.dims import Atom, Dim, LoopVar, atoms
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, substitute
 from burn.dialect.types import DTYPES
 
 
@@ -237,10 +237,12 @@ def walk(*roots: Scalar) -> Iterator[Scalar]:
 
 @dataclass
 class Rewriter:
-    """Rebuilds expressions with every index expression mapped by `dim`. Shared nodes stay shared."""
+    """Rebuilds expressions with every index expression mapped by `dim`, those of fetched indices too. Shared nodes stay
+    shared."""
 
     dim: Callable[[Dim], Dim]
     memo: dict[int, tuple[Scalar, Scalar]] = field(default_factory=dict)
+    fetched: dict[Atom, Dim] = field(default_factory=dict)
 
     def __call__(self, root: Scalar) -> Scalar:
         for node in walk(root):
@@ -248,19 +250,31 @@ class Rewriter:
                 self.memo[id(node)] = (node, self._rebuild(node))
         return self.memo[id(root)][1]
 
+    def index(self, dim: Dim) -> Dim:
+        """An index expression, mapped; the indices it fetches are rebuilt first."""
+        mine = [a for a in atoms(dim) if isinstance(a, Fetched)]
+        if not mine:
+            return self.dim(dim)
+        held: dict[Atom, Dim] = {}
+        for atom in mine:
+            if atom not in self.fetched:
+                self.fetched[atom] = Expr.of(replace(atom, extent=self.dim(atom.extent), source=self(atom.source)))
+            held[atom] = self.fetched[atom]
+        return substitute(self.dim(dim), held)
+
     def _rebuild(self, node: Scalar) -> Scalar:
         get = lambda child: self.memo[id(child)][1]  # noqa: E731
         match node:
             case Load(offset=offset):
-                return replace(node, offset=self.dim(offset))
+                return replace(node, offset=self.index(offset))
             case Index(dim=dim):
-                return replace(node, dim=self.dim(dim))
+                return replace(node, dim=self.index(dim))
             case Apply(args=args):
                 return replace(node, args=tuple(map(get, args)))
             case Convert(arg=arg) | Reinterpret(arg=arg):
                 return replace(node, arg=get(arg))
             case Where(ranges=ranges, then=then, otherwise=otherwise):
-                mapped = tuple((self.dim(e), self.dim(n)) for e, n in ranges)
+                mapped = tuple((self.index(e), self.index(n)) for e, n in ranges)
                 return replace(node, ranges=mapped, then=get(then), otherwise=get(otherwise))
         return node
 

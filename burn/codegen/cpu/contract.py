@@ -7,91 +7,77 @@ point; tile sizes and the order of tiles come from `heuristics.py`.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 from burn.codegen.body import Accumulator, ContractionKernel, Rewriter, Write, children, loop_atoms, own_dims, walk
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.emit import PTR, Int, Value, vector
-from burn.codegen.cpu.loops import Emitted, conversions_size, kernel_sizes, merge_loops, open_kernel
+from burn.codegen.cpu.loops import argument_names, conversions_size, open_kernel
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, product, substitute
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, exact_div, product, substitute
 from burn.errors import CompileError
 
 
-def emit(kernel: ContractionKernel, target: Target, sites: list[str]) -> Emitted:
-    return _Printer(_collapse_rows(kernel), target, sites).print()
+@dataclass(frozen=True)
+class Schedule:
+    """What is decided while sizes are numbers. `tile` rows are summed at a time, each sum split in `split`; tiles are taken in
+    blocks of `block` through all panels (None: all tiles); `even` says that tiles cover the rows exactly."""
+
+    tile: int
+    split: int
+    block: int | None
+    even: bool
+
+    @staticmethod
+    def of(kernel: ContractionKernel, target: Target) -> Schedule:
+        rows = product([v.extent for v in kernel.rows])
+        vectors = kernel.width // vector_lanes(kernel, target)
+        tile = heuristics.tile_rows(rows, vectors, bool(kernel.valid), target)
+        split = heuristics.split_depth(tile, vectors, target)
+        even = isinstance(rows, int) and rows % tile == 0
+        return Schedule(tile, split, heuristics.row_block(kernel, rows, tile), even)
+
+    def count(self, kernel: ContractionKernel) -> Dim:
+        """Iterations of a launch: tiles x panels x batches."""
+        tiles = ceildiv(product([v.extent for v in kernel.rows]), self.tile)
+        blocked = ceildiv(tiles, self.block) * self.block if self.block else tiles
+        return product([v.extent for v in kernel.batch]) * blocked * kernel.panel.extent
+
+    def work(self, kernel: ContractionKernel) -> Dim:
+        """Vector operations of one iteration."""
+        return product([v.extent for v in (*kernel.outer, kernel.inner)]) * (self.tile * kernel.width // 8)
 
 
-def _dims(kernel: ContractionKernel) -> list[Dim]:
-    """Every index expression of a kernel."""
-    dims = [kernel.lhs.offset, kernel.rhs.offset, *(d for pair in kernel.valid for d in pair)]
-    for write in kernel.epilogue:
-        dims.append(write.offset)
-        for node in walk(write.value):
-            dims += own_dims(node)
-    return dims
+def vector_lanes(kernel: ContractionKernel, target: Target) -> int:
+    return min(target.lanes(conversions_size(kernel.lhs.dtype)), kernel.width)
 
 
-def _collapse_rows(kernel: ContractionKernel) -> ContractionKernel:
-    """Merges row loops (and batch loops into each other) that every index map walks as one."""
-    while True:
-        for loops in (kernel.rows, kernel.batch):
-            for outer, inner in zip(loops, loops[1:], strict=False):
-                merged = merge_loops(_dims(kernel), outer, inner)
-                if merged is not None:
-                    kernel = _substitute(kernel, outer, inner, merged)
-                    break
-            else:
-                continue
-            break
-        else:
-            return kernel
-
-
-def _substitute(kernel: ContractionKernel, outer: LoopVar, inner: LoopVar, merged: LoopVar) -> ContractionKernel:
-    def dim(d: Dim) -> Dim:
-        return substitute(d, {outer: 0, inner: Expr.of(merged)})
-
-    def loops(old: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
-        return tuple(merged if v == inner else v for v in old if v != outer)
-
-    rewrite = Rewriter(dim)
-    return replace(
-        kernel,
-        batch=loops(kernel.batch),
-        rows=loops(kernel.rows),
-        lhs=replace(kernel.lhs, offset=dim(kernel.lhs.offset)),
-        rhs=replace(kernel.rhs, offset=dim(kernel.rhs.offset)),
-        valid=tuple((dim(e), dim(n)) for e, n in kernel.valid),
-        epilogue=tuple(Write(w.buffer, dim(w.offset), rewrite(w.value)) for w in kernel.epilogue),
-    )
+def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
+    """The kernel's text; its name is left as `KERNEL`."""
+    return _Printer(kernel, schedule, target, sites).print()
 
 
 class _Printer:
-    def __init__(self, kernel: ContractionKernel, target: Target, sites: list[str]) -> None:
-        self.kernel, self.target = kernel, target
+    def __init__(self, kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> None:
+        self.kernel, self.schedule = kernel, schedule
         self.element = conversions.element_type(kernel.lhs.dtype)
-        self.lanes = min(target.lanes(conversions_size(kernel.lhs.dtype)), kernel.width)
+        self.lanes = vector_lanes(kernel, target)
         self.vectors = kernel.width // self.lanes
         self.row_count = product([v.extent for v in kernel.rows])
-        self.tile = heuristics.tile_rows(self.row_count, self.vectors, bool(kernel.valid), target)
-        self.split = heuristics.split_depth(self.tile, self.vectors, target)
-        loops = [*kernel.batch, *kernel.rows, kernel.column, kernel.panel, *kernel.outer, kernel.inner]
-        self.sizes = kernel_sizes([v.extent for v in loops] + _dims(kernel))
-        self.code, self.emitter = open_kernel(kernel.buffers, self.sizes, target, sites)
+        self.tile, self.split = schedule.tile, schedule.split
+        self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
 
-    def print(self) -> Emitted:
+    def print(self) -> str:
         code, emitter, kernel = self.code, self.emitter, self.kernel
         begin, end = code.arguments[2:]
         zeros = self._zeros()
         tiles = ceildiv(self.row_count, self.tile)
-        block = heuristics.row_block(kernel, self.row_count, self.tile)
+        block = self.schedule.block
         blocks = ceildiv(tiles, block) if block else 1
         in_block: Dim = block if block else tiles
         panels = kernel.panel.extent
-        count = product([v.extent for v in kernel.batch]) * blocks * panels * in_block
         with code.for_(begin, end) as flat, emitter.scope():
             n = emitter.dim(in_block)
             place, rest = code.urem(flat.iv, n), code.udiv(flat.iv, n)
@@ -114,9 +100,7 @@ class _Printer:
             else:
                 self._tile(first, zeros)
         code.return_()
-        depth = product([v.extent for v in (*kernel.outer, kernel.inner)])
-        work = depth * (self.tile * self.vectors)
-        return Emitted(code.text(), self.sizes, count, heuristics.grain(work))
+        return code.text()
 
     def _zeros(self) -> Value | None:
         """A row of zeros for pixels outside the operand."""
@@ -143,7 +127,7 @@ class _Printer:
 
     def _tile(self, first: Int, zeros: Value | None) -> None:
         code, emitter = self.code, self.emitter
-        exact = isinstance(self.row_count, int) and self.row_count % self.tile == 0
+        exact = self.schedule.even
         rows: list[Int] = []
         total = emitter.dim(self.row_count)
         for r in range(self.tile):
@@ -223,7 +207,7 @@ class _Printer:
         """Which columns of each vector exist, where the last panel may be short."""
         kernel, code = self.kernel, self.code
         columns = kernel.column.extent
-        if isinstance(columns, int) and columns % kernel.width == 0:
+        if exact_div(columns, kernel.width) is not None:
             return None
         left = code.sub(self.emitter.dim(columns), code.mul(self.emitter.places[kernel.panel], kernel.width))
         return [

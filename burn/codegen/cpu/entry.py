@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from burn.codegen.body import ContractionKernel, Kernel
-from burn.codegen.cpu import contract, loops
 from burn.codegen.cpu.emit import PTR, Function, Int, Value
-from burn.codegen.cpu.loops import Emitted
+from burn.codegen.cpu.kernels import Emitted, KernelPrinter
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.groups import kernels
@@ -24,7 +22,7 @@ from burn.dialect.dims import Dim, Expr, Symbol, product, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
-from burn.dialect.types import DTYPES, TensorType, type_of
+from burn.dialect.types import TensorType, type_of
 from burn.errors import CompileError, Problem
 
 NEGATIVE_SIZE, LOOP_LIMIT = 4, 7  # burn_status in burn_rt.h
@@ -65,7 +63,7 @@ class EntryBuilder:
         self.constants: dict[ir.Value, int] = {}  # and their indices
         self.slots: dict[ir.Value, int] = {}
         self.slot_memory: Value | None = None
-        self.kernel_names: dict[str, str] = {}
+        self.printer = KernelPrinter(target, self.sites)
         self.records: list[KernelRecord] = []
         self.outputs: dict[ir.Value, int] = {}
         self.words: Value | None = None
@@ -84,9 +82,8 @@ class EntryBuilder:
         self._return()
         status = code.call("burn_rt_status", [self.run], "i32")
         code.return_(status)
-        functions = [text.replace("@KERNEL", f"@{name}") for text, name in self.kernel_names.items()]
         ranges = [self.live.range(v) for v in self.planned]
-        return Entry([*functions, code.text()], list(self.constants), ranges, self.records, self.sites)
+        return Entry([*self.printer.functions, code.text()], list(self.constants), ranges, self.records, self.sites)
 
     def _most_words(self) -> int:
         """Room for the longest argument list of any launch, and for shapes."""
@@ -207,12 +204,11 @@ class EntryBuilder:
 
     def launch(self, emitted: Emitted, pointers: Sequence[Value], record: KernelRecord) -> None:
         code = self.code
-        name = self.kernel_names.setdefault(emitted.text, f"kernel{len(self.kernel_names)}")
         for i, pointer in enumerate(pointers):
             code.store(pointer, _some(self.words), i)
         for i, size in enumerate(emitted.sizes):
-            code.store(code.value(self.sizes.dim(Expr.of(Symbol(size)))), _some(self.words), len(pointers) + i)
-        function = code.pure(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
+            code.store(code.value(self.sizes.dim(size)), _some(self.words), len(pointers) + i)
+        function = code.pure(f"llvm.mlir.addressof @{emitted.name} : {PTR}", PTR)
         self.records.append(record)
         number = code.const(len(self.records) - 1)
         count, grain = (code.value(self.sizes.dim(d)) for d in (emitted.count, emitted.grain))
@@ -269,7 +265,7 @@ def _group(entry: EntryBuilder, op: Op) -> None:
     results = [entry.define(r) for r in op.operation.results]
     sources = tuple(dict.fromkeys(source_name(inner) for inner in op.ops))
     for call in kernels(op):
-        emitted = print_kernel(call.kernel, entry.target, entry.sites)
+        emitted = entry.printer.print(call.kernel)
         pointers = []
         for binding in call.bindings:
             if binding is not None:
@@ -278,11 +274,6 @@ def _group(entry: EntryBuilder, op: Op) -> None:
         bytes_ = sum_dims([type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)])
         name = "+".join(inner.OP_NAME for inner in op.ops[:4]) + ("+..." if len(op.ops) > 4 else "")
         entry.launch(emitted, pointers, KernelRecord(name, op.kind, sources, flops(op), bytes_))
-
-
-def print_kernel(kernel: Kernel, target: Target, sites: list[str]) -> Emitted:
-    printer = contract.emit if isinstance(kernel, ContractionKernel) else loops.emit
-    return printer(kernel, target, sites)
 
 
 def flops(group: Group) -> Dim:

@@ -68,7 +68,7 @@ def chunk(kernel: LoopKernel, lane: LoopVar | None) -> int | None:
     return CHUNK
 
 
-def work(kernel: LoopKernel, lane: LoopVar | None, chunk: int | None) -> Dim:
+def work(kernel: LoopKernel, lane: str, chunk: int | None) -> Dim:
     """Roughly how many scalar operations one iteration of a launch does."""
     total: Dim = 0
     for stage in kernel.stages:
@@ -76,8 +76,9 @@ def work(kernel: LoopKernel, lane: LoopVar | None, chunk: int | None) -> Dim:
         for node in walk(*stage.scalars):
             cost += 16 if isinstance(node, Apply) and node.function in EXPENSIVE else 1
         total = total + product([v.extent for v in stage.loops]) * max(cost, 1)
-    if lane is not None and lane in kernel.parallel:
-        total = total * (chunk if chunk is not None else lane.extent)
+    for loop in kernel.parallel:
+        if loop.name == lane:
+            total = total * (chunk if chunk is not None else loop.extent)
     outer = {v: 0 for v in kernel.parallel}
     return substitute(total, outer)
 
@@ -98,16 +99,16 @@ L2_BLOCK = 384 * 1024
 
 
 def tile_rows(rows: Dim, vectors: int, indirect: bool, target: Target) -> int:
-    """Rows of the register tile: as many as the registers hold, and a number that divides the rows if there is one.
+    """Rows of the register tile: as many as the registers hold, preferring a number that divides the rows.
 
-    Rows found through a table of addresses (convolution with padding) take an address register each."""
+    Few different heights are used, so that kernels can be shared; each row has an address register of its own."""
     room = (target.vector_registers - 1 - vectors) // vectors
-    most = min(room, 8 if indirect or target.vector_registers <= 16 else 12)
+    most = min(room, 8)
     if not isinstance(rows, int):
-        return min(most, 8)
+        return most
     if rows <= most:
         return max(rows, 1)
-    return min(range(max(1, most - 6), most + 1), key=lambda t: (-(-rows // t) * t * (1 + 0.02 * (most - t)), -t))
+    return min((most, most - 1), key=lambda t: (-(-rows // t) * t, -t))
 
 
 def split_depth(tile: int, vectors: int, target: Target) -> int:

@@ -10,17 +10,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from burn.codegen.body import (
+    Kernel,
     Buffer,
-    Fetched,
     LoopKernel,
     Reduction,
-    Rewriter,
     Stage,
-    Write,
     identity,
     loop_atoms,
-    own_dims,
-    walk,
 )
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math
@@ -28,40 +24,49 @@ from burn.codegen.cpu.emit import PTR, Function, Int, Value, element_of, lanes_o
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.groups import REDUCERS
-from burn.dialect.dims import Dim, Expr, LoopVar, atoms, ceildiv, coefficient, product, substitute, symbols
+from burn.codegen.rewrite import kernel_dims, kernel_loops
+from burn.dialect.dims import Dim, LoopVar, ceildiv, product, symbols
 
 
 @dataclass(frozen=True)
-class Emitted:
-    """A printed kernel: its text with the name left as `@KERNEL`, the sizes it takes after its buffers, how many iterations a
-    launch has, and the least worth handing to another thread."""
+class Schedule:
+    """What is decided about a kernel while its sizes are numbers: the lanes' loop, how it is cut for a launch, and whether
+    whole vectors cover it."""
 
-    text: str
-    sizes: tuple[str, ...]
-    count: Dim
-    grain: Dim
+    lane: str
+    lanes: int
+    chunk: int | None
+    even: bool
+
+    @staticmethod
+    def of(kernel: LoopKernel, target: Target) -> Schedule:
+        lane = heuristics.choose_lane(kernel)
+        if lane is None:
+            return Schedule("", 1, None, True)
+        lanes = heuristics.lanes(kernel, target)
+        chunk = heuristics.chunk(kernel, lane) if lane in kernel.parallel else None
+        even = isinstance(lane.extent, int) and lane.extent % lanes == 0
+        return Schedule(lane.name, lanes, chunk, even)
+
+    def count(self, kernel: LoopKernel) -> Dim:
+        """Iterations of a launch."""
+        pieces: Dim = 1
+        outer = [v.extent for v in kernel.parallel if v.name != self.lane]
+        for loop in kernel.parallel:
+            if loop.name == self.lane and self.chunk:
+                pieces = ceildiv(loop.extent, self.chunk)
+        return product(outer) * pieces
 
 
-def kernel_sizes(dims: Sequence[Dim]) -> tuple[str, ...]:
-    return tuple(sorted(set().union(*(_all_symbols(d) for d in dims)) if dims else ()))
-
-
-def _all_symbols(dim: Dim) -> set[str]:
-    """Symbols of an expression, and of the extents of the loop variables in it."""
-    names = symbols(dim)
-    for atom in atoms(dim):
-        if isinstance(atom, LoopVar):
-            names |= _all_symbols(atom.extent)
-    return names
-
-
-def all_dims(kernel: LoopKernel) -> list[Dim]:
-    dims: list[Dim] = [v.extent for v in kernel.parallel] + [b.elements for b in kernel.buffers]
-    for stage in kernel.stages:
-        dims += [v.extent for v in stage.loops] + [w.offset for w in stage.writes] + [r.index for r in stage.reductions]
-        for node in walk(*stage.scalars):
-            dims += own_dims(node)
-    return dims
+def argument_names(kernel: Kernel) -> tuple[str, ...]:
+    """The sizes a kernel's code takes as arguments after its buffers."""
+    names: set[str] = set()
+    for dim in (*kernel_dims(kernel), *(v.extent for v in kernel_loops(kernel)), *(b.elements for b in kernel.buffers)):
+        names |= symbols(dim)
+        for atom in loop_atoms(dim):
+            if isinstance(atom, LoopVar):
+                names |= symbols(atom.extent)
+    return tuple(sorted(names))
 
 
 def open_kernel(
@@ -97,74 +102,24 @@ def conversions_size(dtype: str) -> int:
     return DTYPES[dtype].size
 
 
-def collapse(kernel: LoopKernel) -> LoopKernel:
-    """Merges neighbouring parallel loops that every index map walks as one."""
-    loops = list(kernel.parallel)
-    at = len(loops) - 2
-    while at >= 0:
-        outer, inner = loops[at], loops[at + 1]
-        merged = LoopVar(inner.name, outer.extent * inner.extent)
-        mapping = _merge(kernel, outer, inner, merged)
-        if mapping is not None:
-            kernel = mapping
-            loops[at : at + 2] = [merged]
-        at -= 1
-    return LoopKernel(tuple(loops), kernel.stages, kernel.buffers)
-
-
-def merge_loops(dims: Sequence[Dim], outer: LoopVar, inner: LoopVar) -> LoopVar | None:
-    """The loop that stands for both, if every expression advances by outer exactly where inner wraps around."""
-    for dim in dims:
-        if any(isinstance(atom, Fetched) and {outer, inner} & loop_atoms(Expr.of(atom)) for atom in atoms(dim)):
-            return None
-        a, b = coefficient(dim, outer), coefficient(dim, inner)
-        if a is None or b is None or a != b * inner.extent:
-            return None
-    return LoopVar(inner.name, outer.extent * inner.extent)
-
-
-def _merge(kernel: LoopKernel, outer: LoopVar, inner: LoopVar, merged: LoopVar) -> LoopKernel | None:
-    dims: list[Dim] = []
-    for stage in kernel.stages:
-        dims += [w.offset for w in stage.writes] + [r.index for r in stage.reductions]
-        for node in walk(*stage.scalars):
-            dims += own_dims(node)
-    if merge_loops(dims, outer, inner) is None:
-        return None
-    replace: Callable[[Dim], Dim] = lambda d: substitute(d, {outer: 0, inner: Expr.of(merged)})  # noqa: E731
-    rewrite = Rewriter(replace)
-    stages = [
-        Stage(
-            s.loops,
-            tuple(Reduction(r.name, r.kind, r.dtype, rewrite(r.body), replace(r.index), r.last) for r in s.reductions),
-            tuple(Write(w.buffer, replace(w.offset), rewrite(w.value)) for w in s.writes),
-        )
-        for s in kernel.stages
-    ]
-    return LoopKernel(kernel.parallel, tuple(stages), kernel.buffers)
-
-
-def emit(kernel: LoopKernel, target: Target, sites: list[str]) -> Emitted:
-    kernel = collapse(kernel)
-    return _Printer(kernel, target, sites).print()
+def emit(kernel: LoopKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
+    """The kernel's text; its name is left as `KERNEL`."""
+    return _Printer(kernel, schedule, target, sites).print()
 
 
 class _Printer:
-    def __init__(self, kernel: LoopKernel, target: Target, sites: list[str]) -> None:
-        self.kernel = kernel
-        self.lane = heuristics.choose_lane(kernel)
-        self.lanes = heuristics.lanes(kernel, target) if self.lane else 1
-        self.sizes = kernel_sizes(all_dims(kernel))
-        self.code, self.emitter = open_kernel(kernel.buffers, self.sizes, target, sites)
+    def __init__(self, kernel: LoopKernel, schedule: Schedule, target: Target, sites: list[str]) -> None:
+        self.kernel, self.schedule = kernel, schedule
+        self.lane = next((v for v in kernel_loops(kernel) if v.name == schedule.lane), None)
+        self.lanes = schedule.lanes
+        self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.emitter.lane, self.emitter.lanes = self.lane, self.lanes
 
-    def print(self) -> Emitted:
-        code, emitter, kernel = self.code, self.emitter, self.kernel
+    def print(self) -> str:
+        code, emitter, kernel, chunk = self.code, self.emitter, self.kernel, self.schedule.chunk
         begin, end = code.arguments[2:]
         outer = [v for v in kernel.parallel if v != self.lane]
-        chunk = heuristics.chunk(kernel, self.lane) if self.lane in kernel.parallel else None
         chunks: Dim = ceildiv(self.lane.extent, chunk) if chunk and self.lane else 1
-        count = product([v.extent for v in outer]) * chunks
         with code.for_(begin, end) as flat, emitter.scope():
             rest: Int = flat.iv
             piece: Int = 0
@@ -179,15 +134,13 @@ class _Printer:
                 start = code.mul(piece, chunk) if chunks != 1 and chunk else 0
                 extent = emitter.dim(self.lane.extent)
                 stop = code.min(code.add(start, chunk), extent) if chunks != 1 and chunk else extent
-                even = chunk % self.lanes == 0 if chunks != 1 and chunk else True
-                self._lanes(start, stop, self.lane.extent, even, self._stages)
+                self._lanes(start, stop, self._stages)
             else:
                 self._stages()
         code.return_()
-        work = heuristics.work(kernel, self.lane, chunk)
-        return Emitted(code.text(), self.sizes, count, heuristics.grain(work))
+        return code.text()
 
-    def _lanes(self, start: Int, stop: Int, extent: Dim, even: bool, body: Callable[[], None]) -> None:
+    def _lanes(self, start: Int, stop: Int, body: Callable[[], None]) -> None:
         """Runs body for lanes start..stop in whole vectors, then once more under a mask for what is left."""
         code, emitter, lanes = self.code, self.emitter, self.lanes
         assert self.lane is not None
@@ -202,7 +155,7 @@ class _Printer:
             with code.for_(start, whole, lanes) as loop, emitter.scope():
                 emitter.places[self.lane] = loop.iv
                 body()
-        if isinstance(extent, int) and extent % lanes == 0 and even:
+        if self.schedule.even:
             return
         with ExitStack() as stack:
             if not isinstance(length, int):
@@ -229,7 +182,7 @@ class _Printer:
             return
         first, rest = loops[0], loops[1:]
         if first == self.lane:
-            self._lanes(0, emitter.dim(first.extent), first.extent, True, lambda: self._nest(rest, body))
+            self._lanes(0, emitter.dim(first.extent), lambda: self._nest(rest, body))
             return
         with code.for_(0, emitter.dim(first.extent)) as loop, emitter.scope():
             emitter.places[first] = loop.iv
@@ -267,7 +220,7 @@ class _Printer:
                 emitter.places[first] = loop.iv
                 loop.yield_(*self._reduce_nest(stage, rest, loop.carried))
             results = loop.results
-            if isinstance(extent, int) and extent % self.lanes == 0:
+            if self.schedule.even:
                 return results
             left = code.splat(code.value(code.sub(extent, whole)), self.lanes)
             with emitter.under(code.cmp("slt", code.lane_ids(self.lanes), left)):

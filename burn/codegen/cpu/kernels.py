@@ -1,0 +1,57 @@
+"""From kernel descriptions to functions, each distinct one printed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from burn.codegen.body import ContractionKernel, Kernel
+from burn.codegen.cpu import contract, heuristics, loops
+from burn.codegen.cpu.loops import argument_names
+from burn.codegen.cpu.parameters import fingerprint, parametrize
+from burn.codegen.cpu.target import Target
+from burn.codegen.rewrite import collapse
+from burn.dialect.dims import Dim, symbol
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A function to launch: its name, the sizes it takes after its buffers, the iterations of a launch, and the fewest worth
+    handing to another thread."""
+
+    name: str
+    sizes: tuple[Dim, ...]
+    count: Dim
+    grain: Dim
+
+
+class KernelPrinter:
+    """The functions of one program."""
+
+    def __init__(self, target: Target, sites: list[str]) -> None:
+        self.target, self.sites = target, sites
+        self.functions: list[str] = []
+        self._known: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def print(self, kernel: Kernel) -> Emitted:
+        kernel = collapse(kernel)
+        if isinstance(kernel, ContractionKernel):
+            schedule = contract.Schedule.of(kernel, self.target)
+            count, work = schedule.count(kernel), schedule.work(kernel)
+        else:
+            schedule = loops.Schedule.of(kernel, self.target)
+            count, work = schedule.count(kernel), heuristics.work(kernel, schedule.lane, schedule.chunk)
+        general, values = parametrize(kernel)
+        key = fingerprint(general, schedule)
+        if key not in self._known:
+            name = f"kernel{len(self._known)}"
+            if isinstance(general, ContractionKernel):
+                assert isinstance(schedule, contract.Schedule)
+                text = contract.emit(general, schedule, self.target, self.sites)
+            else:
+                assert isinstance(schedule, loops.Schedule)
+                text = loops.emit(general, schedule, self.target, self.sites)
+            self.functions.append(text.replace("@KERNEL", f"@{name}"))
+            self._known[key] = (name, argument_names(general))
+        name, arguments = self._known[key]
+        sizes = tuple(values[a] if a in values else symbol(a) for a in arguments)
+        return Emitted(name, sizes, count, heuristics.grain(work))

@@ -1,0 +1,246 @@
+"""A program as plain Python objects, which are easier to take apart than IR. Enter at `read`.
+
+What nobody would write is gone when it has been read: ops without a use, ops that change nothing, one op built twice.
+Constants stay apart from one another even where they are equal: each may belong to a layer of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op, source_name
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType, numpy_dtype, type_of
+from burn.dialect.weights import Weight, WeightStore, array_weight
+from burn.errors import CompileError
+
+
+@dataclass(eq=False)
+class Node:
+    """One op. `op` is its name in the dialect, or one of
+
+        input, argument   a value from outside of the list of nodes, of the program or of a region
+        constant          a tensor written in the program (`weight` holds it) or in the weight store
+        nn.<class>        a layer, see layers.py: `constants` are its parameters by role, `attrs` its constructor's
+        call              a module of the model's own, see blocks.py
+
+    operands: as the op's builder takes them: values, None, lists of values."""
+
+    op: str
+    operands: list[Any] = field(default_factory=list)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    types: list[TensorType] = field(default_factory=list)
+    source: str = ""
+    pure: bool = True
+    regions: list[Region] = field(default_factory=list)
+    weight: Weight | None = None
+    constants: dict[str, Value] = field(default_factory=dict)
+
+    @property
+    def values(self) -> list[Value]:
+        """The operands without their grouping."""
+        flat: list[Value] = []
+        for operand in self.operands:
+            flat += operand if isinstance(operand, list) else [] if operand is None else [operand]
+        return flat
+
+    @property
+    def results(self) -> list[Value]:
+        return [Value(self, i) for i in range(len(self.types))]
+
+    @property
+    def result(self) -> Value:
+        return Value(self, 0)
+
+
+@dataclass(frozen=True)
+class Value:
+    """One result of a node."""
+
+    node: Node
+    index: int = 0
+
+    @property
+    def type(self) -> TensorType:
+        return self.node.types[self.index]
+
+    @property
+    def array(self) -> np.ndarray | None:
+        """The elements of a constant that is written in the program."""
+        weight = self.node.weight
+        return weight.array() if weight is not None and self.node.op == "constant" else None
+
+
+@dataclass
+class Region:
+    """A region of an op: nodes with their own arguments, which see the values around them."""
+
+    arguments: list[Node]
+    nodes: list[Node]
+    results: list[Value]
+
+
+@dataclass
+class Graph:
+    """A program: its inputs, its nodes in order (constants are not among them), its outputs."""
+
+    inputs: list[Node]
+    nodes: list[Node]
+    outputs: list[Value]
+    input_names: list[str]
+    output_names: list[str]
+    weights: WeightStore
+
+    def uses(self) -> Counter[Value]:
+        """How often each value is used, by nodes at any depth and as output."""
+        counts: Counter[Value] = Counter(self.outputs)
+        for node in walk(self.nodes):
+            counts.update(node.values)
+            counts.update(node.constants.values())
+            for region in node.regions:
+                counts.update(region.results)
+        return counts
+
+
+def walk(nodes: list[Node]) -> Iterator[Node]:
+    """The nodes and those in their regions."""
+    for node in nodes:
+        yield node
+        for region in node.regions:
+            yield from walk(region.nodes)
+
+
+def read(program: Program) -> Graph:
+    """Raises CompileError for a program that passes have been at: one with fused groups."""
+    return _Reader(program).graph()
+
+
+class _Reader:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.values: dict[ir.Value, Value] = {}
+        self.known: list[dict[Any, Node]] = [{}]  # what has been computed, by region from the outermost
+
+    def graph(self) -> Graph:
+        program = self.program
+        inputs = [Node("input", types=[type_of(v)]) for v in program.inputs]
+        self.values.update(zip(program.inputs, (n.result for n in inputs), strict=True))
+        nodes, outputs = self._block(program.block)
+        live = _live(nodes, outputs)
+        return Graph(inputs, live, outputs, list(program.input_names), list(program.output_names), program.weights)
+
+    def _block(self, block: ir.Block) -> tuple[list[Node], list[Value]]:
+        nodes: list[Node] = []
+        operations = list(block.operations)
+        for operation in operations[:-1]:
+            self._op(operation.opview, nodes)
+        return nodes, [self.values[v] for v in operations[-1].operation.operands]
+
+    def _op(self, op: Any, nodes: list[Node]) -> None:
+        if not isinstance(op, Op) or op.OP_NAME == "group":
+            raise CompileError(f"no source can be written for {op.operation.name}")
+        results = list(op.operation.results)
+        weight = self._constant(op)
+        if weight is not None:
+            node = Node("constant", types=[type_of(results[0])], source=source_name(op), weight=weight)
+            self.values[results[0]] = node.result
+            return
+        operands = [self._operand(a) for a in op.args]
+        if op.OP_NAME == "reshape" and operands[0].node.op == "reshape":
+            operands = list(operands[0].node.operands)  # the shape between the two is of no account
+        same = _unchanged(op, operands)
+        if same is not None:
+            self.values[results[0]] = same
+            return
+        types = [type_of(r) for r in results]
+        node = Node(op.OP_NAME, operands, _attributes(op, operands), types, source_name(op), op.PURE)
+        if op.REGIONS:
+            node.regions = [self._region(r) for r in op.operation.regions]
+        elif node.pure:
+            key = (node.op, tuple(map(_hashable, node.operands)), _hashable(node.attrs), tuple(types))
+            before = next((known[key] for known in self.known if key in known), None)
+            if before is not None:
+                self.values.update(zip(results, before.results, strict=True))
+                return
+            self.known[-1][key] = node
+        self.values.update(zip(results, node.results, strict=True))
+        nodes.append(node)
+
+    def _region(self, region: ir.Region) -> Region:
+        block = region.blocks[0]
+        arguments = [Node("argument", types=[type_of(a)]) for a in block.arguments]
+        self.values.update(zip(block.arguments, (n.result for n in arguments), strict=True))
+        self.known.append({})
+        nodes, results = self._block(block)
+        self.known.pop()
+        return Region(arguments, _live(nodes, results), results)
+
+    def _operand(self, operand: Any) -> Any:
+        if isinstance(operand, list):
+            return [self.values[v] for v in operand]
+        return None if operand is None else self.values[operand]
+
+    def _constant(self, op: Op) -> Weight | None:
+        if op.OP_NAME == "weight":
+            return self.program.weights.weight(op.attrs["key"])
+        if op.OP_NAME not in ("constant", "full") or not all(isinstance(d, int) for d in op.attrs["shape"]):
+            return None
+        attrs = op.attrs
+        if op.OP_NAME == "full" and attrs["shape"]:
+            return None
+        elements = (attrs["values"] if op.OP_NAME == "constant" else [attrs["value"]]) if attrs["bits"] is None else (
+            attrs["bits"] if op.OP_NAME == "constant" else [attrs["bits"]]
+        )
+        kind = np.int64 if attrs["bits"] is not None else np.float64
+        dtype = numpy_dtype(attrs["dtype"])
+        return array_weight(np.array(elements, kind).astype(dtype).reshape(attrs["shape"]))
+
+
+def _attributes(op: Op, operands: list[Any]) -> dict[str, Any]:
+    """An op's attributes, its axes counted from the first."""
+    attrs = op.attrs
+    if op.OP_NAME == "reduce":
+        attrs["axes"] = tuple(a % operands[0].type.rank for a in attrs["axes"])
+    if op.OP_NAME == "arg_reduce":
+        attrs["axis"] %= max(operands[0].type.rank, 1)
+    return attrs
+
+
+def _unchanged(op: Op, operands: list[Any]) -> Value | None:
+    """The operand that an op passes on as it is."""
+    if op.OP_NAME == "concat":
+        return operands[0][0] if len(operands[0]) == 1 else None
+    if op.OP_NAME not in ("reshape", "cast", "transpose", "broadcast_to", "slice") or operands[0].type != type_of(op.result):
+        return None
+    if op.OP_NAME == "transpose":
+        return operands[0] if list(op.attrs["permutation"]) == sorted(op.attrs["permutation"]) else None
+    if op.OP_NAME == "slice":
+        return operands[0] if not any(op.attrs["starts"]) and set(op.attrs["steps"]) <= {1} else None
+    return operands[0]
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple((k, _hashable(v)) for k, v in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _live(nodes: list[Node], results: list[Value]) -> list[Node]:
+    """The nodes that results or effects need."""
+    needed = {value.node for value in results}
+    kept = []
+    for node in reversed(nodes):
+        if node in needed or not node.pure:
+            kept.append(node)
+            needed.update(value.node for value in node.values)
+            for region in node.regions:
+                needed.update(v.node for inner in walk(region.nodes) for v in inner.values)
+                needed.update(v.node for v in region.results)
+                needed.update(v.node for inner in walk(region.nodes) for r in inner.regions for v in r.results)
+    return kept[::-1]
