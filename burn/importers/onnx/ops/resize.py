@@ -1,4 +1,4 @@
-"""Resize and Upsample: where the result's sizes come from, and which axes change at all. `burn.resize` does the rest."""
+"""Resize and Upsample: where the result's sizes come from, and which axes change. `burn.resize` does the rest."""
 
 from __future__ import annotations
 

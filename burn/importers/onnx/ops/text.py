@@ -1,4 +1,4 @@
-"""Text: counting n-grams. Strings themselves are not supported."""
+"""Text as token numbers: counting n-grams."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from burn.dialect.dims import dim_max
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
-
-
-@onnx_op("StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch")
-def strings(node: Node) -> ir.Value:
-    node.fail("strings are not supported", hint="process text before calling the model")
 
 
 @onnx_op("TfIdfVectorizer")

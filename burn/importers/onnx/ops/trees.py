@@ -195,15 +195,17 @@ def tree_ensemble_classifier(node: Node) -> list[ir.Value]:
 
 
 def _binary(node: Node, scores: ir.Value, labels: np.ndarray) -> list[ir.Value]:
-    """All votes are for one class: its score also tells the other's."""
-    kind = node.string("post_transform", "NONE")
+    """All votes are for one class: its score also tells the other's.
+
+    Where no vote is negative the score is a share of one, and the other class has the rest; else its sign decides."""
     only = node.ints("class_ids")[0]
+    shares = bool((_floats(node, "class_weights") >= 0).all())
     positive = ops.slice(scores, starts=(0, only), sizes=(type_of(scores).shape[0], 1), steps=(1, 1))
-    if kind in ("NONE", "PROBIT"):
-        other = ops.sub(number_like(1.0, positive), positive)
-    else:
-        other = ops.neg(positive)
-    final = transform_scores(node, ops.concat([other, positive], axis=1), kind)
+    other = ops.sub(number_like(1.0, positive), positive) if shares else ops.neg(positive)
+    final = ops.concat([other, positive], axis=1)
+    kind = node.string("post_transform", "NONE")
+    if not shares or kind not in ("NONE", "LOGISTIC"):
+        final = transform_scores(node, final, kind)
     if len(labels) < 2:
         labels = np.array([0, labels[0] if len(labels) else 1], np.int64)
     return [best_label(node, final, labels), final]
