@@ -55,7 +55,7 @@ def evaluate(node: Node) -> list[Content] | None:
         return None
     try:
         result = rule(node)
-    except (Unknown, ZeroDivisionError):
+    except (Unknown, ArithmeticError, ValueError, IndexError):  # the builder says what is wrong
         return None
     results = result if isinstance(result, list) else [result]
     return results if all(r.array.size <= MAX_ELEMENTS for r in results) else None
