@@ -15,7 +15,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
 from burn.dialect.types import FLOATS, TensorType, type_of
 
-DIRECT = 8
+DIRECT = 48
 """Lengths up to this are not split: one product of that size is cheaper than two and a twiddle."""
 
 Pair = tuple[ir.Value, "ir.Value | None"]
