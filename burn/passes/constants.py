@@ -1,6 +1,6 @@
 """What is known of values at compile time: which are constant, and the numbers of the small ones.
 
-`Constants` answers for one program while it is rewritten; `splat` and `integers` read values that are written in the IR.
+`Constants` answers for one program while it is rewritten; `splat` and `integers` read values written in the IR.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Constant folding: what depends on constants alone is computed once, by the compiler itself.
 
-All foldable parts of a program are cut out into one program without inputs, which is compiled and run; its outputs become
-weights (or `constant`, `full` where they are small or uniform). No second implementation of any op is involved, so a
-folded value is the number that the program would have computed. Enter at `Fold`; `use_evaluator` says how to run a program.
+All foldable parts of a program are cut out into one program without inputs, which is compiled and run; its outputs
+become weights (or `constant`, `full` where they are small or uniform). No second implementation of any op is involved,
+so a folded value is the number that the program would have computed. Enter at `Fold`; the driver says how to run a
+program (`use_evaluator`).
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Passes and pipelines: `simplify,fuse{max-ops=64}` read as passes and run in order.
 
-A pass is a frozen dataclass with a `name`; its fields are its options, written with dashes. Each is registered by its module.
+A pass is a frozen dataclass with a `name`; its fields are its options, written with dashes. Its module registers it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from burn.dialect.program import Program
 from burn.errors import BurnError, Problem
@@ -24,8 +24,10 @@ class Pass(Protocol):
 
 
 PASSES: dict[str, type] = {}
-MODULES = ("decompose", "fold", "layout", "pack", "fuse", "simplify")
+MODULES = ("verify", "simplify", "decompose", "fold", "layout", "pack", "fuse")
 """The modules that define passes; importing one registers its passes."""
+
+_ENTRY = re.compile(r"\s*(?P<name>[\w-]+)\s*(?:\{(?P<options>[^{}]*)\})?\s*")
 
 
 def register(cls: type) -> type:
@@ -33,32 +35,75 @@ def register(cls: type) -> type:
     return cls
 
 
-def parse(text: str) -> list[Pass]:
-    """Reads `name{option=value option=value},name,...`. Raises BurnError naming every unknown pass or option."""
+def available() -> dict[str, type]:
+    """Every pass by name."""
     for module in MODULES:
         import_module(f"burn.passes.{module}")
+    return PASSES
+
+
+def parse(text: str) -> list[Pass]:
+    """Reads `name{option=value option=value},name,...`.
+
+    Raises BurnError naming every unknown pass and option, every value of the wrong kind, and where the text cannot be
+    read.
+    """
+    known = available()
     problems: list[Problem] = []
     passes: list[Pass] = []
-    for match in re.finditer(r"([\w-]+)(?:\{([^}]*)\})?(?:,|$)", text.replace(" ,", ",")):
-        name, options = match.group(1), match.group(2) or ""
-        if name not in PASSES:
-            problems.append(Problem(f"there is no pass '{name}'", hint=f"passes: {', '.join(sorted(PASSES))}"))
-            continue
-        fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(PASSES[name])}
-        values = {}
-        for option in options.split():
-            key, _, value = option.partition("=")
-            if key not in fields:
-                problems.append(Problem(f"pass '{name}' has no option '{key}'"))
-                continue
-            default = fields[key].default
-            values[fields[key].name] = value == "true" if isinstance(default, bool) else type(default)(value)
-        passes.append(PASSES[name](**values))
+    position = 0
+    while text.strip() and position <= len(text):
+        match = _ENTRY.match(text, position)
+        if match is None or (match.end() < len(text) and text[match.end()] != ","):
+            end = match.end() if match is not None else position
+            problems.append(
+                Problem(f"cannot read '{text[end:]}' at column {end + 1}", hint="name{option=value ..},name,..")
+            )
+            break
+        position = match.end() + 1
+        name, options = match["name"], match["options"] or ""
+        if name not in known:
+            problems.append(Problem(f"there is no pass '{name}'", hint=f"passes: {', '.join(sorted(known))}"))
+        else:
+            values = _options(known[name], options, problems)
+            passes.append(known[name](**values))
     if problems:
         raise BurnError("cannot read the pipeline", problems)
     return passes
 
 
-def run(passes: Sequence[Pass], program: Program) -> None:
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text]
+
+
+_READERS: dict[type, Callable[[str], Any]] = {bool: _boolean, int: int, float: float, str: str}
+
+
+def _options(cls: type, text: str, problems: list[Problem]) -> dict[str, Any]:
+    """The fields that options set; what cannot be read is added to the problems."""
+    fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(cls)}
+    values: dict[str, Any] = {}
+    for option in text.split():
+        key, equals, value = option.partition("=")
+        if key not in fields:
+            hint = f"options: {', '.join(fields)}" if fields else "it has none"
+            problems.append(Problem(f"pass '{cls.name}' has no option '{key}'", hint=hint))
+            continue
+        kind = type(fields[key].default)
+        if not equals and kind is bool:
+            value = "true"
+        try:
+            values[fields[key].name] = _READERS[kind](value)
+        except (ValueError, KeyError):
+            problems.append(
+                Problem(f"option '{key}' of pass '{cls.name}' must be of type {kind.__name__}, not '{value}'")
+            )
+    return values
+
+
+def run(passes: Sequence[Pass], program: Program, after: Callable[[Pass], None] | None = None) -> None:
+    """Runs passes in order; `after` is called behind each."""
     for each in passes:
         each.run(program)
+        if after is not None:
+            after(each)

@@ -1,7 +1,7 @@
 """What contractions take in: constant factors go into their weights, padding and transposes into their attributes.
 
-The new weights are ordinary ops on constants (`fold` computes them). Batch normalisation in inference is a factor and an
-offset a channel, so it ends up in the convolution before it.
+The new weights are ordinary ops on constants (`fold` computes them). Batch normalisation in inference is a factor and
+an offset a channel, so it ends up in the convolution before it.
 """
 
 from __future__ import annotations

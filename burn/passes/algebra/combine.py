@@ -19,8 +19,8 @@ SMALL = 4096
 
 
 def _chain(rewriter: Rewriter, op: Op, *names: str) -> Op | None:
-    """The op before, one of `names` with a constant on its right, for an op with a constant on its right; if combining the
-    constants makes nothing large."""
+    """The op before, one of `names` with a constant on its right, for an op with a constant on its right; None where
+    combining the constants makes something large."""
     inner = is_named(op.lhs, *names)
     if inner is None or not rewriter.constant(op.rhs) or not rewriter.constant(inner.rhs):
         return None

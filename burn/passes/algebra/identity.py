@@ -42,7 +42,7 @@ INVOLUTIONS = ("neg", "not")
 
 ROUNDINGS = ("floor", "ceil", "round", "trunc")
 IDEMPOTENT: dict[str, tuple[str, ...]] = {
-    **{name: ROUNDINGS for name in ROUNDINGS},
+    **dict.fromkeys(ROUNDINGS, ROUNDINGS),
     "abs": ("abs", "relu", "sqrt", "exp", "sigmoid"),
     "relu": ("relu", "abs", "exp", "sigmoid", "hard_sigmoid", "softmax"),
     "sign": ("sign",),
@@ -81,7 +81,9 @@ def neutral(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """x + 0 = x, x * 1 = x, and so on, by the table NEUTRAL."""
     number = splat(op.rhs)
     dtype = type_of(op.lhs).dtype
-    return fit(op.lhs, result_type(op)) if number is not None and number == _number(NEUTRAL[op.OP_NAME], dtype) else None
+    return (
+        fit(op.lhs, result_type(op)) if number is not None and number == _number(NEUTRAL[op.OP_NAME], dtype) else None
+    )
 
 
 @law(*ABSORBING)

@@ -51,7 +51,11 @@ def element_of_sizes(rewriter: Rewriter, op: Op) -> ir.Value | None:
         return None
     if op.OP_NAME == "gather":
         places = integers(op.indices)
-        if places is None or type_of(op.indices).rank > 1 or any(not -len(source.dims) <= p < len(source.dims) for p in places):
+        if (
+            places is None
+            or type_of(op.indices).rank > 1
+            or any(not -len(source.dims) <= p < len(source.dims) for p in places)
+        ):
             return None
         return ops.dim_values(dims=tuple(source.dims[p] for p in places), scalar=type_of(op.indices).rank == 0)
     start, size, step = op.starts[0], op.sizes[0], op.steps[0]

@@ -51,7 +51,13 @@ def concat_of_slices(rewriter: Rewriter, op: Op) -> ir.Value | None:
         return None
     end: Dim = first.starts[axis]
     for part in parts:
-        if part is None or part.x != first.x or part.starts[axis] != end or part.steps != first.steps or part.steps[axis] != 1:
+        if (
+            part is None
+            or part.x != first.x
+            or part.starts[axis] != end
+            or part.steps != first.steps
+            or part.steps[axis] != 1
+        ):
             return None
         others = [i for i in range(len(part.sizes)) if i != axis]
         if any(part.starts[i] != first.starts[i] or part.sizes[i] != first.sizes[i] for i in others):

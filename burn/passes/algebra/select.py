@@ -20,7 +20,9 @@ REFLEXIVE = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt":
 def same_branches(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """select(c, x, x) = x"""
     number = splat(op.on_true)
-    same = op.on_true == op.on_false or (number is not None and number == splat(op.on_false) and number != 0)  # 0 has signs
+    same = op.on_true == op.on_false or (
+        number is not None and number == splat(op.on_false) and number != 0
+    )  # 0 has signs
     return fit(op.on_true, result_type(op)) if same else None
 
 

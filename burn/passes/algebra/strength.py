@@ -53,7 +53,7 @@ def divide_by_power_of_two(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("div")
 def divide_by_root(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """x / sqrt(v) = x * rsqrt(v), where the root is taken of fewer elements than there are quotients; 1 / sqrt(v) = rsqrt(v)"""
+    """1 / sqrt(v) = rsqrt(v); x / sqrt(v) = x * rsqrt(v), where there are fewer roots than quotients"""
     root = is_named(op.rhs, "sqrt")
     if root is None or rewriter.constant(op.rhs) or not used_once(op.rhs):
         return None

@@ -1,4 +1,4 @@
-"""Reshape, transpose, broadcast, slice and pad: pairs become one, those that change nothing go, constants pass through."""
+"""Reshape, transpose, broadcast, slice and pad: pairs become one, and those that change nothing go."""
 
 from __future__ import annotations
 

@@ -1,0 +1,122 @@
+"""`burn-opt`: run passes on a program in text form and print what comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import click
+
+import burn.compiler  # noqa: F401  # tells `fold` how to run a program
+from burn.dialect.program import Program
+from burn.dialect.text import parse_text, to_text
+from burn.dialect.weights import Weight
+from burn.errors import BurnError, ModelError
+from burn.passes import pipeline
+from burn.passes.fold import drop_unused_weights
+from burn.passes.verify import Verify
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("source", required=False, metavar="FILE|-")
+@click.option("--passes", default="", help='passes in order, such as "simplify,fuse{max-ops=64}"')
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="write there; weights go beside it"
+)
+@click.option("--print-ir-after-all", is_flag=True, help="print the program behind every pass, to standard error")
+@click.option("--verify-each", is_flag=True, help="verify the program behind every pass")
+@click.option("--locations", is_flag=True, help="print the source location of every op")
+@click.option("--list", "list_passes", is_flag=True, help="list the passes and their options")
+def main(
+    source: str | None,
+    passes: str,
+    output: Path | None,
+    print_ir_after_all: bool,
+    verify_each: bool,
+    locations: bool,
+    list_passes: bool,
+) -> None:
+    """Run passes on FILE, a program as MLIR text (- for standard input). An ONNX model is imported first. Weights are
+    read from a .safetensors file of the same name where there is one."""
+    if list_passes:
+        click.echo(describe())
+        return
+    if source is None:
+        raise click.UsageError("FILE is missing: a path, or - for standard input")
+    try:
+        chosen = pipeline.parse(passes)
+        program = read(source)
+
+        def after(each: pipeline.Pass) -> None:
+            if print_ir_after_all:
+                click.echo(f"// ---- after {each.name} ----\n{to_text(program, locations)}", err=True)
+            if verify_each:
+                Verify().run(program)
+
+        pipeline.run(chosen, program, after)
+        write(program, output, locations)
+    except BurnError as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+
+
+def describe() -> str:
+    """Every pass with its options and the first paragraph of its documentation."""
+    lines = []
+    for name, cls in sorted(pipeline.available().items()):
+        options = " ".join(f"{f.name.replace('_', '-')}={_text(f.default)}" for f in dataclasses.fields(cls))
+        lines.append(f"{name}{'{' + options + '}' if options else ''}")
+        paragraph = (cls.__doc__ or "").strip().split("\n\n")[0]
+        lines += [f"    {line.strip()}" for line in paragraph.splitlines()]
+    return "\n".join(lines)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read(source: str) -> Program:
+    """The program in a file, or on standard input. Raises ModelError."""
+    if source == "-":
+        return parse_text(sys.stdin.read())
+    path = Path(source)
+    if path.suffix == ".onnx":
+        from burn.importers.onnx import import_onnx
+
+        return import_onnx(path)
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"cannot read {path}", [getattr(error, "strerror", None) or str(error)]) from None
+    return parse_text(text, weights_beside(path))
+
+
+def weights_beside(path: Path) -> dict[str, Weight]:
+    """The constants in the .safetensors file that goes with a program's text; none where there is no such file."""
+    from burn.nn import safetensors
+
+    beside = path.with_suffix(".safetensors")
+    return safetensors.read(beside) if beside.exists() else {}
+
+
+def write(program: Program, output: Path | None, locations: bool) -> None:
+    """Prints the program, or writes it to a file and its weights beside."""
+    text = to_text(program, locations)
+    if output is None:
+        click.echo(text)
+        return
+    from burn.nn import safetensors
+
+    drop_unused_weights(program)
+    weights = dict(program.weights.items())
+    try:
+        if weights:
+            safetensors.write(output.with_suffix(".safetensors"), weights)
+        output.write_text(text + "\n")
+    except OSError as error:
+        raise BurnError(f"cannot write {output}", [error.strerror or str(error)]) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""Programs as text and back: MLIR's syntax, weights apart.
+
+    func.func @main(%x: tensor<?x4xf32, ["batch", "4"]> {burn.name = "x"}) -> (tensor<?x4xf32, ["batch", "4"]>) {
+      %0 = "burn.exp"(%x) : (tensor<?x4xf32, ["batch", "4"]>) -> tensor<?x4xf32, ["batch", "4"]>
+      "burn.return"(%0) : (tensor<?x4xf32, ["batch", "4"]>) -> ()
+    }
+
+MLIR cannot read this where the dialect is registered (IRDL gives all variadic operands one type), so the text is
+parsed where it is not, and rebuilt op by op with every name, attribute and count checked. Enter at `to_text` and
+`parse_text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from burn.dialect.mlir import context, func, ir
+from burn.dialect.op import REGISTRY, Op
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.dialect.weights import Weight, WeightStore
+from burn.errors import ModelError, Problem
+
+MAX_DEPTH = 64  # regions inside regions
+_foreign: ir.Context | None = None
+
+
+def to_text(program: Program, locations: bool = False) -> str:
+    """The program in MLIR's syntax, the names of its inputs and outputs as attributes `burn.name`."""
+    function = program.function
+    with context():
+        named = {"arg_attrs": program.input_names, "res_attrs": program.output_names}
+        for attribute, names in named.items():
+            entries = [ir.DictAttr.get({"burn.name": ir.StringAttr.get(name)}) for name in names]
+            function.attributes[attribute] = ir.ArrayAttr.get(entries)
+        try:
+            return program.module.operation.get_asm(assume_verified=True, enable_debug_info=locations)
+        finally:
+            for attribute in named:
+                del function.attributes[attribute]
+
+
+def parse_text(text: str, weights: Mapping[str, Weight] | None = None) -> Program:
+    """Reads a program. `weights` holds the constants that `burn.weight` ops name; a program may be read without them.
+
+    Raises ModelError listing every op that is unknown or malformed. Types are not inferred again: `verify` does that.
+    """
+    module = _foreign_module(text)
+    functions = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
+    others = [str(op.operation.name) for op in module.body.operations if not isinstance(op, func.FuncOp)]
+    if len(functions) != 1 or others or len(functions[0].regions[0].blocks) != 1:
+        raise ModelError("not a program", ["the module must hold one function of one block, 'main'"])
+    with context():
+        return _Reader(weights or {}).program(functions[0])
+
+
+def _foreign_module(text: str) -> ir.Module:
+    """The text in a context that takes any op."""
+    global _foreign
+    foreign = _foreign = _foreign or ir.Context()
+    foreign.allow_unregistered_dialects = True
+    try:
+        return ir.Module.parse(text, foreign)
+    except ir.MLIRError as error:
+        problems = [Problem(d.message.strip(), node=_place(d.location)) for d in error.error_diagnostics]
+        raise ModelError("not MLIR text", problems or [str(error)]) from None
+
+
+def _place(location: ir.Location) -> str:
+    if isinstance(location, ir.NameLoc):
+        return location.name_str
+    return f"line {location.start_line}" if isinstance(location, ir.FileLineColLoc) else ""
+
+
+class _Reader:
+    """Rebuilds one function in burn's own context."""
+
+    def __init__(self, weights: Mapping[str, Weight]) -> None:
+        self.given = weights
+        self.store = WeightStore()
+        self.keys: dict[str, str] = {}
+        self.values: dict[ir.Value, ir.Value | None] = {}  # None: could not be built
+        self.problems: list[Problem] = []
+
+    def program(self, function: func.FuncOp) -> Program:
+        block = function.regions[0].blocks[0]
+        types_ = [self.type(a.type, "the function's arguments") for a in block.arguments]
+        self.finish()
+        inputs = list(zip(_names(function, "arg_attrs", "arg", len(types_)), types_, strict=True))
+        program = Program.create(inputs, self.store)
+        self.values.update(zip(block.arguments, program.inputs, strict=True))
+        *body, end = block.operations
+        if end.operation.name != "burn.return":
+            self.problems.append(Problem("a program ends in burn.return", node=_place(end.location)))
+        for operation in body:
+            self.operation(operation.operation, program.block, 0)
+        self.finish()
+        outputs = [v for operand in end.operation.operands if (v := self.values[operand]) is not None]
+        return program.finish(list(zip(_names(function, "res_attrs", "out", len(outputs)), outputs, strict=True)))
+
+    def finish(self) -> None:
+        if self.problems:
+            raise ModelError("the program's text is malformed", self.problems)
+
+    def type(self, type_: ir.Type, where: str) -> TensorType:
+        try:
+            return TensorType.from_mlir(ir.Type.parse(str(type_)))
+        except (ValueError, KeyError) as error:
+            self.problems.append(Problem(f"{where}: {type_} is not a type of burn ({error})"))
+            return TensorType("float32", ())
+
+    def operation(self, source: ir.Operation, block: ir.Block, depth: int) -> None:
+        """Rebuilds one op at the end of a block; what cannot be rebuilt becomes a problem."""
+        place = _place(source.location)
+        cls = REGISTRY.get(source.name.removeprefix("burn.")) if source.name.startswith("burn.") else None
+        if cls is None or depth > MAX_DEPTH:
+            self.problems.append(
+                Problem("there is no such op" if cls is None else "nested too deeply", place, source.name)
+            )
+            self.values.update(dict.fromkeys(source.results))
+            return
+        with ir.Location.name(place or "program"):
+            attributes = self.attributes(cls, source, place)
+        wrong = _shape_problems(cls, source, attributes)
+        self.problems += [Problem(text, place, source.name) for text in wrong]
+        results = [self.type(r.type, f"the result of {source.name}").to_mlir() for r in source.results]
+        operands = [self.values.get(v) for v in source.operands]
+        if wrong or any(operand is None for operand in operands):
+            self.values.update(dict.fromkeys(source.results))
+            return
+        with ir.Location.name(place or "program"), ir.InsertionPoint(block):
+            made = ir.Operation.create(
+                source.name, results=results, operands=operands, attributes=attributes, regions=len(cls.REGIONS)
+            )
+        self.values.update(zip(source.results, made.results, strict=True))
+        for theirs, mine in zip(source.regions, made.regions, strict=True):
+            self.region(theirs, mine, depth)
+
+    def region(self, source: ir.Region, region: ir.Region, depth: int) -> None:
+        (block,) = source.blocks
+        types_ = [self.type(a.type, "a region's arguments").to_mlir() for a in block.arguments]
+        made = region.blocks.append(*types_, arg_locs=[ir.Location.unknown()] * len(types_))
+        self.values.update(zip(block.arguments, made.arguments, strict=True))
+        for operation in block.operations:
+            self.operation(operation.operation, made, depth + 1)
+
+    def attributes(self, cls: type[Op], source: ir.Operation, place: str) -> dict[str, ir.Attribute]:
+        """The op's attributes, read again here; unknown, missing and ill-typed ones become problems."""
+        found: dict[str, ir.Attribute] = {}
+        for name in source.attributes:
+            text = str(source.attributes[name])
+            if name == "segments":
+                found[name] = ir.Attribute.parse(text)
+            elif name not in cls.ATTRS:
+                self.problems.append(Problem("there is no such attribute", place, source.name, attribute=name))
+            else:
+                codec = cls.ATTRS[name].codec
+                try:
+                    value = codec.decode(ir.Attribute.parse(text))
+                except (ValueError, TypeError, ir.MLIRError):
+                    message = f"{text} is not a value of type {cls.ATTRS[name].annotation}"
+                    self.problems.append(Problem(message, place, source.name, attribute=name))
+                    continue
+                found[name] = codec.encode(self.key(value) if (cls.OP_NAME, name) == ("weight", "key") else value)
+        for name, attr in cls.ATTRS.items():
+            if attr.required and name not in source.attributes:
+                self.problems.append(Problem("the attribute is missing", place, source.name, attribute=name))
+        return found
+
+    def key(self, key: str) -> str:
+        """The key that a weight has in the program's store; its own where its bytes are not given."""
+        if key not in self.keys:
+            self.keys[key] = self.store.add(self.given[key], key) if key in self.given else key
+        return self.keys[key]
+
+
+def _names(function: func.FuncOp, attribute: str, default: str, count: int) -> list[str]:
+    """The names of inputs or outputs, with numbered ones where the text gives none."""
+    names = [f"{default}{i}" for i in range(count)]
+    if attribute in function.attributes:
+        for i, entry in enumerate(ir.ArrayAttr(function.attributes[attribute])):
+            if i < count and "burn.name" in ir.DictAttr(entry):
+                names[i] = ir.StringAttr(ir.DictAttr(entry)["burn.name"]).value
+    return names
+
+
+def _shape_problems(cls: type[Op], source: ir.Operation, attributes: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the numbers of operands and regions."""
+    problems: list[str] = []
+    count = len(source.operands)
+    kinds = [kind for _, kind in cls.OPERANDS]
+    if "segments" in attributes:
+        problems += _segment_problems(kinds, attributes["segments"], count)
+    elif needs_segments(kinds):
+        problems.append("the attribute 'segments', the number of operands in each group, is missing")
+    elif "variadic" not in kinds and not kinds.count("single") <= count <= len(kinds):
+        problems.append(f"takes {len(kinds)} operands, not {count}")
+    elif "variadic" in kinds and count < len(kinds) - 1:
+        problems.append(f"takes at least {len(kinds) - 1} operands, not {count}")
+    regions = list(source.regions)
+    if len(regions) != len(cls.REGIONS):
+        problems.append(f"takes {len(cls.REGIONS)} regions, not {len(regions)}")
+    for region in regions:
+        blocks = list(region.blocks)
+        if (
+            len(blocks) != 1
+            or not len(blocks[0].operations)
+            or list(blocks[0].operations)[-1].operation.name != "burn.yield"
+        ):
+            problems.append("a region must be one block that ends in burn.yield")
+    return problems
+
+
+def needs_segments(kinds: Sequence[str]) -> bool:
+    """Whether the operands of an op cannot be told apart by their number."""
+    return any(kind != "single" for kind in kinds[:-1]) or (len(kinds) > 1 and kinds[-1] == "optional")
+
+
+def _segment_problems(kinds: Sequence[str], attribute: ir.Attribute, count: int) -> list[str]:
+    try:
+        sizes = list(ir.DenseI64ArrayAttr(attribute))
+    except ValueError:
+        return [f"segments must be array<i64: ..>, not {attribute}"]
+    if len(sizes) != len(kinds) or sum(sizes) != count or any(size < 0 for size in sizes):
+        return [f"segments {sizes} do not divide {count} operands into {len(kinds)} groups"]
+    limits = {"single": (1, 1), "optional": (0, 1), "variadic": (0, count)}
+    fits = [limits[kind][0] <= size <= limits[kind][1] for kind, size in zip(kinds, sizes, strict=True)]
+    return [] if all(fits) else [f"segments {sizes} do not fit operands that are {', '.join(kinds)}"]

@@ -1,0 +1,103 @@
+"""The verifier: every op against its own rules, and every size against its definer.
+
+MLIR's verifier is not used: an op defined through IRDL cannot have variadic operands of several types in its eyes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from burn.dialect.control import defined_symbols
+from burn.dialect.dims import symbols
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op, source_name
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType, type_of
+from burn.errors import BurnError, CompileError, Problem
+from burn.passes.constants import attribute_symbols
+from burn.passes.pipeline import register
+
+
+@register
+@dataclass(frozen=True)
+class Verify:
+    """Raises one error with everything that is wrong with a program: result types that its ops do not give, sizes that
+    are used before they are defined or defined twice, weights that are not of the type they are read as."""
+
+    name: ClassVar[str] = "verify"
+
+    def run(self, program: Program) -> None:
+        checker = _Checker(program)
+        with context():
+            checker.arguments(program.block)
+            checker.block(program.block)
+        if checker.problems:
+            raise CompileError("the program is malformed", checker.problems)
+
+
+class _Checker:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.problems: list[Problem] = []
+        self.known: set[str] = set()
+        self.defined: set[str] = set()  # anywhere, so that no size has two definers
+
+    def arguments(self, block: ir.Block) -> None:
+        """An input's shape defines the sizes that stand alone in it; the others must be made of those."""
+        for argument in block.arguments:
+            self.known |= {str(d) for d in type_of(argument).shape if not isinstance(d, int) and d.is_symbol}
+        self.defined |= self.known
+        for name, argument in zip(self.program.input_names, block.arguments, strict=True):
+            for size in sorted(_symbols(type_of(argument)) - self.known):
+                self.problems.append(Problem(f"nothing defines the size '{size}' of input '{name}'"))
+
+    def block(self, block: ir.Block) -> None:
+        for operation in block.operations:
+            op = operation.opview
+            if isinstance(op, Op):
+                self.op(op)
+            else:
+                self.problems.append(Problem("is no op of burn", op=operation.operation.name))
+
+    def op(self, op: Op) -> None:
+        def problem(message: str) -> None:
+            self.problems.append(Problem(message, node=source_name(op), op=op.OP_NAME))
+
+        own = defined_symbols(op)
+        for size in sorted(own & self.defined):
+            problem(f"the size '{size}' is defined a second time")
+        self.defined |= own
+        used = attribute_symbols(op) - own
+        for size in sorted(used - self.known):
+            problem(f"the size '{size}' is not defined here")
+        self.known |= own
+        for region in op.operation.regions if op.OP_NAME != "group" else ():  # a group checks what is in it
+            for inner in region.blocks:
+                outside = set(self.known)
+                self.block(inner)
+                self.known = outside
+        for result in op.operation.results:
+            for size in sorted(_symbols(type_of(result)) - self.known - used):
+                problem(f"the size '{size}' of a result is not defined here")
+        try:
+            op.check()
+        except BurnError as error:
+            self.problems += error.problems
+        except (
+            AssertionError,
+            IndexError,
+            KeyError,
+            TypeError,
+            ValueError,
+        ) as error:  # operands that inference trips over
+            problem(f"its operands and attributes do not fit together ({error})")
+        if op.OP_NAME == "weight" and op.key in self.program.weights:  # a program may be looked at without its weights
+            weight = self.program.weights.weight(op.key)
+            have, want = TensorType(weight.dtype, weight.shape), type_of(op.operation.results[0])
+            if have != want:
+                problem(f"weight '{op.key}' is {have}, not {want}")
+
+
+def _symbols(type_: TensorType) -> set[str]:
+    return {name for dim in type_.shape for name in symbols(dim)}
