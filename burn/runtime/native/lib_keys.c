@@ -44,6 +44,14 @@ int64_t burn_lib_element_bytes(int64_t dtype) { return TRAITS[dtype].bytes * bur
 
 int burn_lib_key_bytes(int64_t dtype) { return TRAITS[dtype].bytes; }
 
+uint64_t burn_lib_zero_mask(int64_t dtype) {
+    traits t = TRAITS[dtype];
+    uint64_t all = t.bits == 64 ? ~(uint64_t)0 : ((uint64_t)1 << t.bits) - 1;
+    if (dtype == BURN_F8E8M0FNU) /* powers of two */
+        return 0;
+    return t.kind == FLOAT ? all >> 1 : all;
+}
+
 static inline uint64_t key_of(uint64_t word, traits t) {
     uint64_t all = t.bits == 64 ? ~(uint64_t)0 : ((uint64_t)1 << t.bits) - 1, sign = (all >> 1) + 1;
     word &= all;

@@ -33,6 +33,8 @@ int64_t burn_lib_key_parts(int64_t dtype); /* keys an element has: 2 for complex
 int burn_lib_key_bytes(int64_t dtype);     /* low bytes of a key that may be other than zero */
 /* The keys of `count` elements that lie `step` elements apart; they are stored `stride` words apart. */
 void burn_lib_keys(int64_t dtype, const void *x, int64_t count, int64_t step, uint64_t *keys, int64_t stride);
+/* The bits of a part that are all 0 in zero; 0 for a type that has no zero. */
+uint64_t burn_lib_zero_mask(int64_t dtype);
 /* Sorts stably by key. `spare` has room for `count` more; returns whichever of the two holds the result. */
 burn_keyed *burn_lib_sort_keyed(burn_keyed *items, burn_keyed *spare, int64_t count, int key_bytes);
 

@@ -17,43 +17,61 @@ static int64_t product(const int64_t *dims, int64_t count) {
 
 enum { CHUNK = 512 };
 
-/* Which of `count` <= CHUNK elements from `start` on are not zero, as bytes. */
-static void find_nonzero(int64_t dtype, const char *x, int64_t start, int64_t count, unsigned char *found) {
-    uint64_t keys[2 * CHUNK], zero[2];
-    int64_t parts = burn_lib_key_parts(dtype);
-    burn_lib_keys(dtype, (const uint64_t[2]){0, 0}, 1, 1, zero, parts);
-    burn_lib_keys(dtype, x + start * burn_lib_element_bytes(dtype), count, 1, keys, parts);
-    for (int64_t i = 0; i < count; i++)
-        found[i] = keys[i * parts] != zero[0] || keys[i * parts + parts - 1] != zero[0];
-    if (dtype == BURN_F8E8M0FNU) /* powers of two: none is zero */
+#define NONZERO(type)                                                                                                  \
+    {                                                                                                                  \
+        const type *words = (const type *)x + start * parts;                                                           \
+        if (parts == 1)                                                                                                \
+            for (int64_t i = 0; i < count; i++)                                                                        \
+                found[i] = (words[i] & (type)mask) != 0;                                                               \
+        else                                                                                                           \
+            for (int64_t i = 0; i < count; i++)                                                                        \
+                found[i] = ((words[2 * i] | words[2 * i + 1]) & (type)mask) != 0;                                      \
+        break;                                                                                                         \
+    }
+
+/* Which of `count` <= CHUNK elements from `start` on are not zero, as bytes; returns how many. */
+static int64_t find_nonzero(int64_t dtype, const void *x, int64_t start, int64_t count, unsigned char *found) {
+    int64_t parts = burn_lib_key_parts(dtype), total = 0;
+    uint64_t mask = burn_lib_zero_mask(dtype);
+    switch (burn_lib_element_bytes(dtype) / parts) {
+    case 1:
+        NONZERO(uint8_t)
+    case 2:
+        NONZERO(uint16_t)
+    case 4:
+        NONZERO(uint32_t)
+    default:
+        NONZERO(uint64_t)
+    }
+    if (mask == 0)
         memset(found, 1, (size_t)count);
+    for (int64_t i = 0; i < count; i++)
+        total += found[i];
+    return total;
 }
 
 int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64_t *dims, const void *x,
                          int64_t **places) {
     unsigned char found[CHUNK];
     int64_t total = product(dims, rank), count = 0, at = 0;
-    for (int64_t start = 0; start < total; start += CHUNK) {
-        int64_t here = total - start < CHUNK ? total - start : CHUNK;
-        find_nonzero(dtype, x, start, here, found);
-        for (int64_t i = 0; i < here; i++)
-            count += found[i];
-    }
+    for (int64_t start = 0; start < total; start += CHUNK)
+        count += find_nonzero(dtype, x, start, total - start < CHUNK ? total - start : CHUNK, found);
     int64_t rows = rank ? rank : 1; /* a scalar counts as one element on one axis */
     int64_t *out = *places = burn_rt_alloc(run, rows * count * (int64_t)sizeof *out);
     for (int64_t start = 0; start < total; start += CHUNK) {
-        int64_t here = total - start < CHUNK ? total - start : CHUNK;
+        int64_t here = total - start < CHUNK ? total - start : CHUNK, linear[CHUNK], hits = 0;
         find_nonzero(dtype, x, start, here, found);
-        for (int64_t i = 0; i < here; i++) {
-            if (!found[i])
-                continue;
-            int64_t rest = start + i;
-            for (int64_t axis = rank - 1; axis > 0; axis--) {
-                out[axis * count + at] = rest % dims[axis];
-                rest /= dims[axis];
-            }
-            out[at++] = rest;
+        for (int64_t i = 0; i < here; i++) { /* no branch: which ones are zero cannot be foreseen */
+            linear[hits] = start + i;
+            hits += found[i];
         }
+        for (int64_t axis = rank - 1; axis > 0; axis--)
+            for (int64_t i = 0; i < hits; i++) {
+                out[axis * count + at + i] = linear[i] % dims[axis];
+                linear[i] /= dims[axis];
+            }
+        memcpy(out + at, linear, (size_t)hits * sizeof *out);
+        at += hits;
     }
     return count;
 }
