@@ -108,6 +108,12 @@ class Graph:
         return counts
 
 
+def new_sizes(node: Node) -> list[str]:
+    """The sizes that a node defines, besides those of the nodes in its regions."""
+    names = [node.attrs[key] for key in ("symbol", "count") if isinstance(node.attrs.get(key), str)]
+    return names + list(node.attrs.get("symbols", ()))
+
+
 def walk(nodes: list[Node]) -> Iterator[Node]:
     """The nodes and those in their regions."""
     for node in nodes:

@@ -15,6 +15,7 @@ from typing import Any
 
 from burn.codegen.python.graph import Graph, Node, Value, walk
 from burn.codegen.python.spell import is_size
+from burn.codegen.python.text import number
 from burn.dialect.recurrent import DIRECTIONS
 from burn.dialect.types import FLOATS
 
@@ -210,7 +211,7 @@ EPS = {"eps": 1e-5, "dtype": "float32"}
 
 def _single(epsilon: float, dtype: str) -> float:
     """An epsilon that float32 holds, as it was before it was rounded to that."""
-    return float(f"{epsilon:.7g}") if dtype != "float64" else epsilon
+    return float(number(epsilon, "float32" if dtype != "float64" else dtype))
 
 
 @rule("layer_norm", "rms_norm")
@@ -222,7 +223,9 @@ def _over_last_axes(node: Node, context: Context) -> Layer | None:
     for parameter in (scale, bias):
         if parameter is not None and not (context.constant(parameter) and parameter.type.shape == shape):
             return None
-    if (scale is None and bias is not None) or _mixed(x, scale, bias) or scale == bias is not None:
+    if (scale is None and bias is not None) or _mixed(x, scale, bias):
+        return None
+    if scale is not None and scale == bias:
         return None
     constants = {k: v for k, v in (("weight", scale), ("bias", bias)) if v is not None}
     arguments = {

@@ -133,8 +133,12 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
 @rule(*[op for op in BINARY if op != "matmul"])
 def _operator(node: Node, scope: Scope) -> Text | None:
     left, right = node.operands
-    if is_number(left) and is_number(right):
-        return None
+    if is_number(left) and (is_number(right) or node.op in ("lt", "le", "gt", "ge")):
+        return None  # Python would turn the comparison round
+    if is_number(left) and left.node.op != "constant":  # a size on the left would take the operator for its own
+        if node.op not in ("add", "mul"):
+            return None
+        left, right = right, left
     if node.op == "div" and DTYPES[left.type.dtype].kind not in ("float", "complex"):
         return None
     return binary(node.op, *_beside(left, right, scope))

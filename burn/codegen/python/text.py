@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from burn.codegen.python.graph import Value
-from burn.dialect.dims import Dim, Expr, LoopVar, Symbol, interpret
+from burn.dialect.dims import Dim, Expr, interpret
 from burn.dialect.types import DTYPES
 
 COMPARE, BITOR, BITXOR, BITAND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
@@ -26,12 +26,11 @@ BINARY = {
 
 @dataclass(frozen=True)
 class Text:
-    """An expression: how tightly it binds, the variables in it (once for each time), and whether it is a bare number."""
+    """An expression: how tightly it binds, and the variables in it, once for each time."""
 
     code: str
     binds: int = ATOM
     refs: tuple[Value, ...] = ()
-    number: bool = False
 
     def within(self, binds: int) -> str:
         """In brackets where it stands beside an operator that binds more tightly."""
@@ -45,7 +44,7 @@ def binary(op: str, left: Text, right: Text) -> Text:
 
 
 def call(function: str, *arguments: Text | str, **named: Text | str | None) -> Text:
-    parts = [a for a in arguments] + [(k, v) for k, v in named.items() if v is not None]
+    parts = [*arguments] + [(k, v) for k, v in named.items() if v is not None]
     refs: tuple[Value, ...] = ()
     codes = []
     for part in parts:
@@ -61,7 +60,7 @@ def method(receiver: Text, name: str, *arguments: Text | str, **named: Text | st
     return Text(f"{receiver.within(ATOM)}.{name}{rest.code}", ATOM, receiver.refs + rest.refs)
 
 
-# ---- literals ----------------------------------------------------------------------------------------------------------
+# ---- literals --------------------------------------------------------------------------------------------------------
 
 
 def literal(value: Any) -> str:
@@ -72,7 +71,9 @@ def literal(value: Any) -> str:
         return number(value, "float64")
     if isinstance(value, (tuple, list)):
         inner = ", ".join(map(literal, value))
-        return f"({inner},)" if len(value) == 1 and isinstance(value, tuple) else f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
+        if isinstance(value, list):
+            return f"[{inner}]"
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
     raise TypeError(f"a {type(value).__name__} is not written as a literal")
 
 
@@ -95,22 +96,22 @@ def number(value: Any, dtype: str) -> str:
     return repr(exact)
 
 
-# ---- sizes -------------------------------------------------------------------------------------------------------------
+# ---- sizes -----------------------------------------------------------------------------------------------------------
 
 
-def size(dim: Dim, symbol: Callable[[str], str], whole: Mapping[Dim, str]) -> Text:
-    """A size over the variables that hold symbols; an expression that a variable holds is that variable."""
+def size(dim: Dim, variable: Callable[[Dim], str | None]) -> Text:
+    """A size over the variables that hold sizes; `variable` names the one that holds an expression, if there is one.
+    It has one for every symbol."""
     if isinstance(dim, int):
         return Text(str(dim), ATOM if dim >= 0 else UNARY)
-    if dim in whole:
-        return Text(whole[dim])
+    held = variable(dim)
+    if held is not None:
+        return Text(held)
 
     def leaf(atom: Any) -> Text:
-        known = whole.get(Expr.of(atom))
-        if known is not None:
-            return Text(known)
-        assert isinstance(atom, (Symbol, LoopVar))
-        return Text(symbol(atom.name))
+        name = variable(Expr.of(atom))
+        assert name is not None, f"no variable for {atom}"
+        return Text(name)
 
     def join(op: str, left: Text, right: Text) -> Text:
         if op in ("min", "max"):

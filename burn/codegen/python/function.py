@@ -1,0 +1,346 @@
+"""The body of a function: statements out of nodes. Enter at `Body`.
+
+A value that is used once, by what comes next, is written inside of that; the others get a variable. A variable whose value
+is not needed any more is used again, as one does by hand (`x = self.conv1(x)`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from burn.codegen.python.graph import Node, Region, Value, new_sizes
+from burn.codegen.python.names import Names
+from burn.codegen.python.spell import is_number, is_size, spell
+from burn.codegen.python.text import ATOM, UNARY, Text, call, number, size
+from burn.dialect.dims import Dim, Expr, symbol
+from burn.dialect.types import DTYPES, TensorType
+
+WIDTH = 120
+INLINE = 72  # characters: a longer expression gets a line of its own
+DEEPEST = 2  # brackets in brackets: deeper expressions are taken apart
+INDENT = "    "
+
+NOUNS = {
+    "concat": "joined", "softmax": "weights", "gather": "picked", "iota": "positions", "attention": "context",
+    "sort": "ordered", "nonzero": "places", "cumulative": "totals",
+}  # fmt: skip
+"""Variables for the results of some ops, where `x` is taken."""
+
+
+class Owner(Protocol):
+    """The module whose function is written."""
+
+    def constant(self, value: Value) -> str:
+        """How a constant is reached: `self.conv1.weight`."""
+        ...
+
+    def member(self, node: Node) -> str:
+        """How a layer or a module is reached: `self.conv1`."""
+        ...
+
+    def size_variable(self, dim: Dim) -> str | None:
+        """What replaces a size that is an option of the module."""
+        ...
+
+
+@dataclass
+class Line:
+    """A statement; one that binds a size is left out when the size is not used."""
+
+    code: str
+    comment: str = ""
+    binds: Dim | None = None
+    indent: int = 0
+
+
+class Sizes:
+    """The variables that hold sizes, and which of them are used."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.variables: dict[Dim, str] = {}
+        self.used: set[Dim] = set()
+
+    def bind(self, dim: Dim, wanted: str) -> str:
+        if dim not in self.variables:
+            self.variables[dim] = self.names.new(wanted)
+        return self.variables[dim]
+
+
+class Body:
+    """Writes the nodes of one function, and of the functions nested in it."""
+
+    def __init__(self, owner: Owner, uses: Counter[Value], names: Names, sizes: Sizes) -> None:
+        self.owner = owner
+        self.left = uses  # how often each value is still to be used
+        self.names = names
+        self.sizes = sizes
+        self.lines: list[Line] = []
+        self.variables: dict[Value, str] = {}
+        self.holder: dict[str, Value] = {}  # what each variable holds now
+        self.fixed: set[str] = set()  # variables of the functions around, and parameters: not assigned to
+        self.pending: dict[Value, Text] = {}
+        self.indent = 2
+
+    # ---- what spell asks ---------------------------------------------------------------------------------------------
+    def value(self, value: Value) -> Text:
+        if value in self.pending:
+            return self.pending[value]
+        if value in self.variables:
+            return Text(self.variables[value], refs=(value,))
+        if value.node.op == "constant":
+            return Text(literal_constant(value) or self.owner.constant(value))
+        if is_number(value):
+            return call("burn.constant", self.operand(value), *([] if is_size(value) else [repr(value.type.dtype)]))
+        raise KeyError(f"{value.node.op} has not been written")
+
+    def operand(self, value: Value) -> Text:
+        if not is_number(value):
+            return self.value(value)
+        node = value.node
+        if node.op == "constant":
+            assert node.weight is not None
+            code = number(node.weight.array().reshape(())[()], value.type.dtype)
+            return Text(code, UNARY if code.startswith("-") else ATOM)
+        inner = node.operands[0].node if node.op == "cast" else node
+        return self.size(inner.attrs["dims"][0])
+
+    def size(self, dim: Dim) -> Text:
+        return size(dim, self._size_variable)
+
+    def _size_variable(self, dim: Dim) -> str | None:
+        replaced = self.owner.size_variable(dim)
+        if replaced is not None:
+            return replaced
+        if dim in self.sizes.variables:
+            self.sizes.used.add(dim)
+            return self.sizes.variables[dim]
+        if isinstance(dim, Expr) and dim.is_symbol:  # of no tensor here: by its name
+            return f'burn.Dim("{dim}")'
+        return None
+
+    # ---- statements --------------------------------------------------------------------------------------------------
+    def nodes(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            if not (node.types and is_number(node.result)):  # numbers are written where they are used
+                self._node(node)
+
+    def _node(self, node: Node) -> None:
+        waiting = set(self.pending) - set(node.values)
+        if waiting and not self._inlines(node):
+            self.flush()
+        if node.op == "read_dim":
+            self._read_dim(node)
+            return
+        if node.regions:
+            self.flush()
+            self._control(node)
+            return
+        text = self._expression(node)
+        for value in node.values:
+            if value in self.pending:
+                del self.pending[value]
+        if self._inlines(node) and len(text.code) <= INLINE and depth(text.code) <= DEEPEST:
+            self.pending[node.result] = text
+        else:
+            self.assign(node, text)
+
+    def _inlines(self, node: Node) -> bool:
+        """Whether a node's result may be written inside of the expression that uses it."""
+        return len(node.types) == 1 and node.pure and self.left[node.result] == 1 and not new_sizes(node)
+
+    def _expression(self, node: Node) -> Text:
+        if node.op.startswith("nn.") or node.op == "call":
+            arguments = [None if o is None else self.value(o) for o in node.operands]
+            while arguments and arguments[-1] is None:
+                arguments.pop()
+            return call(self.owner.member(node), *("None" if a is None else a for a in arguments))
+        return spell(node, self)
+
+    def flush(self) -> None:
+        """Gives variables to the expressions that wait."""
+        waiting, self.pending = dict(self.pending), {}
+        for value, text in waiting.items():
+            self.assign(value.node, text)
+
+    def assign(self, node: Node, text: Text) -> None:
+        for ref in text.refs:
+            self.left[ref] -= 1
+        results = node.results
+        if not any(self.left[r] for r in results) and len(results) == 1:
+            targets = ["_"]
+        else:
+            targets = [self.variable(r, text, many=len(results) > 1) if self.left[r] else "_" for r in results]
+        comment = ", ".join(shape_text(r.type) for r in results if self.left[r])
+        self.line(f"{', '.join(targets)} = {text.code}", comment)
+        self._bind_new_sizes(node)
+
+    def variable(self, value: Value, text: Text, many: bool = False) -> str:
+        """A variable for a value: one whose own value is spent, or a new one."""
+        for ref in dict.fromkeys(text.refs):
+            name = self.variables[ref]
+            if self.left[ref] <= 0 and self.holder[name] == ref and name not in self.fixed and not many:
+                if ref.type.dtype == value.type.dtype or name == "x":
+                    return self.hold(name, value)
+        for name in self._wishes(value):
+            if name not in self.fixed and self._free(name):
+                return self.hold(name, value)
+        name = self.names.new(self._wishes(value)[-1])
+        return self.hold(name, value)
+
+    def _free(self, name: str) -> bool:
+        holder = self.holder.get(name)
+        if holder is None:
+            if name in self.names.taken:
+                return False
+            self.names.taken.add(name)
+            return True
+        return self.left[holder] <= 0
+
+    def _wishes(self, value: Value) -> list[str]:
+        """Names for a value, the best first."""
+        node, kind = value.node, DTYPES[value.type.dtype].kind
+        if kind == "bool":
+            return ["mask"]
+        if node.op == "call" or node.op.startswith("nn."):
+            own = self.owner.member(node).removeprefix("self.").split("[")[0].split(".")[-1]
+            return ["x", own] if kind == "float" else [own]
+        if node.op in NOUNS:
+            return [NOUNS[node.op]]
+        return ["x", "y"] if kind == "float" else ["index" if kind in ("int", "uint") else "x"]
+
+    def hold(self, name: str, value: Value) -> str:
+        self.variables[value] = name
+        self.holder[name] = value
+        return name
+
+    def line(self, code: str, comment: str = "", binds: Dim | None = None) -> None:
+        self.lines.append(Line(code, comment, binds, self.indent))
+
+    # ---- sizes -------------------------------------------------------------------------------------------------------
+    def _bind_new_sizes(self, node: Node) -> None:
+        """Variables for the sizes that an op defines."""
+        for name in new_sizes(node):
+            dim = symbol(name)
+            for value in node.results:
+                if dim in value.type.shape and value in self.variables:
+                    variable = self.sizes.bind(dim, name)
+                    place = f"{self.variables[value]}.shape[{value.type.shape.index(dim)}]"
+                    self.line(f"{variable} = {place}", binds=dim)
+                    break
+
+    def _read_dim(self, node: Node) -> None:
+        x, attrs = self.value(node.operands[0]), node.attrs
+        self.pending.pop(node.operands[0], None)
+        variable = self.sizes.bind(symbol(attrs["symbol"]), attrs["symbol"])
+        self.sizes.used.add(symbol(attrs["symbol"]))
+        named = {k: str(attrs[k]) for k in ("position", "minimum") if attrs[k]}
+        for ref in x.refs:
+            self.left[ref] -= 1
+        self.line(f"{variable} = {call('burn.read_dim', x, repr(attrs['symbol']), **named).code}")
+
+    # ---- control flow ------------------------------------------------------------------------------------------------
+    def _control(self, node: Node) -> None:
+        names = ("then", "otherwise") if node.op == "if" else ("body",)
+        functions = [self._nested(self.names.new(n), region) for n, region in zip(names, node.regions, strict=True)]
+        new = new_sizes(node)
+        named: dict[str, Text | str | None] = {}
+        if new:
+            named["sizes"] = repr(tuple(new))
+            named["results"] = _types(node.types)
+        if node.op == "if":
+            text = call("burn.cond", self.value(node.operands[0]), *functions, **named)
+        else:
+            trips, condition, carried = node.operands
+            inner = [a.types[0] for a in node.regions[0].arguments[2:]]
+            values = [self.value(v) for v in carried]
+            state = Text(f"[{', '.join(v.code for v in values)}]", refs=sum((v.refs for v in values), ()))
+            if new:
+                named["carried_types"] = _types(inner)
+            text = call(
+                "burn.loop",
+                *functions,
+                state,
+                trips=None if trips is None else self.operand(trips),
+                condition=None if condition is None else self.operand(condition),
+                scans=str(node.attrs["scans"]) if node.attrs["scans"] else None,
+                **named,
+            )
+            if len(node.types) == 1:
+                text = Text(f"{text.code}[0]", refs=text.refs)
+        if not node.types:
+            self.line(text.code)
+            return
+        self.assign(node, text)
+
+    def _nested(self, name: str, region: Region) -> str:
+        """A function for a region, which sees the variables around it."""
+        inner = Body(self.owner, self.left, self.names, self.sizes)
+        inner.variables, inner.holder = dict(self.variables), dict(self.holder)
+        inner.fixed = self.fixed | set(self.holder)
+        inner.indent = self.indent + 1
+        arguments = []
+        for i, argument in enumerate(region.arguments):
+            wish = ("step", "going")[i] if i < 2 else "state"
+            arguments.append(inner.hold(self.names.new(wish), argument.result))
+            inner.fixed.add(arguments[-1])
+        self.line(f"def {name}({', '.join(arguments)}):")
+        for argument, variable in zip(region.arguments, arguments, strict=True):
+            for axis, dim in enumerate(argument.types[0].shape):
+                if isinstance(dim, Expr) and dim.is_symbol and dim not in self.sizes.variables:
+                    self.sizes.bind(dim, str(dim))
+                    inner.line(f"{self.sizes.variables[dim]} = {variable}.shape[{axis}]", binds=dim)
+        inner.nodes(region.nodes)
+        inner.finish(region.results)
+        self.lines += inner.lines
+        self.names.taken |= set(inner.holder)
+        return name
+
+    def finish(self, results: Sequence[Value]) -> None:
+        """The return statement."""
+        if set(self.pending) - set(results):
+            self.flush()
+        texts = [self.value(v) for v in results]
+        self.line(f"return {', '.join(t.code for t in texts) or '()'}")
+        self.pending = {}
+
+
+def depth(code: str) -> int:
+    """How many brackets stand in one another."""
+    deepest = now = 0
+    for character in code:
+        now += (character in "([{") - (character in ")]}")
+        deepest = max(deepest, now)
+    return deepest
+
+
+def _types(types: Sequence[TensorType]) -> str:
+    inner = ", ".join(f'"{t}"' for t in types)
+    return f"[{inner}]"
+
+
+def shape_text(type_: TensorType) -> str:
+    """A type in a comment: the shape, and the element type unless it is float32."""
+    shape = f"[{', '.join(map(str, type_.shape))}]"
+    return shape if type_.dtype == "float32" else f"{type_.dtype}{shape}"
+
+
+def literal_constant(value: Value) -> str | None:
+    """A constant written out where it is used: a number, or a short list of whole numbers. None for a parameter."""
+    weight = value.node.weight
+    assert weight is not None
+    kind, count = DTYPES[weight.dtype].kind, value.type.elements
+    if kind not in ("float", "int", "uint", "bool") or DTYPES[weight.dtype].bits < 8 and kind != "bool":
+        return None
+    if not isinstance(count, int) or count > 16 or (kind == "float" and count > 1):
+        return None
+    return f"burn.constant({_nested_list(weight.array().tolist(), weight.dtype)}, {weight.dtype!r})"
+
+
+def _nested_list(elements, dtype: str) -> str:
+    if isinstance(elements, list):
+        return f"[{', '.join(_nested_list(e, dtype) for e in elements)}]"
+    return number(elements, dtype)

@@ -1,0 +1,101 @@
+"""Python source out of a program: `generate(program, "Model")` gives a `burn.nn` module's text and its weights.
+
+    graph.py     the program as plain objects                 text.py      expressions, literals, sizes
+    layers.py    ops with constants become layers             spell.py     how each op is written
+    order.py     what is shared comes first                   function.py  statements and variables
+    blocks.py    repeated parts become modules of their own   module.py    classes and their members
+    names.py     what things are called                       compare.py   the source read back
+
+The source is checked before it is given out: the program that is traced from it must be the one that it was written from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+
+from burn.codegen.python.compare import difference
+from burn.codegen.python.graph import Graph, read
+from burn.codegen.python.layers import recognise
+from burn.codegen.python.module import ModuleWriter
+from burn.dialect.program import Program
+from burn.dialect.weights import Weight
+from burn.errors import CompileError, Problem
+from burn.nn.module import Module
+from burn.trace import trace
+
+HEADER = '''"""{title}
+
+{about}
+"""
+
+from __future__ import annotations
+
+import burn
+from burn import nn, ops
+'''
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was generated: the text of a Python module with the class `name`, and the weights by their path in it."""
+
+    name: str
+    text: str
+    tensors: Mapping[str, Weight]
+
+    def load(self) -> Module:
+        """The model, with its weights."""
+        namespace = ModuleType(f"burn_generated_{self.name}")
+        exec(compile(self.text, f"<{self.name}>", "exec"), namespace.__dict__)
+        model = getattr(namespace, self.name)()
+        model.load_state_dict(self.tensors)
+        return model
+
+
+def generate(program: Program, name: str = "Model", title: str = "", about: str = "") -> Source:
+    """Raises CompileError, naming the op, for a program that no source can be written for."""
+    graph = read(program)
+    original = read(program)
+    recognise(graph)
+    writer = ModuleWriter(
+        name,
+        graph.nodes,
+        [(node.result, wish) for node, wish in zip(graph.inputs, graph.input_names, strict=True)],
+        graph.outputs,
+        graph.uses(),
+    )
+    head = _signature(graph)
+    text = HEADER.format(title=title or f"{name}.", about=about or "Written by burn-import.")
+    text += "\n\n" + "\n".join(writer.lines(head)) + "\n"
+    tensors = {path: _weight(value.node.weight) for value, path in writer.paths.items()}
+    source = Source(name, text, tensors)
+    check(source, original)
+    return source
+
+
+def _weight(weight: Weight | None) -> Weight:
+    assert weight is not None
+    return weight
+
+
+def check(source: Source, original: Graph) -> None:
+    """Raises CompileError unless tracing the source gives the program that it was written from."""
+    model = source.load()
+    traced = read(trace(model, model.inputs, model.outputs))
+    differs = difference(original, traced)
+    if differs:
+        raise CompileError(
+            "the source that was written for this model does not give the same program",
+            [Problem(differs, hint="this is a mistake in burn: please report it")],
+        )
+
+
+def _signature(graph: Graph) -> list[str]:
+    """The class attributes that say what the model takes and gives."""
+    lines = ["inputs = {"]
+    for node, name in zip(graph.inputs, graph.input_names, strict=True):
+        lines.append(f'    {name!r}: "{node.types[0]}",')
+    lines += ["}", f"outputs = ({', '.join(map(repr, graph.output_names))},)"]
+    return [line.replace("'", '"') if '"' not in line or line.startswith("    '") else line for line in lines]

@@ -1,0 +1,210 @@
+"""A class out of nodes: members in `__init__`, `forward`, and which constants of the program its parameters are.
+
+Enter at `ModuleWriter`. The parameters' names in the file are their paths from the model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from burn.codegen.python.function import INDENT, WIDTH, Body, Line, Sizes, literal_constant
+from burn.codegen.python.graph import Node, Value, walk
+from burn.codegen.python.names import Names, identifier, member_path, parameter_path
+from burn.codegen.python.text import literal, number
+from burn.dialect.dims import Dim, Expr
+from burn.dialect.types import DTYPES
+from burn.errors import CompileError, Problem
+from burn.nn.module import Module
+
+POSITIONAL = frozenset(
+    ("in_channels", "out_channels", "kernel_size", "in_features", "out_features", "count", "dim", "normalized_shape")
+    + ("num_features", "num_groups", "num_channels", "input_size", "hidden_size", *map(str, range(8)))
+)
+"""Constructor's arguments that are written without their names."""
+
+RESERVED = frozenset(dir(Module)) | {"forward", "self"}
+
+
+class ModuleWriter:
+    """One class of the source. `inputs` are the values that `forward` takes, with the names wished for them."""
+
+    def __init__(
+        self,
+        name: str,
+        nodes: Sequence[Node],
+        inputs: Sequence[tuple[Value, str]],
+        outputs: Sequence[Value],
+        uses: Counter[Value],
+    ) -> None:
+        self.name, self.nodes, self.inputs, self.outputs = name, list(nodes), list(inputs), list(outputs)
+        self.uses = Counter(uses)
+        self.names = Names(RESERVED)
+        self.members: dict[Node, str] = {}
+        self.constructors: list[str] = []
+        self.paths: dict[Value, str] = {}  # constant -> its path in this module
+        self._add_members()
+
+    # ---- members -----------------------------------------------------------------------------------------------------
+    def _add_members(self) -> None:
+        for node in walk(self.nodes):
+            if node.op.startswith("nn."):
+                default = node.op.removeprefix("nn.").lower()
+                attribute = self.names.from_path(member_path(node), default)
+                self.members[node] = attribute
+                self.paths.update({value: f"{attribute}.{role}" for role, value in node.constants.items()})
+                self.constructors.append(f"self.{attribute} = {node.op}({self._arguments(node)})")
+        for value in self._free_constants():
+            path = parameter_path(value.node.source, whole=True)
+            attribute = self.names.from_path([p for p in path if p != "weight"] or path, "table")
+            self.paths[value] = attribute
+            self.constructors.append(f"self.{attribute} = {_parameter(value)}")
+
+    def _arguments(self, node: Node) -> str:
+        parts = []
+        for key, value in node.attrs.items():
+            text = number(value, "float64") if isinstance(value, float) else literal(value)
+            parts.append(text if key in POSITIONAL else f"{key}={text}")
+        return ", ".join(parts)
+
+    def _free_constants(self) -> list[Value]:
+        """Constants that no layer owns and that are not written where they are used."""
+        used = [v for node in walk(self.nodes) for v in node.values]
+        used += [v for node in walk(self.nodes) for region in node.regions for v in region.results] + self.outputs
+        free: dict[Value, None] = {}
+        for value in used:
+            if value.node.op == "constant" and value not in self.paths and literal_constant(value) is None:
+                if value.type.dtype == "string":
+                    problem = Problem("a constant of strings cannot be written", node=value.node.source)
+                    raise CompileError("no source can be written for this model", [problem])
+                free[value] = None
+        return list(free)
+
+    # ---- what a body asks --------------------------------------------------------------------------------------------
+    def constant(self, value: Value) -> str:
+        return f"self.{self.paths[value]}"
+
+    def member(self, node: Node) -> str:
+        return f"self.{self.members[node]}"
+
+    def size_variable(self, dim: Dim) -> str | None:
+        return None
+
+    # ---- text --------------------------------------------------------------------------------------------------------
+    def lines(self, head: Sequence[str] = ()) -> list[str]:
+        """The class's source. `head` comes after its first line."""
+        parameters, body = self.forward()
+        text = [f"class {self.name}(nn.Module):", *(f"{INDENT}{line}".rstrip() for line in head)]
+        if self.constructors:
+            text += ["", f"{INDENT}def __init__(self) -> None:"] if head else [f"{INDENT}def __init__(self) -> None:"]
+            text += [line for code in self.constructors for line in wrapped(code, "", 2)]
+        returned = "burn.Tensor" if len(self.outputs) == 1 else "tuple[burn.Tensor, ...]"
+        signature = ", ".join(["self", *(f"{p}: burn.Tensor" for p in parameters)])
+        text += ["", *wrapped(f"def forward({signature}) -> {returned}:", "", 1)]
+        return text + body
+
+    def forward(self) -> tuple[list[str], list[str]]:
+        """The parameters' names, and the body's lines."""
+        names = Names({"self", "burn", "nn", "ops"})
+        sizes = Sizes(names)
+        body = Body(self, self.uses, names, sizes)
+        parameters = [names.new(identifier(wish)) for _, wish in self.inputs]
+        body.fixed = {p for p in parameters if p != "x"}
+        for (value, _), parameter in zip(self.inputs, parameters, strict=True):
+            body.hold(parameter, value)
+        self._name_sizes(sizes)
+        body.nodes(self.nodes)
+        body.finish(self.outputs)
+        lines = self._size_lines(sizes, parameters) + body.lines
+        text = []
+        for line in lines:
+            if line.binds is None or line.binds in sizes.used:
+                text += wrapped(line.code, line.comment, line.indent)
+        return parameters, text
+
+    def _name_sizes(self, sizes: Sizes) -> None:
+        for value, _ in self.inputs:
+            for dim in value.type.shape:
+                if isinstance(dim, Expr) and dim.is_symbol:
+                    sizes.bind(dim, str(dim))
+
+    def _size_lines(self, sizes: Sizes, parameters: Sequence[str]) -> list[Line]:
+        """`batch, length, _ = x.shape`, for the sizes that are used."""
+        lines, bound = [], set()
+        for (value, _), parameter in zip(self.inputs, parameters, strict=True):
+            shape = value.type.shape
+            new = [d for d in dict.fromkeys(shape) if d in sizes.used and d not in bound and d in sizes.variables]
+            bound.update(new)
+            if len(new) == 1:
+                lines.append(Line(f"{sizes.variables[new[0]]} = {parameter}.shape[{shape.index(new[0])}]", indent=2))
+            elif new:
+                firsts = {shape.index(d) for d in new}
+                targets = [sizes.variables[d] if i in firsts else "_" for i, d in enumerate(shape)]
+                lines.append(Line(f"{', '.join(targets)} = {parameter}.shape", indent=2))
+        return lines
+
+
+def _parameter(value: Value) -> str:
+    """The constructor of a parameter (or of a buffer, for what is not floats)."""
+    type_ = value.type
+    kind = "Parameter" if DTYPES[type_.dtype].kind == "float" else "Buffer"
+    dtype = "" if type_.dtype == "float32" else f', "{type_.dtype}"'
+    return f"nn.{kind}({literal(tuple(type_.shape))}{dtype})"
+
+
+def wrapped(code: str, comment: str, indent: int) -> list[str]:
+    """A statement on one line, or with its outermost brackets' contents on lines of their own."""
+    start = INDENT * indent
+    if len(start) + len(code) <= WIDTH:
+        whole = f"{start}{code}  # {comment}" if comment else start + code
+        return [whole] if len(whole) <= WIDTH else [f"{start}# {comment}"[:WIDTH], start + code]
+    opened = _outermost(code)
+    if opened is None:
+        return [start + code]
+    first, last = opened
+    head, inner, tail = code[: first + 1], code[first + 1 : last], code[last:]
+    lines = [f"{start}# {comment}"[:WIDTH]] if comment else []
+    lines.append(start + head)
+    for part in _arguments_of(inner):
+        lines += wrapped(f"{part},", "", indent + 1)
+    return [*lines, start + tail]
+
+
+def _outermost(code: str) -> tuple[int, int] | None:
+    """The places of the pair of brackets that holds most."""
+    depth, begin, best = 0, 0, None
+    for i, (character, quoted) in enumerate(_characters(code)):
+        if quoted:
+            continue
+        if character in "([{":
+            begin = i if depth == 0 else begin
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+            if depth == 0 and (best is None or i - begin > best[1] - best[0]):
+                best = (begin, i)
+    return best if best is not None and best[1] > best[0] + 1 else None
+
+
+def _arguments_of(code: str) -> list[str]:
+    parts, depth = [""], 0
+    for character, quoted in _characters(code):
+        if not quoted:
+            depth += (character in "([{") - (character in ")]}")
+            if character == "," and depth == 0:
+                parts.append("")
+                continue
+        parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _characters(code: str) -> list[tuple[str, bool]]:
+    """Each character, and whether it is inside of a string."""
+    found, quote = [], ""
+    for character in code:
+        found.append((character, bool(quote)))
+        if character in "\"'" and quote in ("", character):
+            quote = "" if quote else character
+    return found
+
+

@@ -1,0 +1,90 @@
+"""Names for what a program calls things, or does not: members of modules, variables, classes. Enter at `member_path`.
+
+A source model's names are kept where they say something ("encoder.layer.0.attention.query.weight"); the numbers that
+exporters give ("val_12", "onnx::MatMul_1604") say nothing.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable
+
+from burn.codegen.python.graph import Node
+
+MEANINGLESS = re.compile(r"(onnx::.*|val_\d+|_?\d+|.*[Cc]onstant(_\d+)?(_output_\d+)?|constant|program|tensor_\d+|t\d+)")
+ROLES = frozenset("weight bias kernel gamma beta scale mean var running_mean running_var w b W B R slope alpha".split())
+SUFFIX = re.compile(r"_(w|b|s|rm|riv|weight|bias|kernel|gamma|beta|scale|mean|var|W|B|R)(_\d+)?$")
+OPERATOR = re.compile(r"[A-Z]\w*$")  # the last part of a node's name: "MatMul_3"
+
+
+def identifier(text: str) -> str:
+    """The text as a Python name that starts with a letter."""
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "x"
+    name = re.sub(r"_+", "_", name)
+    name = f"n{name}" if name[0].isdigit() else name
+    return f"{name}_" if keyword.iskeyword(name) or name in ("self", "burn", "nn", "ops") else name
+
+
+def class_name(text: str) -> str:
+    name = "".join(part[:1].upper() + part[1:] for part in identifier(text).split("_"))
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def parameter_path(name: str, whole: bool = False) -> list[str]:
+    """The module that a parameter belongs to, by its name's parts; with `whole` its own name last. [] where the name says
+    nothing."""
+    parts = [p for p in re.split(r"[./]", name.split("::")[-1] if "onnx::" not in name else name) if p]
+    if not parts or MEANINGLESS.fullmatch(name) or MEANINGLESS.fullmatch(parts[-1]):
+        return []
+    if whole:
+        return parts
+    if parts[-1] in ROLES:
+        return parts[:-1]
+    return [*parts[:-1], SUFFIX.sub("", parts[-1])]
+
+
+def node_path(source: str) -> list[str]:
+    """The module that a node belongs to, where its name is a path ("/encoder/layer.0/attention/query/MatMul")."""
+    if "/" not in source.strip("/"):
+        return []
+    parts = [p for p in re.split(r"[./]", source) if p]
+    if parts and OPERATOR.match(parts[-1]):
+        parts.pop()
+    return [] if not parts or MEANINGLESS.fullmatch(parts[-1]) else parts
+
+
+def member_path(node: Node) -> list[str]:
+    """What a layer is called: by its parameters, else by its node."""
+    for constant in node.constants.values():
+        path = parameter_path(constant.node.source)
+        if path:
+            return path
+    return node_path(node.source)
+
+
+class Names:
+    """Names that are taken, in one namespace."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self.taken = set(taken)
+
+    def new(self, wanted: str) -> str:
+        """The name, or with the first free number after it."""
+        name, number = wanted, 1
+        while name in self.taken or keyword.iskeyword(name):
+            number += 1
+            name = f"{wanted}_{number}" if wanted[-1:].isdigit() else f"{wanted}{number}"
+        self.taken.add(name)
+        return name
+
+    def from_path(self, path: list[str], default: str) -> str:
+        """The shortest end of a path that is free; a number never stands alone."""
+        for length in range(1, len(path) + 1):
+            parts = path[-length:]
+            if parts[0].isdigit():
+                continue
+            name = identifier("_".join(parts))
+            if name not in self.taken:
+                return self.new(name)
+        return self.new(identifier("_".join(path)) if path else default)
