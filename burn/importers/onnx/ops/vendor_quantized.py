@@ -1,0 +1,163 @@
+"""Quantised operators of com.microsoft: arithmetic on quantised tensors, and weights of a few bits.
+
+An operand comes as three: x, its scale, its zero point. `real` makes one number of them, `quantised` the reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from burn.dialect import ops
+from burn.dialect.compose import along, convert, mean, number, number_like, reshape
+from burn.dialect.dims import ceildiv
+from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
+from burn.importers.onnx.node import Node, onnx_op
+from burn.importers.onnx.ops.contract import matmul
+from burn.importers.onnx.ops.image import part
+from burn.importers.onnx.ops.quantize import dequantize_linear, quantize_linear
+from burn.importers.onnx.ops.vendor import DOMAIN
+
+onnx_op("QuantizeLinear", domain=DOMAIN)(quantize_linear)
+onnx_op("DequantizeLinear", domain=DOMAIN)(dequantize_linear)
+
+
+def real(node: Node, index: int, axis: int = 0) -> ir.Value:
+    """Operand `index` with the scale and zero point after it, in float32."""
+    return ops.dequantize(
+        node.required(index), node.required(index + 1), node.input(index + 2), dtype="float32", axis=axis
+    )
+
+
+def quantised(node: Node, x: ir.Value, scale: int, like: int = 0) -> ir.Value:
+    """x with the scale and zero point at `scale`; of operand `like`'s type where there is no zero point."""
+    zero = node.input(scale + 1)
+    dtype = node.type(like).dtype if zero is None else type_of(zero).dtype
+    return ops.quantize(x, node.required(scale), zero, dtype=dtype, axis=0)
+
+
+@onnx_op("QLinearAdd", domain=DOMAIN)
+def qlinear_add(node: Node) -> ir.Value:
+    return quantised(node, ops.add(real(node, 0), real(node, 3)), 6)
+
+
+@onnx_op("QLinearMul", domain=DOMAIN)
+def qlinear_mul(node: Node) -> ir.Value:
+    return quantised(node, ops.mul(real(node, 0), real(node, 3)), 6)
+
+
+FUNCTIONS: dict[str, Callable[[Node, ir.Value], ir.Value]] = {
+    "QLinearSigmoid": lambda node, x: ops.sigmoid(x),
+    "QLinearLeakyRelu": lambda node, x: ops.leaky_relu(x, alpha=node.float("alpha", 0.01)),
+    "QLinearSoftmax": lambda node, x: ops.softmax(x, axis=node.int("axis", -1)),
+    "QLinearGlobalAveragePool": lambda node, x: _pooled(node, x),
+}
+"""Operators of one operand: x, scale, zero point, the result's scale and zero point."""
+
+
+def _pooled(node: Node, x: ir.Value) -> ir.Value:
+    rank = type_of(x).rank
+    first = 1 if node.int("channels_last", 0) == 1 else 2
+    return mean(x, tuple(range(first, first + rank - 2)), keepdims=True)
+
+
+def _enter(name: str, function: Callable[[Node, ir.Value], ir.Value]) -> None:
+    @onnx_op(name, domain=DOMAIN)
+    def build(node: Node) -> ir.Value:
+        return quantised(node, function(node, real(node, 0)), 3)
+
+
+for _name, _function in FUNCTIONS.items():
+    _enter(_name, _function)
+
+
+@onnx_op("QLinearConcat", domain=DOMAIN)
+def qlinear_concat(node: Node) -> ir.Value:
+    """The result's scale and zero point first, then three operands for each part."""
+    parts = [real(node, index) for index in range(2, len(node.inputs), 3)]
+    rank = type_of(parts[0]).rank
+    return quantised(node, ops.concat(parts, axis=node.axis(node.int("axis"), rank)), 0, like=2)
+
+
+@onnx_op("MatMulIntegerToFloat", domain=DOMAIN)
+def matmul_integer_to_float(node: Node) -> ir.Value:
+    """A, B, their scales, their zero points, a bias. B's parameters may differ by column."""
+    columns = node.type(1).rank - 1
+    a = ops.dequantize(node.required(0), node.required(2), node.input(4), dtype="float32", axis=0)
+    b = ops.dequantize(node.required(1), node.required(3), node.input(5), dtype="float32", axis=columns)
+    result = convert(matmul(node, a, b), node.type(2).dtype)
+    return ops.add(result, node.required(6)) if node.has_input(6) else result
+
+
+@onnx_op("DynamicQuantizeMatMul", domain=DOMAIN)
+def dynamic_quantize_matmul(node: Node) -> ir.Value:
+    """A is quantised to uint8 by its own range, then multiplied with the quantised B."""
+    x = node.required(0)
+    axes = tuple(range(type_of(x).rank))
+    zero, top = number_like(0.0, x), number_like(255.0, x)
+    low = ops.min(ops.reduce(x, kind="min", axes=axes), zero)
+    high = ops.max(ops.reduce(x, kind="max", axes=axes), zero)
+    scale = ops.div(ops.sub(high, low), top)
+    scale = ops.select(ops.eq(scale, zero), number_like(1.0, x), scale)
+    point = ops.cast(ops.min(ops.max(ops.round(ops.div(ops.neg(low), scale)), zero), top), dtype="uint8")
+    a = ops.dequantize(ops.quantize(x, scale, point, dtype="uint8", axis=0), scale, point, dtype="float32", axis=0)
+    b = ops.dequantize(node.required(1), node.required(2), node.input(3), dtype="float32", axis=node.type(1).rank - 1)
+    result = matmul(node, a, b)
+    return ops.add(result, node.required(4)) if node.has_input(4) else result
+
+
+@onnx_op("QGemm", domain=DOMAIN)
+def qgemm(node: Node) -> ir.Value:
+    """alpha * A B + C of quantised matrices, quantised again, or in float32 if the result has no scale."""
+    transposed = node.int("transB", 0) == 1
+    a, b = real(node, 0), real(node, 3, axis=0 if transposed else 1)
+    left = 0 if node.int("transA", 0) == 1 else 1
+    result = ops.dot_general(a, b, lhs_contract=(left,), rhs_contract=(1 if transposed else 0,))
+    result = ops.mul(result, number_like(node.float("alpha", 1.0), result))
+    if node.has_input(6):  # int32, in units of both scales
+        unit = ops.mul(reshape(node.required(1), ()), _row(node.required(4)))
+        unit = ops.mul(unit, number_like(node.float("alpha", 1.0), unit))
+        result = ops.add(result, ops.mul(convert(node.required(6), "float32"), unit))
+    return quantised(node, result, 7) if node.has_input(7) else result
+
+
+def _row(scale: ir.Value) -> ir.Value:
+    return reshape(scale, ()) if type_of(scale).elements == 1 else along(scale, 1, 2)
+
+
+@onnx_op("MatMulNBits", domain=DOMAIN)
+def matmul_n_bits(node: Node) -> ir.Value:
+    """A [.., K] times the transpose of a weight [N, K] stored in blocks of a few bits with a scale each."""
+    x, packed, scales = (node.required(i) for i in range(3))
+    depth, rows, bits, block = node.int("K"), node.int("N"), node.int("bits", 4), node.int("block_size")
+    if bits not in (2, 4, 8):
+        node.fail(f"must be 2, 4 or 8, not {bits}", "bits")
+    if node.has_input(4):
+        node.fail("an order of columns (g_idx) is not supported")
+    blocks = int(str(ceildiv(depth, block)))
+    dtype = type_of(scales).dtype
+    values = convert(unpacked(reshape(packed, (rows, blocks, block * bits // 8)), bits), dtype)
+    if not node.has_input(3):
+        zero = number(float(1 << (bits - 1)), dtype)
+    elif node.type(3).dtype == "uint8":
+        width = int(str(ceildiv(blocks * bits, 8)))
+        points = unpacked(reshape(node.required(3), (rows, width)), bits)
+        zero = reshape(convert(part(points, 1, 0, blocks), dtype), (rows, blocks, 1))
+    else:
+        zero = reshape(node.required(3), (rows, blocks, 1))
+    weight = ops.mul(ops.sub(values, zero), reshape(scales, (rows, blocks, 1)))
+    weight = part(reshape(weight, (rows, blocks * block)), 1, 0, depth)
+    last = type_of(x).rank - 1
+    result = ops.dot_general(x, convert(weight, type_of(x).dtype), lhs_contract=(last,), rhs_contract=(1,))
+    return ops.add(result, node.required(5)) if node.has_input(5) else result
+
+
+def unpacked(x: ir.Value, bits: int) -> ir.Value:
+    """Bytes [.., n] as the numbers they hold, the lowest bits first: [.., n * 8 / bits]."""
+    if bits == 8:
+        return x
+    shape = type_of(x).shape
+    low = number((1 << bits) - 1, "uint8")
+    pieces = [ops.and_(ops.shift_right(x, number(shift, "uint8")), low) for shift in range(0, 8, bits)]
+    stacked = ops.concat([reshape(piece, (*shape, 1)) for piece in pieces], axis=len(shape))
+    return reshape(stacked, (*shape[:-1], shape[-1] * len(pieces)))
