@@ -21,7 +21,7 @@ def scale_of(node: Node, q: ir.Value) -> float:
 
 
 def padding_bias(node: Node, mask: ir.Value, batch: Dim, total: Dim, dtype: str) -> ir.Value:
-    """A mask as a bias of scores: lengths [batch], or flags [batch, total], [batch, s, total] or [batch, 1, s, total]."""
+    """A mask as a bias of scores: lengths [batch], or flags [batch, total], [batch, s, total], [batch, 1, s, total]."""
     shape = type_of(mask).shape
     if len(shape) == 1:
         if shape[0] != batch:
@@ -189,11 +189,13 @@ def group_query_attention(node: Node) -> list[ir.Value]:
         j = ops.iota(shape=(1, total), axis=1)
         source = ops.select(ops.lt(j, place), j, ops.add(ops.sub(j, place), dim_value(past)))
         source = reshape(ops.min(source, dim_value(total - 1)), (batch, 1, total, 1))
+        held = reshape(ops.lt(j, ops.add(place, dim_value(length))), (batch, 1, total, 1))
         joined = []
         for cache, new in ((node.required(3), k), (node.required(4), v)):
             whole = ops.concat([cache, new], axis=2)
             places = ops.broadcast_to(source, shape=type_of(whole).shape)
-            joined.append(ops.gather_elements(whole, places, axis=2))
+            ordered = ops.gather_elements(whole, places, axis=2)
+            joined.append(ops.select(held, ordered, number(0.0, type_of(whole).dtype)))
         k, v = joined
     window = node.int("local_window_size", -1)
     out = ops.attention(
