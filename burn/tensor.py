@@ -250,6 +250,10 @@ class Tensor:
             x = build.gather(x, gathered[1].value, axis=gathered[0])
         return Tensor(x)
 
+    def take(self, indices: Tensor | np.ndarray | int, axis: int = 0) -> Tensor:
+        """Slices along an axis at the given places (burn.ops.gather); a number takes the axis away."""
+        return Tensor(build.gather(self.value, lift(indices, "int64").value, axis=self._axis(axis)))
+
     # ---- shapes ------------------------------------------------------------------------------------------------------
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in row-major order; one size may be -1."""

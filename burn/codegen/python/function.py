@@ -14,7 +14,7 @@ from typing import Protocol
 from burn.codegen.python.graph import Node, Region, Value, new_sizes
 from burn.codegen.python.names import Names
 from burn.codegen.python.spell import is_number, is_size, spell
-from burn.codegen.python.text import ATOM, UNARY, Text, call, number, size
+from burn.codegen.python.text import ATOM, UNARY, Text, call, literal, number, quoted, size
 from burn.dialect.dims import Dim, Expr, symbol
 from burn.dialect.types import DTYPES, TensorType
 
@@ -22,6 +22,12 @@ WIDTH = 120
 INLINE = 72  # characters: a longer expression gets a line of its own
 DEEPEST = 2  # brackets in brackets: deeper expressions are taken apart
 INDENT = "    "
+
+GENERIC = frozenset({"x", "y", "index", "mask"})
+"""Variables that say no more than that they hold something: free to hold the next thing."""
+
+VIEWS = frozenset({"reshape", "transpose", "broadcast_to", "slice", "cast"})
+"""Ops whose result is what their operand was, in another form."""
 
 NOUNS = {
     "concat": "joined", "softmax": "weights", "gather": "picked", "iota": "positions", "attention": "context",
@@ -94,7 +100,7 @@ class Body:
         if value.node.op == "constant":
             return Text(literal_constant(value) or self.owner.constant(value))
         if is_number(value):
-            return call("burn.constant", self.operand(value), *([] if is_size(value) else [repr(value.type.dtype)]))
+            return call("burn.constant", self.operand(value), *([] if is_size(value) else [quoted(value.type.dtype)]))
         raise KeyError(f"{value.node.op} has not been written")
 
     def operand(self, value: Value) -> Text:
@@ -180,16 +186,17 @@ class Body:
 
     def variable(self, value: Value, text: Text, many: bool = False) -> str:
         """A variable for a value: one whose own value is spent, or a new one."""
-        for ref in dict.fromkeys(text.refs):
-            name = self.variables[ref]
-            if self.left[ref] <= 0 and self.holder[name] == ref and name not in self.fixed and not many:
-                if ref.type.dtype == value.type.dtype or name == "x":
-                    return self.hold(name, value)
-        for name in self._wishes(value):
+        spent = [self.variables[r] for r in dict.fromkeys(text.refs) if self._spent(r)]
+        same = [n for n in spent if self.holder[n].type.dtype == value.type.dtype and not many]
+        generic = [n for n in same if n.rstrip("0123456789") in GENERIC]
+        views = same[:1] if value.node.op in VIEWS else []
+        for name in (*views, *generic, *self._wishes(value)):
             if name not in self.fixed and self._free(name):
                 return self.hold(name, value)
-        name = self.names.new(self._wishes(value)[-1])
-        return self.hold(name, value)
+        return self.hold(self.names.new(self._wishes(value)[-1]), value)
+
+    def _spent(self, value: Value) -> bool:
+        return self.left[value] <= 0 and self.holder[self.variables[value]] == value
 
     def _free(self, name: str) -> bool:
         holder = self.holder.get(name)
@@ -240,7 +247,7 @@ class Body:
         named = {k: str(attrs[k]) for k in ("position", "minimum") if attrs[k]}
         for ref in x.refs:
             self.left[ref] -= 1
-        self.line(f"{variable} = {call('burn.read_dim', x, repr(attrs['symbol']), **named).code}")
+        self.line(f"{variable} = {call('burn.read_dim', x, quoted(attrs['symbol']), **named).code}")
 
     # ---- control flow ------------------------------------------------------------------------------------------------
     def _control(self, node: Node) -> None:
@@ -249,7 +256,7 @@ class Body:
         new = new_sizes(node)
         named: dict[str, Text | str | None] = {}
         if new:
-            named["sizes"] = repr(tuple(new))
+            named["sizes"] = literal(tuple(new))
             named["results"] = _types(node.types)
         if node.op == "if":
             text = call("burn.cond", self.value(node.operands[0]), *functions, **named)
@@ -337,7 +344,7 @@ def literal_constant(value: Value) -> str | None:
         return None
     if not isinstance(count, int) or count > 16 or (kind == "float" and count > 1):
         return None
-    return f"burn.constant({_nested_list(weight.array().tolist(), weight.dtype)}, {weight.dtype!r})"
+    return f"burn.constant({_nested_list(weight.array().tolist(), weight.dtype)}, {quoted(weight.dtype)})"
 
 
 def _nested_list(elements, dtype: str) -> str:

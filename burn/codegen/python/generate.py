@@ -18,7 +18,8 @@ from types import ModuleType
 from burn.codegen.python.compare import difference
 from burn.codegen.python.graph import Graph, read
 from burn.codegen.python.layers import recognise
-from burn.codegen.python.module import ModuleWriter
+from burn.codegen.python.module import ModuleWriter, wrapped
+from burn.codegen.python.text import literal, quoted
 from burn.dialect.program import Program
 from burn.dialect.weights import Weight
 from burn.errors import CompileError, Problem
@@ -94,8 +95,6 @@ def check(source: Source, original: Graph) -> None:
 
 def _signature(graph: Graph) -> list[str]:
     """The class attributes that say what the model takes and gives."""
-    lines = ["inputs = {"]
-    for node, name in zip(graph.inputs, graph.input_names, strict=True):
-        lines.append(f'    {name!r}: "{node.types[0]}",')
-    lines += ["}", f"outputs = ({', '.join(map(repr, graph.output_names))},)"]
-    return [line.replace("'", '"') if '"' not in line or line.startswith("    '") else line for line in lines]
+    types = [f"{quoted(n)}: {quoted(str(i.types[0]))}" for n, i in zip(graph.input_names, graph.inputs, strict=True)]
+    inputs = wrapped(f"inputs = {{{', '.join(types)}}}", "", 0)
+    return [*inputs, *wrapped(f"outputs = {literal(tuple(graph.output_names))}", "", 0)]

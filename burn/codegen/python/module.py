@@ -5,6 +5,7 @@ Enter at `ModuleWriter`. The parameters' names in the file are their paths from 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -171,7 +172,7 @@ def wrapped(code: str, comment: str, indent: int) -> list[str]:
 
 
 def _outermost(code: str) -> tuple[int, int] | None:
-    """The places of the pair of brackets that holds most."""
+    """The places of the pair of brackets, of a call, an index or a list, that holds most."""
     depth, begin, best = 0, 0, None
     for i, (character, quoted) in enumerate(_characters(code)):
         if quoted:
@@ -181,7 +182,8 @@ def _outermost(code: str) -> tuple[int, int] | None:
             depth += 1
         elif character in ")]}":
             depth -= 1
-            if depth == 0 and (best is None or i - begin > best[1] - best[0]):
+            groups = code[begin] == "(" and not re.match(r"[\w\])]", code[max(begin - 1, 0)])  # brackets for precedence
+            if depth == 0 and not groups and (best is None or i - begin > best[1] - best[0]):
                 best = (begin, i)
     return best if best is not None and best[1] > best[0] + 1 else None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from burn.codegen.python.graph import Node, Value
-from burn.codegen.python.text import ATOM, BINARY, POWER, UNARY, Text, binary, call, literal, method, number
+from burn.codegen.python.text import ATOM, BINARY, POWER, UNARY, Text, binary, call, literal, method, number, quoted
 from burn.dialect.dims import Dim, Expr, product
 from burn.dialect.op import REGISTRY
 from burn.dialect.shape import slice_bounds
@@ -216,7 +216,7 @@ def _broadcast(node: Node, scope: Scope) -> Text:
 def _cast(node: Node, scope: Scope) -> Text | None:
     if not node.attrs["saturate"]:
         return None
-    return method(scope.value(node.operands[0]), "astype", repr(node.attrs["dtype"]))
+    return method(scope.value(node.operands[0]), "astype", quoted(node.attrs["dtype"]))
 
 
 @rule("reduce")
@@ -235,6 +235,14 @@ def _over_axes(node: Node, scope: Scope, name: str, x: Value) -> Text:
 def _mean(node: Node, scope: Scope) -> Text:
     """Not an op of the dialect: what layers.py makes of a sum and a division."""
     return _over_axes(node, scope, "mean", node.operands[0])
+
+
+@rule("gather")
+def _take(node: Node, scope: Scope) -> Text | None:
+    x, indices = node.operands
+    if not is_number(indices) or indices.type.dtype != "int64":
+        return None
+    return method(scope.value(x), "take", scope.operand(indices), str(node.attrs["axis"]))
 
 
 @rule("arg_reduce")

@@ -65,7 +65,9 @@ def method(receiver: Text, name: str, *arguments: Text | str, **named: Text | st
 
 def literal(value: Any) -> str:
     """A Python value as one writes it; sizes must have been made text before."""
-    if isinstance(value, (bool, int, str, type(None))):
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, (bool, int, type(None))):
         return repr(value)
     if isinstance(value, float):
         return number(value, "float64")
@@ -75,6 +77,11 @@ def literal(value: Any) -> str:
             return f"[{inner}]"
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     raise TypeError(f"a {type(value).__name__} is not written as a literal")
+
+
+def quoted(text: str) -> str:
+    """A string in double quotes."""
+    return '"' + repr("'" + text)[2:-1].replace('"', '\\"') + '"' if '"' not in text else repr(text)
 
 
 def number(value: Any, dtype: str) -> str:
