@@ -39,8 +39,8 @@ def trace(function: Callable[..., Any], inputs: Mapping[str, TensorType | str], 
         tracer.names.setdefault(id(module), path)
     with tracing(tracer):
         result = function(*map(Tensor, tracer.program.inputs))
-        named = _outputs(result, outputs)
-    return tracer.program.finish([(name, value.value) for name, value in named])
+        named = [(name, value.value) for name, value in _outputs(result, outputs)]
+    return tracer.program.finish(named)
 
 
 def compile(

@@ -75,7 +75,7 @@ class _Prints:
 
 
 def _attributes(node: Node) -> list[tuple[str, str]]:
-    single = SINGLE.get(node.op, ()) if node.types[0].dtype != "float64" else ()
+    single = SINGLE.get(node.op, ()) if node.types and node.types[0].dtype != "float64" else ()
     attrs = {k: float(np.float32(v)) if k in single else v for k, v in node.attrs.items()}
     return [(k, str(v) if not isinstance(v, tuple) else str([str(d) for d in v])) for k, v in sorted(attrs.items())]
 
