@@ -31,7 +31,7 @@ class Program:
             with ir.InsertionPoint(module.body):
                 function = func.FuncOp("main", ([t.to_mlir() for _, t in inputs], []))
                 function.add_entry_block()
-        return Program(module, weights or WeightStore(), [name for name, _ in inputs])
+        return Program(module, WeightStore() if weights is None else weights, [name for name, _ in inputs])
 
     @property
     def function(self) -> func.FuncOp:

@@ -43,6 +43,13 @@ def gather_of_splat(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return full(number, result_type(op))
 
 
+@law("reshape")
+def size_as_scalar(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """One size as a vector of one, or as a scalar"""
+    source = is_named(op.x, "dim_values")
+    return ops.dim_values(dims=source.dims, scalar=not op.shape) if source is not None and len(op.shape) < 2 else None
+
+
 @law("slice", "gather")
 def element_of_sizes(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """A part of a vector of sizes is a vector of sizes."""

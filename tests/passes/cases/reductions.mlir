@@ -1,0 +1,57 @@
+// passes: simplify
+
+// ----- reduction over ones
+func.func @main(%x: tensor<?x1xf32, ["n", "1"]>) -> tensor<?xf32, ["n"]> {
+  %0 = "burn.reduce"(%x) {axes = array<i64: -1>, keepdims = false, kind = "sum"} : (tensor<?x1xf32, ["n", "1"]>) -> tensor<?xf32, ["n"]>
+  "burn.return"(%0) : (tensor<?xf32, ["n"]>) -> ()
+}
+// CHECK: "burn.reshape"
+// CHECK-NOT: burn.reduce
+
+// ----- sum of sums
+// rounds
+func.func @main(%x: tensor<?x3x4x5xf32, ["n", "3", "4", "5"]>) -> tensor<?x4xf32, ["n", "4"]> {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 1>, keepdims = false, kind = "sum"} : (tensor<?x3x4x5xf32, ["n", "3", "4", "5"]>) -> tensor<?x4x5xf32, ["n", "4", "5"]>
+  %1 = "burn.reduce"(%0) {axes = array<i64: -1>, keepdims = false, kind = "sum"} : (tensor<?x4x5xf32, ["n", "4", "5"]>) -> tensor<?x4xf32, ["n", "4"]>
+  "burn.return"(%1) : (tensor<?x4xf32, ["n", "4"]>) -> ()
+}
+// CHECK-COUNT-1: "burn.reduce"(%arg0) {axes = array<i64: 1, 3>
+// CHECK-NEXT: burn.return
+
+// ----- maximum of maxima, axes kept in one of them
+// inputs: special
+func.func @main(%x: tensor<3x4x5xf32>) -> tensor<1x5xf32> {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = true, kind = "max"} : (tensor<3x4x5xf32>) -> tensor<1x4x5xf32>
+  %1 = "burn.reduce"(%0) {axes = array<i64: 1>, keepdims = false, kind = "max"} : (tensor<1x4x5xf32>) -> tensor<1x5xf32>
+  "burn.return"(%1) : (tensor<1x5xf32>) -> ()
+}
+// CHECK: "burn.reduce"(%arg0) {axes = array<i64: 0, 1>
+// CHECK-NEXT: "burn.reshape"
+// CHECK-NEXT: "burn.return"
+
+// ----- maximum of sums stays
+func.func @main(%x: tensor<3x4xf32>) -> tensor<f32> {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<3x4xf32>) -> tensor<4xf32>
+  %1 = "burn.reduce"(%0) {axes = array<i64: 0>, keepdims = false, kind = "max"} : (tensor<4xf32>) -> tensor<f32>
+  "burn.return"(%1) : (tensor<f32>) -> ()
+}
+// CHECK-COUNT-2: burn.reduce
+
+// ----- padding in front of a window
+func.func @main(%x: tensor<1x5xf32>) -> tensor<1x4xf32> {
+  %a = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
+  %0 = "burn.pad"(%x, %a) {high = ["0", "2"], interior = array<i64>, low = ["0", "1"]} : (tensor<1x5xf32>, tensor<f32>) -> tensor<1x8xf32>
+  %1 = "burn.window_reduce"(%0) {dilations = array<i64: 1, 1>, high = ["0", "0"], kind = "sum", low = ["0", "1"], strides = array<i64: 1, 2>, window = array<i64: 1, 3>} : (tensor<1x8xf32>) -> tensor<1x4xf32>
+  "burn.return"(%1) : (tensor<1x4xf32>) -> ()
+}
+// CHECK: "burn.window_reduce"(%arg0) {{.*}}high = ["0", "2"], kind = "sum", low = ["0", "2"]
+// CHECK-NOT: burn.pad
+
+// ----- zeros in front of a maximum stay: stays
+func.func @main(%x: tensor<1x5xf32>) -> tensor<1x4xf32> {
+  %a = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
+  %0 = "burn.pad"(%x, %a) {high = ["0", "2"], interior = array<i64>, low = ["0", "1"]} : (tensor<1x5xf32>, tensor<f32>) -> tensor<1x8xf32>
+  %1 = "burn.window_reduce"(%0) {dilations = array<i64: 1, 1>, high = ["0", "0"], kind = "max", low = ["0", "1"], strides = array<i64: 1, 2>, window = array<i64: 1, 3>} : (tensor<1x8xf32>) -> tensor<1x4xf32>
+  "burn.return"(%1) : (tensor<1x4xf32>) -> ()
+}
+// CHECK: burn.pad
