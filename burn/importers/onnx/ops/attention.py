@@ -9,7 +9,7 @@ from burn.dialect.compose import convert, number, reshape, transpose, wide
 from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
 from burn.dialect.recurrent import UNROLLED_STEPS, loop_over
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import TensorType, is_symbolic, type_of
 from burn.importers.onnx.node import Node, onnx_op
 
 RAW, CAPPED, BIASED, SOFTMAX = range(4)
@@ -19,10 +19,18 @@ RAW, CAPPED, BIASED, SOFTMAX = range(4)
 def split_heads(node: Node, x: ir.Value, heads: int, attribute: str) -> ir.Value:
     """[b, s, heads * d] as [b, heads, s, d]."""
     batch, length, width = type_of(x).shape
+    depth = depth_of(node, width, heads, attribute)
+    return transpose(reshape(x, (batch, length, heads, depth)), (0, 2, 1, 3))
+
+
+def depth_of(node: Node, width: Dim, heads: int, attribute: str = "") -> Dim:
+    """How many of `width` features each head has."""
     depth = exact_div(width, heads) if heads > 0 else None
     if depth is None:
+        if is_symbolic(width):
+            node.fail(f"the number of features must be known to split them into heads, not {width}", attribute)
         node.fail(f"{width} features do not split into {heads} heads", attribute)
-    return transpose(reshape(x, (batch, length, heads, depth)), (0, 2, 1, 3))
+    return depth
 
 
 def join_heads(x: ir.Value) -> ir.Value:
@@ -138,10 +146,11 @@ def rotary_embedding(node: Node) -> ir.Value:
     if node.input(3) is not None:
         cos, sin = (ops.gather(c, node.required(3), axis=0) for c in (cos, sin))
     half = node.int("rotary_embedding_dim", 0) or type_of(x).shape[-1]
-    if type_of(cos).shape[-1] * 2 != half:
-        node.fail(
-            f"cos_cache of {type_of(cos).shape[-1]} angles does not rotate {half} features", "rotary_embedding_dim"
-        )
+    angles = type_of(cos).shape[-1]
+    if not isinstance(angles, int):
+        node.fail(f"the number of angles must be known, not {angles}")
+    if isinstance(half, int) and angles * 2 != half:
+        node.fail(f"cos_cache of {angles} angles does not rotate {half} features", "rotary_embedding_dim")
     out = ops.rotary_embedding(x, cos, sin, interleaved=node.int("interleaved", 0) == 1)
     return join_heads(out) if packed else out
 
@@ -169,10 +178,7 @@ def linear_attention(node: Node) -> list[ir.Value]:
         """A packed operand [b, t, count * d] as [t, b, count, d], in float32 at least."""
         x = convert(node.required(index), wide(dtype))
         batch, time, width = type_of(x).shape
-        depth = exact_div(width, count)
-        if depth is None:
-            node.fail(f"{width} features do not split into {count} heads")
-        return transpose(reshape(x, (batch, time, count, depth)), (1, 0, 2, 3))
+        return transpose(reshape(x, (batch, time, count, depth_of(node, width, count))), (1, 0, 2, 3))
 
     q, k, v = by_time(0, heads), by_time(1, groups), by_time(2, groups)
     time, batch, _, depth = type_of(k).shape

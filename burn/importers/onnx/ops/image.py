@@ -26,7 +26,8 @@ def grid_sample(node: Node) -> ir.Value:
     mode, aligned = MODES[mode], node.int("align_corners", 0) == 1
     batch, channels, *sizes = type_of(x).shape
     places = type_of(grid).shape[1:-1]
-    if type_of(grid).shape[-1] != len(sizes):
+    named = type_of(grid).shape[-1]
+    if isinstance(named, int) and named != len(sizes):
         node.fail(f"a grid {type_of(grid)} does not name places in {len(sizes)} spatial axes")
     working = wide(type_of(grid).dtype)
     count = product(places)

@@ -1,0 +1,126 @@
+"""The ONNX node tests of the further operator families, evaluated without a compiler: as they are, and with every size
+made symbolic, so that one program must serve sizes it does not know."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from burn.dialect.control import If, Loop
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.errors import BurnError
+from burn.importers.onnx import import_onnx
+from burn.importers.onnx.node import BUILDERS
+from burn.importers.onnx.ops import load_builders
+from tests.importers.reference import evaluate
+from tests.onnx_suite.cases import Case, load_cases
+from tests.onnx_suite.compare import compare
+
+FAMILIES = (
+    *("attention", "control", "detection", "einsum", "image", "linalg", "loss", "ml", "quantize", "random"),
+    *("recurrent", "resize", "sequence", "signal", "text", "training", "trees"),
+)
+
+NOT_THE_SAME = {
+    "test_bernoulli": "the numbers are those of numpy's generator",
+    "test_bernoulli_double": "the numbers are those of numpy's generator",
+    "test_bernoulli_seed": "the numbers are those of numpy's generator",
+    "test_dft_inverse": "expects what float32 leaves of a bin that is zero",
+    "test_dft_inverse_opset19": "expects what float32 leaves of a bin that is zero",
+}
+NOT_SUPPORTED = ("ImageDecoder", "sequence", "optional", "Optional")
+"""Operators that are refused, or inputs and outputs of models that only tensors can be."""
+
+ELSEWHERE = ("test_nonmaxsuppression", "test_image_decoder")
+"""What the reference evaluator leaves to the runtime's library, and what is refused."""
+
+NEED_SIZES = (
+    "must be known",
+    "the hidden size must be a number",
+    "must be at most",
+    "is not known",
+    "do not share",
+    "1 or 2 parts",
+)
+"""What a model whose every size is symbolic may be refused for."""
+
+
+def _cases() -> list[Case]:
+    load_builders()
+    modules = {importlib.import_module(f"burn.importers.onnx.ops.{family}").__name__ for family in FAMILIES}
+    found = []
+    for case in load_cases(("node",)):
+        nodes = onnx.ModelProto.FromString(case.model).graph.node
+        builders = [BUILDERS.get((n.domain, n.op_type)) for n in nodes]
+        own = any(b is not None and b.__module__ in modules for b in builders)
+        elsewhere = case.name.startswith(ELSEWHERE) or case.name in NOT_THE_SAME or "expanded" in case.name
+        if own and not elsewhere and _tensors(case):
+            found.append(case)
+    return found
+
+
+def _tensors(case: Case) -> bool:
+    arrays = [a for inputs, outputs in case.data_sets for a in (*inputs, *outputs)]
+    return all(isinstance(a, np.ndarray) and a.dtype.kind not in "OU" for a in arrays)
+
+
+CASES = _cases()
+
+
+def check_ops(block: ir.Block) -> int:
+    """Runs every op's own check, inside regions too; how many there are."""
+    count = 0
+    for operation in block.operations:
+        view: Any = operation if isinstance(operation, ir.OpView) else operation.opview
+        assert isinstance(view, Op)
+        view.check()
+        count += 1
+        for region in view.operation.regions:
+            assert isinstance(view, (If, Loop))
+            count += sum(check_ops(inner) for inner in region.blocks)
+    return count
+
+
+def run(case: Case, program: Program) -> None:
+    with context():
+        assert check_ops(program.block) > 0
+    for inputs, outputs in case.data_sets:
+        results = evaluate(program, dict(zip(program.input_names, inputs, strict=True)))
+        compare(outputs, list(results.values()), case.rtol, case.atol)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CASES])
+def test_node(case: Case) -> None:
+    try:
+        program = import_onnx(case.model)
+    except BurnError as error:
+        assert any(text in str(error) for text in NOT_SUPPORTED), error
+        return
+    run(case, program)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CASES])
+def test_node_with_symbolic_sizes(case: Case) -> None:
+    model = onnx.ModelProto.FromString(case.model)
+    for value in model.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value > 1:
+                size = dim.dim_value
+                dim.Clear()
+                dim.dim_param = f"s{size}"
+    try:
+        program = import_onnx(model)
+    except BurnError as error:
+        assert any(text in str(error) for text in (*NEED_SIZES, *NOT_SUPPORTED)), error
+        return
+    run(case, program)
+
+
+def test_there_are_cases() -> None:
+    assert len(CASES) > 350
