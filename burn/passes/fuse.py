@@ -48,9 +48,10 @@ class Cluster:
     space: tuple[Dim, ...]
     members: list[Op] = field(default_factory=list)
     axes: frozenset[int] = frozenset()  # of a reduce group
-    first: int = 0  # positions in program order
-    last: int = 0
-    needs: set[Cluster] = field(default_factory=set)
+    last: int = 0  # its latest member's position in program order
+    needs: set[Cluster] = field(default_factory=set)  # clusters whose results or sizes it reads
+    users: set[Cluster] = field(default_factory=set)  # the other way round
+    rank: int = 0  # more than that of all it needs
     closed: bool = False  # has a view at its end: nothing more may join
 
 
@@ -82,8 +83,10 @@ class _Fusion:
         self.ops: list[Op] = [o.opview for o in block.operations if isinstance(o.opview, Op)]
         self.position = {o.operation: i for i, o in enumerate(self.ops)}
         self.cluster: dict[ir.Operation, Cluster] = {}
+        self.opaque: dict[ir.Operation, Cluster] = {}  # library calls and control flow: nothing joins them
         self.clusters: list[Cluster] = []
         self.inputs: dict[Cluster, dict[ir.Value, None]] = {}
+        self._ranks = 0
         self.definers: dict[str, Op] = {name: op for op in self.ops for name in defined_symbols(op)}
 
     def run(self) -> None:
@@ -92,6 +95,9 @@ class _Fusion:
                 self._place(op)
             elif op.OP_NAME in VIEWS:
                 self._trailing_view(op)
+            elif op.OP_NAME not in FREE:
+                self.opaque[op.operation] = unit = Cluster("opaque", (), [op])
+                self._add(unit, self._reads(op))
         self._materialize_views()
         _Rebuild(self).run()
 
@@ -137,42 +143,64 @@ class _Fusion:
         return _JOINS[cluster.kind](self, op, cluster) and not self._makes_cycle(op, cluster)
 
     def _makes_cycle(self, op: Op, cluster: Cluster) -> bool:
-        """Whether the op reads something that itself needs the cluster."""
-        todo = [self._cluster_of(v) for v in self._sources(op)] + [self._cluster_of_symbol(s) for s in used_symbols(op)]
-        seen: set[Cluster] = {cluster}
+        """Whether the op reads something that itself needs the cluster. What needs it has a higher rank."""
+        todo, seen = [c for c in self._reads(op) if c is not cluster], set()
         while todo:
             c = todo.pop()
-            if c is None or c in seen or c.last < cluster.first:
-                continue
-            seen.add(c)
-            if cluster in c.needs:
+            if c is cluster:
                 return True
-            todo += c.needs
-        return self._reads_opaque(op, cluster)
+            if c not in seen and c.rank > cluster.rank:
+                seen.add(c)
+                todo += c.needs
+        return False
 
-    def _reads_opaque(self, op: Op, cluster: Cluster) -> bool:
-        """Whether the op reads an op outside all clusters (a library call, control flow) that comes after the cluster began:
-        that one may need the cluster, so the order is kept."""
-        values = self._sources(op)
-        opaque = [p for v in values if (p := op_of(v)) is not None and p.operation not in self.cluster]
-        opaque += [d for s in used_symbols(op) if (d := self.definers.get(s)) is not None]
-        return any(
-            self.position.get(p.operation, -1) > cluster.first and p.OP_NAME not in ("weight", "constant") for p in opaque
-        )
+    def _reads(self, op: Op) -> set[Cluster]:
+        """The clusters that results and sizes come from which an op, its regions, and the views in front of it use."""
+        found: set[Cluster] = set()
+        todo, seen = [op], set()
+        while todo:
+            reader = todo.pop()
+            producers = [op_of(v) for v in (*reader.operation.operands, *outer_values(reader))]
+            producers += [self.definers.get(name) for name in used_symbols(reader)]
+            for producer in producers:
+                if producer is None or producer.operation not in self.position or producer.operation in seen:
+                    continue
+                seen.add(producer.operation)
+                unit = self.cluster.get(producer.operation) or self.opaque.get(producer.operation)
+                if unit is not None:
+                    found.add(unit)
+                else:
+                    todo.append(producer)
+        return found
+
+    def _add(self, cluster: Cluster, needs: set[Cluster]) -> None:
+        """Notes what a cluster needs and keeps the ranks in order. A new cluster comes last.
+
+        Source: Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2006."""
+        if cluster.rank == 0:
+            self._ranks += 1
+            cluster.rank = self._ranks
+        for source in needs - cluster.needs - {cluster}:
+            cluster.needs.add(source)
+            source.users.add(cluster)
+            if source.rank < cluster.rank:
+                continue
+            low, high = cluster.rank, source.rank
+            before = _closure(source, lambda c, low=low: [n for n in c.needs if n.rank >= low])
+            after = _closure(cluster, lambda c, high=high: [u for u in c.users if u.rank <= high])
+            moved = [*sorted(before, key=lambda c: c.rank), *sorted(after, key=lambda c: c.rank)]
+            for c, rank in zip(moved, sorted(c.rank for c in moved), strict=True):
+                c.rank = rank
 
     def _cluster_of(self, value: ir.Value) -> Cluster | None:
         op = op_of(value)
-        return self.cluster.get(op.operation) if op is not None else None
-
-    def _cluster_of_symbol(self, name: str) -> Cluster | None:
-        op = self.definers.get(name)
         return self.cluster.get(op.operation) if op is not None else None
 
     def _join(self, op: Op, cluster: Cluster) -> None:
         cluster.members.append(op)
         cluster.last = self.position[op.operation]
         self.cluster[op.operation] = cluster
-        cluster.needs |= {c for v in self._sources(op) if (c := self._cluster_of(v)) is not None and c is not cluster}
+        self._add(cluster, self._reads(op))
         if op.OP_NAME in ("reduce", "arg_reduce") and cluster.kind == "loop":
             cluster.kind, cluster.axes = "reduce", _axes(op)
 
@@ -180,7 +208,6 @@ class _Fusion:
         kind = ANCHORS.get(op.OP_NAME, "loop")
         space = type_of(op.x).shape if kind == "reduce" else type_of(op.operation.results[0]).shape
         cluster = Cluster(kind, space, axes=_axes(op) if kind == "reduce" else frozenset())
-        cluster.first = self.position[op.operation]
         self.clusters.append(cluster)
         self._join(op, cluster)
         return cluster
@@ -236,8 +263,23 @@ def _axes(op: Op) -> frozenset[int]:
     return frozenset(a % rank for a in reduced_axes(op)) if rank else frozenset()
 
 
+def _closure(start: Cluster, following: Callable[[Cluster], list[Cluster]]) -> set[Cluster]:
+    found, todo = {start}, [start]
+    while todo:
+        new = [c for c in following(todo.pop()) if c not in found]
+        found.update(new)
+        todo += new
+    return found
+
+
 def used_symbols(op: Op) -> set[str]:
+    """The sizes that an op needs, in its regions too, but for those it defines."""
     names: set[str] = set()
+    for region in op.operation.regions:
+        for block in region.blocks:
+            for operation in block.operations:
+                if isinstance(operation.opview, Op):
+                    names |= used_symbols(operation.opview)
     for value in (*op.operation.operands, *op.operation.results):
         if isinstance(value.type, ir.RankedTensorType):
             for d in type_of(value).shape:

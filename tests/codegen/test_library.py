@@ -245,6 +245,21 @@ def test_non_max_suppression_checks_that_boxes_and_scores_agree() -> None:
         nms(np.zeros((1, 4, 4), np.float32), np.zeros((1, 1, 5), np.float32), *map(np.asarray, numbers))
 
 
+# ---- between kernels -------------------------------------------------------------------------------------------------
+def test_fusion_does_not_reach_around_a_library_call() -> None:
+    """The last sum could join the first, but for what lies between: that needs the sort of the first."""
+
+    def build(x, w):
+        first = ops.add(x, ops.full(shape=(), dtype="float32", value=1.0))
+        product = ops.dot_general(ops.sort(first)[0], w, lhs_contract=(1,), rhs_contract=(0,))
+        total = ops.reduce(product, kind="sum", axes=(1,), keepdims=True)
+        return ops.add(first, ops.broadcast_to(total, shape=(4, 5)))
+
+    x, w = (np.random.default_rng(i).integers(-4, 5, s).astype(np.float32) for i, s in enumerate(((4, 5), (5, 7))))
+    function = compiled([TensorType("float32", (4, 5)), TensorType("float32", (5, 7))], build)
+    same(call(function, x, w), [x + 1 + (np.sort(x + 1) @ w).sum(1, keepdims=True)])
+
+
 # ---- the table -------------------------------------------------------------------------------------------------------
 def test_every_element_type_but_strings_has_a_code() -> None:
     assert set(library.DTYPES) == DTYPES.keys() - {"string"}
