@@ -1,6 +1,6 @@
 """FileCheck cases: programs as text with what a pass must make of them.
 
-A file in `cases/` begins with `// passes: ...` and holds cases divided by `// -----`; the words after that name the case.
+A file in `cases/` begins with `// passes: ...` and holds cases divided by `// -----`; the words after that name them.
 A line `// inputs: special` in a case mixes NaN and infinities into its inputs; `// rounds` allows for rounding. A case
 whose name ends in "stays" shows where a law does not hold.
 """
