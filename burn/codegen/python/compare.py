@@ -17,6 +17,9 @@ from burn.dialect.weights import SMALL_BYTES, Weight
 
 COMMUTATIVE = frozenset({"add", "mul", "min", "max", "and", "or", "xor", "eq", "ne"})
 
+TURNED = {"gt": "lt", "ge": "le"}
+"""Comparisons that are others with their operands exchanged, as Python may write them."""
+
 
 def difference(first: Graph, second: Graph) -> str:
     """What differs, or ''. Large constants are the same when they are the same bytes in memory or of one file."""
@@ -66,10 +69,20 @@ class _Prints:
             assert node.weight is not None
             content: Any = ("constant", _content(node.weight))
         else:
-            groups = [[self.of(v) for v in g] if isinstance(g, list) else self.of(g) if g else None for g in node.operands]
+            groups = [
+                [self.of(v) for v in g] if isinstance(g, list) else self.of(g) if g else None for g in node.operands
+            ]
             if node.op in COMMUTATIVE:
                 groups = sorted(groups, key=str)
-            content = (node.op, groups, _attributes(node), [str(t) for t in node.types], list(regions))
+            if node.op in TURNED:
+                groups = groups[::-1]
+            content = (
+                TURNED.get(node.op, node.op),
+                groups,
+                _attributes(node),
+                [str(t) for t in node.types],
+                list(regions),
+            )
         digest = self._nodes[node] = hashlib.blake2b(repr(content).encode(), digest_size=16).hexdigest()
         return digest
 

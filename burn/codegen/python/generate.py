@@ -20,22 +20,25 @@ from burn.codegen.python.graph import Graph, read
 from burn.codegen.python.layers import recognise
 from burn.codegen.python.module import ModuleWriter, wrapped
 from burn.codegen.python.text import literal, quoted
+from burn.dialect.dims import symbols
 from burn.dialect.program import Program
 from burn.dialect.weights import Weight
 from burn.errors import CompileError, Problem
 from burn.nn.module import Module
 from burn.trace import trace
 
-HEADER = '''"""{title}
+HEADER = '''"""{name}, written from {origin} by burn-import.
 
-{about}
+    model = {name}.from_file("{weights}")
+    run = burn.compile(model){every}
 """
 
 from __future__ import annotations
 
 import burn
-from burn import nn, ops
+from burn import nn{ops}
 '''
+WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Source:
         return model
 
 
-def generate(program: Program, name: str = "Model", title: str = "", about: str = "") -> Source:
+def generate(program: Program, name: str = "Model", origin: str = "a program", weights: str = WEIGHTS) -> Source:
     """Raises CompileError, naming the op, for a program that no source can be written for."""
     graph = read(program)
     original = read(program)
@@ -68,8 +71,9 @@ def generate(program: Program, name: str = "Model", title: str = "", about: str 
         graph.uses(),
     )
     head = _signature(graph)
-    text = HEADER.format(title=title or f"{name}.", about=about or "Written by burn-import.")
-    text += "\n\n" + "\n".join(writer.lines(head)) + "\n"
+    lines = writer.lines(head)
+    uses_ops = any("ops." in line for line in lines)
+    text = _header(graph, name, origin, weights, ", ops" if uses_ops else "") + "\n\n" + "\n".join(lines) + "\n"
     tensors = {path: _weight(value.node.weight) for value, path in writer.paths.items()}
     source = Source(name, text, tensors)
     check(source, original)
@@ -91,6 +95,17 @@ def check(source: Source, original: Graph) -> None:
             "the source that was written for this model does not give the same program",
             [Problem(differs, hint="this is a mistake in burn: please report it")],
         )
+
+
+def _header(graph: Graph, name: str, origin: str, weights: str, ops: str) -> str:
+    sizes = dict.fromkeys(s for node in graph.inputs for d in node.types[0].shape for s in sorted(symbols(d)))
+    every = f"  # for every size of {', '.join(sizes)}" if sizes else ""
+    return HEADER.format(name=name, origin=_plain(origin), weights=_plain(weights), every=every, ops=ops)
+
+
+def _plain(text: str) -> str:
+    """Text that stands in a docstring as it is."""
+    return text.replace("\\", "/").replace('"', "'").replace("\n", " ")
 
 
 def _signature(graph: Graph) -> list[str]:

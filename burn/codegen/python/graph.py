@@ -200,8 +200,10 @@ class _Reader:
         attrs = op.attrs
         if op.OP_NAME == "full" and attrs["shape"]:
             return None
-        elements = (attrs["values"] if op.OP_NAME == "constant" else [attrs["value"]]) if attrs["bits"] is None else (
-            attrs["bits"] if op.OP_NAME == "constant" else [attrs["bits"]]
+        elements = (
+            (attrs["values"] if op.OP_NAME == "constant" else [attrs["value"]])
+            if attrs["bits"] is None
+            else (attrs["bits"] if op.OP_NAME == "constant" else [attrs["bits"]])
         )
         kind = np.int64 if attrs["bits"] is not None else np.float64
         dtype = numpy_dtype(attrs["dtype"])
@@ -222,7 +224,9 @@ def _unchanged(op: Op, operands: list[Any]) -> Value | None:
     """The operand that an op passes on as it is."""
     if op.OP_NAME == "concat":
         return operands[0][0] if len(operands[0]) == 1 else None
-    if op.OP_NAME not in ("reshape", "cast", "transpose", "broadcast_to", "slice") or operands[0].type != type_of(op.result):
+    if op.OP_NAME not in ("reshape", "cast", "transpose", "broadcast_to", "slice") or operands[0].type != type_of(
+        op.result
+    ):
         return None
     if op.OP_NAME == "transpose":
         return operands[0] if list(op.attrs["permutation"]) == sorted(op.attrs["permutation"]) else None

@@ -377,5 +377,3 @@ def _mean(node: Node, context: Context) -> Layer | None:
         same = is_size(size) and size.node.attrs["dims"] == (total,)
     arguments = {"axes": node.attrs["axes"], "keepdims": node.attrs["keepdims"]}
     return Layer("mean", [x], {}, arguments, last=divide) if same else None
-
-

@@ -208,5 +208,3 @@ def _characters(code: str) -> list[tuple[str, bool]]:
         if character in "\"'" and quote in ("", character):
             quote = "" if quote else character
     return found
-
-

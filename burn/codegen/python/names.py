@@ -12,7 +12,10 @@ from collections.abc import Iterable
 
 from burn.codegen.python.graph import Node
 
-MEANINGLESS = re.compile(r"(onnx::.*|val_\d+|_?\d+|.*[Cc]onstant(_\d+)?(_output_\d+)?|constant|program|tensor_\d+|t\d+)")
+MEANINGLESS = re.compile(
+    r"(onnx::.*|val_\d+|_?\d+|.*[Cc]onstant(_\d+)?(_output_\d+)?|constant|program|tensor_\d+|t\d+)"
+)
+LONGEST = 40  # characters of a name that a person would give
 ROLES = frozenset("weight bias kernel gamma beta scale mean var running_mean running_var w b W B R slope alpha".split())
 SUFFIX = re.compile(r"_(w|b|s|rm|riv|weight|bias|kernel|gamma|beta|scale|mean|var|W|B|R)(_\d+)?$")
 OPERATOR = re.compile(r"[A-Z]\w*$")  # the last part of a node's name: "MatMul_3"
@@ -35,7 +38,7 @@ def parameter_path(name: str, whole: bool = False) -> list[str]:
     """The module that a parameter belongs to, by its name's parts; with `whole` its own name last. [] where the name says
     nothing."""
     parts = [p for p in re.split(r"[./]", name.split("::")[-1] if "onnx::" not in name else name) if p]
-    if not parts or MEANINGLESS.fullmatch(name) or MEANINGLESS.fullmatch(parts[-1]):
+    if not parts or MEANINGLESS.fullmatch(name) or MEANINGLESS.fullmatch(parts[-1]) or len(parts[-1]) > LONGEST:
         return []
     if whole:
         return parts

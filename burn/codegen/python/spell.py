@@ -40,6 +40,7 @@ class Scope(Protocol):
         """A size over the variables that hold sizes."""
         ...
 
+
 Rule = Callable[[Node, Scope], "Text | None"]
 
 
@@ -110,7 +111,9 @@ def is_number(value: Value) -> bool:
         return False
     if node.op == "cast":
         return is_size(node.operands[0]) and DTYPES[value.type.dtype].kind != "bool"
-    return is_size(value) or (node.op == "constant" and DTYPES[value.type.dtype].kind in ("float", "int", "uint", "bool"))
+    return is_size(value) or (
+        node.op == "constant" and DTYPES[value.type.dtype].kind in ("float", "int", "uint", "bool")
+    )
 
 
 def is_size(value: Value) -> bool:

@@ -1,0 +1,184 @@
+"""What the commands have in common: errors for people, numbered progress, options and inputs. Enter at `command`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from burn.errors import BurnError, InputError, Problem
+
+PIPE_WIDTH = 110  # columns of a table that no terminal shows
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def command(function: Callable[..., Any]) -> click.Command:
+    """A command whose errors are a message and exit status 1, never a traceback (BURN_TRACEBACK=1 shows it)."""
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BurnError as error:
+            message = str(error)
+        except OSError as error:
+            message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        except MemoryError:
+            message = "out of memory"
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:  # a mistake in burn; the user has the message, and the way to the rest
+            message = f"internal error: {type(error).__name__}: {error}\n(BURN_TRACEBACK=1 shows where)"
+        if os.environ.get("BURN_TRACEBACK"):
+            traceback.print_exc()
+        click.echo(click.style("error: ", fg="red") + message, err=True)
+        sys.exit(1)
+
+    return click.command(context_settings=CONTEXT)(guarded)
+
+
+class Progress:
+    """Numbered lines on stderr: `[2/4] importing`."""
+
+    def __init__(self, phases: int, quiet: bool = False) -> None:
+        self.phases, self.quiet, self.number = phases, quiet, 0
+
+    def __call__(self, text: str) -> None:
+        self.number += 1
+        if not self.quiet:
+            click.echo(f"[{self.number}/{self.phases}] {text}", err=True)
+
+
+def console() -> Console:
+    """Where tables go."""
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=1))
+
+
+class Size(click.ParamType):
+    """NAME=NUMBER: the size of a symbol."""
+
+    name = "NAME=NUMBER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        symbol, _, number = str(value).rpartition("=")
+        if not symbol or not number.isdecimal():
+            self.fail(f"'{value}' is not NAME=NUMBER", param, ctx)
+        return symbol, int(number)
+
+
+class Named(click.ParamType):
+    """NAME=VALUE."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, sign, text = str(value).partition("=")
+        if not name or not sign or not text:
+            self.fail(f"'{value}' is not NAME=VALUE", param, ctx)
+        return name, text
+
+
+def existing(path: str | os.PathLike[str]) -> Path:
+    """A file that is there. Raises BurnError."""
+    path = Path(path)
+    if not path.exists():
+        raise BurnError(f"{path}: there is no such file")
+    if path.is_dir():
+        raise BurnError(f"{path} is a folder, not a file")
+    return path
+
+
+def make_inputs(
+    specs: Any, given: Mapping[str, str], sizes: Mapping[str, int], seed: int
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Arrays for a program's inputs, and the sizes that were taken from `sizes`.
+
+    given: for each input a .npy file, a .npz file that holds it under its name, or "random"; an input that is not named is
+    random. Random floats are normal, whole numbers and booleans 0 or 1, which every embedding and mask accepts."""
+    import numpy as np
+
+    from burn.runtime import sizes as expressions
+    from burn.runtime.dtypes import DTYPES, numpy_dtype
+
+    names = [spec.name for spec in specs]
+    problems = [
+        Problem(f"there is no input '{n}'", hint=f"the inputs are {', '.join(names)}") for n in given if n not in names
+    ]
+    arrays: dict[str, Any] = {}
+    values = dict(sizes)
+    for spec in specs:
+        source = given.get(spec.name, "random")
+        if source == "random":
+            continue
+        try:
+            arrays[spec.name] = _from_file(existing(source), spec.name)
+        except (BurnError, OSError, ValueError) as error:
+            problems.append(Problem(f"input '{spec.name}': {error}"))
+            continue
+        for dim, size in zip(spec.dims, arrays[spec.name].shape, strict=False):
+            if isinstance(dim, str):
+                values.setdefault(dim, size)
+    random = np.random.default_rng(seed)
+    used: dict[str, int] = {}
+    for spec in specs:
+        if given.get(spec.name, "random") != "random":
+            continue
+        shape = []
+        for dim in spec.dims:
+            try:
+                shape.append(dim if isinstance(dim, int) else expressions.parse(dim).evaluate(values))
+                used.update(
+                    {k: v for k, v in values.items() if isinstance(dim, str) and k in expressions.parse(dim).symbols}
+                )
+            except KeyError as missing:
+                hint = f"--dim {missing.args[0]}=NUMBER"
+                problems.append(Problem(f"the size '{missing.args[0]}' of input '{spec.name}' is not known", hint=hint))
+        if len(shape) == len(spec.dims):
+            if DTYPES[spec.dtype].numpy is None:
+                problems.append(Problem(f"input '{spec.name}' holds {spec.dtype}s, which cannot be drawn at random"))
+                continue
+            arrays[spec.name] = _draw(random, numpy_dtype(spec.dtype), tuple(shape))
+    unused = sizes.keys() - {
+        s for spec in specs for d in spec.dims if isinstance(d, str) for s in expressions.parse(d).symbols
+    }
+    problems += [Problem(f"no input has a size named '{name}'") for name in sorted(unused)]
+    if problems:
+        raise InputError("the inputs cannot be made", dict.fromkeys(problems))
+    return {name: arrays[name] for name in names}, used
+
+
+def _from_file(path: Path, name: str) -> Any:
+    import numpy as np
+
+    loaded = np.load(path, allow_pickle=False)
+    if not isinstance(loaded, np.lib.npyio.NpzFile):
+        return loaded
+    with loaded:
+        if name not in loaded.files:
+            raise BurnError(f"{path} does not hold '{name}'; it holds {', '.join(loaded.files)}")
+        return loaded[name]
+
+
+def _draw(random: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
+    if dtype.kind in "iub":
+        return random.integers(0, 2, shape).astype(dtype)
+    if dtype.kind == "c":
+        return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
+    return random.standard_normal(shape).astype(dtype)

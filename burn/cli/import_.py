@@ -1,0 +1,101 @@
+"""`burn-import`: an ONNX model becomes Python source and weights."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from burn.cli.common import Progress, Size, command, console, existing, print_json
+from burn.errors import BurnError, Problem
+
+SOURCE, WEIGHTS = "model.py", "model.safetensors"
+
+
+@command
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="the folder to write to")
+@click.option("--name", default="Model", show_default=True, help="of the class")
+@click.option("--dim", "dims", type=Size(), multiple=True, help="fix the size of a symbol; repeatable")
+@click.option("--force", is_flag=True, help="overwrite files that are there")
+@click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
+def main(model: Path, output: Path, name: str, dims: tuple[tuple[str, int], ...], force: bool, as_json: bool) -> None:
+    """Write MODEL (an ONNX file) as a burn.nn module: OUTPUT/model.py and OUTPUT/model.safetensors."""
+    start = time.perf_counter()
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise click.BadParameter(f"'{name}' is not a Python name", param_hint="--name")
+    existing(model)
+    check_output(output, force)
+    progress = Progress(3)
+
+    progress(f"importing {model}")
+    from burn.cli.facts import Facts
+    from burn.codegen.python.generate import generate
+    from burn.codegen.python.graph import read
+    from burn.importers.files import import_file
+
+    program = import_file(model, dict(dims))
+    facts = Facts.of(read(program))
+    progress("writing source, and tracing it back")
+    source = generate(program, name, model.name)
+    progress(f"writing {output / SOURCE} and {output / WEIGHTS}")
+    from burn.nn import safetensors
+
+    with staged(output) as folder:
+        (folder / SOURCE).write_text(source.text)
+        safetensors.write(folder / WEIGHTS, source.tensors)
+    seconds = time.perf_counter() - start
+    lines = source.text.count("\n")
+    if as_json:
+        files = {"source": str(output / SOURCE), "weights": str(output / WEIGHTS)}
+        print_json({**facts.as_json(), **files, "class": name, "lines": lines, "seconds": round(seconds, 3)})
+        return
+    out = console()
+    facts.show(out)
+    out.print(f"{name}: {lines} lines of source, {len(source.tensors)} tensors, in {seconds:.2f} s")
+
+
+def check_output(output: Path, force: bool) -> None:
+    """Raises BurnError where files would be overwritten, or the folder cannot be one."""
+    if output.exists() and not output.is_dir():
+        raise BurnError(f"{output} is a file, not a folder")
+    there = [str(output / f) for f in (SOURCE, WEIGHTS) if (output / f).exists()]
+    if there and not force:
+        raise BurnError("files would be overwritten", [Problem(f, hint="--force overwrites") for f in there])
+
+
+class staged:
+    """A folder to write files into, which go to their place together when all went well; otherwise nothing is left."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self._made: list[Path] = []
+
+    def __enter__(self) -> Path:
+        for folder in reversed([self.output.absolute(), *self.output.absolute().parents]):
+            if not folder.exists():
+                folder.mkdir()
+                self._made.append(folder)
+        self.folder = Path(tempfile.mkdtemp(prefix=".burn-import-", dir=self.output))
+        return self.folder
+
+    def __exit__(self, kind: type | None, *rest: object) -> None:
+        try:
+            if kind is None:
+                for file in sorted(self.folder.iterdir()):
+                    os.replace(file, self.output / file.name)
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            if kind is not None:
+                for folder in reversed(self._made):
+                    folder.rmdir()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""`burn-run`: run a model, compare its results with ONNX Runtime's, and see where its time goes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from burn.cli.common import Named, Progress, Size, command, console, existing, make_inputs, print_json
+from burn.errors import BurnError
+
+TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
+
+
+@command
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--input", "inputs", type=Named(), multiple=True, help="NAME=FILE (.npy, .npz) or NAME=random; repeatable"
+)
+@click.option("--dim", "dims", type=Size(), multiple=True, help="size of a symbol, for random inputs; repeatable")
+@click.option("--seed", default=0, show_default=True, help="of random inputs")
+@click.option("--save", type=click.Path(path_type=Path), help="write the outputs to a .npz file")
+@click.option("--verify", type=click.Choice(["onnxruntime"]), help="compare every output")
+@click.option("--per-node", is_flag=True, help="with --verify: find the first node whose result differs")
+@click.option("--tolerance", default=TOLERANCE, show_default=True, help="difference relative to the largest value")
+@click.option("--profile", "with_profile", is_flag=True, help="show the time of every kernel")
+@click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="runs, of which the best is shown")
+@click.option("--threads", type=click.IntRange(1), help="the number of cores by default")
+@click.option("--no-cache", is_flag=True, help="compile, whatever the cache holds")
+@click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
+def main(
+    model: Path,
+    inputs: tuple[tuple[str, str], ...],
+    dims: tuple[tuple[str, int], ...],
+    seed: int,
+    save: Path | None,
+    verify: str | None,
+    per_node: bool,
+    tolerance: float,
+    with_profile: bool,
+    repeat: int,
+    threads: int | None,
+    no_cache: bool,
+    as_json: bool,
+) -> None:
+    """Run MODEL (an ONNX file or a compiled program) on inputs from files, or on random ones."""
+    if per_node and not verify:
+        raise click.UsageError("--per-node goes with --verify")
+    existing(model)
+    import burn
+
+    progress = Progress(2 + bool(verify) + bool(with_profile))
+    progress(f"loading {model}")
+    start = time.perf_counter()
+    executable = burn.load(model, cache=not no_cache, threads=threads)
+    load_seconds = time.perf_counter() - start
+    feeds, sizes = make_inputs(executable.inputs, dict(inputs), dict(dims), seed)
+
+    progress("running")
+    seconds, outputs = [], {}
+    for _ in range(repeat):
+        start = time.perf_counter()
+        outputs = executable.run(feeds)
+        seconds.append(time.perf_counter() - start)
+    if save is not None:
+        _save(save, outputs)
+    report: dict[str, Any] = {
+        "model": str(model),
+        "sizes": sizes,
+        "load_seconds": round(load_seconds, 4),
+        "seconds": min(seconds),
+        "outputs": [_summary(name, array) for name, array in outputs.items()],
+    }
+    failed = False
+    if verify:
+        progress(f"comparing with {verify}")
+        from burn.cli.verify import first_difference, verify_outputs
+
+        rows = verify_outputs(model, feeds, outputs, tolerance)
+        failed = any(not row["same"] for row in rows)
+        report["verify"] = {"with": verify, "tolerance": tolerance, "outputs": rows, "same": not failed}
+        if per_node:
+            report["verify"]["first_difference"] = first_difference(model, feeds, tolerance)
+            failed = failed or report["verify"]["first_difference"] is not None
+    if with_profile:
+        progress("profiling")
+        report["profile"] = _profile(executable, feeds, max(repeat, 3))
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+    if failed:
+        raise BurnError(f"the results differ from {verify}'s")
+
+
+def _save(path: Path, outputs: dict[str, Any]) -> None:
+    """Written whole or not at all."""
+    import os
+    import tempfile
+
+    import numpy as np
+
+    if path.suffix != ".npz":
+        raise BurnError(f"{path}: outputs are saved to .npz files")
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".npz", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **outputs)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _summary(name: str, array: Any) -> dict[str, Any]:
+    import numpy as np
+
+    row: dict[str, Any] = {"name": name, "dtype": array.dtype.name, "shape": list(array.shape)}
+    if array.size and array.dtype.kind not in "cOSU":
+        values = array.astype(np.float64)
+        finite = values[np.isfinite(values)]
+        row["finite"] = bool(finite.size == values.size)
+        if finite.size:
+            row |= {"min": float(finite.min()), "max": float(finite.max()), "mean": float(finite.mean())}
+    return row
+
+
+def _profile(executable: Any, feeds: dict[str, Any], repeat: int) -> list[dict[str, Any]]:
+    profile = executable.profile(*feeds.values(), repeat=repeat)
+    rows = []
+    for row in sorted(profile.rows, key=lambda r: -r.seconds):
+        rows.append(
+            {
+                "kernel": row.kernel.name,
+                "kind": row.kernel.kind,
+                "calls": row.calls,
+                "seconds": row.seconds,
+                "share": row.seconds / profile.seconds if profile.seconds else 0.0,
+                "gflops": row.flops / row.seconds / 1e9 if row.flops and row.seconds else None,
+                "bytes": row.bytes,
+                "nodes": list(row.kernel.sources),
+            }
+        )
+    return rows
+
+
+def _show(report: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    out = console()
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("output", "type", "min", "max", "mean"):
+        table.add_column(column, justify="left" if column in ("output", "type") else "right")
+    for row in report["outputs"]:
+        figures = [f"{row[k]:.6g}" if k in row else "" for k in ("min", "max", "mean")]
+        table.add_row(row["name"], f"{row['dtype']}[{', '.join(map(str, row['shape']))}]", *figures)
+    out.print(table)
+    out.print(f"loaded in {report['load_seconds']:.2f} s, ran in {1000 * report['seconds']:.3f} ms")
+    if "verify" in report:
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for column in ("compared", "largest difference", "relative", ""):
+            table.add_column(column)
+        for row in report["verify"]["outputs"]:
+            verdict = "same" if row["same"] else f"[red]{row.get('reason', 'differs')}[/red]"
+            table.add_row(row["name"], f"{row['absolute']:.3g}", f"{row['relative']:.3g}", verdict)
+        out.print(table)
+        if "first_difference" in report["verify"]:
+            first = report["verify"]["first_difference"]
+            out.print("every node's result is the same" if first is None else _first(first), markup=False)
+    if "profile" in report:
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for column in ("kernel", "us", "share", "GFLOP/s", "GB/s", "nodes"):
+            table.add_column(
+                column, justify="left" if column in ("kernel", "nodes") else "right", no_wrap=column != "nodes"
+            )
+        for row in report["profile"]:
+            speed = f"{row['gflops']:.1f}" if row["gflops"] else ""
+            moved = f"{row['bytes'] / row['seconds'] / 1e9:.1f}" if row["bytes"] and row["seconds"] else ""
+            nodes = ", ".join(row["nodes"][:3]) + (" ..." if len(row["nodes"]) > 3 else "")
+            table.add_row(row["kernel"], f"{1e6 * row['seconds']:.1f}", f"{row['share']:.1%}", speed, moved, nodes)
+        out.print(table)
+
+
+def _first(first: dict[str, Any]) -> str:
+    return (
+        f"first difference: value '{first['value']}' of node '{first['node']}' ({first['op']}): "
+        f"{first['absolute']:.3g}, relative {first['relative']:.3g}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

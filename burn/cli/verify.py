@@ -1,0 +1,101 @@
+"""Comparing a model's results with another engine's: output by output, or node by node to find where they part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from burn.errors import BurnError, Problem
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def verify_outputs(model: Path, feeds: Arrays, outputs: Arrays, tolerance: float) -> list[dict[str, Any]]:
+    """A row for each output: the largest difference, absolute and relative to the largest value expected."""
+    expected = _run_peer(model, feeds)
+    return [compare(name, outputs[name], expected[name], tolerance) for name in outputs]
+
+
+def compare(name: str, got: np.ndarray, want: np.ndarray, tolerance: float) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "absolute": 0.0, "relative": 0.0, "same": True}
+    if got.shape != want.shape or got.dtype != want.dtype:
+        have, wanted = f"{got.dtype}{list(got.shape)}", f"{want.dtype}{list(want.shape)}"
+        return {**row, "same": False, "reason": f"is {have}, expected {wanted}"}
+    if not got.size:
+        return row
+    if got.dtype.kind in "OSU":
+        return {**row, "same": bool((got == want).all())}
+    wide = np.complex128 if got.dtype.kind == "c" else np.float64
+    a, b = got.astype(wide), want.astype(wide)
+    alike = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(alike, 0.0, np.abs(a - b))
+    difference[np.isnan(difference)] = np.inf
+    finite = np.abs(b[np.isfinite(b)])
+    largest = float(finite.max()) if finite.size else 0.0
+    absolute = float(difference.max())
+    row["absolute"] = absolute
+    row["relative"] = absolute / largest if largest else (0.0 if absolute == 0 else float("inf"))
+    exact = got.dtype.kind in "iub"
+    row["same"] = absolute == 0 if exact else row["relative"] <= tolerance or absolute == 0
+    return row
+
+
+def first_difference(model: Path, feeds: Arrays, tolerance: float) -> dict[str, Any] | None:
+    """The first node, in the model's order, whose result differs when every intermediate result is an output; None where
+    all are the same."""
+    import onnx
+
+    from burn.compiler import load_onnx
+
+    proto = onnx.load(model)
+    produced = {output: node for node in proto.graph.node for output in node.output if output}
+    constant = {o for node in proto.graph.node if node.op_type == "Constant" for o in node.output}
+    wanted = [name for name in produced if name not in constant]
+    tapped = _tapped(proto, wanted)
+    session = _session(tapped.SerializeToString())
+    kept = [o.name for o in session.get_outputs() if o.type.startswith("tensor") and o.name in produced]
+    want = dict(zip(kept, session.run(kept, dict(feeds)), strict=True))
+    got = load_onnx(_tapped(proto, kept), cache=False).run(dict(feeds))
+    for name in kept:
+        row = compare(name, got[name], np.asarray(want[name]), tolerance)
+        if not row["same"]:
+            node = produced[name]
+            return {**row, "value": name, "node": node.name, "op": node.op_type}
+    return None
+
+
+def _tapped(proto: Any, names: list[str]) -> Any:
+    """The model with these values as its outputs."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    del copy.graph.output[:]
+    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    return copy
+
+
+def _run_peer(model: Path, feeds: Arrays) -> dict[str, np.ndarray]:
+    session = _session(str(model))
+    names = [output.name for output in session.get_outputs()]
+    try:
+        return dict(zip(names, map(np.asarray, session.run(names, dict(feeds))), strict=True))
+    except Exception as error:  # its own classes, which differ from one version to the next
+        raise BurnError("onnxruntime cannot run this model", [Problem(str(error).splitlines()[0])]) from None
+
+
+def _session(model: str | bytes) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise BurnError("onnxruntime is not installed", [Problem("pip install onnxruntime")]) from None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise BurnError("onnxruntime cannot load this model", [Problem(str(error).splitlines()[0])]) from None
