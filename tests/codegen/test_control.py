@@ -454,6 +454,23 @@ def test_only_the_branch_taken_runs() -> None:
     same(call(function, floats(3), scalar(8)), [np.float32(-1)])
 
 
+def test_a_branch_not_taken_may_have_impossible_sizes() -> None:
+    """Without its first three elements, where there are as many."""
+
+    def build(x):
+        def shorter():
+            rest = ops.slice(x, starts=(3,), sizes=(N - 3,), steps=(1,))
+            return [ops.cumulative(rest, kind="sum", axis=0)]
+
+        enough = ops.ge(ops.dim_values(dims=(N,), scalar=True), number(3, INT))
+        return either(enough, shorter, lambda: [x], [vector(FLOAT, symbol("size"))], ("size",))
+
+    function = compiled([vector(FLOAT, N)], build)
+    for n in (0, 1, 2, 3, 10):
+        x = floats(n)
+        same(call(function, x), [np.cumsum(x[3:]) if n >= 3 else x])
+
+
 # ---- failures --------------------------------------------------------------------------------------------------------
 def test_an_error_ends_the_loop() -> None:
     """An index out of range in iteration 5 of what would be a loop without end."""

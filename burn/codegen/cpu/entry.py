@@ -106,9 +106,10 @@ class EntryBuilder:
         that say themselves how large they are: an op that finds its results' size has placed them by then."""
         for i, value in enumerate(self.results):
             roots = self.live.roots(value)
-            if len(roots) == 1 and roots[0] not in self.outputs and self.live.top_level(roots[0]):
-                if not symbols(type_of(roots[0]).elements) & defined_symbols(roots[0].owner):
-                    self.outputs[roots[0]] = i
+            if len(roots) != 1 or roots[0] in self.outputs or not self.live.top_level(roots[0]):
+                continue
+            if not symbols(type_of(roots[0]).elements) & defined_symbols(roots[0].owner):
+                self.outputs[roots[0]] = i
 
     def _plan(self) -> None:
         """Sizes of all arena buffers, and one call that places them."""
@@ -123,7 +124,10 @@ class EntryBuilder:
         sizes = code.alloca(count, "i64")
         offsets = code.alloca(count, "i64")
         for i, value in enumerate(self.planned):
-            code.store(code.value(self.sizes.dim(type_of(value).bytes)), sizes, i)
+            size = self.sizes.dim(type_of(value).bytes)
+            if not self.live.top_level(value):  # in a branch that is not taken it may be negative
+                size = code.max(size, 0)
+            code.store(code.value(size), sizes, i)
         base = _some(code.call("burn_rt_plan", [self.run, sizes, code.const(count), offsets], PTR))
         for i, value in enumerate(self.planned):
             self.pointers[value] = code.gep(base, code.load(offsets, i, "i64"), "i8")
