@@ -310,6 +310,10 @@ def _lower_is(dim: Dim, depth: int) -> bool:
                 return _lower_is(_replace(dim, atom, 0), depth + 1) and _lower_is(
                     _replace(dim, atom, extent - 1), depth + 1
                 )
+            if isinstance(atom, Call) and atom.op in ("min", "max"):
+                bounds = (_lower_is(_replace(dim, atom, argument), depth + 1) for argument in atom.args)
+                # -min(a, b) is at least -a and at least -b; min(a, b) is a or b
+                return any(bounds) if (coefficient < 0) == (atom.op == "min") else all(bounds)
             if isinstance(atom, Call) and coefficient < 0 and atom.op == "floordiv" and len(monomial) == 1:
                 numerator, denominator = atom.args  # -c * (n // d) >= -c * n / d, for d >= 1
                 if isinstance(denominator, int) and denominator > 0 and coefficient % denominator == 0:

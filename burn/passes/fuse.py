@@ -23,6 +23,7 @@ from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
 from burn.dialect.types import type_of
+from burn.errors import CompileError
 from burn.passes.pipeline import register
 
 FREE = frozenset(("full", "constant", "iota", "dim_values"))
@@ -127,6 +128,20 @@ class _Fusion:
             if producer is None or producer.OP_NAME not in FREE or not has_rule(producer):
                 found.append(source)
         return found
+
+    def _sizes(self, op: Op) -> set[str]:
+        """The sizes an op uses, those of the views and constants it reads through included."""
+        names = used_symbols(op)
+        todo, seen = list(op.operation.operands), set()
+        while todo:
+            value = todo.pop()
+            inner = op_of(value)
+            if value in seen or inner is None or inner.OP_NAME not in FREE | VIEWS or inner.operation in self.cluster:
+                continue
+            seen.add(value)
+            names |= used_symbols(inner)
+            todo += list(inner.operation.operands)
+        return names
 
     def source(self, value: ir.Value) -> ir.Value:
         """The value behind views that are not part of a cluster themselves."""
@@ -456,6 +471,7 @@ class _Rebuild:
     def _emit(self, unit: object) -> None:
         """Emits what the unit reads, then the unit. An explicit stack: programs are deep."""
         stack: list[tuple[object, bool]] = [(unit, False)]
+        waiting: set[object] = set()
         while stack:
             current, ready = stack.pop()
             if current in self.done:
@@ -464,6 +480,9 @@ class _Rebuild:
                 self.done.add(current)
                 self._write(current)
                 continue
+            if current in waiting:
+                raise CompileError("internal: fusion made groups that need each other")
+            waiting.add(current)
             stack.append((current, True))
             for needed in self._needs(current):
                 if needed not in self.done:
@@ -472,22 +491,42 @@ class _Rebuild:
     def _needs(self, unit: object) -> list[object]:
         members = unit.members if isinstance(unit, Cluster) else [unit]
         found: list[object] = []
+        seen: set[ir.Value] = set()
         for op in members:
             for value in (*op.operation.operands, *outer_values(op)):
-                self._value_needs(value, unit, found)
+                self._value_needs(unit, op, value, seen, found)
             self._symbol_needs(op, found)
         return [u for u in found if u is not unit]
 
-    def _value_needs(self, value: ir.Value, unit: object, found: list[object]) -> None:
+    def _value_needs(self, unit: object, user: Op, value: ir.Value, seen: set[ir.Value], found: list[object]) -> None:
         op = op_of(value)
-        if op is None or op.operation not in self.fusion.position:
+        if op is None or value in seen or op.operation not in self.fusion.position:
             return
-        if self._stands(op):
+        seen.add(value)
+        inlined = isinstance(unit, Cluster) and self.fusion.inlines(unit, user, value)
+        if op.operation in self.fusion.cluster or not inlined:
             found.append(self._unit(op))
-        if op.operation not in self.fusion.cluster and op.OP_NAME in FREE | VIEWS:
-            self._symbol_needs(op, found)
-            for operand in op.operation.operands:
-                self._value_needs(operand, unit, found)
+            return
+        self._symbol_needs(op, found)
+        for operand in op.operation.operands:
+            self._value_needs(unit, op, operand, seen, found)
+
+    def _read_outside(self, result: ir.Value, cluster: Cluster, members: set[ir.Operation]) -> bool:
+        """Whether anything but the cluster itself reads a value, directly or through views."""
+        for use in result.uses:
+            operation = use.owner.operation
+            if operation in members:
+                continue
+            op = operation.opview
+            if not (operation in self.fusion.position and isinstance(op, Op) and self._dissolves(op)):
+                return True
+            inner = op.operation.results[0]
+            for reader in inner.uses:
+                user = reader.owner.operation
+                if user not in members or not self.fusion.inlines(cluster, user.opview, inner):
+                    if user in members or self._read_outside(inner, cluster, members):
+                        return True
+        return False
 
     def _symbol_needs(self, op: Op, found: list[object]) -> None:
         """The ops that define the sizes an op uses."""
@@ -507,7 +546,7 @@ class _Rebuild:
         outputs = []
         for m in cluster.members:
             for result in m.operation.results:
-                if any(u.owner.operation not in members for u in result.uses):
+                if self._read_outside(result, cluster, members):
                     outputs.append(result)
         inputs: dict[ir.Value, None] = {}
         for m in cluster.members:

@@ -95,8 +95,10 @@ def _pack_dot(pack: Pack, op: Op) -> ir.Value | None:
     result = type_of(op.operation.results[0])
     if rhs.dtype not in PACKED or len({lhs.dtype, rhs.dtype, result.dtype}) > 1 or len(free) != 1:
         return None
-    if not rhs.is_static or not op.rhs_contract or not is_constant(op.rhs) or rhs.shape[free[0]] == 0:
+    if not op.rhs_contract:
         return None
+    if not rhs.is_static or not is_constant(op.rhs) or rhs.shape[free[0]] == 0:
+        return _columns_last(op, free[0])
     columns = rhs.shape[free[0]]
     assert isinstance(columns, int)
     batch, depth = len(op.rhs_batch), len(op.rhs_contract)
@@ -108,6 +110,16 @@ def _pack_dot(pack: Pack, op: Op) -> ir.Value | None:
         "columns": columns,
     }
     return ops.dot_general(op.lhs, packed, **attrs)
+
+
+def _columns_last(op: Op, column: int) -> ir.Value | None:
+    """A right side that is computed: its columns become its last axis. Whether that moves data is for fusion to see."""
+    order = (*op.rhs_batch, *op.rhs_contract, column)
+    if order == tuple(range(len(order))):
+        return None
+    batch, depth = len(op.rhs_batch), len(op.rhs_contract)
+    attrs = op.attrs | {"rhs_batch": tuple(range(batch)), "rhs_contract": tuple(range(batch, batch + depth))}
+    return ops.dot_general(op.lhs, ops.transpose(op.rhs, permutation=order), **attrs)
 
 
 def _pack_conv(pack: Pack, op: Op) -> ir.Value | None:
