@@ -88,6 +88,9 @@ def _dft(node: Node, x: ir.Value, axis: int, length: Dim | None) -> ir.Value:
     have = type_of(re).shape[-1]
     if inverse and onesided:
         length = (have - 1) * 2 if length is None else length
+        if length == 0:  # the spectrum of nothing, and nothing to transform
+            shape = tuple(0 if i == axis else d for i, d in enumerate(type_of(x).shape[:-1]))
+            return ops.full(shape=(*shape, 1), dtype=type_of(x).dtype)
         bins = floordiv(length, 2) + 1
         re, im = mirrored((fitted(re, bins), None if im is None else fitted(im, bins)), length)
         real, _ = ops.dft(re, im, inverse=True)
