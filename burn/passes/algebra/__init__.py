@@ -20,6 +20,7 @@ FAMILIES = (
     "reductions",
     "absorb",
     "indexing",
+    "motion",
 )
 
 

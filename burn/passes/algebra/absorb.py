@@ -76,25 +76,26 @@ def _scaled(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value |
 @law("mul")
 def scale_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """(x . w) * c = x . (w * c); ((x . w) + b) * c = x . (w * c) + b * c"""
-    if not rewriter.constant(op.rhs):
-        return None
-    bias = is_named(op.lhs, "add")
+    return _product(rewriter, op.lhs, op.rhs) if rewriter.constant(op.rhs) else None
+
+
+def _product(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value | None:
+    """value * factor for a contraction, or one with a constant added, that takes the factor in."""
+    bias = is_named(value, "add")
     if bias is None:
-        return _scaled(rewriter, op.lhs, op.rhs)
-    if not rewriter.constant(bias.rhs) or not used_once(op.lhs):
+        return _scaled(rewriter, value, factor)
+    if not rewriter.constant(bias.rhs) or not used_once(value):
         return None
-    scaled = _scaled(rewriter, bias.lhs, op.rhs)
-    return ops.add(scaled, ops.mul(bias.rhs, op.rhs)) if scaled is not None else None
+    scaled = _scaled(rewriter, bias.lhs, factor)
+    return ops.add(scaled, ops.mul(bias.rhs, factor)) if scaled is not None else None
 
 
 @law("div")
 def divide_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """(x . w) / c = x . (w * (1 / c)), where the product is taken in"""
-    source = is_named(op.lhs, "conv", "dot_general", "add")
-    if source is None or not rewriter.constant(op.rhs) or DTYPES[result_type(op).dtype].kind != "float":
+    if not rewriter.constant(op.rhs) or DTYPES[result_type(op).dtype].kind != "float":
         return None
-    contraction = is_named(source.lhs, "conv", "dot_general") if source.OP_NAME == "add" else source
-    return ops.mul(op.lhs, ops.reciprocal(op.rhs)) if _weight(rewriter, contraction) is not None else None
+    return _product(rewriter, op.lhs, ops.reciprocal(op.rhs))
 
 
 @law("conv")

@@ -5,12 +5,16 @@ Floating-point sums and products are regrouped here, which changes results by ro
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Callable
+
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, law
-from burn.passes.constants import is_named, result_type, splat, used_once
+from burn.passes.constants import full, is_named, result_type, splat, used_once
 
 ASSOCIATIVE = ("add", "mul", "min", "max", "and", "or", "xor")
 
@@ -38,8 +42,26 @@ def associate(rewriter: Rewriter, op: Op) -> ir.Value | None:
     inner = _chain(rewriter, op, op.OP_NAME)
     if inner is None:
         return None
-    build = type(op).build
-    return build(inner.lhs, build(inner.rhs, op.rhs))
+    return type(op).build(inner.lhs, _joined(op.OP_NAME, inner.rhs, op.rhs))
+
+
+NUMBERS: dict[str, Callable[[float, float], float]] = {
+    "add": operator.add,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "min": min,
+    "max": max,
+}
+
+
+def _joined(name: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    """a op b: worked out here for two floating-point numbers, so that other laws see the number."""
+    x, y, type_ = splat(a), splat(b), type_of(a)
+    wide = type_.dtype in ("float32", "float64") and type_of(b).shape == type_.shape
+    if x is None or y is None or not wide or name not in NUMBERS or (name == "div" and y == 0):
+        return getattr(ops, f"{name}_" if name in ("and", "or") else name)(a, b)
+    number = NUMBERS[name](x, y)
+    return full(number, type_) if math.isfinite(number) and abs(number) < 3e38 else getattr(ops, name)(a, b)
 
 
 def _float(op: Op) -> bool:
@@ -61,12 +83,12 @@ def divide_product(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if inner is None:
         return None
     if inner.OP_NAME == "mul":
-        return ops.mul(inner.lhs, ops.div(inner.rhs, op.rhs))
-    return ops.div(inner.lhs, ops.mul(inner.rhs, op.rhs))
+        return ops.mul(inner.lhs, _joined("div", inner.rhs, op.rhs))
+    return ops.div(inner.lhs, _joined("mul", inner.rhs, op.rhs))
 
 
 @law("mul")
 def multiply_quotient(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """(x / a) * b = x * (b / a); floats only"""
     inner = _chain(rewriter, op, "div") if _float(op) else None
-    return ops.mul(inner.lhs, ops.div(op.rhs, inner.rhs)) if inner is not None else None
+    return ops.mul(inner.lhs, _joined("div", op.rhs, inner.rhs)) if inner is not None else None

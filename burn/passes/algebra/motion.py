@@ -1,0 +1,93 @@
+"""Views that move past other ops: views meet and cancel, and factors meet the contraction that takes them in."""
+
+from __future__ import annotations
+
+from burn.codegen.lower import reshape_blocks
+from burn.dialect import ops
+from burn.dialect.dims import Dim, product
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.pointwise import Pointwise
+from burn.dialect.types import type_of
+from burn.passes.algebra.law import Rewriter, law, ones
+from burn.passes.constants import is_named, op_of, splat, used_once
+
+
+@law("mul", "div")
+def factor_before_view(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """reshape(x) * c = reshape(x * c) for a number c, and so for transposes and broadcasts"""
+    view = is_named(op.lhs, "reshape", "transpose", "broadcast_to")
+    if view is None or splat(op.rhs) is None or not ones(type_of(op.rhs).shape) or not used_once(op.lhs):
+        return None
+    if rewriter.constant(op.lhs) or type_of(op.rhs).rank > type_of(op.lhs).rank:
+        return None
+    number = ops.reshape(op.rhs, shape=()) if type_of(op.rhs).rank else op.rhs
+    return type(view).build(type(op).build(view.x, number), **view.attrs)
+
+
+@law("reshape")
+def reshape_around_transpose(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """reshape(transpose(reshape(x))) = transpose(x), where axes are merged, moved and split again as they were"""
+    transpose = is_named(op.x, "transpose")
+    merge = is_named(transpose.x, "reshape") if transpose is not None else None
+    if transpose is None or merge is None:
+        return None
+    before = type_of(merge.x).shape
+    groups: dict[int, list[int]] = {}  # an axis of the merged shape -> the axes that it was made of
+    for mine, theirs in reshape_blocks(merge.shape, before):
+        if len(mine) != 1:
+            return None
+        groups[mine[0]] = theirs
+    order = [axis for p in transpose.permutation for axis in groups[p]]
+    if op.shape != tuple(before[axis] for axis in order):
+        return None
+    return ops.transpose(merge.x, permutation=tuple(order))
+
+
+def _splits_rows(op: Op) -> int:
+    """How many axes a reshape splits its operand's first axis into; 0 for any other reshape."""
+    before = type_of(op.x).shape
+    extra = len(op.shape) - len(before) + 1
+    if extra < 2 or not before or before[1:] != op.shape[extra:] or product(op.shape[:extra]) != before[0]:
+        return 0
+    return extra if sum(d != 1 for d in op.shape[:extra]) > 1 else 0
+
+
+@law("reshape")
+def split_rows_before(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """Rows are split before a product or a pointwise op rather than after: reshape(x . w) = reshape(x) . w
+
+    Exporters merge batch and sequence around every product: the reshapes meet and cancel."""
+    extra = _splits_rows(op)
+    source = op_of(op.x)
+    if not extra or source is None or not used_once(op.x) or rewriter.constant(op.x):
+        return None
+    rows = op.shape[:extra]
+    if source.OP_NAME == "dot_general":
+        return _split_product(source, rows)
+    return _split_pointwise(rewriter, source, rows) if isinstance(source, Pointwise) else None
+
+
+def _split_product(dot: Op, rows: tuple[Dim, ...]) -> ir.Value | None:
+    """The product with its left side's first axis, a free one, split."""
+    shape = type_of(dot.lhs).shape
+    if dot.lhs_batch or 0 in dot.lhs_contract:
+        return None
+    left = ops.reshape(dot.lhs, shape=(*rows, *shape[1:]))
+    moved = tuple(a + len(rows) - 1 for a in dot.lhs_contract)
+    return ops.dot_general(left, dot.rhs, **(dot.attrs | {"lhs_contract": moved}))
+
+
+def _split_pointwise(rewriter: Rewriter, op: Op, rows: tuple[Dim, ...]) -> ir.Value | None:
+    """The op on operands whose first axis is split, where they have one."""
+    whole = type_of(op.operation.results[0]).shape
+    operands: list[ir.Value] = []
+    for value in op.operation.operands:
+        shape = type_of(value).shape
+        if len(shape) == len(whole):
+            if shape[0] not in (1, whole[0]) or rewriter.constant(value):
+                return None
+            front = rows if shape[0] != 1 else (1,) * len(rows)
+            value = ops.reshape(value, shape=(*front, *shape[1:]))
+        operands.append(value)
+    return type(op).build(*operands, **op.attrs)

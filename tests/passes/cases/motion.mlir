@@ -1,0 +1,50 @@
+// passes: simplify,fold
+
+// ----- a factor behind views goes into the weight
+// rounds
+func.func @main(%x: tensor<?x3xf32, ["n", "3"]>) -> tensor<4x?x5xf32, ["4", "n", "5"]> {
+  %w = "burn.weight"() {dtype = "float32", key = "w", shape = ["3", "20"]} : () -> tensor<3x20xf32>
+  %b = "burn.weight"() {dtype = "float32", key = "b", shape = ["20"]} : () -> tensor<20xf32>
+  %s = "burn.full"() {dtype = "float32", shape = [], value = 3.0 : f64} : () -> tensor<f32>
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<?x3xf32, ["n", "3"]>, tensor<3x20xf32>) -> tensor<?x20xf32, ["n", "20"]>
+  %1 = "burn.add"(%0, %b) : (tensor<?x20xf32, ["n", "20"]>, tensor<20xf32>) -> tensor<?x20xf32, ["n", "20"]>
+  %2 = "burn.reshape"(%1) {shape = ["n", "4", "5"]} : (tensor<?x20xf32, ["n", "20"]>) -> tensor<?x4x5xf32, ["n", "4", "5"]>
+  %3 = "burn.transpose"(%2) {permutation = array<i64: 1, 0, 2>} : (tensor<?x4x5xf32, ["n", "4", "5"]>) -> tensor<4x?x5xf32, ["4", "n", "5"]>
+  %4 = "burn.mul"(%3, %s) : (tensor<4x?x5xf32, ["4", "n", "5"]>, tensor<f32>) -> tensor<4x?x5xf32, ["4", "n", "5"]>
+  "burn.return"(%4) : (tensor<4x?x5xf32, ["4", "n", "5"]>) -> ()
+}
+// CHECK: burn.transpose
+// CHECK-NEXT: burn.return
+
+// ----- heads merged around a transpose
+func.func @main(%x: tensor<?x4x?x5xf32, ["b", "4", "s", "5"]>) -> tensor<?x4x5x?xf32, ["b", "4", "5", "s"]> {
+  %0 = "burn.reshape"(%x) {shape = ["4*b", "s", "5"]} : (tensor<?x4x?x5xf32, ["b", "4", "s", "5"]>) -> tensor<?x?x5xf32, ["4*b", "s", "5"]>
+  %1 = "burn.transpose"(%0) {permutation = array<i64: 0, 2, 1>} : (tensor<?x?x5xf32, ["4*b", "s", "5"]>) -> tensor<?x5x?xf32, ["4*b", "5", "s"]>
+  %2 = "burn.reshape"(%1) {shape = ["b", "4", "5", "s"]} : (tensor<?x5x?xf32, ["4*b", "5", "s"]>) -> tensor<?x4x5x?xf32, ["b", "4", "5", "s"]>
+  "burn.return"(%2) : (tensor<?x4x5x?xf32, ["b", "4", "5", "s"]>) -> ()
+}
+// CHECK: "burn.transpose"(%arg0) {permutation = array<i64: 0, 1, 3, 2>}
+// CHECK-NEXT: burn.return
+
+// ----- heads split otherwise than they were merged stays
+func.func @main(%x: tensor<6x4x3x5xf32>) -> tensor<4x6x5x3xf32> {
+  %0 = "burn.reshape"(%x) {shape = ["24", "3", "5"]} : (tensor<6x4x3x5xf32>) -> tensor<24x3x5xf32>
+  %1 = "burn.transpose"(%0) {permutation = array<i64: 0, 2, 1>} : (tensor<24x3x5xf32>) -> tensor<24x5x3xf32>
+  %2 = "burn.reshape"(%1) {shape = ["4", "6", "5", "3"]} : (tensor<24x5x3xf32>) -> tensor<4x6x5x3xf32>
+  "burn.return"(%2) : (tensor<4x6x5x3xf32>) -> ()
+}
+// CHECK-COUNT-2: burn.reshape
+
+// ----- rows merged around a product
+// rounds
+func.func @main(%x: tensor<?x?x3xf32, ["b", "s", "3"]>) -> tensor<?x?x20xf32, ["b", "s", "20"]> {
+  %w = "burn.weight"() {dtype = "float32", key = "w", shape = ["3", "20"]} : () -> tensor<3x20xf32>
+  %b = "burn.weight"() {dtype = "float32", key = "b", shape = ["20"]} : () -> tensor<20xf32>
+  %m = "burn.reshape"(%x) {shape = ["b*s", "3"]} : (tensor<?x?x3xf32, ["b", "s", "3"]>) -> tensor<?x3xf32, ["b*s", "3"]>
+  %0 = "burn.dot_general"(%m, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<?x3xf32, ["b*s", "3"]>, tensor<3x20xf32>) -> tensor<?x20xf32, ["b*s", "20"]>
+  %1 = "burn.add"(%0, %b) : (tensor<?x20xf32, ["b*s", "20"]>, tensor<20xf32>) -> tensor<?x20xf32, ["b*s", "20"]>
+  %2 = "burn.reshape"(%1) {shape = ["b", "s", "20"]} : (tensor<?x20xf32, ["b*s", "20"]>) -> tensor<?x?x20xf32, ["b", "s", "20"]>
+  "burn.return"(%2) : (tensor<?x?x20xf32, ["b", "s", "20"]>) -> ()
+}
+// CHECK: "burn.dot_general"(%arg0
+// CHECK-NOT: burn.reshape
