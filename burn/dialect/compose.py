@@ -8,11 +8,14 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, INTEGERS, TensorType, type_of
+from burn.errors import TypeMismatch
 
 
 def number(value: float | int | bool, dtype: str) -> ir.Value:
     """A scalar constant of an element type; integers are exact."""
     bits = signed(int(value)) if dtype in INTEGERS else None
+    if bits is not None and not -(2**63) <= bits < 2**63:
+        raise TypeMismatch("number too large", [f"{value} does not fit 64 bits"])
     return ops.full(shape=(), dtype=dtype, value=float(value), bits=bits)
 
 
@@ -52,7 +55,12 @@ def dim_value(dim: Dim, dtype: str = "int64") -> ir.Value:
 
 def along(x: ir.Value, axis: int, rank: int) -> ir.Value:
     """A vector laid along one axis of `rank` axes, so that it broadcasts there: shape [1.., n, ..1]."""
-    (size,) = type_of(x).shape
+    type_ = type_of(x)
+    if type_.rank != 1:
+        raise TypeMismatch(
+            "not a vector", [f"a vector is wanted, one number for each place on axis {axis}, not {type_}"]
+        )
+    (size,) = type_.shape
     return reshape(x, tuple(size if i == axis % rank else 1 for i in range(rank)))
 
 

@@ -224,6 +224,10 @@ class Importer:
             raise Skipped from None
         except Skipped:
             raise
+        except ir.MLIRError as error:  # a size of 2^63 or more
+            reason = str(error).strip().splitlines()[-1].removeprefix("error: ")
+            self.problems.append(node.problem(f"a result has a type that cannot be represented: {reason}"))
+            raise Skipped from error
         except Exception as error:  # a builder met what its author did not think of; the other nodes are still checked
             self._cause = self._cause or error
             self.problems.append(node.problem(f"could not be imported: {type(error).__name__}: {error}"))

@@ -155,6 +155,12 @@ class Node(Attributes):
         value = self.required(index)
         return tuple(self.read_dim(value, k, minimum) for k in range(length))
 
+    def read_one(self, index: int, minimum: int = 0) -> Dim:
+        """`read_dims` of an operand that must hold one element."""
+        if self.type(index).elements != 1:
+            self.fail(f"operand {index} must be one number, not {self.type(index)}")
+        return self.read_dims(index, minimum)[0]
+
     def read_dim(self, value: ir.Value, position: int = 0, minimum: int = 0, hint: str = "") -> Expr:
         """A new size: an element (in memory order) of an integer tensor, read when the program runs."""
         if type_of(value).dtype != "int64":

@@ -142,10 +142,11 @@ def _spatial_axes(node: Node, x: ir.Value, weight: ir.Value) -> int:
     return n
 
 
-def _per_axis(node: Node, attribute: str, n: int, default: int = 1) -> tuple[int, ...]:
-    values = node.ints(attribute, None) or (default,) * n
-    if len(values) != n:
-        node.fail(f"{list(values)} does not fit {n} spatial axes", attribute)
+def _per_axis(node: Node, attribute: str, n: int, least: int = 1) -> tuple[int, ...]:
+    """An attribute with one number for each spatial axis; `least` is also what they are when it is absent."""
+    values = node.ints(attribute, None) or (least,) * n
+    if len(values) != n or min(values) < least:
+        node.fail(f"{list(values)} are not {n} numbers of at least {least}, one for each spatial axis", attribute)
     return values
 
 

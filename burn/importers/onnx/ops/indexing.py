@@ -91,9 +91,7 @@ def _depth(node: Node) -> Dim:
     if known is not None:
         return known
     depth = node.required(1)
-    return (
-        node.read_dim(convert(depth, "int64"), hint="depth") if node.type(1).dtype in FLOATS else node.read_dims(1)[0]
-    )
+    return node.read_dim(convert(depth, "int64"), hint="depth") if node.type(1).dtype in FLOATS else node.read_one(1)
 
 
 @onnx_op("NonZero")
@@ -119,7 +117,7 @@ def compress(node: Node) -> ir.Value:
 def top_k(node: Node) -> Any:
     x, shape = node.required(0), node.type(0).shape
     axis = node.axis(node.int("axis", -1), len(shape))
-    count: Dim = node.int("k") if node.opset < 10 else node.read_dims(1)[0]
+    count: Dim = node.int("k") if node.opset < 10 else node.read_one(1)
     size = shape[axis]
     if isinstance(count, int) and isinstance(size, int) and not 0 <= count <= size:
         node.fail(f"k = {count} is not between 0 and the {size} elements of axis {axis}")

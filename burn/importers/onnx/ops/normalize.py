@@ -75,6 +75,8 @@ def group_normalization(node: Node) -> ir.Value:
     """Before opset 21 scale and bias had one number a group."""
     x, groups, epsilon = node.required(0), node.int("num_groups"), node.float("epsilon", 1e-5)
     scale, bias = node.required(1), node.required(2)
+    if node.type(0).rank < 2:
+        node.fail(f"takes a batch of channels, not {node.type(0)}")
     channels = node.type(0).shape[1]
     if groups < 1 or (isinstance(channels, int) and channels % groups):
         node.fail(f"{channels} channels do not split into {groups} groups", "num_groups")

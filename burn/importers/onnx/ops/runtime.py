@@ -11,6 +11,8 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node
 
+MAX_RANK = 64
+
 
 def integers(node: Node, dims: Sequence[Dim]) -> ir.Value:
     """Known sizes as an int64 vector."""
@@ -19,10 +21,9 @@ def integers(node: Node, dims: Sequence[Dim]) -> ir.Value:
 
 def read_sizes(node: Node, vector: ir.Value, minimum: int = 0) -> tuple[Dim, ...]:
     """The elements of an int64 vector of known length, read as sizes."""
-    (length,) = type_of(vector).shape
-    if not isinstance(length, int):
-        node.fail("a shape of unknown length has no rank, and tensors of unknown rank are not supported")
-    return tuple(node.read_dim(vector, k, minimum) for k in range(length))
+    (count,) = type_of(vector).shape
+    assert isinstance(count, int)
+    return tuple(node.read_dim(vector, k, minimum) for k in range(count))
 
 
 def wrapped(axes: ir.Value, rank: int) -> ir.Value:
@@ -58,11 +59,13 @@ def scattered(node: Node, axes: ir.Value, onto: ir.Value, values: ir.Value) -> i
 
 
 def length(node: Node, index: int) -> int:
-    """How many numbers an operand of rank 0 or 1 holds."""
+    """How many numbers a vector holds, of which there is one for each of some axes."""
     type_ = node.type(index)
     count = type_.elements
-    if type_.rank > 1 or not isinstance(count, int):
+    if type_.rank != 1 or not isinstance(count, int):
         node.fail(f"operand {index} must be a vector of known length, not {type_}")
+    if count > MAX_RANK:
+        node.fail(f"operand {index} has {count} elements, one for each axis; tensors have at most {MAX_RANK} axes")
     return count
 
 

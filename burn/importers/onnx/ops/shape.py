@@ -112,7 +112,10 @@ def squeeze(node: Node) -> ir.Value:
 def _kept_sizes(node: Node, index: int, dims: list[Dim]) -> tuple[Dim, ...]:
     """The sizes of those axes that an operand does not list, read at run time."""
     chosen = axis_mask(node, node.required(index), len(dims))
-    return read_sizes(node, sizes_kept(integers(node, dims), chosen, len(dims) - length(node, index)))
+    count = len(dims) - length(node, index)
+    if count < 0:
+        node.fail(f"there are more axes in operand {index} than in {node.type(0)}")
+    return read_sizes(node, sizes_kept(integers(node, dims), chosen, count))
 
 
 @onnx_op("Unsqueeze")
@@ -196,8 +199,8 @@ def _split_sizes(node: Node, total: Dim) -> list[Dim]:
         sizes = node.read_dims(1)
     else:
         count = node.int("num_outputs", len(node.outputs))
-        if count < 1:
-            node.fail("must be at least 1", "num_outputs")
+        if count != len(node.outputs):
+            node.fail(f"{count} differs from the {len(node.outputs)} outputs that the node names", "num_outputs")
         whole = exact_div(total, count)
         chunk = floordiv(total + (count - 1), count) if whole is None else whole
         sizes = [chunk] * (count - 1) + [total - chunk * (count - 1)]
