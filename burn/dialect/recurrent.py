@@ -149,6 +149,7 @@ class _Recurrent(Op):
     def build_layer(cls, x, w, r, b, lengths, states, peephole, options: dict) -> list[ir.Value]:
         steps, batch, _ = type_of(x).shape
         hidden = type_of(r).shape[-1]
+        assert isinstance(hidden, int)
         directions = DIRECTIONS[options["direction"]]
         functions = resolve_activations(cls.DEFAULTS * len(directions), options)
         sequences, finals = [], []
@@ -220,7 +221,7 @@ def loop_over(
     step: Callable[[ir.Value, list[ir.Value]], tuple[list[ir.Value], ir.Value]],
     reverse: bool = False,
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """A `burn.loop` that calls `step(time, states)` for the new states, of unchanged types, and a slice of type `output`.
+    """A `burn.loop` that calls `step(time, states)` for the new states, of the same types, and a slice of type `output`.
 
     Returns the outputs [steps, ..] in the order of time and the final states. With `reverse`, time runs backwards."""
     from burn.dialect.control import Loop
@@ -268,8 +269,8 @@ def resolve_activations(defaults: tuple[str, ...], options: dict) -> list[Functi
     functions: list[Function] = []
     for name in names:
         kind = ACTIVATIONS[name]
-        alpha = kind.alpha if kind.alpha is None else next(alphas, kind.alpha)
-        beta = kind.beta if kind.beta is None else next(betas, kind.beta)
+        alpha = 0.0 if kind.alpha is None else next(alphas, kind.alpha)
+        beta = 0.0 if kind.beta is None else next(betas, kind.beta)
         functions.append(lambda x, kind=kind, a=alpha, b=beta: kind.apply(x, a, b))
     return functions
 

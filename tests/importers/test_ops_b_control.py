@@ -14,12 +14,18 @@ from onnx import TensorProto, helper
 from burn.compiler import load_onnx
 from burn.errors import ModelError
 from burn.importers.onnx import import_onnx
-from tests.importers.models import model, node, tensor, value
+from tests.importers.models import model, tensor, value
 from tests.importers.reference import evaluate
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 ONE = tensor("one", np.array([1.0], np.float32))
 TRUE = tensor("yes", np.array(True))
+
+
+def node(op: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
+    """A node; operands are separated by spaces, a dash stands for one that is left out."""
+    names = ["" if word == "-" else word for word in inputs.split()]
+    return helper.make_node(op, names, outputs.split(), **attributes)
 
 
 def graph(nodes: list[Any], inputs: list[Any], outputs: list[Any]) -> onnx.GraphProto:
@@ -45,14 +51,14 @@ def compare(proto: onnx.ModelProto, *inputs: Any, compiled: bool = True) -> None
     if compiled:
         results.append(list(load_onnx(proto, cache=False).run(feeds).values()))
     for given in results:
-        for have, want in zip(given, wanted, strict=True):
-            assert have.shape == np.shape(want)
+        for have, want in zip(given, map(np.asarray, wanted), strict=True):
+            assert have.shape == want.shape
             np.testing.assert_allclose(have, want, rtol=1e-5)
 
 
 def growing_loop() -> onnx.ModelProto:
     nodes = [node("Concat", "c one", "c2", axis=0), node("ReduceSum", "c2", "s", keepdims=0)]
-    body = loop_body(nodes, [value("c", [None])], [unknown("c2"), unknown("s")])
+    body = loop_body(nodes, [value("c", ["length"])], [unknown("c2"), unknown("s")])
     return model(
         [node("Loop", "m - x", "y sums", body=body)],
         [value("m", [], INT64), value("x", ["n"])],
@@ -146,7 +152,7 @@ def test_branches_that_differ_in_rank_are_refused() -> None:
 def test_a_branch_inside_a_loop(trips: int) -> None:
     parts = branches([node("Concat", "c one", "a", axis=0)], [node("Identity", "c", "b")])
     nodes = [node("Mod", "i two", "rest"), node("Cast", "rest", "odd", to=BOOL), node("If", "odd", "c2", **parts)]
-    body = loop_body(nodes, [value("c", [None])], [unknown("c2")])
+    body = loop_body(nodes, [value("c", ["length"])], [unknown("c2")])
     proto = model(
         [node("Loop", "m - x", "y", body=body)],
         [value("m", [], INT64), value("x", ["n"])],

@@ -241,7 +241,7 @@ def test_as_onnx_runtime(case: NodeCase) -> None:
     wanted = session.run(None, case.feeds())
     results = evaluate(import_onnx(proto), case.feeds())
     assert len(results) == len(wanted)
-    for have, want in zip(results.values(), wanted, strict=True):
+    for have, want in zip(results.values(), map(np.asarray, wanted), strict=True):
         assert (have.dtype, have.shape) == (want.dtype, want.shape)
         if case.steps:
             assert np.abs(have.astype(int) - want.astype(int)).max() <= case.steps

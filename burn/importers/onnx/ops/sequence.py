@@ -90,8 +90,8 @@ def sequence_at(node: Node) -> Any:
     at = position(node, 1, len(elements), inclusive=False)
     if at is not None:
         return elements[at]
-    types_ = {type_of(e) if isinstance(e, ir.Value) else None for e in elements}
-    if len(types_) > 1 or None in types_:
+    types_ = {type_of(e) for e in elements if isinstance(e, ir.Value)}
+    if len(types_) != 1 or not all(isinstance(e, ir.Value) for e in elements):
         node.fail("the position must be a constant, since the elements differ in shape")
     (type_,) = types_
     rows = ops.concat([reshape(e, (1, *type_.shape)) for e in elements], axis=0)

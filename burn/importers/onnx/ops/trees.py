@@ -237,7 +237,7 @@ def split_forest(node: Node) -> Forest:
     leaves, targets = len(weights), node.int("n_targets")
     target = np.array(node.ints("leaf_targetids"), np.int64)
     total = inner + leaves
-    children = []
+    children: dict[str, np.ndarray] = {}
     for side in ("true", "false"):
         ids, is_leaf = (np.array(node.ints(f"nodes_{side}{kind}"), np.int64) for kind in ("nodeids", "leafs"))
         if not len(ids) == len(is_leaf) == inner:
@@ -245,7 +245,7 @@ def split_forest(node: Node) -> Forest:
         places = np.where(is_leaf != 0, ids + inner, ids)
         if ((places < 0) | (places >= total) | ((is_leaf == 0) & (ids >= inner))).any():
             node.fail("names a node that does not exist", f"nodes_{side}nodeids")
-        children.append(np.concatenate([places, np.arange(inner, total)]))
+        children[side] = np.concatenate([places, np.arange(inner, total)])
     missing = np.array(node.ints("nodes_missing_value_tracks_true", (0,) * inner), bool)
     roots = np.array(node.ints("tree_roots"), np.int64)
     if not len(split) == len(mode) == len(missing) == inner or len(target) != leaves:
@@ -260,7 +260,15 @@ def split_forest(node: Node) -> Forest:
         return np.concatenate([values, np.zeros(leaves, values.dtype)])
 
     forest = Forest(
-        roots, padded(feature), padded(split), padded(mode.astype(np.int64)), *children, padded(missing), votes, voted
+        roots,
+        padded(feature),
+        padded(split),
+        padded(mode.astype(np.int64)),
+        children["true"],
+        children["false"],
+        padded(missing),
+        votes,
+        voted,
     )
     if (mode == MEMBER).any():
         forest.members = _members(node, np.flatnonzero(mode == MEMBER))

@@ -22,20 +22,18 @@ def scale_of(node: Node, q: ir.Value) -> float:
 
 def padding_bias(node: Node, mask: ir.Value, batch: Dim, total: Dim, dtype: str) -> ir.Value:
     """A mask as a bias of scores: lengths [batch], or flags [batch, total], [batch, s, total], [batch, 1, s, total]."""
-    shape = type_of(mask).shape
-    if len(shape) == 1:
-        if shape[0] != batch:
-            node.fail(f"a mask {type_of(mask)} with the starts of rows is not supported")
-        key = ops.iota(shape=(1, total), axis=1, dtype=type_of(mask).dtype)
-        keep, shape = ops.lt(key, reshape(mask, (batch, 1))), (batch, total)
-    elif len(shape) in (2, 3, 4):
-        keep = ops.ne(mask, number(0, type_of(mask).dtype))
+    type_ = type_of(mask)
+    if type_.rank == 1:
+        if type_.shape[0] != batch:
+            node.fail(f"a mask {type_} with the starts of rows is not supported")
+        key = ops.iota(shape=(1, total), axis=1, dtype=type_.dtype)
+        keep = ops.lt(key, reshape(mask, (batch, 1)))
     else:
-        node.fail(f"a mask {type_of(mask)} is not supported")
-    if len(shape) < 4:
-        keep = reshape(keep, (shape[0], *(1,) * (4 - len(shape)), *shape[1:]))
-    elif shape[3] != total:
-        node.fail(f"a mask {type_of(mask)} for the longest sequence is not supported")
+        keep = ops.ne(mask, number(0, type_.dtype))
+    first, *rest = type_of(keep).shape
+    if len(rest) > 3 or rest[-1] != total:
+        node.fail(f"a mask {type_} does not hide some of {total} keys")
+    keep = reshape(keep, (first, *(1,) * (3 - len(rest)), *rest))
     hidden = number(node.float("mask_filter_value", MASKED), dtype)
     return ops.select(keep, number(0.0, dtype), hidden)
 
