@@ -221,7 +221,7 @@ def loop_over(
     step: Callable[[ir.Value, list[ir.Value]], tuple[list[ir.Value], ir.Value]],
     reverse: bool = False,
 ) -> tuple[ir.Value, list[ir.Value]]:
-    """A `burn.loop` that calls `step(time, states)` for the new states, of the same types, and a slice of type `output`.
+    """A `burn.loop` that calls `step(time, states)` for the new states, of unchanged types, and an `output` slice.
 
     Returns the outputs [steps, ..] in the order of time and the final states. With `reverse`, time runs backwards."""
     from burn.dialect.control import Loop
