@@ -18,6 +18,10 @@ from burn.importers.onnx.contents import Content
 from burn.importers.onnx.node import Node, onnx_op
 
 
+MAX_LENGTH = 4096
+"""Every element is a value of the program: a longer sequence is not something to write out."""
+
+
 @dataclass(frozen=True)
 class TensorList:
     """A sequence. Elements are values, or sequences themselves."""
@@ -137,7 +141,7 @@ def _split_sizes(node: Node, size: Dim) -> list[Dim]:
     if not node.has_input(1):
         if not isinstance(size, int):
             node.fail(f"the axis has {size} elements, and a sequence's length must be known")
-        return [1] * size
+        return [1] * _length(node, size)
     if node.type(1).rank:
         return list(node.read_dims(1))
     (length,) = node.dims(1) or (None,)
@@ -145,7 +149,14 @@ def _split_sizes(node: Node, size: Dim) -> list[Dim]:
         node.fail("the size of the parts (operand 1) must be known: so must a sequence's length")
     if not isinstance(size, int) or not isinstance(length, int) or length < 1:
         node.fail(f"parts of {length} out of {size} elements: a sequence's length must be known")
+    _length(node, -(-size // length))
     return [min(length, size - start) for start in range(0, size, length)]
+
+
+def _length(node: Node, length: int) -> int:
+    if length > MAX_LENGTH:
+        node.fail(f"a sequence of {length} elements is longer than {MAX_LENGTH}")
+    return length
 
 
 @onnx_op("ConcatFromSequence")

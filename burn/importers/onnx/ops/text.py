@@ -12,6 +12,9 @@ from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 
 
+MAX_COLUMNS = 2**24
+
+
 @onnx_op("TfIdfVectorizer")
 def tf_idf_vectorizer(node: Node) -> ir.Value:
     """How often each n-gram of the pool occurs in a row of token numbers [c] or [n, c], or whether, with its weight.
@@ -49,7 +52,10 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
     if first != len(indexes) or any(i < 0 for i in indexes):
         node.fail(f"{len(indexes)} entries do not fit {first} n-grams", "ngram_indexes")
     columns.append(ops.full(shape=(rows, 1), dtype="float32"))  # what no n-gram that is counted stands for
-    source = [len(covered)] * (max(indexes) + 1)
+    width = max(indexes, default=0) + 1
+    if width > MAX_COLUMNS:
+        node.fail(f"asks for {width} columns, more than {MAX_COLUMNS}", "ngram_indexes")
+    source = [len(covered)] * width
     for column, gram in enumerate(covered):
         source[indexes[gram]] = column
     result = ops.gather(ops.concat(columns, axis=1), node.array(np.array(source, np.int64)), axis=1)

@@ -22,6 +22,7 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 COMPARISONS = ("le", "lt", "ge", "gt", "eq", "ne")
 MEMBER = MODES.index("BRANCH_MEMBER")
 MAX_DEPTH = 512
+MAX_VOTES = 2**28  # entries of the table of votes, which is dense
 
 
 @dataclass
@@ -152,8 +153,7 @@ def listed_forest(node: Node, prefix: str, targets: int) -> Forest:
     for index in own:
         if int(index) not in is_child:
             seen.setdefault(trees[index], int(index))
-    votes = np.zeros((count, targets), split.dtype)
-    voted = np.zeros((count, targets), bool)
+    votes, voted = no_votes(node, count, targets, split.dtype)
     weights = _floats(node, f"{prefix}_weights")
     entries = zip(
         node.ints(f"{prefix}_treeids"), node.ints(f"{prefix}_nodeids"), node.ints(f"{prefix}_ids"), weights, strict=True
@@ -166,6 +166,13 @@ def listed_forest(node: Node, prefix: str, targets: int) -> Forest:
     codes = np.array([0 if name == "LEAF" else MODES.index(name) for name in names], np.int64)
     roots = np.array(list(seen.values()), np.int64)
     return Forest(roots, np.where(leaf, 0, feature), split, codes, children[0], children[1], missing, votes, voted)
+
+
+def no_votes(node: Node, nodes: int, targets: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """The tables of votes, and of who votes, still empty. Sizes come from the file: they are checked first."""
+    if targets < 1 or nodes * targets > MAX_VOTES:
+        node.fail(f"{nodes} nodes with votes for {targets} targets are not supported", "n_targets")
+    return np.zeros((nodes, targets), dtype), np.zeros((nodes, targets), bool)
 
 
 def with_base(node: Node, scores: ir.Value) -> ir.Value:
@@ -252,7 +259,7 @@ def split_forest(node: Node) -> Forest:
         node.fail("the lists of nodes, or of leaves, differ in length", "nodes_splits")
     if ((roots < 0) | (roots >= inner)).any() or ((target < 0) | (target >= targets)).any() or (mode > MEMBER).any():
         node.fail("a root, a target or a mode does not exist", "tree_roots")
-    votes, voted = np.zeros((total, targets), weights.dtype), np.zeros((total, targets), bool)
+    votes, voted = no_votes(node, total, targets, weights.dtype)
     votes[np.arange(inner, total), target] = weights
     voted[np.arange(inner, total), target] = True
 

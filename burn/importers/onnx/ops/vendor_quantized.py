@@ -132,6 +132,8 @@ def matmul_n_bits(node: Node) -> ir.Value:
     depth, rows, bits, block = node.int("K"), node.int("N"), node.int("bits", 4), node.int("block_size")
     if bits not in (2, 4, 8):
         node.fail(f"must be 2, 4 or 8, not {bits}", "bits")
+    if block < 1 or depth < 1 or rows < 1 or block * bits % 8:
+        node.fail(f"blocks of {block} numbers of {bits} bits do not fill a weight [{rows}, {depth}]", "block_size")
     if node.has_input(4):
         node.fail("an order of columns (g_idx) is not supported")
     blocks = int(str(ceildiv(depth, block)))
