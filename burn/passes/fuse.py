@@ -129,20 +129,6 @@ class _Fusion:
                 found.append(source)
         return found
 
-    def _sizes(self, op: Op) -> set[str]:
-        """The sizes an op uses, those of the views and constants it reads through included."""
-        names = used_symbols(op)
-        todo, seen = list(op.operation.operands), set()
-        while todo:
-            value = todo.pop()
-            inner = op_of(value)
-            if value in seen or inner is None or inner.OP_NAME not in FREE | VIEWS or inner.operation in self.cluster:
-                continue
-            seen.add(value)
-            names |= used_symbols(inner)
-            todo += list(inner.operation.operands)
-        return names
-
     def source(self, value: ir.Value) -> ir.Value:
         """The value behind views that are not part of a cluster themselves."""
         op = op_of(value)

@@ -12,7 +12,8 @@ typedef struct box {
 static box read_box(const float *b, int center) {
     box result;
     for (int axis = 0; axis < 2; axis++) {
-        float from = center ? b[axis] - b[2 + axis] / 2 : b[axis], to = center ? b[axis] + b[2 + axis] / 2 : b[2 + axis];
+        float from = center ? b[axis] - b[2 + axis] / 2 : b[axis];
+        float to = center ? b[axis] + b[2 + axis] / 2 : b[2 + axis];
         result.low[axis] = fminf(from, to);
         result.high[axis] = fmaxf(from, to);
     }
