@@ -49,18 +49,23 @@ def _axis(node: Node) -> int:
 
 @onnx_op("DynamicQuantizeLinear")
 def dynamic_quantize_linear(node: Node) -> list[ir.Value]:
-    """uint8 with the scale that the tensor's own range asks for; zero is always in that range."""
     x = node.required(0)
+    scale, divisor, point = dynamic_range(x)
+    return [ops.quantize(x, divisor, point, dtype="uint8"), scale, point]
+
+
+def dynamic_range(x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """The uint8 scale that a tensor's own range, with zero in it, asks for; what to divide by; the zero point.
+
+    A tensor of zeros has scale 0, but is divided by 1."""
     dtype, axes = type_of(x).dtype, tuple(range(type_of(x).rank))
-    zero = number(0.0, dtype)
+    zero, top = number(0.0, dtype), number(255.0, dtype)
     low = ops.min(ops.reduce(x, kind="min", axes=axes), zero)
     high = ops.max(ops.reduce(x, kind="max", axes=axes), zero)
-    scale = ops.div(ops.sub(high, low), number(255.0, dtype))
-    whole = ops.eq(scale, zero)  # a tensor of zeros: any scale will do, but not 0 / 0
-    safe = ops.select(whole, number(1.0, dtype), scale)
-    place = ops.round(ops.div(ops.neg(low), safe))
-    point = ops.cast(ops.min(ops.max(place, zero), number(255.0, dtype)), dtype="uint8")
-    return [ops.quantize(x, safe, point, dtype="uint8"), convert(scale, dtype), point]
+    scale = ops.div(ops.sub(high, low), top)
+    divisor = ops.select(ops.eq(scale, zero), number(1.0, dtype), scale)
+    place = ops.round(ops.div(ops.neg(low), divisor))
+    return scale, divisor, ops.cast(ops.min(ops.max(place, zero), top), dtype="uint8")
 
 
 @onnx_op("QLinearMatMul")

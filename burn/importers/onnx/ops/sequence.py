@@ -17,7 +17,6 @@ from burn.dialect.types import type_of
 from burn.importers.onnx.contents import Content
 from burn.importers.onnx.node import Node, onnx_op
 
-
 MAX_LENGTH = 4096
 """Every element is a value of the program: a longer sequence is not something to write out."""
 

@@ -11,7 +11,6 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 
-
 MAX_COLUMNS = 2**24
 
 

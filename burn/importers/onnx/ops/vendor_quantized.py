@@ -15,7 +15,7 @@ from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.contract import matmul
 from burn.importers.onnx.ops.image import part
-from burn.importers.onnx.ops.quantize import dequantize_linear, quantize_linear
+from burn.importers.onnx.ops.quantize import dequantize_linear, dynamic_range, quantize_linear
 from burn.importers.onnx.ops.vendor import DOMAIN
 
 onnx_op("QuantizeLinear", domain=DOMAIN)(quantize_linear)
@@ -93,13 +93,7 @@ def matmul_integer_to_float(node: Node) -> ir.Value:
 def dynamic_quantize_matmul(node: Node) -> ir.Value:
     """A is quantised to uint8 by its own range, then multiplied with the quantised B."""
     x = node.required(0)
-    axes = tuple(range(type_of(x).rank))
-    zero, top = number_like(0.0, x), number_like(255.0, x)
-    low = ops.min(ops.reduce(x, kind="min", axes=axes), zero)
-    high = ops.max(ops.reduce(x, kind="max", axes=axes), zero)
-    scale = ops.div(ops.sub(high, low), top)
-    scale = ops.select(ops.eq(scale, zero), number_like(1.0, x), scale)
-    point = ops.cast(ops.min(ops.max(ops.round(ops.div(ops.neg(low), scale)), zero), top), dtype="uint8")
+    _, scale, point = dynamic_range(x)
     a = ops.dequantize(ops.quantize(x, scale, point, dtype="uint8", axis=0), scale, point, dtype="float32", axis=0)
     b = ops.dequantize(node.required(1), node.required(2), node.input(3), dtype="float32", axis=node.type(1).rank - 1)
     result = matmul(node, a, b)
