@@ -274,7 +274,7 @@ def dim_min(*dims: Dim) -> Dim:
 
 def _extreme(op: str, dims: tuple[Dim, ...]) -> Dim:
     kept: list[Dim] = []
-    for dim in dims:
+    for dim in (part for d in dims for part in _parts(op, d)):
         if dim in kept:
             continue
         better = non_negative if op == "max" else (lambda d: non_negative(d * -1))
@@ -282,6 +282,15 @@ def _extreme(op: str, dims: tuple[Dim, ...]) -> Dim:
             continue
         kept = [other for other in kept if not better(dim - other)] + [dim]
     return kept[0] if len(kept) == 1 else Expr.of(Call(op, tuple(sorted(kept, key=str))))
+
+
+def _parts(op: str, dim: Dim) -> tuple[Dim, ...]:
+    """The arguments of a dim that is itself such a call, else the dim."""
+    if isinstance(dim, Expr) and len(dim.terms) == 1:
+        ((monomial, count),) = dim.terms
+        if count == 1 and len(monomial) == 1 and isinstance(monomial[0], Call) and monomial[0].op == op:
+            return monomial[0].args
+    return (dim,)
 
 
 def non_negative(dim: Dim) -> bool:
@@ -316,9 +325,9 @@ def _lower_is(dim: Dim, depth: int) -> bool:
                 return any(bounds) if (coefficient < 0) == (atom.op == "min") else all(bounds)
             if isinstance(atom, Call) and coefficient < 0 and atom.op == "floordiv" and len(monomial) == 1:
                 numerator, denominator = atom.args  # -c * (n // d) >= -c * n / d, for d >= 1
-                if isinstance(denominator, int) and denominator > 0 and coefficient % denominator == 0:
+                if isinstance(denominator, int) and denominator > 0:
                     rest = dim - _normal({monomial: coefficient})
-                    return _lower_is(rest + numerator * (coefficient // denominator), depth + 1)
+                    return _lower_is(rest * denominator + numerator * coefficient, depth + 1)
     shifted: Dim = 0  # size = 1 + (size - 1): non-negative when no coefficient is negative after the shift
     for monomial, coefficient in dim.terms:
         factors: list[Dim] = [Expr.of(a) + 1 if isinstance(a, Symbol) else Expr.of(a) for a in monomial]
