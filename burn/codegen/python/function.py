@@ -51,6 +51,14 @@ class Owner(Protocol):
         """What replaces a size that is an option of the module."""
         ...
 
+    def shape(self, value: Value) -> str:
+        """A value's type for a comment."""
+        ...
+
+    def chains(self, nodes: Sequence[Node]) -> dict[Node, Chain]:
+        """Calls of the modules of a list one after another, by the first of them."""
+        ...
+
 
 @dataclass
 class Line:
@@ -60,6 +68,15 @@ class Line:
     comment: str = ""
     binds: Dim | None = None
     indent: int = 0
+
+
+@dataclass
+class Chain:
+    """`for block in self.blocks: x = block(x, mask)`: what one call returns is operand `slot` of the next."""
+
+    members: str
+    nodes: list[Node]
+    slot: int
 
 
 class Sizes:
@@ -130,9 +147,13 @@ class Body:
 
     # ---- statements --------------------------------------------------------------------------------------------------
     def nodes(self, nodes: Sequence[Node]) -> None:
+        chains, skipped = self.owner.chains(nodes), set()
         for node in nodes:
-            if not (node.types and is_number(node.result)):  # numbers are written where they are used
-                self._node(node)
+            if node in chains:
+                self._loop(chains[node])
+                skipped.update(chains[node].nodes)
+            elif node not in skipped and not (node.types and is_number(node.result)):
+                self._node(node)  # numbers are written where they are used
 
     def _node(self, node: Node) -> None:
         waiting = set(self.pending) - set(node.values)
@@ -153,6 +174,27 @@ class Body:
             self.pending[node.result] = text
         else:
             self.assign(node, text)
+
+    def _loop(self, chain: Chain) -> None:
+        self.flush()
+        first, last = chain.nodes[0], chain.nodes[-1]
+        start = self.value(first.operands[chain.slot])
+        for ref in start.refs:
+            self.left[ref] -= 1
+        name = self.variable(last.result, start)
+        arguments = [self.value(v) for v in first.values]
+        if arguments[chain.slot].code != name:
+            self.line(f"{name} = {start.code}")
+        arguments[chain.slot] = Text(name)
+        for node in chain.nodes:
+            for i, value in enumerate(node.values):
+                if i != chain.slot:
+                    self.left[value] -= 1
+        item = self.names.new("block")
+        self.line(f"for {item} in {chain.members}:")
+        self.indent += 1
+        self.line(f"{name} = {call(item, *arguments).code}", self.owner.shape(last.result))
+        self.indent -= 1
 
     def _inlines(self, node: Node) -> bool:
         """Whether a node's result may be written inside of the expression that uses it."""
@@ -180,7 +222,7 @@ class Body:
             targets = ["_"]
         else:
             targets = [self.variable(r, text, many=len(results) > 1) if self.left[r] else "_" for r in results]
-        comment = ", ".join(shape_text(r.type) for r in results if self.left[r])
+        comment = ", ".join(self.owner.shape(r) for r in results if self.left[r])
         self.line(f"{', '.join(targets)} = {text.code}", comment)
         self._bind_new_sizes(node)
 

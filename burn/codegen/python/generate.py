@@ -11,18 +11,25 @@ The source is checked before it is given out: the program that is traced from it
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
+from burn.codegen.python.blocks import Block, fold
 from burn.codegen.python.compare import difference
-from burn.codegen.python.graph import Graph, read
+from burn.codegen.python.function import NOUNS
+from burn.codegen.python.graph import Graph, Value, read
 from burn.codegen.python.layers import recognise
 from burn.codegen.python.module import ModuleWriter, wrapped
+from burn.codegen.python.names import Names, block_name
+from burn.codegen.python.order import arrange
 from burn.codegen.python.text import literal, quoted
 from burn.dialect.dims import symbols
 from burn.dialect.program import Program
-from burn.dialect.weights import Weight
+from burn.dialect.types import DTYPES
+from burn.dialect.weights import Weight, WeightStore
 from burn.errors import CompileError, Problem
 from burn.nn.module import Module
 from burn.trace import trace
@@ -63,21 +70,41 @@ def generate(program: Program, name: str = "Model", origin: str = "a program", w
     graph = read(program)
     original = read(program)
     recognise(graph)
-    writer = ModuleWriter(
-        name,
-        graph.nodes,
-        [(node.result, wish) for node, wish in zip(graph.inputs, graph.input_names, strict=True)],
-        graph.outputs,
-        graph.uses(),
-    )
-    head = _signature(graph)
-    lines = writer.lines(head)
+    arrange(graph)
+    blocks = fold(graph)
+    writers: dict[Block, ModuleWriter] = {}
+    taken = Names({name, "Model"})
+    for block in blocks:
+        inputs = [(value, _slot_name(value, graph, i)) for i, value in enumerate(block.slots)]
+        own = taken.new(block_name(block.path))
+        writers[block] = ModuleWriter(own, block.nodes, inputs, block.results, _uses(block), writers, block)
+    inputs = [(node.result, wish) for node, wish in zip(graph.inputs, graph.input_names, strict=True)]
+    writer = ModuleWriter(name, graph.nodes, inputs, graph.outputs, graph.uses(), writers)
+    lines: list[str] = []
+    for each in writers.values():
+        lines += [*each.lines(), "", ""]
+    lines += writer.lines(_signature(graph))
     uses_ops = any("ops." in line for line in lines)
     text = _header(graph, name, origin, weights, ", ops" if uses_ops else "") + "\n\n" + "\n".join(lines) + "\n"
     tensors = {path: _weight(value.node.weight) for value, path in writer.paths.items()}
     source = Source(name, text, tensors)
     check(source, original)
     return source
+
+
+def _uses(block: Block) -> Counter[Value]:
+    part = Graph([], block.nodes, block.results, [], [], WeightStore())
+    return part.uses()
+
+
+def _slot_name(value: Value, graph: Graph, index: int) -> str:
+    """What a block calls one of its inputs."""
+    for node, name in zip(graph.inputs, graph.input_names, strict=True):
+        if value == node.result:
+            return re.sub(r"[._]\d+(?=[._])", "", name)
+    if DTYPES[value.type.dtype].kind == "bool":
+        return "mask"
+    return NOUNS.get(value.node.op, "x" if index == 0 else "y")
 
 
 def _weight(weight: Weight | None) -> Weight:

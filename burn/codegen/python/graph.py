@@ -28,6 +28,7 @@ class Node:
         input, argument   a value from outside of the list of nodes, of the program or of a region
         constant          a tensor written in the program (`weight` holds it) or in the weight store
         nn.<class>        a layer, see layers.py: `constants` are its parameters by role, `attrs` its constructor's
+                          arguments, of which those that are as in `defaults` go without saying
         call              a module of the model's own, see blocks.py
 
     operands: as the op's builder takes them: values, None, lists of values."""
@@ -41,6 +42,7 @@ class Node:
     regions: list[Region] = field(default_factory=list)
     weight: Weight | None = None
     constants: dict[str, Value] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
 
     @property
     def values(self) -> list[Value]:

@@ -89,7 +89,7 @@ def _block(nodes: list[Node], context: Context) -> None:
             gone.add(node)
         context.owned.update(found.constants.values())
         last.op, last.operands, last.constants = found.name, list(found.operands), found.constants
-        last.attrs = {k: v for k, v in found.arguments.items() if k not in found.defaults or v != found.defaults[k]}
+        last.attrs, last.defaults = dict(found.arguments), found.defaults
     nodes[:] = [node for node in nodes if node not in gone]
 
 
@@ -141,12 +141,13 @@ def _convolution(node: Node, context: Context) -> Layer | None:
         "kernel_size": same_or_each(tuple(kernel)),
         "stride": same_or_each(attrs["strides"]),
         "padding": pads(attrs["low"], attrs["high"]),
-        "output_padding": same_or_each(attrs["extra"]) if transposed else 0,
         "dilation": same_or_each(attrs["dilations"]),
         "groups": attrs["groups"],
         "bias": "bias" in constants,
         "dtype": weight.type.dtype,
     }
+    if transposed:
+        arguments["output_padding"] = same_or_each(attrs["extra"])
     name = f"nn.Conv{'Transpose' if transposed else ''}{len(kernel)}d"
     return Layer(name, [x], constants, arguments, CONV_DEFAULTS, absorbed, last)
 
@@ -342,11 +343,11 @@ def _pool(node: Node, context: Context) -> Layer | None:
     window, strides, dilations, low, high = (tuple(s[2:]) for s in sizes)
     arguments = {
         "kernel_size": same_or_each(window),
-        "stride": same_or_each(strides),
+        "stride": None if strides == window else same_or_each(strides),
         "padding": pads(low, high),
         "dilation": same_or_each(dilations),
     }
-    defaults = {"stride": arguments["kernel_size"], "padding": 0, "dilation": 1}
+    defaults = {"stride": None, "padding": 0, "dilation": 1}
     if attrs["kind"] == "max":
         return Layer(f"nn.MaxPool{rank - 2}d", [x], {}, arguments, defaults)
     divide = context.only_user(node.result)

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
-from burn.codegen.python.function import INDENT, WIDTH, Body, Line, Sizes, literal_constant
+from burn.codegen.python.blocks import OPTION, Block, Option
+from burn.codegen.python.function import INDENT, WIDTH, Body, Chain, Line, Sizes, literal_constant, shape_text
 from burn.codegen.python.graph import Node, Value, walk
-from burn.codegen.python.names import Names, identifier, member_path, parameter_path
+from burn.codegen.python.names import Names, container_path, identifier, member_path, parameter_path, snake_case
 from burn.codegen.python.text import literal, number
-from burn.dialect.dims import Dim, Expr
+from burn.dialect.dims import Dim, Expr, symbols
 from burn.dialect.types import DTYPES
 from burn.errors import CompileError, Problem
 from burn.nn.module import Module
@@ -23,6 +26,9 @@ POSITIONAL = frozenset(
     + ("num_features", "num_groups", "num_channels", "input_size", "hidden_size", *map(str, range(8)))
 )
 """Constructor's arguments that are written without their names."""
+
+AXES = {4: {0: "batch", 1: "channels", 2: "height", 3: "width"}, 3: {0: "batch", 1: "length"}, 2: {0: "rows"}}
+"""What sizes without a name of their own are called, by the rank of their tensor."""
 
 RESERVED = frozenset(dir(Module)) | {"forward", "self"}
 
@@ -37,7 +43,11 @@ class ModuleWriter:
         inputs: Sequence[tuple[Value, str]],
         outputs: Sequence[Value],
         uses: Counter[Value],
+        writers: Mapping[Block, ModuleWriter] | None = None,
+        block: Block | None = None,
     ) -> None:
+        """writers: of the blocks that are called here. block: what this is the class of, if it is not the model."""
+        self.writers, self.block = writers or {}, block
         self.name, self.nodes, self.inputs, self.outputs = name, list(nodes), list(inputs), list(outputs)
         self.uses = Counter(uses)
         self.names = Names(RESERVED)
@@ -48,9 +58,15 @@ class ModuleWriter:
 
     # ---- members -----------------------------------------------------------------------------------------------------
     def _add_members(self) -> None:
+        for option in self._size_options():
+            self.names.taken.add(option)
+            self.constructors.append(f"self.{option} = {option}")
+        lists = self._call_lists()
         for node in walk(self.nodes):
-            if node.op.startswith("nn."):
-                default = node.op.removeprefix("nn.").lower()
+            if node.op == "call" and node not in self.members:
+                self._add_calls(lists[node])
+            elif node.op.startswith("nn."):
+                default = snake_case(node.op.removeprefix("nn."))
                 attribute = self.names.from_path(member_path(node), default)
                 self.members[node] = attribute
                 self.paths.update({value: f"{attribute}.{role}" for role, value in node.constants.items()})
@@ -59,22 +75,65 @@ class ModuleWriter:
             path = parameter_path(value.node.source, whole=True)
             attribute = self.names.from_path([p for p in path if p != "weight"] or path, "table")
             self.paths[value] = attribute
-            self.constructors.append(f"self.{attribute} = {_parameter(value)}")
+            shape = (self.block.shapes if self.block else {}).get(value, value.type.shape)
+            self.constructors.append(f"self.{attribute} = {_parameter(value, shape)}")
 
     def _arguments(self, node: Node) -> str:
-        parts = []
-        for key, value in node.attrs.items():
-            text = number(value, "float64") if isinstance(value, float) else literal(value)
-            parts.append(text if key in POSITIONAL else f"{key}={text}")
-        return ", ".join(parts)
+        given = {k: v for k, v in node.attrs.items() if k not in node.defaults or v != node.defaults[k]}
+        return ", ".join(_text(v) if k in POSITIONAL else f"{k}={_text(v)}" for k, v in given.items())
+
+    def _size_options(self) -> list[str]:
+        """Options that sizes in `forward` are made of."""
+        if self.block is None:
+            return []
+        attrs = [v for node in self.nodes for v in node.attrs.values() if isinstance(v, tuple)]
+        names = {s for dims in attrs for d in dims if isinstance(d, Expr) for s in symbols(d)}
+        return [name for name in self.block.options if OPTION + name in names]
+
+    def _call_lists(self) -> dict[Node, list[Node]]:
+        """The calls that go into one list, for each: those of numbered parts of the source model, or in a row."""
+        groups: dict[Any, list[Node]] = {}
+        run, before = 0, None
+        for node in self.nodes:
+            if node.op == "call":
+                container = container_path(node.attrs["path"])
+                run += before is None
+                groups.setdefault(tuple(container) if container else run, []).append(node)
+            before = node if node.op == "call" else None
+        return {node: group for group in groups.values() for node in group}
+
+    def _add_calls(self, calls: list[Node]) -> None:
+        made = []
+        for node in calls:
+            options = ", ".join(_text(v) for v in node.attrs["options"].values())
+            made.append(f"{self.writers[node.attrs['block']].name}({options})")
+        single = len(calls) == 1
+        path = calls[0].attrs["path"] if single else container_path(calls[0].attrs["path"])
+        default = snake_case(self.writers[calls[0].attrs["block"]].name)
+        attribute = self.names.from_path(path, default if single else f"{default.rstrip('s')}s")
+        for i, node in enumerate(calls):
+            self.members[node] = attribute if single else f"{attribute}[{i}]"
+            inner = self.writers[node.attrs["block"]].paths
+            place = attribute if single else f"{attribute}.{i}"
+            for own, template in zip(node.constants.values(), node.attrs["template"], strict=True):
+                self.paths[own] = f"{place}.{inner[template]}"
+        if single:
+            self.constructors.append(f"self.{attribute} = {made[0]}")
+        elif len(set(made)) == 1:
+            self.constructors.append(f"self.{attribute} = nn.ModuleList({made[0]} for _ in range({len(made)}))")
+        else:
+            self.constructors.append(f"self.{attribute} = nn.ModuleList([{', '.join(made)}])")
 
     def _free_constants(self) -> list[Value]:
         """Constants that no layer owns and that are not written where they are used."""
         used = [v for node in walk(self.nodes) for v in node.values]
         used += [v for node in walk(self.nodes) for region in node.regions for v in region.results] + self.outputs
+        given = {value for value, _ in self.inputs}
         free: dict[Value, None] = {}
         for value in used:
-            if value.node.op == "constant" and value not in self.paths and literal_constant(value) is None:
+            if value.node.op != "constant" or value in self.paths or value in given:
+                continue
+            if literal_constant(value) is None:
                 if value.type.dtype == "string":
                     problem = Problem("a constant of strings cannot be written", node=value.node.source)
                     raise CompileError("no source can be written for this model", [problem])
@@ -89,7 +148,27 @@ class ModuleWriter:
         return f"self.{self.members[node]}"
 
     def size_variable(self, dim: Dim) -> str | None:
-        return None
+        name = str(dim)
+        return f"self.{name.removeprefix(OPTION)}" if name.startswith(OPTION) and name.isidentifier() else None
+
+    def shape(self, value: Value) -> str:
+        return "" if self.block is not None and value in self.block.varying else shape_text(value.type)
+
+    def chains(self, nodes: Sequence[Node]) -> dict[Node, Chain]:
+        found: dict[Node, Chain] = {}
+        for group in {id(g): g for g in self._call_lists().values()}.values():
+            first = group[0]
+            if len(group) < 2 or first not in nodes or [len(n.types) for n in group] != [1] * len(group):
+                continue
+            start = nodes.index(first)
+            if list(nodes[start : start + len(group)]) != group or len({len(n.operands) for n in group}) > 1:
+                continue
+            for slot in range(len(first.operands)):
+                linked = all(b.operands[slot] == a.result and self.uses[a.result] == 1 for a, b in pairwise(group))
+                rest = [[v for i, v in enumerate(n.operands) if i != slot] for n in group]
+                if linked and all(r == rest[0] for r in rest):
+                    found[first] = Chain(self.member(first).split("[")[0], group, slot)
+        return found
 
     # ---- text --------------------------------------------------------------------------------------------------------
     def lines(self, head: Sequence[str] = ()) -> list[str]:
@@ -97,11 +176,14 @@ class ModuleWriter:
         parameters, body = self.forward()
         text = [f"class {self.name}(nn.Module):", *(f"{INDENT}{line}".rstrip() for line in head)]
         if self.constructors:
-            text += ["", f"{INDENT}def __init__(self) -> None:"] if head else [f"{INDENT}def __init__(self) -> None:"]
+            options = [f"{name}: {_annotation(values)}" for name, values in (self.block.options if self.block else {}).items()]
+            text += [""] if head else []
+            text += wrapped(f"def __init__({', '.join(['self', *options])}) -> None:", "", 1)
             text += [line for code in self.constructors for line in wrapped(code, "", 2)]
         returned = "burn.Tensor" if len(self.outputs) == 1 else "tuple[burn.Tensor, ...]"
         signature = ", ".join(["self", *(f"{p}: burn.Tensor" for p in parameters)])
-        text += ["", *wrapped(f"def forward({signature}) -> {returned}:", "", 1)]
+        text += [""] if self.constructors or head else []
+        text += [*wrapped(f"def forward({signature}) -> {returned}:", "", 1)]
         return text + body
 
     def forward(self) -> tuple[list[str], list[str]]:
@@ -128,6 +210,11 @@ class ModuleWriter:
             for dim in value.type.shape:
                 if isinstance(dim, Expr) and dim.is_symbol:
                     sizes.bind(dim, str(dim))
+        for value, _ in self.inputs if self.block is not None else ():
+            for axis, dim in enumerate(value.type.shape):
+                if isinstance(dim, Expr):
+                    parts = sorted(symbols(dim))
+                    sizes.bind(dim, "_".join(parts) if len(parts) < 3 else AXES.get(value.type.rank, {}).get(axis, "size"))
 
     def _size_lines(self, sizes: Sizes, parameters: Sequence[str]) -> list[Line]:
         """`batch, length, _ = x.shape`, for the sizes that are used."""
@@ -145,12 +232,26 @@ class ModuleWriter:
         return lines
 
 
-def _parameter(value: Value) -> str:
+def _text(value: Any) -> str:
+    """An argument of a constructor."""
+    if isinstance(value, Option):
+        return value.name
+    return number(value, "float64") if isinstance(value, float) else literal(value)
+
+
+def _annotation(values: Sequence[Any]) -> str:
+    kinds = {"int" if isinstance(v, int) else "tuple[int, ...]" if v is not None else "None" for v in values}
+    kinds = {"tuple" if isinstance(v, tuple) and any(isinstance(p, tuple) for p in v) else k for v in values for k in kinds}
+    return " | ".join(sorted(kinds))
+
+
+def _parameter(value: Value, shape: Sequence[Any]) -> str:
     """The constructor of a parameter (or of a buffer, for what is not floats)."""
     type_ = value.type
     kind = "Parameter" if DTYPES[type_.dtype].kind == "float" else "Buffer"
     dtype = "" if type_.dtype == "float32" else f', "{type_.dtype}"'
-    return f"nn.{kind}({literal(tuple(type_.shape))}{dtype})"
+    dims = ", ".join(map(_text, shape))
+    return f"nn.{kind}(({dims}{',' if len(shape) == 1 else ''}){dtype})"
 
 
 def wrapped(code: str, comment: str, indent: int) -> list[str]:

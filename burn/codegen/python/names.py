@@ -16,6 +16,7 @@ MEANINGLESS = re.compile(
     r"(onnx::.*|val_\d+|_?\d+|.*[Cc]onstant(_\d+)?(_output_\d+)?|constant|program|tensor_\d+|t\d+)"
 )
 LONGEST = 40  # characters of a name that a person would give
+GENERAL = frozenset({"layer", "block", "stage", "module", "unit"})
 ROLES = frozenset("weight bias kernel gamma beta scale mean var running_mean running_var w b W B R slope alpha".split())
 SUFFIX = re.compile(r"_(w|b|s|rm|riv|weight|bias|kernel|gamma|beta|scale|mean|var|W|B|R)(_\d+)?$")
 OPERATOR = re.compile(r"[A-Z]\w*$")  # the last part of a node's name: "MatMul_3"
@@ -55,6 +56,30 @@ def node_path(source: str) -> list[str]:
     if parts and OPERATOR.match(parts[-1]):
         parts.pop()
     return [] if not parts or MEANINGLESS.fullmatch(parts[-1]) else parts
+
+
+def container_path(path: list[str]) -> list[str]:
+    """A path without its last number: that of the list whose element is meant. [] without a number."""
+    numbered = [i for i, part in enumerate(path) if part.isdigit()]
+    return [part for i, part in enumerate(path) if i != numbered[-1]] if numbered else []
+
+
+def block_name(path: list[str]) -> str:
+    """What to call the class of a part of a model."""
+    words = [re.sub(r"_?\d+$", "", p) for p in container_path(path) or path if not p.isdigit()]
+    words = [w for w in words if w]
+    if not words:
+        return "Block"
+    last = words[-1][:-1] if words[-1].endswith("s") and not words[-1].endswith("ss") else words[-1]
+    if len(last) == 1:
+        last = "block"
+    return class_name(f"{words[-2]}_{last}" if last in GENERAL and len(words) > 1 else last)
+
+
+def snake_case(name: str) -> str:
+    """`MaxPool2d` as max_pool, `Conv2d` as conv."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"[1-3]d$", "", name)).lower()
+    return words
 
 
 def member_path(node: Node) -> list[str]:
