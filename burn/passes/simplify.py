@@ -11,7 +11,7 @@ from typing import ClassVar
 from burn.dialect.mlir import PassManager, context
 from burn.dialect.program import Program
 from burn.passes import algebra
-from burn.passes.algebra.law import LAWS, Rewriter
+from burn.passes.algebra.law import LAWS, WHOLE, Rewriter
 from burn.passes.constants import erase_dead
 from burn.passes.pipeline import register
 
@@ -19,16 +19,18 @@ from burn.passes.pipeline import register
 @register
 @dataclass(frozen=True)
 class Simplify:
-    """`rounds` bounds the sweeps over a program; a program that still changes then is left as it is, correct but not
-    fully simplified."""
+    """Without `absorb`, constant factors stay where they are rather than go into weights, so that `recognise` finds its
+    formulas whole. `rounds` bounds the sweeps over a program: one that still changes then is correct, but not fully
+    simplified."""
 
     name: ClassVar[str] = "simplify"
+    absorb: bool = True
     rounds: int = 12
 
     def run(self, program: Program) -> None:
         algebra.load()
         with context():
-            rewriter = Rewriter(LAWS)
+            rewriter = Rewriter(LAWS if self.absorb else WHOLE)
             merge_equal(program)
             for _ in range(self.rounds):
                 changed = rewriter.sweep(program.block)

@@ -73,7 +73,7 @@ def _scaled(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value |
     return type(contraction).build(first, scaled, **contraction.attrs)
 
 
-@law("mul")
+@law("mul", absorbs=True)
 def scale_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """(x . w) * c = x . (w * c); ((x . w) + b) * c = x . (w * c) + b * c"""
     return _product(rewriter, op.lhs, op.rhs) if rewriter.constant(op.rhs) else None
@@ -90,7 +90,7 @@ def _product(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value 
     return ops.add(scaled, ops.mul(bias.rhs, factor)) if scaled is not None else None
 
 
-@law("div")
+@law("div", absorbs=True)
 def divide_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """(x . w) / c = x . (w * (1 / c)), where the product is taken in"""
     if not rewriter.constant(op.rhs) or DTYPES[result_type(op).dtype].kind != "float":
@@ -137,7 +137,7 @@ def transpose_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return None
 
 
-@law("dot_general")
+@law("dot_general", absorbs=True)
 def scale_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """(x * c) . w = x . (w * c) for a number c and a constant w"""
     inner = is_named(op.lhs, "mul")

@@ -74,12 +74,17 @@ LAWS: dict[str, list[Law]] = {}
 """The laws of `simplify` by the name of the op they rewrite, in the order in which they are tried."""
 
 
-def law(*names: str) -> Callable[[Law], Law]:
+WHOLE: dict[str, list[Law]] = {}
+"""The same without the laws that take formulas apart to move constants into weights."""
+
+
+def law(*names: str, absorbs: bool = False) -> Callable[[Law], Law]:
     """Registers a law for the ops of these names."""
 
     def register(function: Law) -> Law:
-        for name in names:
-            LAWS.setdefault(name, []).append(function)
+        for table in (LAWS,) if absorbs else (LAWS, WHOLE):
+            for name in names:
+                table.setdefault(name, []).append(function)
         return function
 
     return register

@@ -7,13 +7,13 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.pointwise import Pointwise
+from burn.dialect.pointwise import FUNCTIONS, Pointwise
 from burn.dialect.types import type_of
 from burn.passes.algebra.law import Rewriter, law, ones
 from burn.passes.constants import is_named, op_of, splat, used_once
 
 
-@law("mul", "div")
+@law("mul", "div", absorbs=True)
 def factor_before_view(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """reshape(x) * c = reshape(x * c) for a number c, and so for transposes and broadcasts"""
     view = is_named(op.lhs, "reshape", "transpose", "broadcast_to")
@@ -91,3 +91,60 @@ def _split_pointwise(rewriter: Rewriter, op: Op, rows: tuple[Dim, ...]) -> ir.Va
             value = ops.reshape(value, shape=(*front, *shape[1:]))
         operands.append(value)
     return type(op).build(*operands, **op.attrs)
+
+
+@law("reduce")
+def keep_reduced_axes(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """sum(x) without the axes = reshape(sum(x) with axes of size 1)
+
+    What broadcasts against x again then needs no other view, and means and variances are written in one way."""
+    if op.keepdims or len(op.axes) == type_of(op.x).rank:
+        return None
+    kept = ops.reduce(op.x, kind=op.kind, axes=op.axes, keepdims=True)
+    return ops.reshape(kept, shape=type_of(op.operation.results[0]).shape)
+
+
+@law(*(f.name for f in FUNCTIONS), "select", "cast")
+def squeeze_after(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """f(reshape(x), reshape(y)) = reshape(f(x, y)) for reshapes that drop axes of size 1, so that they meet what adds
+    them again; numbers may stand among the operands"""
+    shape = type_of(op.operation.results[0]).shape
+    source: tuple[Dim, ...] | None = None
+    operands: list[ir.Value] = []
+    for value in op.operation.operands:
+        if not type_of(value).shape:
+            operands.append(value)
+            continue
+        view = is_named(value, "reshape")
+        if view is None or op_of(view.x) is None or not squeezed_axes(view) or view.shape != shape:
+            return None
+        if source not in (None, type_of(view.x).shape):
+            return None
+        source = type_of(view.x).shape
+        operands.append(view.x)
+    if source is None or rewriter.constant(op.operation.results[0]):
+        return None
+    return ops.reshape(type(op).build(*operands, **op.attrs), shape=shape)
+
+
+@law("reduce")
+def squeeze_after_reduce(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """sum(reshape(x)) = reshape(sum(x)) for a reshape that drops axes of size 1"""
+    view = is_named(op.x, "reshape")
+    places = squeezed_axes(view) if view is not None else []
+    if view is None or not places:
+        return None
+    total = ops.reduce(view.x, kind=op.kind, axes=tuple(places[a] for a in op.axes), keepdims=True)
+    return ops.reshape(total, shape=type_of(op.operation.results[0]).shape)
+
+
+def squeezed_axes(view: Op) -> list[int]:
+    """For a reshape that only drops axes of size 1: the operand's axis that each of its axes is; else nothing."""
+    before = type_of(view.x).shape
+    places: list[int] = []
+    for axis, d in enumerate(before):
+        if len(places) < len(view.shape) and view.shape[len(places)] == d:
+            places.append(axis)
+        elif d != 1:
+            return []
+    return places if len(places) == len(view.shape) < len(before) else []

@@ -1,0 +1,156 @@
+"""Attention written out: two products with a softmax between them.
+
+    softmax(q k^T * scale + mask) v
+
+The scale may stand on either side of the first product or split between them, axes may lie in any order, heads may be
+merged with the batch. torch's exporter writes `where(isnan(p), 0, p)` behind the softmax: rows that may see no key are
+not-a-number there and zero behind it, which is what `burn.attention` gives.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from burn.dialect import ops
+from burn.dialect.compose import reshape, transpose
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.types import FLOATS, type_of
+from burn.passes.algebra.law import Rewriter, ones
+from burn.passes.constants import is_named, op_of, result_type, splat, used_once
+from burn.passes.patterns.match import pattern
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The first product, what its result is multiplied by, and what is added or chosen by."""
+
+    dot: Op
+    scale: float
+    mask: ir.Value | None
+
+
+@pattern("dot_general")
+def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """softmax(q k^T * scale + mask) v, with heads (rank 4) or with heads merged into the batch (rank 3)"""
+    rank = result_type(op).rank
+    batch = tuple(range(rank - 2))
+    if rank not in (3, 4) or op.lhs_batch != batch or op.lhs_contract != (rank - 1,) or op.dtype is not None:
+        return None
+    found = _probabilities(op.lhs)
+    scores = _scores(found[0]) if found is not None else None
+    if found is None or scores is None or type_of(scores.dot.lhs).dtype != type_of(op.rhs).dtype:
+        return None
+    dot = scores.dot
+    if len(dot.lhs_batch) != rank - 2 or len(dot.lhs_contract) != 1 or dot.dtype is not None:
+        return None
+    q, scale_q = _scaled(dot.lhs)
+    k, scale_k = _scaled(dot.rhs)
+    q = _ordered(q, dot.lhs_batch, dot.lhs_contract, last="contract")
+    k = _ordered(k, dot.rhs_batch, dot.rhs_contract, last="contract")
+    v = _ordered(op.rhs, op.rhs_batch, op.rhs_contract, last="free")
+    scale = scores.scale * scale_q * scale_k
+    mask = _mask(scores.mask, rank)
+    if q is None or k is None or v is None or scale <= 0 or not _fits(mask, q):
+        return None
+    operands = [_with_heads(x) for x in (q, k, v)]
+    made = ops.attention(*operands, mask, None, scale=scale, precision=found[1])
+    return reshape(made, result_type(op).shape)
+
+
+def _probabilities(value: ir.Value) -> tuple[ir.Value, str | None] | None:
+    """(scores, element type of the softmax) behind the softmax, the guard against NaN and conversions around it."""
+    guard = is_named(value, "select")
+    if guard is not None:
+        test = is_named(guard.condition, "isnan")
+        if test is None or test.x != guard.on_false or splat(guard.on_true) != 0:
+            return None
+        value = guard.on_false
+    elif not used_once(value):
+        return None
+    outer = is_named(value, "cast")
+    softmax = is_named(outer.x if outer is not None else value, "softmax")
+    if softmax is None or softmax.axis % type_of(softmax.x).rank != type_of(softmax.x).rank - 1:
+        return None
+    inner = is_named(softmax.x, "cast")
+    if outer is None or inner is None:
+        return (softmax.x, None) if outer is None else None
+    source = type_of(inner.x).dtype
+    return (inner.x, inner.dtype) if source == outer.dtype and source in FLOATS and used_once(softmax.x) else None
+
+
+def _scores(value: ir.Value) -> Scores | None:
+    """The first product behind a mask and a scale; the mask is added to scores that are scaled already."""
+    mask: ir.Value | None = None
+    scale = 1.0
+    while used_once(value):
+        op = op_of(value)
+        if op is None:
+            return None
+        if op.OP_NAME == "dot_general":
+            return Scores(op, scale, mask)
+        if op.OP_NAME in ("mul", "div") and splat(op.rhs) and ones(type_of(op.rhs).shape):
+            number = float(splat(op.rhs) or 0.0)
+            scale = scale * number if op.OP_NAME == "mul" else scale / number
+            value = op.lhs
+        elif op.OP_NAME == "add" and mask is None and scale == 1.0:
+            sides = [(op.lhs, op.rhs), (op.rhs, op.lhs)]
+            inner = next(((a, b) for a, b in sides if type_of(a) == type_of(value) and _leads_to_dot(a)), None)
+            if inner is None:
+                return None
+            value, mask = inner
+        elif op.OP_NAME == "select" and mask is None and scale == 1.0 and splat(op.on_false) == -math.inf:
+            value, mask = op.on_true, op.condition
+        else:
+            return None
+    return None
+
+
+def _leads_to_dot(value: ir.Value) -> bool:
+    op = op_of(value)
+    while op is not None and op.OP_NAME in ("mul", "div") and splat(op.rhs) is not None:
+        op = op_of(op.lhs)
+    return op is not None and op.OP_NAME == "dot_general"
+
+
+def _scaled(value: ir.Value) -> tuple[ir.Value, float]:
+    """(x, c) of x * c or x / c with a number; c is 1 for anything else."""
+    op = is_named(value, "mul", "div")
+    number = splat(op.rhs) if op is not None else None
+    if op is None or not number or not ones(type_of(op.rhs).shape) or type_of(op.lhs) != type_of(value):
+        return value, 1.0
+    return op.lhs, float(number) if op.OP_NAME == "mul" else 1 / float(number)
+
+
+def _ordered(value: ir.Value, batch: tuple[int, ...], contract: tuple[int, ...], last: str) -> ir.Value | None:
+    """One side of a product with its axes in the order batch, rows, features; `last` says which those are of the
+    contracted and the free axis."""
+    rank = type_of(value).rank
+    free = [a for a in range(rank) if a not in (*batch, *contract)]
+    if len(free) != 1 or len(contract) != 1:
+        return None
+    ends = (*free, *contract) if last == "contract" else (*contract, *free)
+    return transpose(value, (*batch, *ends))
+
+
+def _with_heads(x: ir.Value) -> ir.Value:
+    """[n, s, d] as one head of [n, 1, s, d]."""
+    shape = type_of(x).shape
+    return x if len(shape) == 4 else reshape(x, (shape[0], 1, *shape[1:]))
+
+
+def _mask(mask: ir.Value | None, rank: int) -> ir.Value | None:
+    """The mask as attention takes it: booleans where it was made of them, heads of their own axis."""
+    if mask is None:
+        return None
+    choice = is_named(mask, "select")
+    hides = choice is not None and splat(choice.on_true) == 0 and splat(choice.on_false) == -math.inf
+    if choice is not None and hides and type_of(choice.condition).shape == type_of(mask).shape:
+        mask = choice.condition
+    shape = type_of(mask).shape
+    return reshape(mask, (shape[0], 1, *shape[1:])) if rank == 3 and len(shape) == 3 else mask
+
+
+def _fits(mask: ir.Value | None, q: ir.Value) -> bool:
+    return mask is None or (type_of(mask).dtype in ("bool", type_of(q).dtype) and type_of(mask).rank <= 4)

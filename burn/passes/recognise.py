@@ -1,0 +1,36 @@
+"""Recognition: what an exporter wrote out in small ops becomes the composite that it is (`burn.passes.patterns`).
+
+So graphs of old exporters run like those of new ones, back ends find what they have kernels for, and imported source
+reads as it was written. A composite that nothing claims is decomposed again, into the same arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.passes import patterns
+from burn.passes.algebra.law import Rewriter
+from burn.passes.constants import erase_dead
+from burn.passes.patterns.match import PATTERNS
+from burn.passes.pipeline import register
+
+
+@register
+@dataclass(frozen=True)
+class Recognise:
+    """Replaces written-out activations, normalisations and attention by composites. Takes simplified programs.
+
+    Numbers change by rounding at most, but for attention with rows that may see no key at all: zero, where a softmax
+    without a guard gives NaN."""
+
+    name: ClassVar[str] = "recognise"
+
+    def run(self, program: Program) -> None:
+        patterns.load()
+        with context():
+            while Rewriter(PATTERNS).sweep(program.block):
+                erase_dead(program.block)
+            erase_dead(program.block)
