@@ -52,19 +52,37 @@ class Fold:
     name: ClassVar[str] = "fold"
     growth: int = 4
     large: int = 1 << 20
+    part: int = 48 << 20  # bytes computed in one run
 
     def run(self, program: Program) -> None:
         with context():
             wanted = self._wanted(program)
             computed = [v for v in wanted if not _reshape_weight(program, v)]
-            if computed:
-                if _evaluate is None:
-                    raise CompileError("internal: fold has nothing to evaluate programs with")
-                cut = _cut(program, computed)
-                for value, array in zip(computed, _evaluate(cut), strict=True):
+            if computed and _evaluate is None:
+                raise CompileError("internal: fold has nothing to evaluate programs with")
+            for part in self._parts(computed):
+                assert _evaluate is not None
+                for value, array in zip(part, _evaluate(_cut(program, part)), strict=True):
                     _replace(value, array, program)
-            erase_dead(program.block)
-            drop_unused_weights(program)
+                erase_dead(program.block)
+                drop_unused_weights(program)
+            if not computed:
+                erase_dead(program.block)
+                drop_unused_weights(program)
+
+    def _parts(self, values: list[ir.Value]) -> list[list[ir.Value]]:
+        """The values in runs of at most `part` bytes (or one value): what a run has read is given back before the next."""
+        parts: list[list[ir.Value]] = []
+        room = 0
+        for value in values:
+            bytes_ = type_of(value).bytes
+            assert isinstance(bytes_, int)
+            if bytes_ > room or not parts:
+                parts.append([])
+                room = self.part
+            parts[-1].append(value)
+            room -= bytes_
+        return parts
 
     def _wanted(self, program: Program) -> list[ir.Value]:
         """The values to compute, in program order: constant, worth it, and read by something that is not constant."""

@@ -19,7 +19,8 @@ def choose_lane(kernel: LoopKernel) -> LoopVar | None:
     inner = {s.loops[-1] for s in kernel.stages if s.loops}
     if carries(kernel):
         inner = set()
-    candidates = list(kernel.parallel[-1:])
+    scratch = any(b.role == "scratch" for b in kernel.buffers)  # holds one row: rows cannot be the lanes
+    candidates = [] if scratch else list(kernel.parallel[-1:])
     if any(r.kind.startswith("arg") for s in kernel.stages for r in s.reductions):
         pass  # places are compared one by one: only a parallel loop can be the lanes
     elif len(inner) == 1:
