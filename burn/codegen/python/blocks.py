@@ -8,6 +8,7 @@ that blocks may hold blocks.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,12 +18,13 @@ import numpy as np
 
 from burn.codegen.python.function import literal_constant
 from burn.codegen.python.graph import Graph, Node, Value, new_sizes, walk
-from burn.codegen.python.names import member_path, parameter_path
+from burn.codegen.python.names import member_path, parameter_path, shared_prefix
 from burn.codegen.python.spell import is_number, reshape_form
 from burn.dialect.dims import Dim, Expr, interpret, symbol
 
 SHORTEST, LONGEST = 5, 600  # nodes of a stretch
 MOST_SLOTS, MOST_RESULTS, MOST_OPTIONS = 8, 4, 6
+CLOSELY = 40  # stretches that are looked at closely
 WORTH = 8  # lines that a block must save
 OPTION = "option_"
 """What the symbols begin with that stand for options in the sizes of a block."""
@@ -52,6 +54,8 @@ class Block:
     path: list[str]  # where in the source model it stands
     options: dict[str, Any] = field(default_factory=dict)  # name -> values, one for each occurrence
     shapes: dict[Value, list[Any]] = field(default_factory=dict)  # of parameters, where options are in them
+    names: dict[Value, str] = field(default_factory=dict)  # of parameters: what they have in common
+    same: list[bool] = field(default_factory=list)  # of the slots: whether all occurrences are given the same
     varying: set[Value] = field(default_factory=set)  # results whose types differ from one occurrence to the next
 
 
@@ -69,11 +73,14 @@ class Occurrence:
 def fold(graph: Graph) -> list[Block]:
     """Replaces repeated stretches of the graph's nodes by `call` nodes; returns the blocks, inner ones first."""
     blocks: list[Block] = []
+    outer = shared_prefix(
+        p for n in walk(graph.nodes) for v in n.constants.values() if (p := parameter_path(v.node.source))
+    )
     while len(graph.nodes) >= 2 * SHORTEST:
         found = _Search(graph).best()
         if found is None:
             break
-        blocks.append(_take_out(graph, found))
+        blocks.append(_take_out(graph, found, outer))
     return blocks
 
 
@@ -84,22 +91,39 @@ class _Search:
         letters: dict[Any, int] = {}
         self.letters = np.array([letters.setdefault(_letter(n), len(letters) + 1) for n in self.nodes], np.uint64)
         self.places = [_place(n) for n in self.nodes]
-        self.users: dict[Value, list[Node]] = {}
-        for node in self.nodes:
-            for value in _all_values(node):
-                self.users.setdefault(value, []).append(node)
+        self.values = [_all_values(n) for n in self.nodes]
+        self.crossing = self._crossing()
+
+    def _crossing(self) -> list[int]:
+        """How many values are computed before each place and used after it."""
+        last: dict[Node, int] = {}
+        for i, values in enumerate(self.values):
+            last.update((v.node, i) for v in values if v.node.op not in ("constant", "input"))
+        last.update((v.node, len(self.nodes)) for v in self.graph.outputs)
+        change = [0] * (len(self.nodes) + 2)
+        for i, node in enumerate(self.nodes):
+            if node in last:
+                change[i + 1] += 1
+                change[last[node] + 1] -= 1
+        return np.cumsum(change).tolist()
 
     def best(self) -> list[Occurrence] | None:
-        candidates = sorted(self._stretches(), key=lambda c: -(len(c[1]) - 1) * c[0])[:300]
         best, found = 0.0, None
-        for length, starts in candidates:
+        for length, starts in sorted(self._stretches(), key=self._promise)[:CLOSELY]:
             if (len(starts) - 1) * length * 1.5 <= best:
-                break
+                continue
             for occurrences in self._alike(length, starts):
                 score = self._score(occurrences)
                 if score > best:
                     best, found = score, occurrences
         return found if best >= WORTH else None
+
+    def _promise(self, stretch: tuple[int, list[int]]) -> float:
+        """The less the better: lines that a stretch would save, less the values that cross its ends."""
+        length, starts = stretch
+        crossing = self.crossing[starts[0]] + self.crossing[starts[0] + length]
+        whole = self.places[starts[0]] != self.places[starts[0] - 1] if starts[0] else True
+        return -(len(starts) - 1) * length * (1.2 if whole else 1.0) + len(starts) * crossing
 
     def _stretches(self) -> list[tuple[int, list[int]]]:
         """(length, starts) of stretches of the same letters that do not overlap and are no repetition themselves."""
@@ -160,7 +184,9 @@ class _Search:
             for value in node.values:
                 if value.node in inside or is_number(value):
                     continue
-                if value.node.op == "constant" and (literal_constant(value) is not None or self.uses[value] == local[value]):
+                if value.node.op == "constant" and (
+                    literal_constant(value) is not None or self.uses[value] == local[value]
+                ):
                     if literal_constant(value) is None:
                         constants.setdefault(value, len(constants))
                         free.setdefault(value)
@@ -288,7 +314,11 @@ def _path(nodes: Sequence[Node]) -> list[str]:
     paths = []
     for node in nodes:
         names = [parameter_path(v.node.source) for v in node.constants.values()]
-        names += [parameter_path(v.node.source) for v in node.values if v.node.op == "constant" and literal_constant(v) is None]
+        names += [
+            parameter_path(v.node.source)
+            for v in node.values
+            if v.node.op == "constant" and literal_constant(v) is None
+        ]
         paths += [p for p in names if p] or ([member_path(node)] if node.constants and member_path(node) else [])
     if not paths:
         return []
@@ -321,14 +351,20 @@ def _results(occurrences: Sequence[Occurrence], uses: Counter[Value]) -> list[tu
 # ---- taking a block out ------------------------------------------------------------------------------------------------
 
 
-def _take_out(graph: Graph, occurrences: list[Occurrence]) -> Block:
+def _take_out(graph: Graph, occurrences: list[Occurrence], outer: int) -> Block:
+    """outer: how many parts all names in the model begin with, which say nothing of the block."""
     uses = graph.uses()
     results = _results(occurrences, uses)
     first = occurrences[0]
-    block = Block(first.nodes, first.slots, [first.nodes[i].results[j] for i, j in results], _path(first.nodes))
+    block = Block(first.nodes, first.slots, [first.nodes[i].results[j] for i, j in results], _path(first.nodes)[outer:])
     block.varying = {
-        v for i, node in enumerate(first.nodes) for v in node.results if any(o.nodes[i].types != node.types for o in occurrences)
+        v
+        for i, node in enumerate(first.nodes)
+        for v in node.results
+        if any(o.nodes[i].types != node.types for o in occurrences)
     }
+    block.names = {v: _common([o.constants[k] for o in occurrences]) for k, v in enumerate(first.constants)}
+    block.same = [len({o.slots[k] for o in occurrences}) == 1 for k in range(len(first.slots))]
     replaced: dict[Value, Value] = {}
     calls: dict[Node, Node] = {}
     gone: set[Node] = set()
@@ -338,7 +374,7 @@ def _take_out(graph: Graph, occurrences: list[Occurrence]) -> Block:
         call = Node("call", list(occurrence.slots), types=[occurrence.nodes[i].types[j] for i, j in results])
         call.attrs = {"block": block, "options": {n: v[number] for n, v in zip(names, options, strict=True)}}
         call.attrs["template"] = list(first.constants)
-        call.attrs["path"] = _path(occurrence.nodes)
+        call.attrs["path"] = _path(occurrence.nodes)[outer:]
         call.constants = {str(k): value for k, value in enumerate(occurrence.constants)}
         for index, (i, j) in enumerate(results):
             replaced[occurrence.nodes[i].results[j]] = Value(call, index)
@@ -357,6 +393,18 @@ def _take_out(graph: Graph, occurrences: list[Occurrence]) -> Block:
     graph.nodes[:] = [calls.get(n, n) for n in graph.nodes if n not in gone or n in calls]
     _replace(graph, replaced)
     return block
+
+
+def _common(constants: Sequence[Value]) -> str:
+    """The parts of a parameter's name that are the same in all occurrences: "res2_0_branch2a" and "res3_1_branch2a"."""
+    names = [v.node.source for v in constants]
+    if not all(map(parameter_path, names)):
+        return names[0]
+    split = [re.split(r"([._/])", name) for name in names]
+    if len({len(parts) for parts in split}) > 1 or len(set(names)) == 1:
+        return names[0]
+    kept = [column[0] for column in zip(*split, strict=True) if len(set(column)) == 1]
+    return re.sub(r"^(\d*[._/]+)+", "", re.sub(r"([._/])[._/]+", r"\1", "".join(kept))).rstrip("._/")
 
 
 def _name_options(first: Occurrence, options: dict[tuple[Any, ...], list[int]]) -> list[str]:

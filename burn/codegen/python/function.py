@@ -19,11 +19,13 @@ from burn.dialect.dims import Dim, Expr, symbol
 from burn.dialect.types import DTYPES, TensorType
 
 WIDTH = 120
+LONGEST_SIZE = 24  # characters of a size in a comment
+LONG = 96  # characters: an expression of more is taken apart where it can be
 INLINE = 72  # characters: a longer expression gets a line of its own
 DEEPEST = 2  # brackets in brackets: deeper expressions are taken apart
 INDENT = "    "
 
-GENERIC = frozenset({"x", "y", "index", "mask"})
+GENERIC = frozenset({"x", "y", "z", "index", "mask"})
 """Variables that say no more than that they hold something: free to hold the next thing."""
 
 VIEWS = frozenset({"reshape", "transpose", "broadcast_to", "slice", "cast"})
@@ -167,6 +169,9 @@ class Body:
             self._control(node)
             return
         text = self._expression(node)
+        if len(text.code) > LONG and any(v in self.pending for v in node.values):
+            self.flush()
+            text = self._expression(node)
         for value in node.values:
             if value in self.pending:
                 del self.pending[value]
@@ -254,12 +259,15 @@ class Body:
         node, kind = value.node, DTYPES[value.type.dtype].kind
         if kind == "bool":
             return ["mask"]
-        if node.op == "call" or node.op.startswith("nn."):
-            own = self.owner.member(node).removeprefix("self.").split("[")[0].split(".")[-1]
+        origin = node
+        while origin.op in VIEWS:
+            origin = origin.operands[0].node
+        if origin.op == "call" or origin.op.startswith("nn."):
+            own = self.owner.member(origin).removeprefix("self.").split("[")[0].split(".")[-1]
             return ["x", own] if kind == "float" else [own]
         if node.op in NOUNS:
             return [NOUNS[node.op]]
-        return ["x", "y"] if kind == "float" else ["index" if kind in ("int", "uint") else "x"]
+        return ["x", "y", "z"] if kind == "float" else ["index" if kind in ("int", "uint") else "x"]
 
     def hold(self, name: str, value: Value) -> str:
         self.variables[value] = name
@@ -373,7 +381,8 @@ def _types(types: Sequence[TensorType]) -> str:
 
 def shape_text(type_: TensorType) -> str:
     """A type in a comment: the shape, and the element type unless it is float32."""
-    shape = f"[{', '.join(map(str, type_.shape))}]"
+    dims = [str(d) if len(str(d)) <= LONGEST_SIZE else "..." for d in type_.shape]
+    shape = f"[{', '.join(dims)}]"
     return shape if type_.dtype == "float32" else f"{type_.dtype}{shape}"
 
 

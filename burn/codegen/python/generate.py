@@ -75,8 +75,8 @@ def generate(program: Program, name: str = "Model", origin: str = "a program", w
     writers: dict[Block, ModuleWriter] = {}
     taken = Names({name, "Model"})
     for block in blocks:
-        inputs = [(value, _slot_name(value, graph, i)) for i, value in enumerate(block.slots)]
-        own = taken.new(block_name(block.path))
+        inputs = [(value, _slot_name(block, i, graph)) for i, value in enumerate(block.slots)]
+        own = taken.new(block_name(block.path, any(n.op == "call" for n in block.nodes)))
         writers[block] = ModuleWriter(own, block.nodes, inputs, block.results, _uses(block), writers, block)
     inputs = [(node.result, wish) for node, wish in zip(graph.inputs, graph.input_names, strict=True)]
     writer = ModuleWriter(name, graph.nodes, inputs, graph.outputs, graph.uses(), writers)
@@ -97,10 +97,11 @@ def _uses(block: Block) -> Counter[Value]:
     return part.uses()
 
 
-def _slot_name(value: Value, graph: Graph, index: int) -> str:
+def _slot_name(block: Block, index: int, graph: Graph) -> str:
     """What a block calls one of its inputs."""
+    value = block.slots[index]
     for node, name in zip(graph.inputs, graph.input_names, strict=True):
-        if value == node.result:
+        if value == node.result and (block.same[index] or re.search(r"\d", name)):
             return re.sub(r"[._]\d+(?=[._])", "", name)
     if DTYPES[value.type.dtype].kind == "bool":
         return "mask"

@@ -353,10 +353,39 @@ def _pool(node: Node, context: Context) -> Layer | None:
     divide = context.only_user(node.result)
     if attrs["kind"] != "sum" or divide is None or divide.op != "div" or divide.operands[0] != node.result:
         return None
+    if x.type.dtype not in FLOATS:
+        return None
     count = divide.operands[1].array
-    if x.type.dtype not in FLOATS or count is None or count.shape != () or float(count) != math.prod(window):
+    if count is None and any((*low, *high)):
+        if not _counts(divide.operands[1], x, sizes):
+            return None
+        arguments["count_include_pad"], defaults["count_include_pad"] = False, True
+    elif count is None or count.shape != () or float(count) != math.prod(window):
         return None
     return Layer(f"nn.AvgPool{rank - 2}d", [x], {}, arguments, defaults, last=divide)
+
+
+def _counts(value: Value, x: Value, sizes: list[tuple[int, ...]]) -> bool:
+    """Whether a value is how many elements of x itself each window holds: a product of one factor an axis."""
+    factors: list[Node] = []
+    while value.node.op == "mul":
+        factors.append(value.node.operands[1].node)
+        value = value.node.operands[0]
+    factors.append(value.node)
+    if len(factors) != x.type.rank - 2:
+        return False
+    for axis, view in enumerate(reversed(factors), 2):
+        shape = tuple(-1 if i == axis else 1 for i in range(x.type.rank))
+        if view.op != "reshape" or tuple(-1 if i == axis else d for i, d in enumerate(view.types[0].shape)) != shape:
+            return False
+        slide = view.operands[0].node
+        ones = slide.operands[0].node if slide.op == "window_reduce" else slide
+        given = tuple(slide.attrs.get(k) for k in ("window", "strides", "dilations", "low", "high"))
+        if ones.op != "full" or ones.attrs["value"] != 1.0 or ones.attrs["shape"] != (x.type.shape[axis],):
+            return False
+        if slide.attrs["kind"] != "sum" or given != tuple((s[axis],) for s in sizes):
+            return False
+    return True
 
 
 @rule("reduce")

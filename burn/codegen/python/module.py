@@ -14,7 +14,15 @@ from typing import Any
 from burn.codegen.python.blocks import OPTION, Block, Option
 from burn.codegen.python.function import INDENT, WIDTH, Body, Chain, Line, Sizes, literal_constant, shape_text
 from burn.codegen.python.graph import Node, Value, walk
-from burn.codegen.python.names import Names, container_path, identifier, member_path, parameter_path, snake_case
+from burn.codegen.python.names import (
+    Names,
+    container_path,
+    identifier,
+    member_path,
+    parameter_path,
+    shared_prefix,
+    snake_case,
+)
 from burn.codegen.python.text import literal, number
 from burn.dialect.dims import Dim, Expr, symbols
 from burn.dialect.types import DTYPES
@@ -62,21 +70,29 @@ class ModuleWriter:
             self.names.taken.add(option)
             self.constructors.append(f"self.{option} = {option}")
         lists = self._call_lists()
+        known = self.block.names if self.block is not None else {}
+        paths = [member_path(n, known) for n in walk(self.nodes) if n.op.startswith("nn.")]
+        paths += [n.attrs["path"] for n in walk(self.nodes) if n.op == "call"]
+        self._outer = shared_prefix(p for p in paths if p)
         for node in walk(self.nodes):
             if node.op == "call" and node not in self.members:
                 self._add_calls(lists[node])
             elif node.op.startswith("nn."):
                 default = snake_case(node.op.removeprefix("nn."))
-                attribute = self.names.from_path(member_path(node), default)
+                attribute = self.names.from_path(self._local(member_path(node, known)), default)
                 self.members[node] = attribute
                 self.paths.update({value: f"{attribute}.{role}" for role, value in node.constants.items()})
                 self.constructors.append(f"self.{attribute} = {node.op}({self._arguments(node)})")
         for value in self._free_constants():
-            path = parameter_path(value.node.source, whole=True)
+            path = parameter_path(known.get(value, value.node.source), whole=True)
             attribute = self.names.from_path([p for p in path if p != "weight"] or path, "table")
             self.paths[value] = attribute
             shape = (self.block.shapes if self.block else {}).get(value, value.type.shape)
             self.constructors.append(f"self.{attribute} = {_parameter(value, shape)}")
+
+    def _local(self, path: list[str]) -> list[str]:
+        """A path within this module: without what all of them begin with."""
+        return path[self._outer :]
 
     def _arguments(self, node: Node) -> str:
         given = {k: v for k, v in node.attrs.items() if k not in node.defaults or v != node.defaults[k]}
@@ -91,13 +107,19 @@ class ModuleWriter:
         return [name for name in self.block.options if OPTION + name in names]
 
     def _call_lists(self) -> dict[Node, list[Node]]:
-        """The calls that go into one list, for each: those of numbered parts of the source model, or in a row."""
+        """The calls that go into one list, for each: those of numbered parts of the source model, or of one module in a
+        row, each of what the one before returned."""
         groups: dict[Any, list[Node]] = {}
         run, before = 0, None
         for node in self.nodes:
             if node.op == "call":
                 container = container_path(node.attrs["path"])
-                run += before is None
+                linked = (
+                    before is not None
+                    and before.attrs["block"] is node.attrs["block"]
+                    and any(v.node is before for v in node.values)
+                )
+                run += not linked
                 groups.setdefault(tuple(container) if container else run, []).append(node)
             before = node if node.op == "call" else None
         return {node: group for group in groups.values() for node in group}
@@ -110,7 +132,7 @@ class ModuleWriter:
         single = len(calls) == 1
         path = calls[0].attrs["path"] if single else container_path(calls[0].attrs["path"])
         default = snake_case(self.writers[calls[0].attrs["block"]].name)
-        attribute = self.names.from_path(path, default if single else f"{default.rstrip('s')}s")
+        attribute = self.names.from_path(self._local(path), default if single else f"{default.rstrip('s')}s")
         for i, node in enumerate(calls):
             self.members[node] = attribute if single else f"{attribute}[{i}]"
             inner = self.writers[node.attrs["block"]].paths
@@ -176,7 +198,9 @@ class ModuleWriter:
         parameters, body = self.forward()
         text = [f"class {self.name}(nn.Module):", *(f"{INDENT}{line}".rstrip() for line in head)]
         if self.constructors:
-            options = [f"{name}: {_annotation(values)}" for name, values in (self.block.options if self.block else {}).items()]
+            options = [
+                f"{name}: {_annotation(values)}" for name, values in (self.block.options if self.block else {}).items()
+            ]
             text += [""] if head else []
             text += wrapped(f"def __init__({', '.join(['self', *options])}) -> None:", "", 1)
             text += [line for code in self.constructors for line in wrapped(code, "", 2)]
@@ -214,7 +238,9 @@ class ModuleWriter:
             for axis, dim in enumerate(value.type.shape):
                 if isinstance(dim, Expr):
                     parts = sorted(symbols(dim))
-                    sizes.bind(dim, "_".join(parts) if len(parts) < 3 else AXES.get(value.type.rank, {}).get(axis, "size"))
+                    sizes.bind(
+                        dim, "_".join(parts) if len(parts) < 3 else AXES.get(value.type.rank, {}).get(axis, "size")
+                    )
 
     def _size_lines(self, sizes: Sizes, parameters: Sequence[str]) -> list[Line]:
         """`batch, length, _ = x.shape`, for the sizes that are used."""
@@ -241,7 +267,9 @@ def _text(value: Any) -> str:
 
 def _annotation(values: Sequence[Any]) -> str:
     kinds = {"int" if isinstance(v, int) else "tuple[int, ...]" if v is not None else "None" for v in values}
-    kinds = {"tuple" if isinstance(v, tuple) and any(isinstance(p, tuple) for p in v) else k for v in values for k in kinds}
+    kinds = {
+        "tuple" if isinstance(v, tuple) and any(isinstance(p, tuple) for p in v) else k for v in values for k in kinds
+    }
     return " | ".join(sorted(kinds))
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from burn.codegen.python.graph import Node
+from burn.codegen.python.graph import Node, Value
 
 MEANINGLESS = re.compile(
     r"(onnx::.*|val_\d+|_?\d+|.*[Cc]onstant(_\d+)?(_output_\d+)?|constant|program|tensor_\d+|t\d+)"
@@ -25,7 +25,7 @@ OPERATOR = re.compile(r"[A-Z]\w*$")  # the last part of a node's name: "MatMul_3
 def identifier(text: str) -> str:
     """The text as a Python name that starts with a letter."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "x"
-    name = re.sub(r"_+", "_", name)
+    name = re.sub(r"^(\d+_)+(?=[A-Za-z])", "", re.sub(r"_+", "_", name))
     name = f"n{name}" if name[0].isdigit() else name
     return f"{name}_" if keyword.iskeyword(name) or name in ("self", "burn", "nn", "ops") else name
 
@@ -64,12 +64,12 @@ def container_path(path: list[str]) -> list[str]:
     return [part for i, part in enumerate(path) if i != numbered[-1]] if numbered else []
 
 
-def block_name(path: list[str]) -> str:
-    """What to call the class of a part of a model."""
+def block_name(path: list[str], has_blocks: bool) -> str:
+    """What to call the class of a part of a model, which may consist of others."""
     words = [re.sub(r"_?\d+$", "", p) for p in container_path(path) or path if not p.isdigit()]
     words = [w for w in words if w]
     if not words:
-        return "Block"
+        return "Stage" if has_blocks else "Block"
     last = words[-1][:-1] if words[-1].endswith("s") and not words[-1].endswith("ss") else words[-1]
     if len(last) == 1:
         last = "block"
@@ -82,13 +82,19 @@ def snake_case(name: str) -> str:
     return words
 
 
-def member_path(node: Node) -> list[str]:
-    """What a layer is called: by its parameters, else by its node."""
+def member_path(node: Node, names: Mapping[Value, str] | None = None) -> list[str]:
+    """What a layer is called: by its parameters (`names` has other names for some), else by its node."""
     for constant in node.constants.values():
-        path = parameter_path(constant.node.source)
+        path = parameter_path((names or {}).get(constant, constant.node.source))
         if path:
             return path
     return node_path(node.source)
+
+
+def shared_prefix(paths: Iterable[list[str]]) -> int:
+    """How many parts all the paths begin with; none of them is left without a name."""
+    groups = list(zip(*(p[:-1] for p in paths), strict=False))
+    return next((i for i, group in enumerate(groups) if len(set(group)) > 1), len(groups))
 
 
 class Names:
@@ -112,7 +118,7 @@ class Names:
             parts = path[-length:]
             if parts[0].isdigit():
                 continue
-            name = identifier("_".join(parts))
+            name = snake_case(identifier("_".join(parts)))
             if name not in self.taken:
                 return self.new(name)
-        return self.new(identifier("_".join(path)) if path else default)
+        return self.new(snake_case(identifier("_".join(path))) if path else default)
