@@ -52,7 +52,7 @@ class Fold:
     name: ClassVar[str] = "fold"
     growth: int = 4
     large: int = 1 << 20
-    part: int = 48 << 20  # bytes computed in one run
+    part: int = 20 << 20  # bytes computed in one run
 
     def run(self, program: Program) -> None:
         with context():
