@@ -12,11 +12,15 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from burn.errors import BurnError, ModelError, Problem
 from burn.runtime import Artefact, Cache, Executable, _native
 from burn.runtime.artefact import MAGIC
 from burn.runtime.host import features
+
+if TYPE_CHECKING:
+    from burn.dialect.program import Program
 
 MAX_EXTERNAL_NAME = 4096
 _EXTERNAL = b"\n\x08location\x12"  # protobuf: key = "location", then the value's tag
@@ -62,9 +66,27 @@ def load(
 
 def _compile(path: Path, dims: Mapping[str, int] | None, target: str | None) -> Artefact:
     from burn.compiler import compile_program
-    from burn.importers.files import import_file
 
-    return compile_program(import_file(path, dims), target=target)
+    return compile_program(read_program(path, dims), target=target)
+
+
+def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
+    """The program in an ONNX model, or in a text (.mlir). Raises ModelError."""
+    if path.suffix != ".mlir":
+        from burn.importers.onnx import import_onnx
+
+        return import_onnx(path, dims=dims)
+    from burn.dialect.text import parse_text
+    from burn.nn import safetensors
+
+    if dims:
+        raise ModelError(f"{path}: sizes cannot be given for a program in text form", ["they are written in it"])
+    beside = path.with_suffix(".safetensors")
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"cannot read {path}", [getattr(error, "strerror", None) or str(error)]) from None
+    return parse_text(text, safetensors.read(beside) if beside.exists() else {})
 
 
 def set_num_threads(threads: int) -> None:

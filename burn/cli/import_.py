@@ -38,9 +38,9 @@ def main(model: Path, output: Path, name: str, dims: tuple[tuple[str, int], ...]
     from burn.cli.facts import Facts
     from burn.codegen.python.generate import generate
     from burn.codegen.python.graph import read
-    from burn.importers.files import import_file
+    from burn.loading import read_program
 
-    program = import_file(model, dict(dims))
+    program = read_program(model, dict(dims))
     facts = Facts.of(read(program))
     progress("writing source, and tracing it back")
     source = generate(program, name, model.name)

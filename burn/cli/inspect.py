@@ -28,9 +28,9 @@ def main(model: Path, dims: tuple[tuple[str, int], ...], as_dot: bool, as_json: 
         return
     from burn.cli.facts import Facts
     from burn.codegen.python.graph import read
-    from burn.importers.files import import_file
+    from burn.loading import read_program
 
-    graph = read(import_file(model, dict(dims)))
+    graph = read(read_program(model, dict(dims)))
     if as_dot:
         click.echo(dot(graph, model.name))
     elif as_json:
