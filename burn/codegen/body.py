@@ -173,7 +173,12 @@ class ContractionKernel:
 
 Kernel = LoopKernel | ContractionKernel
 
-EXPENSIVE = frozenset("exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid pow atan2".split())
+EXPENSIVE = frozenset(
+    (
+        *("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid", "pow"),
+    )
+)
 """Functions of ten instructions and more: their results are kept rather than computed again."""
 
 

@@ -368,9 +368,20 @@ def _tiled(group: Group, anchor: Op) -> list[Call] | None:
     return [
         builder.call(
             lambda buffers: ContractionKernel(
-                sides.batch, sides.rows, sides.column, sides.panel, sides.width, sides.outer, sides.inner,
-                lhs, rhs, sides.valid, sides.packed, tuple(writes), buffers,
-            )  # fmt: skip
+                sides.batch,
+                sides.rows,
+                sides.column,
+                sides.panel,
+                sides.width,
+                sides.outer,
+                sides.inner,
+                lhs,
+                rhs,
+                sides.valid,
+                sides.packed,
+                tuple(writes),
+                buffers,
+            )
         )
     ]
 

@@ -328,7 +328,5 @@ def _gather_nd(low: Lowering, op: Op, index: Place) -> Scalar:
     depth, batch = indices.shape[-1], op.batch_dims
     assert isinstance(depth, int)
     head = index[: indices.rank - 1]
-    places = [
-        low.fetch(low.at(op.indices, (*head, k)), x.shape[batch + k], source_name(op)) for k in range(depth)
-    ]
+    places = [low.fetch(low.at(op.indices, (*head, k)), x.shape[batch + k], source_name(op)) for k in range(depth)]
     return low.at(op.x, (*index[:batch], *places, *index[indices.rank - 1 :]))

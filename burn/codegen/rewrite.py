@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 from burn.codegen.body import (
     ContractionKernel,
@@ -17,7 +18,7 @@ from burn.codegen.body import (
     own_dims,
     walk,
 )
-from burn.dialect.dims import Dim, Expr, LoopVar, atoms, coefficient, substitute
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, coefficient, substitute
 
 MapLoops = Callable[[tuple[LoopVar, ...]], tuple[LoopVar, ...]]
 
@@ -75,7 +76,8 @@ def map_kernel(kernel: Kernel, dim: Callable[[Dim], Dim], loops: MapLoops) -> Ke
         Stage(
             loops(s.loops),
             tuple(
-                Reduction(r.name, r.kind, r.dtype, rewrite(r.body), rewrite.index(r.index), r.last) for r in s.reductions
+                Reduction(r.name, r.kind, r.dtype, rewrite(r.body), rewrite.index(r.index), r.last)
+                for r in s.reductions
             ),
             writes(s.writes),
         )
@@ -90,7 +92,7 @@ def collapse(kernel: Kernel) -> Kernel:
     while (pair := _mergeable(kernel)) is not None:
         outer, inner = pair
         merged = LoopVar(inner.name, outer.extent * inner.extent)
-        places = {outer: 0, inner: Expr.of(merged)}
+        places: dict[Atom, Dim] = {outer: 0, inner: Expr.of(merged)}
         kernel = map_kernel(
             kernel,
             lambda d, places=places: substitute(d, places),
@@ -103,7 +105,7 @@ def _mergeable(kernel: Kernel) -> tuple[LoopVar, LoopVar] | None:
     dims = kernel_dims(kernel)
     runs = (kernel.rows, kernel.batch) if isinstance(kernel, ContractionKernel) else (kernel.parallel,)
     for loops in runs:
-        for outer, inner in zip(loops, loops[1:], strict=False):
+        for outer, inner in pairwise(loops):
             if all(_walks_as_one(d, outer, inner) for d in dims):
                 return outer, inner
     return None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce as fold_left
 from math import gcd
-from typing import TypeVar, Union
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Call:
         return f"({left} {'//' if self.op == 'floordiv' else '%'} {right})"
 
 
-Atom = Union[Symbol, LoopVar, Call]
+Atom = Symbol | LoopVar | Call
 Monomial = tuple[Atom, ...]
 
 
@@ -81,8 +81,11 @@ class Expr:
     @property
     def is_symbol(self) -> bool:
         """Whether this is one atom that prints as a name."""
-        return len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1 and not isinstance(
-            self.terms[0][0][0], Call
+        return (
+            len(self.terms) == 1
+            and self.terms[0][1] == 1
+            and len(self.terms[0][0]) == 1
+            and not isinstance(self.terms[0][0][0], Call)
         )
 
     def __eq__(self, other: object) -> bool:
@@ -143,7 +146,7 @@ class Expr:
         return mod(other, self)
 
 
-Dim = Union[int, Expr]
+Dim = int | Expr
 
 
 def _terms(dim: Dim) -> Iterable[tuple[Monomial, int]]:
@@ -348,7 +351,9 @@ def _call_non_negative(call: Call) -> bool:
 def _replace(dim: Expr, atom: Atom, value: Dim) -> Dim:
     result: Dim = 0
     for monomial, coefficient in dim.terms:
-        result = result + fold_left(lambda x, y: x * y, [value if a == atom else Expr.of(a) for a in monomial], coefficient)
+        result = result + fold_left(
+            lambda x, y: x * y, [value if a == atom else Expr.of(a) for a in monomial], coefficient
+        )
     return result
 
 
@@ -392,7 +397,9 @@ def substitute(dim: Dim, values: Mapping[Atom, Dim]) -> Dim:
     """Replaces atoms and simplifies again. Loop variables' extents are left as they are."""
     if isinstance(dim, int):
         return dim
-    return interpret(dim, lambda a: values[a] if a in values else Expr.of(a), lambda c: c, lambda n, a, b: _OPS[n](a, b))
+    return interpret(
+        dim, lambda a: values[a] if a in values else Expr.of(a), lambda c: c, lambda n, a, b: _OPS[n](a, b)
+    )
 
 
 def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from torch_mlir import ir, rewrite
+from torch_mlir import execution_engine, ir, passmanager, rewrite
 from torch_mlir.dialects import ext, func
-from torch_mlir.execution_engine import ExecutionEngine
-from torch_mlir.passmanager import PassManager
 
 __all__ = ["ExecutionEngine", "PassManager", "context", "ext", "func", "ir", "rewrite"]
+
+ExecutionEngine = execution_engine.ExecutionEngine
+PassManager = passmanager.PassManager
 
 # The bindings look for a Python module of an op's dialect each time they meet one, and a failed import is slow.
 sys.modules.setdefault(f"{ir.__package__}.dialects.burn", ModuleType("burn"))
@@ -27,7 +28,7 @@ def context() -> ir.Context:
     if _context is None:
         from burn.dialect import load_dialect  # the dialect imports this module
 
-        _context = ir.Context()
-        with _context, ir.Location.unknown():
+        _context = made = ir.Context()
+        with made, ir.Location.unknown():
             load_dialect()
     return _context

@@ -18,6 +18,7 @@ From the class come the MLIR op, the builder (`Softmax.build(x, axis=1)`, also `
 
 from __future__ import annotations
 
+import inspect
 import re
 import types
 import typing
@@ -68,7 +69,9 @@ CODECS: dict[Any, Codec] = {
     bool: Codec(lambda v: ir.BoolAttr.get(bool(v)), lambda a: bool(ir.BoolAttr(a).value)),
     float: Codec(lambda v: ir.FloatAttr.get(ir.F64Type.get(), float(v)), lambda a: ir.FloatAttr(a).value),
     str: Codec(ir.StringAttr.get, lambda a: ir.StringAttr(a).value),
-    tuple[int, ...]: Codec(lambda v: ir.DenseI64ArrayAttr.get([int(x) for x in v]), lambda a: tuple(ir.DenseI64ArrayAttr(a))),
+    tuple[int, ...]: Codec(
+        lambda v: ir.DenseI64ArrayAttr.get([int(x) for x in v]), lambda a: tuple(ir.DenseI64ArrayAttr(a))
+    ),
     tuple[float, ...]: Codec(
         lambda v: ir.DenseF64ArrayAttr.get([float(x) for x in v]), lambda a: tuple(ir.DenseF64ArrayAttr(a))
     ),
@@ -112,7 +115,7 @@ class Op(Burn.Operation):
             super().__init_subclass__()
             return
         hints = typing.get_type_hints(cls, vars(__import__("sys").modules[cls.__module__]), {"Dim": Dim})
-        declared = {key: hints[key] for key in cls.__dict__.get("__annotations__", {}) if not _is_classvar(hints[key])}
+        declared = {key: hints[key] for key in inspect.get_annotations(cls) if not _is_classvar(hints[key])}
         operands, attrs, regions = [], {}, []
         for key, hint in declared.items():
             optional = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
@@ -235,7 +238,8 @@ class Op(Burn.Operation):
     def fail(cls, message: str, attribute: str = "") -> typing.NoReturn:
         """Raises TypeMismatch naming this op and the source node it stands for."""
         raise TypeMismatch(
-            f"burn.{cls.OP_NAME}: {message}", [Problem(message, op=cls.OP_NAME, attribute=attribute, node=current_node())]
+            f"burn.{cls.OP_NAME}: {message}",
+            [Problem(message, op=cls.OP_NAME, attribute=attribute, node=current_node())],
         )
 
     def check(self) -> None:

@@ -98,15 +98,14 @@ FUNCTIONS: tuple[Function, ...] = (
 )
 
 
-def _infer(cls: type[Op], row: Function, *operands: TensorType) -> TensorType:
-    same_type(cls, *operands)
-    dtype = operands[0].dtype
-    if DTYPES[dtype].kind not in row.kinds:
-        cls.fail(f"does not take {dtype}; it takes {', '.join(row.kinds)}")
-    return TensorType("bool" if row.predicate else dtype, broadcast(cls, *operands))
-
-
 def _make(row: Function) -> type[Op]:
+    def infer(cls: type[Op], *operands: TensorType) -> TensorType:
+        same_type(cls, *operands)
+        dtype = operands[0].dtype
+        if DTYPES[dtype].kind not in row.kinds:
+            cls.fail(f"does not take {dtype}; it takes {', '.join(row.kinds)}")
+        return TensorType("bool" if row.predicate else dtype, broadcast(cls, *operands))
+
     operands = {1: ("x",), 2: ("lhs", "rhs")}[row.arity]
     shapes = "x [...] -> [...]" if row.arity == 1 else "lhs, rhs broadcast to [...] -> [...]"
     body = {
@@ -115,7 +114,7 @@ def _make(row: Function) -> type[Op]:
         "__module__": __name__,
         "__annotations__": dict.fromkeys(operands, Operand),
         "FUNCTION": row.name,
-        "infer": classmethod(lambda cls, *types_: _infer(cls, row, *types_)),
+        "infer": classmethod(infer),
     }
     name = "".join(part.capitalize() for part in row.name.split("_"))
     return type(Pointwise)(name, (Pointwise,), body, name=row.name)

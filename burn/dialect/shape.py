@@ -152,8 +152,9 @@ class Slice(Op, name="slice"):
             cls.fail(f"starts, sizes and steps must have {x.rank} entries")
         for axis, (d, start, size, step) in enumerate(zip(x.shape, starts, sizes, steps, strict=True)):
             last = start + (size - 1) * step
-            known = isinstance(last, int) and isinstance(start, int) and isinstance(d, int) and size != 0
-            if known and not (0 <= start < d and 0 <= last < d):
+            if not (isinstance(last, int) and isinstance(start, int) and isinstance(d, int)) or size == 0:
+                continue
+            if not (0 <= start < d and 0 <= last < d):
                 cls.fail(f"axis {axis} of size {d} has no elements {start} to {last}", "starts")
         return x.with_shape(sizes)
 

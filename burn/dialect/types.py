@@ -164,7 +164,9 @@ def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
         sizes = [s[axis] for s in shapes if len(s) >= -axis and s[axis] != 1]
         numbers = {d for d in sizes if isinstance(d, int)}
         if len(numbers) > 1:
-            raise ValueError(f"cannot broadcast {' with '.join(map(_text, shapes))}: axis {axis} has sizes {sorted(numbers)}")
+            raise ValueError(
+                f"cannot broadcast {' with '.join(map(_text, shapes))}: axis {axis} has sizes {sorted(numbers)}"
+            )
         if numbers:  # a symbolic size beside a number is 1 or that number
             result.append(numbers.pop())
         else:

@@ -152,7 +152,10 @@ class _Printer:
         each = self.tile * self.vectors
         total = sums[:each]
         for part in range(1, self.split):
-            total = [self.code.op("arith.addf", a, b) for a, b in zip(total, sums[part * each : (part + 1) * each], strict=True)]
+            total = [
+                self.code.op("arith.addf", a, b)
+                for a, b in zip(total, sums[part * each : (part + 1) * each], strict=True)
+            ]
         return total
 
     def _depth(self, outer: list[LoopVar], carried: list[Value], rows: list[Int], zeros: Value | None) -> list[Value]:
@@ -211,7 +214,9 @@ class _Printer:
             return None
         left = code.sub(self.emitter.dim(columns), code.mul(self.emitter.places[kernel.panel], kernel.width))
         return [
-            code.cmp("slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(left, c * self.lanes)), self.lanes))
+            code.cmp(
+                "slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(left, c * self.lanes)), self.lanes)
+            )
             for c in range(self.vectors)
         ]
 

@@ -232,7 +232,11 @@ class Function:
         """The address `offset` elements behind `base`."""
         element = "i8" if element == "i1" else element
         if isinstance(offset, int):
-            return base if offset == 0 else self.pure(f"llvm.getelementptr {base}[{offset}] : ({PTR}) -> {PTR}, {element}", PTR)
+            return (
+                base
+                if offset == 0
+                else self.pure(f"llvm.getelementptr {base}[{offset}] : ({PTR}) -> {PTR}, {element}", PTR)
+            )
         return self.pure(f"llvm.getelementptr {base}[{offset}] : ({PTR}, i64) -> {PTR}, {element}", PTR)
 
     def load(self, base: Value, offset: Int, type_: str, mask: Value | None = None) -> Value:

@@ -289,7 +289,10 @@ def flops(group: Group) -> Dim:
             total = total + type_of(op.operation.results[0]).elements * depth * 2
         if op.OP_NAME == "conv":
             weight = type_of(op.weight).shape
-            taps = product(weight[:-1] if op.layout == "last" else weight[1:])
+            if op.columns is not None:  # [groups, panels, k.., channels, width]
+                taps = product(weight[2:-1])
+            else:
+                taps = product(weight[:-1] if op.layout == "last" else weight[1:])
             total = total + type_of(op.operation.results[0]).elements * taps * 2
     return total
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from burn.codegen.body import EXPENSIVE, Apply, ContractionKernel, Fetched, Load, LoopKernel, loop_atoms, own_dims, walk
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, LoopVar, coefficient, product, substitute
+from burn.dialect.dims import Atom, Dim, LoopVar, coefficient, product, substitute
 from burn.dialect.types import DTYPES
 
 CHUNK = 2048
@@ -80,7 +80,7 @@ def work(kernel: LoopKernel, lane: str, chunk: int | None) -> Dim:
     for loop in kernel.parallel:
         if loop.name == lane:
             total = total * (chunk if chunk is not None else loop.extent)
-    outer = {v: 0 for v in kernel.parallel}
+    outer: dict[Atom, Dim] = dict.fromkeys(kernel.parallel, 0)
     return substitute(total, outer)
 
 

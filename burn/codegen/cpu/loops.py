@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from burn.codegen.body import (
-    Kernel,
     Buffer,
+    Kernel,
     LoopKernel,
     Reduction,
     Stage,

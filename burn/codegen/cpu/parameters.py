@@ -139,7 +139,10 @@ def fingerprint(kernel: Kernel, schedule: object) -> str:
     if isinstance(kernel, ContractionKernel):
         counts = (len(kernel.batch), len(kernel.rows), len(kernel.outer))
         lines.append(f"{counts} {kernel.width} {kernel.packed} {kernel.lhs.dtype}")
-        lines += [f"lhs {kernel.lhs.buffer} {dim(kernel.lhs.offset)}", f"rhs {kernel.rhs.buffer} {dim(kernel.rhs.offset)}"]
+        lines += [
+            f"lhs {kernel.lhs.buffer} {dim(kernel.lhs.offset)}",
+            f"rhs {kernel.rhs.buffer} {dim(kernel.rhs.offset)}",
+        ]
         lines += [f"valid {dim(e)} {dim(n)}" for e, n in kernel.valid]
         for write in kernel.epilogue:
             value = scalar(write.value)
