@@ -17,7 +17,7 @@ from burn.codegen.groups import loops, place, reduced_axes
 from burn.codegen.lower import Lowering, has_rule, op_of
 from burn.dialect import ops
 from burn.dialect.control import Group, defined_symbols
-from burn.dialect.dims import Call, Dim, LoopVar, atoms, coefficient, symbols
+from burn.dialect.dims import Call, Dim, LoopVar, coefficient, symbols
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
@@ -218,7 +218,8 @@ class _Fusion:
         cluster = self._cluster_of(op.x)
         if cluster is None or cluster.kind != "contract" or op.OP_NAME not in ("transpose", "reshape"):
             return
-        if len(list(op.x.uses)) == 1 and op.OP_NAME == "transpose" or (op.OP_NAME == "reshape" and self._then_transposed(op)):
+        alone = len(list(op.x.uses)) == 1 and op.OP_NAME == "transpose"
+        if alone or (op.OP_NAME == "reshape" and self._then_transposed(op)):
             self._join(op, cluster)
             cluster.closed = True
 
@@ -308,8 +309,9 @@ def _load_of(value: ir.Value, fusion: _Fusion | None) -> Load | None:
 
     def inside(v: ir.Value) -> bool:
         op = op_of(v)
-        free = op is not None and op.OP_NAME in VIEWS
-        return free and (fusion is None or (op.operation in fusion.position and op.operation not in fusion.cluster))
+        if op is None or op.OP_NAME not in VIEWS:
+            return False
+        return fusion is None or (op.operation in fusion.position and op.operation not in fusion.cluster)
 
     scalar = Lowering(inside).at(value, place(variables))
     return scalar if isinstance(scalar, Load) else None
@@ -345,7 +347,9 @@ def _direct(fusion: _Fusion, op: Op, cluster: Cluster) -> bool:
 
 def _joins_loop(fusion: _Fusion, op: Op, cluster: Cluster) -> bool:
     if op.OP_NAME in ("reduce", "arg_reduce"):
-        return type_of(op.x).shape == cluster.space and fusion._cluster_of(op.x) is cluster and _worth_joining(cluster, op)
+        return (
+            type_of(op.x).shape == cluster.space and fusion._cluster_of(op.x) is cluster and _worth_joining(cluster, op)
+        )
     if op.OP_NAME in ANCHORS or op.OP_NAME == "concat":
         return False
     if any(m.OP_NAME == "concat" for m in cluster.members):
@@ -396,7 +400,11 @@ def _same_rows(value, source, shape, cluster: Cluster, kept, squeezed) -> bool:
     while value != source:
         assert op is not None
         mine, theirs = _shape(op), type_of(op.x).shape
-        fine = mine in (*allowed, squeezed) and theirs in (*allowed, squeezed) and op.OP_NAME in ("reshape", "broadcast_to")
+        fine = (
+            mine in (*allowed, squeezed)
+            and theirs in (*allowed, squeezed)
+            and op.OP_NAME in ("reshape", "broadcast_to")
+        )
         if not fine:
             return False
         value = op.x
@@ -438,7 +446,9 @@ class _Rebuild:
             if self._stands(op):
                 self._emit(self._unit(op))
         # An operation's Python hash changes with its operands: everything is looked up before any use is replaced.
-        replaced = [op.operation for op in self.fusion.ops[:-1] if op.operation in self.fusion.cluster or self._dissolves(op)]
+        replaced = [
+            op.operation for op in self.fusion.ops[:-1] if op.operation in self.fusion.cluster or self._dissolves(op)
+        ]
         for old, new in self.values.items():
             old.replace_all_uses_with(new)
         for operation in reversed(replaced):
@@ -452,7 +462,12 @@ class _Rebuild:
         return self.fusion.cluster.get(op.operation, op)
 
     def _stands(self, op: Op) -> bool:
-        return op.operation in self.fusion.cluster or op.OP_NAME not in FREE | VIEWS or op.OP_NAME == "reshape" or not has_rule(op)
+        return (
+            op.operation in self.fusion.cluster
+            or op.OP_NAME not in FREE | VIEWS
+            or op.OP_NAME == "reshape"
+            or not has_rule(op)
+        )
 
     def _emit(self, unit: object) -> None:
         """Emits what the unit reads, then the unit. An explicit stack: programs are deep."""
@@ -475,6 +490,7 @@ class _Rebuild:
                     stack.append((needed, False))
 
     def _needs(self, unit: object) -> list[object]:
+        assert isinstance(unit, Cluster | Op)
         members = unit.members if isinstance(unit, Cluster) else [unit]
         found: list[object] = []
         seen: set[ir.Value] = set()
@@ -509,9 +525,10 @@ class _Rebuild:
             inner = op.operation.results[0]
             for reader in inner.uses:
                 user = reader.owner.operation
-                if user not in members or not self.fusion.inlines(cluster, user.opview, inner):
-                    if user in members or self._read_outside(inner, cluster, members):
-                        return True
+                if user in members and self.fusion.inlines(cluster, user.opview, inner):
+                    continue
+                if user in members or self._read_outside(inner, cluster, members):
+                    return True
         return False
 
     def _symbol_needs(self, op: Op, found: list[object]) -> None:

@@ -67,7 +67,11 @@ def is_constant(value: ir.Value) -> bool:
             continue
         seen.add(v)
         op = op_of(v)
-        if op is None or not op.PURE or (not op.operation.operands and op.OP_NAME not in ("weight", "constant", "full")):
+        if (
+            op is None
+            or not op.PURE
+            or (not op.operation.operands and op.OP_NAME not in ("weight", "constant", "full"))
+        ):
             return False
         todo += list(op.operation.operands)
     return True
@@ -143,5 +147,3 @@ def _pack_conv(pack: Pack, op: Op) -> ir.Value | None:
 
 
 _PACKERS = {"dot_general": _pack_dot, "conv": _pack_conv}
-
-
