@@ -16,8 +16,9 @@ from typing import Any
 
 from burn.dialect.mlir import context
 from burn.dialect.op import REGISTRY, Op
+from burn.dialect.types import type_of
 from burn.importers.trace import current
-from burn.tensor import Tensor, lift
+from burn.tensor import Tensor, lift, rounded
 
 STRUCTURAL = frozenset({"return", "yield", "group", "if", "loop", "weight", "read_dim"})
 """Ops that are not functions of tensors: see burn.cond, burn.loop, burn.read_dim and burn.nn.Parameter."""
@@ -27,6 +28,15 @@ NUMBERS_LIKE: dict[str, tuple[str, ...]] = {"select": ("on_true", "on_false")}
 
 INDICES = ("indices",)
 """Operands that are int64 when they are given as numbers."""
+
+
+ELEMENTS: dict[str, tuple[str, ...]] = {
+    "layer_norm": ("epsilon",), "rms_norm": ("epsilon",), "batch_norm": ("epsilon",), "instance_norm": ("epsilon",),
+    "group_norm": ("epsilon",), "leaky_relu": ("alpha",), "elu": ("alpha",), "celu": ("alpha",),
+    "selu": ("alpha", "gamma"), "hard_sigmoid": ("alpha", "beta"), "thresholded_relu": ("alpha",), "silu": ("alpha",),
+}  # fmt: skip
+"""Attributes that are a number of the tensor's own element type (16-bit floats: of float32, in which they are computed), and
+are rounded to it as other numbers are."""
 
 
 def names() -> list[str]:
@@ -67,13 +77,22 @@ def _function(name: str, cls: type[Op]) -> Callable[..., Any]:
                 if key in given:
                     cls.fail(f"operand '{key}' is given both by position and by name")
                 given[key] = attributes.pop(key)
-        result = cls.build(*_lifted(cls, given), **attributes)
+        values = _lifted(cls, given)
+        for name in ELEMENTS.get(cls.OP_NAME, ()):
+            if name in attributes:
+                attributes[name] = element(attributes[name], type_of(values[0]).dtype)
+        result = cls.build(*values, **attributes)
         return tuple(map(Tensor, result)) if isinstance(result, list) else Tensor(result)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = inspect.cleandoc(cls.__doc__ or "")
     function.__signature__ = _signature(cls)  # type: ignore[attr-defined]
     return function
+
+
+def element(value: float, dtype: str) -> float:
+    """A number as a tensor of the type reckons with it."""
+    return rounded(float(value), "float64" if dtype == "float64" else "float32")
 
 
 def _lifted(cls: type[Op], given: dict[str, Any]) -> list[Any]:

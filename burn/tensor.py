@@ -20,7 +20,7 @@ from burn.dialect import ops as build
 from burn.dialect.dims import Expr
 from burn.dialect.mlir import ir
 from burn.dialect.shape import slice_bounds
-from burn.dialect.types import DTYPES, TensorType, broadcast_shapes, type_of
+from burn.dialect.types import DTYPES, TensorType, broadcast_shapes, numpy_dtype, type_of
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
 from burn.importers.trace import current
@@ -383,8 +383,6 @@ def constant(elements: Any, dtype: str | None = None) -> Tensor:
     """A constant of the traced program: numbers, nested lists of them, an array, or a symbolic size.
 
     Without `dtype` Python floats are float32, integers int64, and arrays keep their own type."""
-    from burn.dialect.types import numpy_dtype
-
     if isinstance(elements, Tensor):
         return elements if dtype is None else elements.astype(dtype)
     if isinstance(elements, Expr):
@@ -398,6 +396,11 @@ def constant(elements: Any, dtype: str | None = None) -> Tensor:
             raise TypeMismatch(f"there is no element type '{dtype}'")
         array = array.astype(numpy_dtype(dtype))
     return Tensor(current().literal(array_weight(array)))
+
+
+def rounded(value: Any, dtype: str) -> Any:
+    """A Python number as an element of the type holds it: passes reckon with what is written in the program."""
+    return float(numpy_dtype(dtype).type(value)) if DTYPES[dtype].kind == "float" else value
 
 
 def lift(operand: Any, like: str | None = None) -> Tensor:
@@ -415,7 +418,7 @@ def lift(operand: Any, like: str | None = None) -> Tensor:
         kind = DTYPES[like].kind
         if (kind == "bool") != isinstance(operand, bool) or (kind in ("int", "uint") and int(operand) != operand):
             raise TypeMismatch(f"{operand!r} is no {like}", ["a number takes the element type of the tensor beside it"])
-        return Tensor(compose.number(operand, like))
+        return Tensor(compose.number(rounded(operand, like), like))
     raise TypeMismatch(
         f"a {type(operand).__name__} is no operand of a tensor", ["operands are tensors, numbers and arrays"]
     )

@@ -37,6 +37,8 @@ def trace(function: Callable[..., Any], inputs: Mapping[str, TensorType | str], 
     tracer = Tracer(types)
     for path, module in _modules(function):
         tracer.names.setdefault(id(module), path)
+    for path, parameter in function.named_parameters() if _is_module(function) else ():
+        parameter.name = path
     with tracing(tracer):
         result = function(*map(Tensor, tracer.program.inputs))
         named = [(name, value.value) for name, value in _outputs(result, outputs)]

@@ -11,6 +11,7 @@ from burn.dialect import ops as build
 from burn.errors import TypeMismatch
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
+from burn.ops import element
 from burn.tensor import Tensor
 
 
@@ -34,7 +35,11 @@ class LayerNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         axis = x.ndim - len(self.shape)
-        return Tensor(build.layer_norm(x.value, _value(self.weight), _value(self.bias), axis=axis, epsilon=self.eps))
+        return Tensor(
+            build.layer_norm(
+                x.value, _value(self.weight), _value(self.bias), axis=axis, epsilon=element(self.eps, x.dtype)
+            )
+        )
 
     def extra_repr(self) -> str:
         return ", ".join(map(str, self.shape))
@@ -52,7 +57,7 @@ class RMSNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         axis = x.ndim - len(self.shape)
-        return Tensor(build.rms_norm(x.value, _value(self.weight), axis=axis, epsilon=self.eps))
+        return Tensor(build.rms_norm(x.value, _value(self.weight), axis=axis, epsilon=element(self.eps, x.dtype)))
 
     def extra_repr(self) -> str:
         return ", ".join(map(str, self.shape))
@@ -74,7 +79,7 @@ class _BatchNorm(Module):
         if x.ndim not in self.RANKS:
             raise TypeMismatch(f"{type(self).__name__} takes {' or '.join(map(str, self.RANKS))} axes", [f"not {x!r}"])
         operands = (self.weight, self.bias, self.running_mean, self.running_var)
-        return Tensor(build.batch_norm(x.value, *(p.value for p in operands), epsilon=self.eps))
+        return Tensor(build.batch_norm(x.value, *(p.value for p in operands), epsilon=element(self.eps, x.dtype)))
 
     def extra_repr(self) -> str:
         return str(self.weight.shape[0])
@@ -104,7 +109,7 @@ class GroupNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         operands = (x.value, _value(self.weight), _value(self.bias))
-        return Tensor(build.group_norm(*operands, groups=self.groups, epsilon=self.eps))
+        return Tensor(build.group_norm(*operands, groups=self.groups, epsilon=element(self.eps, x.dtype)))
 
     def extra_repr(self) -> str:
         return str(self.groups)
@@ -119,7 +124,9 @@ class InstanceNorm(Module):
         self.bias = Parameter((num_features,), dtype, np.zeros) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return Tensor(build.instance_norm(x.value, _value(self.weight), _value(self.bias), epsilon=self.eps))
+        return Tensor(
+            build.instance_norm(x.value, _value(self.weight), _value(self.bias), epsilon=element(self.eps, x.dtype))
+        )
 
 
 def _value(parameter: Parameter | None):

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from burn.codegen.python.graph import Graph, Node, Region, Value
-from burn.codegen.python.spell import SINGLE
 from burn.dialect.weights import SMALL_BYTES, Weight
 
 COMMUTATIVE = frozenset({"add", "mul", "min", "max", "and", "or", "xor", "eq", "ne"})
@@ -88,9 +87,8 @@ class _Prints:
 
 
 def _attributes(node: Node) -> list[tuple[str, str]]:
-    single = SINGLE.get(node.op, ()) if node.types and node.types[0].dtype != "float64" else ()
-    attrs = {k: float(np.float32(v)) if k in single else v for k, v in node.attrs.items()}
-    return [(k, str(v) if not isinstance(v, tuple) else str([str(d) for d in v])) for k, v in sorted(attrs.items())]
+    items = sorted(node.attrs.items())
+    return [(k, str(v) if not isinstance(v, tuple) else str([str(d) for d in v])) for k, v in items]
 
 
 def _content(weight: Weight) -> Any:

@@ -16,13 +16,7 @@ from burn.dialect.dims import Dim, Expr, product
 from burn.dialect.op import REGISTRY
 from burn.dialect.shape import slice_bounds
 from burn.dialect.types import DTYPES, broadcast_shapes
-
-SINGLE: dict[str, tuple[str, ...]] = {
-    "layer_norm": ("epsilon",), "rms_norm": ("epsilon",), "batch_norm": ("epsilon",), "instance_norm": ("epsilon",),
-    "group_norm": ("epsilon",), "leaky_relu": ("alpha",), "elu": ("alpha",), "celu": ("alpha",),
-    "selu": ("alpha", "gamma"), "hard_sigmoid": ("alpha", "beta"), "thresholded_relu": ("alpha",), "silu": ("alpha",),
-}  # fmt: skip
-"""Attributes that enter the computation only as a number of the operand's element type: float32's digits say them."""
+from burn.ops import ELEMENTS
 
 
 class Scope(Protocol):
@@ -101,7 +95,7 @@ def attribute(node: Node, name: str, value: Any, scope: Scope) -> str:
 
 
 def _precision(node: Node, name: str) -> str:
-    return "float32" if name in SINGLE.get(node.op, ()) and node.types[0].dtype != "float64" else "float64"
+    return "float32" if name in ELEMENTS.get(node.op, ()) and node.types[0].dtype != "float64" else "float64"
 
 
 def is_number(value: Value) -> bool:
