@@ -231,14 +231,17 @@ class _Search:
         results = _results(occurrences, self.uses)
         if not 1 <= len(results) <= MOST_RESULTS:
             return 0.0
-        names = [{self.places[i] for i in self._indices(o) if self.places[i]} for o in occurrences]
-        coherent = sum(len(n) == 1 for n in names) / count if len({frozenset(n) for n in names}) == count else 0.0
+        whole = sum(self._is_whole(o) for o in occurrences) / count
         saved = (count - 1) * length - count * (len(occurrences[0].slots) + len(results) - 2)
-        return (saved - 2 * len(_options(occurrences))) * (1 + 0.5 * coherent)
+        return (saved - len(_options(occurrences))) * (1 + 0.5 * whole)
 
-    def _indices(self, occurrence: Occurrence) -> range:
+    def _is_whole(self, occurrence: Occurrence) -> bool:
+        """Whether these are the nodes of one numbered part of the source model, all of them as far as one can see."""
         start = self.nodes.index(occurrence.nodes[0])
-        return range(start, start + len(occurrence.nodes))
+        end = start + len(occurrence.nodes)
+        places = {self.places[i] for i in range(start, end) if self.places[i]}
+        beside = {self.places[i] for i in (start - 1, end) if 0 <= i < len(self.places)}
+        return len(places) == 1 and places.isdisjoint(beside)
 
 
 def _letter(node: Node) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from burn.codegen.python.graph import Graph, Node, Region, Value
 from burn.dialect.weights import SMALL_BYTES, Weight
+from burn.ops import ELEMENTS, element
 
 COMMUTATIVE = frozenset({"add", "mul", "min", "max", "and", "or", "xor", "eq", "ne"})
 
@@ -87,8 +88,10 @@ class _Prints:
 
 
 def _attributes(node: Node) -> list[tuple[str, str]]:
-    items = sorted(node.attrs.items())
-    return [(k, str(v) if not isinstance(v, tuple) else str([str(d) for d in v])) for k, v in items]
+    attrs = dict(sorted(node.attrs.items()))
+    for name in ELEMENTS.get(node.op, ()):
+        attrs[name] = element(attrs[name], node.types[0].dtype)
+    return [(k, str(v) if not isinstance(v, tuple) else str([str(d) for d in v])) for k, v in attrs.items()]
 
 
 def _content(weight: Weight) -> Any:
@@ -106,11 +109,15 @@ def _first_difference(a: _Prints, x: Value, b: _Prints, y: Value) -> str:
     while True:
         if x.node.op != y.node.op:
             return f"{x.node.op} ({x.type}, node '{x.node.source}') became {y.node.op} ({y.type})"
-        pairs = list(zip(x.node.values, y.node.values, strict=False))
-        if x.node.op in COMMUTATIVE:
-            pairs += list(zip(x.node.values, reversed(y.node.values), strict=False))
-            if any(a.of(p) == b.of(q) for p, q in pairs):
-                pairs = [(p, q) for p, q in pairs if a.of(p) != b.of(q)][-1:] or pairs
+        prints = [{a.of(p) for p in x.node.values}, {b.of(q) for q in y.node.values}]
+        if x.node.op in COMMUTATIVE:  # the operands that the other side has not got
+            pairs = zip(
+                (p for p in x.node.values if a.of(p) not in prints[1]),
+                (q for q in y.node.values if b.of(q) not in prints[0]),
+                strict=False,
+            )
+        else:
+            pairs = zip(x.node.values, y.node.values, strict=False)
         parted = next(((p, q) for p, q in pairs if a.of(p) != b.of(q)), None)
         if parted is None:
             return f"{x.node.op} (node '{x.node.source}') {_attributes(x.node)} became {_attributes(y.node)}: {x.type}, {y.type}"
