@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from burn.dialect import ops
 from burn.dialect.compose import signed
 from burn.dialect.dims import Dim, symbols
@@ -136,34 +134,3 @@ def dim_attributes(op: Op) -> dict[str, tuple[Dim, ...]]:
 def attribute_symbols(op: Op) -> set[str]:
     """The sizes that an op's attributes mention."""
     return {name for dims in dim_attributes(op).values() for dim in dims for name in symbols(dim)}
-
-
-def blocks(block: ir.Block) -> list[ir.Block]:
-    """A block and the blocks of all regions in it, outer ones first; groups are left out."""
-    found = [block]
-    for operation in block.operations:
-        if operation.operation.name == "burn.group":
-            continue
-        for region in operation.operation.regions:
-            for inner in region.blocks:
-                found += blocks(inner)
-    return found
-
-
-def erase_dead(block: ir.Block) -> int:
-    """Erases pure ops that nothing uses, in nested regions too; returns how many."""
-    erased = 0
-    for operation in reversed(list(block.operations)):
-        op = operation.opview
-        if isinstance(op, Op) and op.PURE and not any(any(True for _ in r.uses) for r in op.operation.results):
-            op.operation.erase()
-            erased += 1
-            continue
-        for region in operation.operation.regions:
-            for inner in region.blocks:
-                erased += erase_dead(inner)
-    return erased
-
-
-def same(values: Sequence[ir.Value]) -> bool:
-    return all(v == values[0] for v in values)

@@ -20,7 +20,8 @@ from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, type_of
 from burn.errors import CompileError
-from burn.passes.constants import LEAVES, Constants, blocks, erase_dead, full, is_pure, op_of
+from burn.passes.cleanup import blocks, erase_dead, merge_equal
+from burn.passes.constants import LEAVES, Constants, full, is_pure, op_of
 from burn.passes.pipeline import register
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Fold:
 
     def run(self, program: Program) -> None:
         with context():
+            merge_equal(program)  # what is computed of one constant in several places is computed once
             wanted = self._wanted(program)
             computed = [v for v in wanted if not _reshape_weight(program, v)]
             if computed and _evaluate is None:

@@ -13,7 +13,7 @@ from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.passes import patterns
 from burn.passes.algebra.law import Rewriter
-from burn.passes.constants import erase_dead
+from burn.passes.cleanup import erase_dead
 from burn.passes.patterns.match import PATTERNS
 from burn.passes.pipeline import register
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from burn.dialect.mlir import PassManager, context
+from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.passes import algebra
 from burn.passes.algebra.law import LAWS, WHOLE, Rewriter
-from burn.passes.constants import erase_dead
+from burn.passes.cleanup import erase_dead, merge_equal
 from burn.passes.pipeline import register
 
 
@@ -38,10 +38,3 @@ class Simplify:
                 merge_equal(program)
                 if not changed:
                     break
-
-
-def merge_equal(program: Program) -> None:
-    """Common subexpression elimination, upstream's."""
-    manager = PassManager.parse("builtin.module(func.func(cse))")
-    manager.enable_verifier(False)  # IRDL cannot type variadic operands: verify.py checks programs
-    manager.run(program.module.operation)

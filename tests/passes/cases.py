@@ -26,7 +26,7 @@ from burn.dialect.text import parse_text, to_text
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype
 from burn.dialect.weights import Weight, array_weight
 from burn.passes import pipeline
-from burn.passes.constants import blocks
+from burn.passes.cleanup import blocks
 
 FOLDER = Path(__file__).parent / "cases"
 PLAIN = "decompose,fuse"

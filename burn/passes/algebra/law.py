@@ -10,7 +10,8 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import TensorType, is_symbolic, type_of
-from burn.passes.constants import Constants, blocks, op_of
+from burn.passes.cleanup import blocks
+from burn.passes.constants import Constants, op_of
 
 MAX_STEPS = 24
 """Laws applied in a row at one place; more would be laws that undo each other."""
