@@ -1,0 +1,159 @@
+"""`burn.load`: formats, the cache, and what a warm start leaves alone. Each start is a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import burn
+from burn.errors import BurnError, ModelError
+
+
+def small_model(path: Path, factor: float = 2.0, external: bool = False) -> Path:
+    weight = numpy_helper.from_array(np.full((4, 300), factor, np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 300])],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    options = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0} if external else {}
+    onnx.save(model, path, **options)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def compiled(path: Path, **options) -> tuple[burn.Executable, int]:
+    before = burn.compile_count()
+    executable = burn.load(path, **options)
+    return executable, burn.compile_count() - before
+
+
+X = np.arange(8, dtype=np.float32).reshape(2, 4)
+
+
+def test_the_second_load_comes_from_the_cache(tmp_path: Path) -> None:
+    path = small_model(tmp_path / "m.onnx")
+    first, count = compiled(path)
+    assert count == 1
+    second, count = compiled(path)
+    assert count == 0
+    np.testing.assert_array_equal(first(X), second(X))
+    assert compiled(path, cache=False)[1] == 1
+
+
+def test_whatever_matters_makes_another_entry(tmp_path: Path) -> None:
+    path = small_model(tmp_path / "m.onnx")
+    compiled(path)
+    assert compiled(path, dims={"n": 2})[1] == 1
+    assert compiled(path, target="avx2")[1] == 1
+    small_model(path, factor=3.0)
+    executable, count = compiled(path)
+    assert count == 1
+    np.testing.assert_allclose(executable(X)[:, 0], X.sum(1) * 3)
+
+
+def test_external_data_belongs_to_the_key(tmp_path: Path) -> None:
+    path = small_model(tmp_path / "m.onnx", external=True)
+    assert (tmp_path / "weights.bin").exists()
+    np.testing.assert_allclose(compiled(path)[0](X)[:, 0], X.sum(1) * 2)
+    assert compiled(path)[1] == 0
+    time.sleep(0.01)
+    (tmp_path / "weights.bin").write_bytes(np.full((4, 300), 5, np.float32).tobytes())
+    executable, count = compiled(path)
+    assert count == 1
+    np.testing.assert_allclose(executable(X)[:, 0], X.sum(1) * 5)
+
+
+def test_sizes_can_be_fixed(tmp_path: Path) -> None:
+    path = small_model(tmp_path / "m.onnx")
+    assert burn.load(path, dims={"n": 2}).inputs[0].dims == (2, 4)
+    with pytest.raises(ModelError, match="sizes were given for q"):
+        burn.load(path, dims={"q": 2})
+
+
+def test_a_compiled_program_is_a_model_too(tmp_path: Path) -> None:
+    executable = burn.load(small_model(tmp_path / "m.onnx"))
+    executable.artefact.save(tmp_path / "m.burn")
+    loaded, count = compiled(tmp_path / "m.burn")
+    assert count == 0
+    np.testing.assert_array_equal(loaded(X), executable(X))
+    with pytest.raises(ModelError, match="compiled already"):
+        burn.load(tmp_path / "m.burn", dims={"n": 1})
+
+
+def test_a_program_in_text_form(tmp_path: Path) -> None:
+    from burn.dialect.text import to_text
+    from burn.importers.onnx import import_onnx
+    from burn.nn import safetensors
+
+    program = import_onnx(small_model(tmp_path / "m.onnx"))
+    (tmp_path / "p.mlir").write_text(to_text(program))
+    safetensors.write(tmp_path / "p.safetensors", dict(program.weights.items()))
+    np.testing.assert_allclose(burn.load(tmp_path / "p.mlir")(X)[:, 0], X.sum(1) * 2)
+    (tmp_path / "p.mlir").write_text("nonsense")
+    with pytest.raises(ModelError):
+        burn.load(tmp_path / "p.mlir")
+
+
+def test_errors(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot read"):
+        burn.load(tmp_path / "absent.onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"not a model")
+    with pytest.raises(ModelError):
+        burn.load(tmp_path / "bad.onnx")
+    with pytest.raises(BurnError, match="at least 1"):
+        burn.load(small_model(tmp_path / "m.onnx"), threads=0)
+
+
+def test_a_failed_load_leaves_nothing_in_the_cache(tmp_path: Path, own_cache: Path) -> None:
+    (tmp_path / "bad.onnx").write_bytes(b"not a model")
+    with pytest.raises(ModelError):
+        burn.load(tmp_path / "bad.onnx")
+    assert not list(own_cache.rglob("*.burn"))
+
+
+START = """
+import sys, time
+start = time.perf_counter()
+import burn, numpy as np
+model = burn.load({path!r})
+y = model(np.ones((2, 4), np.float32))
+seconds = time.perf_counter() - start
+import json
+print(json.dumps([seconds, burn.compile_count(), sorted(m for m in ("onnx", "torch_mlir", "google") if m in sys.modules)]))
+"""
+
+
+def test_a_warm_start_imports_neither_onnx_nor_mlir(tmp_path: Path) -> None:
+    path = small_model(tmp_path / "m.onnx")
+    outcomes = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", START.format(path=str(path))], capture_output=True, text=True, check=True
+        )
+        outcomes.append(json.loads(done.stdout))
+    assert outcomes[0][1:] == [1, ["google", "onnx", "torch_mlir"]]
+    assert outcomes[1][1:] == [0, []]
+    assert outcomes[1][0] < 1.0
+
+
+def test_import_burn_is_light() -> None:
+    script = "import sys, burn; print([m for m in ('numpy', 'onnx', 'torch_mlir', 'click') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

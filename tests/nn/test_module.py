@@ -1,0 +1,273 @@
+"""Modules, their weights and the files these are kept in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import burn
+from burn import nn, ops
+from burn.dialect.weights import Weight, array_weight
+from burn.errors import ModelError, TypeMismatch
+from burn.nn import safetensors
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        self.first = nn.Linear(4, 8)
+        self.rest = nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 2, bias=False)])
+        self.norm = nn.BatchNorm1d(8)
+        self.scale = nn.Parameter((1, 2))
+
+    def forward(self, x: burn.Tensor) -> burn.Tensor:
+        x = self.norm(ops.relu(self.first(x)))
+        return self.rest[1](self.rest[0](x)) * self.scale
+
+
+NAMES = [
+    "scale", "first.weight", "first.bias", "rest.0.weight", "rest.0.bias", "rest.1.weight",
+    "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var",
+]  # fmt: skip
+
+
+def test_parameters_by_path() -> None:
+    net = Net()
+    assert sorted(dict(net.named_parameters())) == sorted(NAMES)
+    assert net.num_params() == 2 + 40 + 72 + 16 + 16 and net.num_params(buffers=True) == net.num_params() + 16
+    assert {name: array.shape for name, array in net.state_dict().items()}["rest.1.weight"] == (2, 8)
+    assert [name for name, _ in net.named_modules()] == ["", "first", "rest", "rest.0", "rest.1", "norm"]
+
+
+def test_the_summary_lists_what_has_parameters() -> None:
+    text = Net().summary()
+    assert "rest.1" in text and "Linear" in text and "146 trainable parameters, 162 in all" in text
+    assert repr(Net()).startswith("Net(\n  (first): Linear(4, 8)")
+
+
+def test_weights_through_a_file_stay_in_it(tmp_path: Path) -> None:
+    net = Net()
+    net.scale.assign(np.array([[2.0, -1.0]], np.float32))
+    net.save(tmp_path / "net.safetensors")
+    again = Net.from_file(tmp_path / "net.safetensors")
+    for name, array in net.state_dict().items():
+        np.testing.assert_array_equal(again.state_dict()[name], array, name)
+    assert again.first.weight.weight.file is not None  # mapped, not copied
+    x = np.random.default_rng(0).standard_normal((3, 4), np.float32)
+    runs = [burn.compile(m, ("float32[n, 4]",))(x) for m in (net, again)]
+    np.testing.assert_array_equal(*runs)
+
+
+def test_the_common_library_reads_the_file_and_writes_ours(tmp_path: Path) -> None:
+    from safetensors import numpy as library
+
+    net = Net()
+    net.save(tmp_path / "net.safetensors")
+    theirs = library.load_file(tmp_path / "net.safetensors")
+    assert {k: v.tolist() for k, v in theirs.items()} == {k: v.tolist() for k, v in net.state_dict().items()}
+    library.save_file(theirs, tmp_path / "back.safetensors")
+    assert Net.from_file(tmp_path / "back.safetensors").state_dict().keys() == theirs.keys()
+
+
+def test_wrong_weights_are_all_named() -> None:
+    state = dict(Net().state_dict())
+    del state["scale"], state["first.bias"]
+    state["extra"] = np.zeros(3, np.float32)
+    state["rest.1.weight"] = np.zeros((2, 9), np.float32)
+    state["norm.bias"] = np.zeros(8, np.float64)
+    with pytest.raises(ModelError) as caught:
+        Net().load_state_dict(state)
+    assert len(caught.value.problems) == 5
+    text = str(caught.value)
+    for part in ("'scale' is missing", "'first.bias' is missing", "'extra'", "float32[2, 9]", "float64[8]"):
+        assert part in text
+
+
+def test_a_fresh_module_starts_the_same_each_time() -> None:
+    np.testing.assert_array_equal(Net().first.weight.array, Net().first.weight.array)
+    assert np.abs(Net().first.weight.array).max() <= 0.5  # 1 / sqrt(4)
+
+
+def test_parameters_cannot_be_used_outside_of_a_trace() -> None:
+    with pytest.raises(TypeMismatch, match="traced function"):
+        Net().scale + 1.0
+
+
+def test_one_parameter_used_twice_is_one_constant() -> None:
+    from burn.trace import trace
+
+    linear = nn.Linear(64, 64)
+    program = trace(lambda x: linear(linear(x)), {"x": "float32[n, 64]"})
+    weights = [op for op in program.block.operations if op.operation.name == "burn.weight"]
+    assert len(weights) == 2  # the matrix and the bias
+
+
+def test_weights_are_not_copied_while_tracing() -> None:
+    from burn.trace import trace
+
+    linear = nn.Linear(64, 64)
+    program = trace(linear, {"x": "float32[n, 64]"})
+    held = {id(weight.buffer) for _, weight in program.weights.items()}
+    assert held == {id(linear.weight.weight.buffer), id(linear.bias.weight.buffer)}
+
+
+# ---- layers against their definitions ----------------------------------------------------------------------------------
+
+
+def run(module: nn.Module, *arrays: np.ndarray):
+    return burn.compile(module, arrays)(*arrays)
+
+
+def draw(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).standard_normal(shape, np.float32)
+
+
+def test_linear_and_its_transpose() -> None:
+    x, plain, turned = draw(2, 3, 5), nn.Linear(5, 4), nn.Linear(5, 4, transposed=True)
+    want = x @ plain.weight.array.T + plain.bias.array
+    np.testing.assert_allclose(run(plain, x), want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(turned, x), x @ turned.weight.array + turned.bias.array, rtol=1e-5, atol=1e-6)
+
+
+def test_normalisations() -> None:
+    x = draw(2, 6, 4)
+    mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    np.testing.assert_allclose(run(nn.LayerNorm(4), x), (x - mean) / np.sqrt(var + 1e-5), atol=1e-5)
+    np.testing.assert_allclose(run(nn.InstanceNorm(6), x), (x - mean) / np.sqrt(var + 1e-5), atol=1e-5)
+    np.testing.assert_allclose(run(nn.RMSNorm(4), x), x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5), atol=1e-5)
+    g = x.reshape(2, 3, 8)
+    want = (g - g.mean(-1, keepdims=True)) / np.sqrt(g.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(run(nn.GroupNorm(3, 6), x), want.reshape(x.shape), atol=1e-5)
+    with pytest.raises(TypeMismatch, match="BatchNorm2d takes 4 axes"):
+        run(nn.BatchNorm2d(6), x)
+
+
+def test_pools_at_odd_sizes() -> None:
+    x = draw(1, 2, 5, 7)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
+    ones = np.lib.stride_tricks.sliding_window_view(np.pad(np.ones((5, 7)), 1), (3, 3))[::2, ::2]
+    np.testing.assert_allclose(run(nn.AvgPool2d(3, 2, 1), x), views.mean((-1, -2)), atol=1e-6)
+    want = views.sum((-1, -2)) / ones.sum((-1, -2))
+    np.testing.assert_allclose(run(nn.AvgPool2d(3, 2, 1, count_include_pad=False), x), want, atol=1e-6)
+    lowest = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    want = np.lib.stride_tricks.sliding_window_view(lowest, (3, 3), (2, 3))[:, :, ::2, ::2].max((-1, -2))
+    np.testing.assert_array_equal(run(nn.MaxPool2d(3, 2, 1), x), want)
+
+
+def test_attention_is_softmax_of_scaled_scores() -> None:
+    layer, x = nn.MultiheadAttention(8, 2), draw(2, 5, 8)
+    q, k, v = (
+        (x @ p.weight.array.T + p.bias.array).reshape(2, 5, 2, 4).swapaxes(1, 2)
+        for p in (layer.query, layer.key, layer.value)
+    )
+    scores = q @ k.swapaxes(2, 3) / 2
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    y = ((weights / weights.sum(-1, keepdims=True)) @ v).swapaxes(1, 2).reshape(2, 5, 8)
+    want = y @ layer.output.weight.array.T + layer.output.bias.array
+    got = burn.compile(lambda a: layer(a, a, a), (x,))(x)
+    np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(nn.activation.FUNCTIONS))
+def test_activations_are_the_ops_of_their_table(name: str) -> None:
+    op, _ = nn.activation.FUNCTIONS[name]
+    x = draw(3, 4)
+    module = getattr(nn, name)()
+    want = burn.compile(lambda a: getattr(ops, op)(a, **module.options), (x,))(x)
+    np.testing.assert_array_equal(run(module, x), want)
+    with pytest.raises(TypeError, match="has no option"):
+        getattr(nn, name)(nonsense=1)
+
+
+# ---- safetensors -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "int64", "int8", "uint16", "bool", "complex64", "complex128"]
+)
+def test_every_numpy_type_makes_the_round_trip(dtype: str, tmp_path: Path) -> None:
+    array = np.arange(6).reshape(2, 3).astype(dtype)
+    safetensors.write(tmp_path / "f", {"a": array_weight(array), "empty": array_weight(np.zeros((0, 2), dtype))})
+    read = safetensors.read(tmp_path / "f")
+    np.testing.assert_array_equal(read["a"].array(), array)
+    assert read["a"].dtype == dtype and read["empty"].shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float4_e2m1fn", "int4", "uint4", "int2"]
+)
+def test_small_types_make_the_round_trip(dtype: str, tmp_path: Path) -> None:
+    array = np.array([[0, 1], [1, 0]]).astype(getattr(ml_dtypes, dtype))
+    safetensors.write(tmp_path / "f", {"a": array_weight(array)})
+    read = safetensors.read(tmp_path / "f")["a"]
+    assert (read.dtype, read.shape) == (dtype, (2, 2))
+    np.testing.assert_array_equal(read.array().astype(np.float32), array.astype(np.float32))
+
+
+def test_strings_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    weight = Weight("string", (1,), np.array(["a"], object))
+    with pytest.raises(ModelError, match="strings"):
+        safetensors.write(tmp_path / "f", {"good": array_weight(np.zeros(3)), "words": weight})
+    assert not list(tmp_path.iterdir())
+
+
+def _file(tmp_path: Path, header: object, data: bytes = b"\0" * 16) -> Path:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path = tmp_path / "f.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+BAD = {
+    "not JSON": (b"{", "not JSON"),
+    "not a table": ([1], "not a table"),
+    "entry": ({"a": 1}, "not a table"),
+    "no shape": ({"a": {"dtype": "F32", "data_offsets": [0, 4]}}, "lacks"),
+    "negative": ({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}, "lacks"),
+    "outside": ({"a": {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}}, "of f.safetensors, which has"),
+    "wrong size": ({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 16]}}, "12 bytes, not 16"),
+    "backwards": ({"a": {"dtype": "F32", "shape": [1], "data_offsets": [8, 4]}}, "make no sense"),
+    "unknown type": ({"a": {"dtype": "X9", "shape": [1], "data_offsets": [0, 4]}}, "X9"),
+    "overlap": (
+        {n: {"dtype": "F32", "shape": [2], "data_offsets": [o, o + 8]} for n, o in (("a", 0), ("b", 4))}, "overlap",
+    ),
+    "huge": ({"a": {"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 4]}}, "too large|takes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_malformed_files_are_refused(name: str, tmp_path: Path) -> None:
+    header, message = BAD[name]
+    with pytest.raises(ModelError, match=message):
+        safetensors.read(_file(tmp_path, header))
+
+
+def test_a_header_longer_than_the_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    for content in (b"", b"\1\2", (2**60).to_bytes(8, "little") + b"{}"):
+        path.write_bytes(content)
+        with pytest.raises(ModelError, match="not a safetensors file"):
+            safetensors.read(path)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_damaged_files_raise_errors_only(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    folder = tmp_path_factory.mktemp("fuzz")
+    path = folder / "f"
+    safetensors.write(path, {"a": array_weight(np.arange(5.0)), "b": array_weight(np.ones((2, 2), np.int8))})
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    try:
+        for weight in safetensors.read(path).values():
+            weight.array()
+    except ModelError:
+        pass
