@@ -59,8 +59,8 @@ class Progress:
 
 def console() -> Console:
     """Where tables go."""
-    terminal = Console(highlight=False)
-    return terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+    terminal = Console(highlight=False, markup=False)  # a shape in brackets is no markup
+    return terminal if terminal.is_terminal else Console(highlight=False, markup=False, width=PIPE_WIDTH)
 
 
 def print_json(value: Any) -> None:

@@ -150,6 +150,7 @@ def _profile(executable: Any, feeds: dict[str, Any], repeat: int) -> list[dict[s
 
 def _show(report: dict[str, Any]) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     out = console()
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -165,7 +166,7 @@ def _show(report: dict[str, Any]) -> None:
         for column in ("compared", "largest difference", "relative", ""):
             table.add_column(column)
         for row in report["verify"]["outputs"]:
-            verdict = "same" if row["same"] else f"[red]{row.get('reason', 'differs')}[/red]"
+            verdict = Text("same") if row["same"] else Text(row.get("reason", "differs"), style="red")
             table.add_row(row["name"], f"{row['absolute']:.3g}", f"{row['relative']:.3g}", verdict)
         out.print(table)
         if "first_difference" in report["verify"]:

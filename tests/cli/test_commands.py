@@ -1,0 +1,249 @@
+"""The commands as a user runs them: what they print, what they write, how they fail."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import burn
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+
+
+def command(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "burn.cli.main", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+def succeeds(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    done = command(*arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def fails(*arguments: object, status: int = 1, cwd: Path | None = None) -> str:
+    """The message of a command that must fail: on stderr, and no traceback."""
+    done = command(*arguments, cwd=cwd)
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr + done.stdout
+    assert done.stderr.strip()
+    return done.stderr
+
+
+def save(path: Path, nodes: list, inputs: dict, outputs: dict, weights: dict | None = None) -> Path:
+    """A model, unchecked: it may be wrong on purpose."""
+
+    def infos(values: dict) -> list:
+        return [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in values.items()]
+
+    tensors = [numpy_helper.from_array(np.asarray(a, np.float32), n) for n, a in (weights or {}).items()]
+    graph = helper.make_graph(nodes, "g", infos(inputs), infos(outputs), tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+# ---- import ------------------------------------------------------------------------------------------------------------
+
+
+def test_import_writes_source_and_weights_that_run(tmp_path: Path) -> None:
+    done = succeeds("import", DIGITS, "-o", tmp_path / "a" / "b", "--name", "Digits")
+    assert "[1/3] importing" in done.stderr and "[3/3] writing" in done.stderr
+    assert "input   image   float32[batch, 1, 8, 8]" in done.stdout and "23,276 parameters" in done.stdout
+    assert sorted(p.name for p in (tmp_path / "a" / "b").iterdir()) == ["model.py", "model.safetensors"]
+    spec = importlib.util.spec_from_file_location("digits", tmp_path / "a" / "b" / "model.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    run = burn.compile(module.Digits.from_file(tmp_path / "a" / "b" / "model.safetensors"))
+    x = np.random.default_rng(0).random((5, 1, 8, 8), np.float32)
+    np.testing.assert_array_equal(run(x), burn.load(DIGITS, cache=False)(x))
+
+
+def test_import_reports_in_json(tmp_path: Path) -> None:
+    report = json.loads(succeeds("import", DIGITS, "-o", tmp_path, "--json").stdout)
+    assert report["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}]
+    assert report["outputs"][0]["shape"] == ["batch", 10]
+    assert report["ops"]["conv"] == 3 and report["parameters"] == 23276
+    per_image = 2 * 64 * 9 * 16 + 2 * 64 * 9 * 16 * 32 + 2 * 16 * 9 * 32 * 32 + 2 * 128 * 64 + 2 * 64 * 10
+    assert report["flops"] == f"{per_image}*batch"
+    assert Path(report["source"]).exists() and Path(report["weights"]).exists()
+
+
+def test_import_fixes_sizes(tmp_path: Path) -> None:
+    succeeds("import", DIGITS, "-o", tmp_path, "--dim", "batch=4")
+    assert '"float32[4, 1, 8, 8]"' in (tmp_path / "model.py").read_text()
+
+
+def test_import_does_not_overwrite_unless_told(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("mine")
+    message = fails("import", DIGITS, "-o", tmp_path)
+    assert "model.py" in message and "--force" in message
+    assert (tmp_path / "model.py").read_text() == "mine" and not (tmp_path / "model.safetensors").exists()
+    succeeds("import", DIGITS, "-o", tmp_path, "--force")
+    assert "class Model" in (tmp_path / "model.py").read_text()
+
+
+def bad_models(folder: Path) -> dict[str, tuple[Path, list[str]]]:
+    """By what is wrong: a file, and what the message must say."""
+    node = helper.make_node
+    (folder / "bytes.onnx").write_bytes(b"\xff" * 100)
+    (folder / "empty.onnx").write_bytes(b"")
+    (folder / "cut.onnx").write_bytes(DIGITS.read_bytes()[:5000])
+    x = {"x": ["n", 4]}
+    two = [
+        node("NoSuchOperator", ["x"], ["a"], name="first"),
+        node("Softmax", ["a"], ["b"], name="fine", axis=-1),
+        node("AlsoUnknown", ["x"], ["y"], name="third"),
+    ]
+    return {
+        "bytes": (folder / "bytes.onnx", ["not an ONNX model"]),
+        "empty": (folder / "empty.onnx", ["empty"]),
+        "cut off": (folder / "cut.onnx", ["not an ONNX model"]),
+        "absent": (folder / "absent.onnx", ["no such file"]),
+        "a folder": (folder, ["folder"]),
+        "operators": (save(folder / "ops.onnx", two, x, x), ["NoSuchOperator", "'first'", "AlsoUnknown", "'third'"]),
+        "undefined": (save(folder / "u.onnx", [node("Relu", ["q"], ["y"])], x, {"y": ["n", 4]}), ["q"]),
+        "shapes": (
+            save(folder / "s.onnx", [node("MatMul", ["x", "w"], ["y"], name="m")], x, {"y": ["n", 3]}, {"w": np.ones((5, 3))}),
+            ["MatMul", "'m'"],
+        ),
+        "attribute": (
+            save(folder / "a.onnx", [node("Softmax", ["x"], ["y"], name="s", axis=9)], x, {"y": ["n", 4]}), ["axis 9", "'s'"],
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind", ["bytes", "empty", "cut off", "absent", "a folder", "operators", "undefined", "shapes", "attribute"]
+)
+def test_bad_models_fail_with_a_message_and_leave_nothing(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    model, parts = bad_models(tmp_path / "models")[kind]
+    message = fails("import", model, "-o", tmp_path / "out" / "deep")
+    for part in parts:
+        assert part in message, message
+    assert not (tmp_path / "out").exists()
+    message = fails("run", model)
+    assert all(part in message for part in parts)
+
+
+def test_import_of_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file where the folder should be")
+    assert "not a folder" in fails("import", DIGITS, "-o", tmp_path / "out")
+    assert "Not a directory" in fails("import", DIGITS, "-o", tmp_path / "out" / "deeper")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
+
+
+def test_usage_errors_have_status_2(tmp_path: Path) -> None:
+    assert "--output" in fails("import", DIGITS, status=2)
+    assert "not a Python name" in fails("import", DIGITS, "-o", tmp_path, "--name", "a b", status=2)
+    assert "NAME=NUMBER" in fails("run", DIGITS, "--dim", "batch", status=2)
+    assert "--per-node" in fails("run", DIGITS, "--per-node", status=2)
+    assert "No such command" in fails("nonsense", status=2)
+
+
+# ---- run ---------------------------------------------------------------------------------------------------------------
+
+
+def test_run_on_files_and_random_inputs(tmp_path: Path) -> None:
+    x = np.random.default_rng(3).random((2, 1, 8, 8), np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "x.npz", image=x)
+    results = []
+    for source in ("x.npy", "x.npz"):
+        done = succeeds("run", DIGITS, "--input", f"image={tmp_path / source}", "--save", tmp_path / "y.npz")
+        assert "logits  float32[2, 10]" in done.stdout
+        results.append(np.load(tmp_path / "y.npz")["logits"])
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], burn.load(DIGITS)(x))
+    reports = [json.loads(succeeds("run", DIGITS, "--dim", "batch=3", "--seed", s, "--json").stdout) for s in (1, 1, 2)]
+    assert reports[0]["outputs"] == reports[1]["outputs"] != reports[2]["outputs"]
+    assert reports[0]["sizes"] == {"batch": 3}
+
+
+def test_run_verifies_against_onnxruntime_node_by_node() -> None:
+    pytest.importorskip("onnxruntime")
+    done = succeeds("run", DIGITS, "--dim", "batch=2", "--verify", "onnxruntime", "--per-node")
+    assert "same" in done.stdout and "every node's result is the same" in done.stdout
+
+
+def test_a_difference_is_an_error_that_names_the_node(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="exact"),
+        helper.make_node("Softmax", ["a"], ["b"], name="rounded"),
+        helper.make_node("Neg", ["b"], ["y"], name="after"),
+    ]
+    model = save(tmp_path / "m.onnx", nodes, {"x": [8, 300]}, {"y": [8, 300]})
+    done = command("run", model, "--verify", "onnxruntime", "--per-node", "--tolerance", "1e-12", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 1 and "differ" in done.stderr
+    assert report["verify"]["first_difference"]["node"] == "rounded" and not report["verify"]["same"]
+
+
+def test_run_profiles() -> None:
+    report = json.loads(succeeds("run", DIGITS, "--dim", "batch=8", "--profile", "--json").stdout)
+    rows = report["profile"]
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert any("conv" in row["kernel"] and row["gflops"] for row in rows)
+    assert "/hidden/Gemm" in {node for row in rows for node in row["nodes"]}
+    assert "GFLOP/s" in succeeds("run", DIGITS, "--dim", "batch=8", "--profile").stdout
+
+
+def test_run_names_every_wrong_input(tmp_path: Path) -> None:
+    message = fails("run", DIGITS, "--input", "picture=random", "--dim", "depth=3")
+    for part in ("no input 'picture'", "--dim batch=NUMBER", "named 'depth'"):
+        assert part in message
+    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
+    assert "float64" in fails("run", DIGITS, "--input", f"image={tmp_path / 'x.npy'}")
+    (tmp_path / "bad.npy").write_text("nonsense")
+    assert "image" in fails("run", DIGITS, "--input", f"image={tmp_path / 'bad.npy'}")
+    assert "no such file" in fails("run", DIGITS, "--input", "image=absent.npy")
+    assert ".npz" in fails("run", DIGITS, "--dim", "batch=1", "--save", tmp_path / "y.txt")
+
+
+# ---- inspect and the group ---------------------------------------------------------------------------------------------
+
+
+def test_inspect(tmp_path: Path) -> None:
+    assert "3 conv" in succeeds("inspect", DIGITS).stdout
+    assert json.loads(succeeds("inspect", DIGITS, "--json").stdout)["ops"]["relu"] == 4
+    graph = succeeds("inspect", DIGITS, "--dot").stdout
+    assert graph.startswith('digraph "digits.onnx" {') and graph.rstrip().endswith("}") and graph.count("->") >= 25
+    burn.load(DIGITS).artefact.save(tmp_path / "digits.burn")
+    assert "kernels" in succeeds("inspect", tmp_path / "digits.burn").stdout
+    assert json.loads(succeeds("inspect", tmp_path / "digits.burn", "--json").stdout)["kernels"] > 0
+    assert "compiled" in fails("inspect", tmp_path / "digits.burn", "--dot")
+
+
+def test_the_group_lists_its_commands() -> None:
+    text = succeeds("--help").stdout
+    for name in ("import", "run", "inspect", "bench", "opt"):
+        assert name in text
+        assert succeeds(name, "--help").stdout
+    assert succeeds("--version").stdout.startswith("burn, version")
+
+
+def test_the_aliases_are_installed() -> None:
+    folder = Path(sys.executable).parent
+    for name in ("burn", "burn-import", "burn-run"):
+        done = subprocess.run([folder / name, "--help"], capture_output=True, text=True)
+        assert done.returncode == 0, name
+
+
+def test_models_with_external_data(tmp_path: Path) -> None:
+    model = onnx.load(DIGITS)
+    onnx.save(model, tmp_path / "d.onnx", save_as_external_data=True, location="d.bin", size_threshold=0)
+    succeeds("import", tmp_path / "d.onnx", "-o", tmp_path / "out")
+    (tmp_path / "d.bin").unlink()
+    assert "d.bin" in fails("import", tmp_path / "d.onnx", "-o", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
