@@ -11,6 +11,7 @@ from typing import ClassVar
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.passes import algebra
+from burn.passes.algebra import control
 from burn.passes.algebra.law import LAWS, WHOLE, Rewriter
 from burn.passes.cleanup import erase_dead, merge_equal
 from burn.passes.pipeline import register
@@ -33,7 +34,7 @@ class Simplify:
             rewriter = Rewriter(LAWS if self.absorb else WHOLE)
             merge_equal(program)
             for _ in range(self.rounds):
-                changed = rewriter.sweep(program.block)
+                changed = rewriter.sweep(program.block) + control.resolve(program)
                 erase_dead(program.block)
                 merge_equal(program)
                 if not changed:

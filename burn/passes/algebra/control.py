@@ -1,0 +1,147 @@
+"""Control flow whose course is known, and sizes that are: branches, loops and `read_dim` that need not wait for run time.
+
+These are no laws in the sense of `law.py`: they replace ops that define sizes, and may move whole regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from burn.dialect import ops
+from burn.dialect.compose import number, reshape
+from burn.dialect.control import yielded
+from burn.dialect.dims import Dim, Symbol, non_negative, substitute
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType, type_of
+from burn.passes.cleanup import blocks
+from burn.passes.constants import integers, op_of, splat
+from burn.passes.sizes import replace_sizes
+
+
+def resolve(program: Program) -> int:
+    """Resolves every op of this kind that can be; returns how many."""
+    count = 0
+    while True:
+        found, sizes = _scan(program)
+        if not found:
+            return count
+        count += found
+        replace_sizes(program, sizes)
+
+
+def _scan(program: Program) -> tuple[int, dict[str, Dim]]:
+    """Resolves ops up to the first that moves a region; how many, and what the sizes that they defined are."""
+    count, sizes = 0, {}
+    for block in blocks(program.block):
+        for operation in list(block.operations):
+            op = operation.opview
+            if not isinstance(op, Op) or op.OP_NAME not in RESOLVERS:
+                continue
+            with op.operation.location, ir.InsertionPoint(op.operation):
+                known = RESOLVERS[op.OP_NAME](op)
+            if known is None:
+                continue
+            count, regions = count + 1, len(op.REGIONS)
+            op.operation.erase()
+            sizes = {name: _closed(dim, known) for name, dim in sizes.items()}
+            sizes |= {name: _closed(dim, sizes) for name, dim in known.items()}
+            if regions:  # blocks have moved
+                return count, sizes
+    return count, sizes
+
+
+def _closed(dim: Dim, sizes: dict[str, Dim]) -> Dim:
+    return substitute(dim, {Symbol(name): value for name, value in sizes.items()})
+
+
+def _read_dim(op: Op) -> dict[str, Dim] | None:
+    """A size read from a constant, or from a tensor of sizes"""
+    source = op_of(op.x)
+    while source is not None and source.OP_NAME in ("reshape", "cast"):
+        source = op_of(source.x)
+    if source is None:
+        return None
+    if source.OP_NAME == "dim_values":
+        size: Dim = source.dims[op.position]
+    else:
+        numbers = integers(source.operation.results[0])
+        if numbers is None:
+            return None
+        size = numbers[op.position]
+    return {op.symbol: size} if non_negative(size - op.minimum) else None
+
+
+def _if(op: Op) -> dict[str, Dim] | None:
+    """if true then a else b = a; a choice that nothing reads goes"""
+    if not op.symbols and not any(True for r in op.operation.results for _ in r.uses) and _is_pure(op):
+        return {}
+    condition = splat(op.condition)
+    return None if condition is None else _inline(op, 0 if condition else 1, [])
+
+
+def _is_pure(op: Op) -> bool:
+    """Whether nothing in an op's regions does more than compute."""
+    inner = [o.opview for region in op.operation.regions for block in region.blocks for o in block.operations]
+    return all(isinstance(o, Op) and (o.PURE or o.OP_NAME == "yield") for o in inner)
+
+
+def _loop(op: Op) -> dict[str, Dim] | None:
+    """A loop of no iterations gives its initial values; one of a single iteration is its body."""
+    trips = integers(op.trips) if op.trips is not None else None
+    condition = splat(op.condition) if op.condition is not None else True
+    none = condition is False or (trips is not None and trips[0] <= 0)
+    if none:
+        return _skip(op)
+    if condition is None or trips is None or trips[0] != 1:
+        return None
+    return _inline(op, 0, [number(0, "int64"), number(True, "bool"), *op.carried])
+
+
+def _skip(op: Op) -> dict[str, Dim]:
+    """The initial values, and stacks of nothing."""
+    values = list(op.carried)
+    for result in list(op.operation.results)[len(values) :]:
+        type_ = type_of(result)
+        rest = (0 if str(d) in op.symbols else d for d in type_.shape[1:])
+        values.append(ops.full(shape=(0, *rest), dtype=type_.dtype))
+    return _replace(op, values)
+
+
+def _inline(op: Op, region: int, arguments: list[ir.Value]) -> dict[str, Dim]:
+    """Moves a region's ops in front of the op, its arguments replaced."""
+    block = op.operation.regions[region].blocks[0]
+    values = yielded(op.operation.regions[region])
+    sizes: dict[str, Dim] = {}
+    for mine, given in zip(block.arguments, arguments, strict=True):
+        sizes |= _matched(op, type_of(mine), type_of(given))
+        values = [given if v == mine else v for v in values]
+        mine.replace_all_uses_with(given)
+    for operation in list(block.operations)[:-1]:
+        operation.operation.move_before(op.operation)
+    if op.OP_NAME == "loop":
+        carried = len(op.carried)
+        stacked = [reshape(v, (1, *type_of(v).shape)) for v in values[1 + carried :]]
+        values = [*values[1 : 1 + carried], *stacked]
+    return sizes | {name: _closed(dim, sizes) for name, dim in _replace(op, values).items()}
+
+
+def _replace(op: Op, values: list[ir.Value]) -> dict[str, Dim]:
+    """Puts values in the place of an op's results; gives the sizes that this tells."""
+    sizes: dict[str, Dim] = {}
+    for result, value in zip(op.operation.results, values, strict=True):
+        sizes |= _matched(op, type_of(result), type_of(value))
+        result.replace_all_uses_with(value)
+    return sizes
+
+
+def _matched(op: Op, pattern: TensorType, type_: TensorType) -> dict[str, Dim]:
+    """What the op's own symbols in one type are in another."""
+    own = set(op.symbols)
+    pairs = zip(pattern.shape, type_.shape, strict=True)
+    return {str(a): b for a, b in pairs if str(a) in own and str(a) != str(b)}
+
+
+Resolve = Callable[[Op], "dict[str, Dim] | None"]
+RESOLVERS: dict[str, Resolve] = {"read_dim": _read_dim, "if": _if, "loop": _loop}
