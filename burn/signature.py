@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,8 @@ def spec_of(example: Any, dynamic: Mapping[int, str | Dim] | None = None) -> Ten
     else:
         array = example if hasattr(example, "shape") and hasattr(example, "dtype") else np.asarray(example)
         name = str(array.dtype).removeprefix("torch.")
-        try:
+        with suppress(KeyError, TypeError):  # not a numpy type: torch's are called alike
             name = dtype_of_numpy(np.dtype(array.dtype)) if not isinstance(array.dtype, str) else name
-        except (KeyError, TypeError):
-            pass
         if name not in DTYPES:
             raise TypeMismatch("an example has an element type that burn does not know", [name])
         type_ = TensorType(name, tuple(int(d) for d in array.shape))

@@ -11,7 +11,7 @@ takes the element type of the tensor beside it. Functions that are no methods ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn, Union
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -25,9 +25,8 @@ from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
 from burn.importers.trace import current
 
-Number = Union[bool, int, float]
-Size = Union[int, Expr]
-Operand = Union["Tensor", Number, Expr, np.ndarray]
+Size: TypeAlias = "int | Expr"
+Operand: TypeAlias = "Tensor | bool | int | float | Expr | np.ndarray"
 
 
 class Dim:
@@ -53,7 +52,7 @@ class Tensor:
     """A tensor of the traced program. `shape` holds numbers and symbolic sizes; `dtype` is the element type's name."""
 
     __slots__ = ("_value",)
-    __array_priority__ = 1000  # numpy leaves an operator with a Tensor on its right to the Tensor
+    __array_ufunc__ = None  # numpy leaves an operator with a Tensor on its right to the Tensor
 
     def __init__(self, value: ir.Value) -> None:
         self._value = value

@@ -33,8 +33,9 @@ __all__ = [
     "LayerNorm", "RMSNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm",
     "LSTM", "GRU", "RNN", "MultiheadAttention",
     "MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
-    "Dropout", "Flatten", "PReLU", *_activation.FUNCTIONS,
+    "Dropout", "Flatten", "PReLU",
 ]  # fmt: skip
+__all__ += list(_activation.FUNCTIONS)
 
 
 def __getattr__(name: str) -> Any:

@@ -29,11 +29,11 @@ WORTH = 8  # lines that a block must save
 OPTION = "option_"
 """What the symbols begin with that stand for options in the sizes of a block."""
 
-LOOSE = frozenset(
-    ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "in_features")
-    + ("out_features", "count", "dim", "normalized_shape", "num_features", "num_groups", "num_channels")
-    + ("input_size", "hidden_size", "output_padding")
-)
+LOOSE = frozenset({
+    "in_channels", "out_channels", "kernel_size", "stride", "padding", "output_padding", "dilation", "groups",
+    "in_features", "out_features", "count", "dim", "normalized_shape", "num_features", "num_groups", "num_channels",
+    "input_size", "hidden_size",
+})  # fmt: skip
 """Arguments of layers in which occurrences of a block may differ."""
 
 

@@ -391,7 +391,7 @@ def literal_constant(value: Value) -> str | None:
     weight = value.node.weight
     assert weight is not None
     kind, count = DTYPES[weight.dtype].kind, value.type.elements
-    if kind not in ("float", "int", "uint", "bool") or DTYPES[weight.dtype].bits < 8 and kind != "bool":
+    if kind not in ("float", "int", "uint", "bool") or (DTYPES[weight.dtype].bits < 8 and kind != "bool"):
         return None
     if not isinstance(count, int) or count > 16 or (kind == "float" and count > 1):
         return None

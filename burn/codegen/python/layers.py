@@ -28,8 +28,8 @@ class Layer:
     one it is put in the place of (`last`)."""
 
     name: str
-    operands: list[Value | None]
-    constants: dict[str, Value]
+    operands: list[Any]
+    constants: dict[str, Any]
     arguments: dict[str, Any]
     defaults: dict[str, Any] = field(default_factory=dict)
     absorbed: list[Node] = field(default_factory=list)
@@ -217,7 +217,8 @@ def _single(epsilon: float, dtype: str) -> float:
 
 @rule("layer_norm", "rms_norm")
 def _over_last_axes(node: Node, context: Context) -> Layer | None:
-    x, scale, bias = (*node.operands, None)[:3]
+    operands: list[Any] = [*node.operands, None]
+    x, scale, bias = operands[:3]
     shape = x.type.shape[node.attrs["axis"] % x.type.rank :]
     if scale is None and bias is None and not numbers(shape):
         return None
@@ -254,7 +255,7 @@ def _batch_norm(node: Node, context: Context) -> Layer | None:
         return None
     if len(set(parameters)) != 4:
         return None
-    constants = dict(zip(("weight", "bias", "running_mean", "running_var"), parameters, strict=True))
+    constants: dict[str, Any] = dict(zip(("weight", "bias", "running_mean", "running_var"), parameters, strict=True))
     arguments = {
         "num_features": parameters[0].type.shape[0],
         "eps": _single(node.attrs["epsilon"], x.type.dtype),

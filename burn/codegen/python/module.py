@@ -29,10 +29,10 @@ from burn.dialect.types import DTYPES
 from burn.errors import CompileError, Problem
 from burn.nn.module import Module
 
-POSITIONAL = frozenset(
-    ("in_channels", "out_channels", "kernel_size", "in_features", "out_features", "count", "dim", "normalized_shape")
-    + ("num_features", "num_groups", "num_channels", "input_size", "hidden_size", *map(str, range(8)))
-)
+POSITIONAL = frozenset({
+    "in_channels", "out_channels", "kernel_size", "in_features", "out_features", "count", "dim", "normalized_shape",
+    "num_features", "num_groups", "num_channels", "input_size", "hidden_size", "0", "1", "2", "3", "4", "5", "6", "7",
+})  # fmt: skip
 """Constructor's arguments that are written without their names."""
 
 AXES = {4: {0: "batch", 1: "channels", 2: "height", 3: "width"}, 3: {0: "batch", 1: "length"}, 2: {0: "rows"}}

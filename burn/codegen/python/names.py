@@ -17,7 +17,10 @@ MEANINGLESS = re.compile(
 )
 LONGEST = 40  # characters of a name that a person would give
 GENERAL = frozenset({"layer", "block", "stage", "module", "unit"})
-ROLES = frozenset("weight bias kernel gamma beta scale mean var running_mean running_var w b W B R slope alpha".split())
+ROLES = frozenset({
+    "weight", "bias", "kernel", "gamma", "beta", "scale", "mean", "var", "running_mean", "running_var",
+    "w", "b", "W", "B", "R", "slope", "alpha",
+})  # fmt: skip
 SUFFIX = re.compile(r"_(w|b|s|rm|riv|weight|bias|kernel|gamma|beta|scale|mean|var|W|B|R)(_\d+)?$")
 OPERATOR = re.compile(r"[A-Z]\w*$")  # the last part of a node's name: "MatMul_3"
 
@@ -78,8 +81,7 @@ def block_name(path: list[str], has_blocks: bool) -> str:
 
 def snake_case(name: str) -> str:
     """`MaxPool2d` as max_pool, `Conv2d` as conv."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"[1-3]d$", "", name)).lower()
-    return words
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"[1-3]d$", "", name)).lower()
 
 
 def member_path(node: Node, names: Mapping[Value, str] | None = None) -> list[str]:
