@@ -31,6 +31,6 @@ class Recognise:
     def run(self, program: Program) -> None:
         patterns.load()
         with context():
-            while Rewriter(PATTERNS).sweep(program.block):
+            while Rewriter(PATTERNS, program.weights).sweep(program.block):
                 erase_dead(program.block)
             erase_dead(program.block)

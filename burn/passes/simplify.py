@@ -31,7 +31,7 @@ class Simplify:
     def run(self, program: Program) -> None:
         algebra.load()
         with context():
-            rewriter = Rewriter(LAWS if self.absorb else WHOLE)
+            rewriter = Rewriter(LAWS if self.absorb else WHOLE, program.weights)
             merge_equal(program)
             for _ in range(self.rounds):
                 changed = rewriter.sweep(program.block) + control.resolve(program)

@@ -21,6 +21,7 @@ FAMILIES = (
     "absorb",
     "indexing",
     "motion",
+    "one_hot",
 )
 
 

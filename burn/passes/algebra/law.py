@@ -10,6 +10,7 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import TensorType, is_symbolic, type_of
+from burn.dialect.weights import WeightStore
 from burn.passes.cleanup import blocks
 from burn.passes.constants import Constants, op_of
 
@@ -20,8 +21,8 @@ MAX_STEPS = 24
 class Rewriter:
     """Applies a table of laws to every op of a program. Replaced ops are left behind without uses, for `erase_dead`."""
 
-    def __init__(self, laws: dict[str, list[Law]]) -> None:
-        self.laws = laws
+    def __init__(self, laws: dict[str, list[Law]], weights: WeightStore) -> None:
+        self.laws, self.weights = laws, weights
         self.constant = Constants()
 
     def sweep(self, block: ir.Block) -> int:

@@ -1,0 +1,65 @@
+"""Products with one-hot vectors, which some frameworks write embeddings as, are look-ups."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from burn.dialect import ops
+from burn.dialect.compose import number_like, reshape, transpose
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.types import INTEGERS, type_of
+from burn.passes.algebra.law import Rewriter, law
+from burn.passes.constants import is_named, op_of
+
+
+@law("dot_general")
+def one_hot_product(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """cast(x == (0, 1, .. n - 1)) . w = gather(w, x), zero for an x that is none of these; for a finite constant w"""
+    cast = is_named(op.lhs, "cast")
+    test = is_named(cast.x, "eq") if cast is not None else None
+    if test is None or op.lhs_batch or len(op.lhs_contract) != 1 or op.columns is not None or op.dtype is not None:
+        return None
+    lhs, table = type_of(op.lhs), type_of(op.rhs)
+    (axis,), (row,) = op.lhs_contract, op.rhs_contract
+    index = next(
+        (a for a, b in ((test.lhs, test.rhs), (test.rhs, test.lhs)) if _counts(rewriter, b, axis, lhs.rank)), None
+    )
+    free = (*lhs.shape[:axis], *lhs.shape[axis + 1 :])
+    if index is None or type_of(index).dtype not in INTEGERS or not _finite(rewriter, op.rhs):
+        return None
+    if type_of(index).shape != (*lhs.shape[:axis], 1, *lhs.shape[axis + 1 :]):
+        return None
+    rows = table.shape[row]
+    moved = transpose(op.rhs, (row, *(a for a in range(table.rank) if a != row)))
+    edge = (0,) * (table.rank - 1)
+    padded = ops.pad(moved, number_like(0, moved), low=(0, *edge), high=(1, *edge))
+    place = reshape(index, free)
+    inside = ops.and_(ops.ge(place, number_like(0, place)), ops.lt(place, number_like(rows, place)))
+    return ops.gather(padded, ops.select(inside, place, number_like(rows, place)), axis=0)
+
+
+def _counts(rewriter: Rewriter, value: ir.Value, axis: int, rank: int) -> bool:
+    """Whether a value counts 0, 1, 2, .. along one axis of `rank`, and has no other."""
+    shape = type_of(value).shape
+    place = axis - (rank - len(shape))
+    if place < 0 or any(d != 1 for i, d in enumerate(shape) if i != place) or not type_of(value).is_static:
+        return False
+    source = op_of(value)
+    while source is not None and source.OP_NAME in ("reshape", "cast"):
+        source = op_of(source.x)
+    if source is None:
+        return False
+    if source.OP_NAME == "iota":
+        elements = type_of(source.operation.results[0]).shape
+        return sum(d != 1 for d in elements) <= 1 and (shape[place] == 1 or elements[source.axis] == shape[place])
+    if source.OP_NAME != "weight" or source.key not in rewriter.weights:
+        return False
+    numbers = rewriter.weights.get(source.key).reshape(-1)
+    return bool((numbers == np.arange(numbers.size)).all())
+
+
+def _finite(rewriter: Rewriter, value: ir.Value) -> bool:
+    """Whether a weight holds no infinity and no NaN, which would reach every product."""
+    op = is_named(value, "weight")
+    return op is not None and op.key in rewriter.weights and bool(np.isfinite(rewriter.weights.get(op.key)).all())
