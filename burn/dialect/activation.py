@@ -15,6 +15,7 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, wide
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, normalize_axis, same_type
+from burn.dialect.pointwise import broadcast
 from burn.dialect.types import DTYPES, FLOATS, TensorType, broadcast_shapes, type_of
 
 
@@ -353,3 +354,19 @@ def _over(x: ir.Value, kind: str, axis: int) -> Any:
 
 def _centred(x: ir.Value, axis: int) -> ir.Value:
     return ops.sub(x, _over(x, "max", axis))
+
+
+class Hypot(Op, name="hypot"):
+    """sqrt(lhs^2 + rhs^2). Shapes: lhs, rhs broadcast to [...] -> [...], floats."""
+
+    lhs: Operand
+    rhs: Operand
+
+    @classmethod
+    def infer(cls, lhs: TensorType, rhs: TensorType) -> TensorType:
+        same_type(cls, lhs, rhs)
+        return TensorType(_float(cls, lhs).dtype, broadcast(cls, lhs, rhs))
+
+    @classmethod
+    def decompose(cls, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+        return ops.sqrt(ops.add(ops.mul(lhs, lhs), ops.mul(rhs, rhs)))
