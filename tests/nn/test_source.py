@@ -340,3 +340,23 @@ def test_names() -> None:
     names = Names(["norm"])
     assert [names.from_path(["a", "norm"], "x"), names.from_path(["b", "norm"], "x")] == ["a_norm", "b_norm"]
     assert names.from_path([], "conv") == "conv" and names.from_path([], "conv") == "conv2"
+
+
+def test_parameters_are_stored_as_they_are_used() -> None:
+    """A layout turned into another by slices and joins is not written down; a vector laid along an axis stays a vector."""
+
+    class Gates(nn.Module):
+        def __init__(self) -> None:
+            self.weight = nn.Parameter((64, 8), init=lambda s: np.arange(512.0).reshape(s))
+            self.bias = nn.Parameter((32,), init=lambda s: np.arange(32.0))
+
+        def forward(self, x: burn.Tensor) -> burn.Tensor:
+            swapped = ops.concat([self.weight[32:], self.weight[:32]], axis=0)
+            return x @ swapped.reshape(2, 32, 8).transpose(1, 2) + self.bias.reshape(1, 1, 32)
+
+    source = generate(trace(Gates(), {"x": "float32[2, n, 8]"}))
+    assert "concat" not in source.text and "self.bias" in source.text
+    shapes = {name: weight.shape for name, weight in source.tensors.items()}
+    assert sorted(shapes.values()) == [(2, 8, 32), (32,)]
+    x = np.random.default_rng(0).standard_normal((2, 3, 8), np.float32)
+    np.testing.assert_array_equal(burn.compile(source.load())(x), burn.compile(Gates(), ("float32[2, n, 8]",))(x))

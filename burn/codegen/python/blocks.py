@@ -251,9 +251,13 @@ def _letter(node: Node) -> Any:
     ranks = tuple((t.dtype, t.rank) for t in node.types)
     if node.op == "call":
         return id(node.attrs["block"]), ranks
-    strict = [(k, v) for k, v in node.attrs.items() if k not in LOOSE and not _has_dims(k, v)]
+    strict = [(k, v) for k, v in node.attrs.items() if not (_is_loose(node, k) or _has_dims(k, v))]
     form = reshape_form(node) if node.op == "reshape" else ()
     return node.op, repr(strict), ranks, tuple(node.constants), tuple(o is None for o in node.operands), form
+
+
+def _is_loose(node: Node, key: str) -> bool:
+    return key in LOOSE and node.op.startswith("nn.")
 
 
 def _has_dims(key: str, value: Any) -> bool:
@@ -267,7 +271,7 @@ def _attributes(index: int, node: Node, known: dict[Dim, str], numbers: list[tup
         return ()
     parts: list[Any] = []
     for name, value in node.attrs.items():
-        if name in LOOSE or name == "options":
+        if _is_loose(node, name) or name == "options":
             items = value.items() if isinstance(value, dict) else [(None, value)]
             numbers += [(index, name if key is None else f"option {key}", v) for key, v in items]
         elif _has_dims(name, value):

@@ -1,6 +1,7 @@
 """Python source out of a program: `generate(program, "Model")` gives a `burn.nn` module's text and its weights.
 
     graph.py     the program as plain objects                 text.py      expressions, literals, sizes
+    rearrange.py parameters are stored as they are used
     layers.py    ops with constants become layers             spell.py     how each op is written
     order.py     what is shared comes first                   function.py  statements and variables
     blocks.py    repeated parts become modules of their own   module.py    classes and their members
@@ -25,6 +26,7 @@ from burn.codegen.python.layers import recognise
 from burn.codegen.python.module import ModuleWriter, wrapped
 from burn.codegen.python.names import Names, block_name
 from burn.codegen.python.order import arrange
+from burn.codegen.python.rearrange import rearrange
 from burn.codegen.python.text import literal, quoted
 from burn.dialect.dims import symbols
 from burn.dialect.program import Program
@@ -69,6 +71,9 @@ def generate(program: Program, name: str = "Model", origin: str = "a program", w
     """Raises CompileError, naming the op, for a program that no source can be written for."""
     graph = read(program)
     original = read(program)
+    stored: list[Weight] = []
+    for each in (graph, original):
+        rearrange(each, stored)
     recognise(graph)
     arrange(graph)
     blocks = fold(graph)

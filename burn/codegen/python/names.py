@@ -22,6 +22,7 @@ ROLES = frozenset({
     "w", "b", "W", "B", "R", "slope", "alpha",
 })  # fmt: skip
 SUFFIX = re.compile(r"_(w|b|s|rm|riv|weight|bias|kernel|gamma|beta|scale|mean|var|W|B|R)(_\d+)?$")
+RECURRENT = re.compile(r"(weight|bias)_(ih|hh)(_l\d*)?(_reverse)?")  # torch's names in recurrent layers
 OPERATOR = re.compile(r"[A-Z]\w*$")  # the last part of a node's name: "MatMul_3"
 
 
@@ -46,7 +47,7 @@ def parameter_path(name: str, whole: bool = False) -> list[str]:
         return []
     if whole:
         return parts
-    if parts[-1] in ROLES:
+    if parts[-1] in ROLES or RECURRENT.fullmatch(parts[-1]):
         return parts[:-1]
     return [*parts[:-1], SUFFIX.sub("", parts[-1])]
 
