@@ -220,7 +220,7 @@ def needs_segments(kinds: Sequence[str]) -> bool:
 def _segment_problems(kinds: Sequence[str], attribute: ir.Attribute, count: int) -> list[str]:
     try:
         sizes = list(ir.DenseI64ArrayAttr(attribute))
-    except ValueError:
+    except (ValueError, TypeError):
         return [f"segments must be array<i64: ..>, not {attribute}"]
     if len(sizes) != len(kinds) or sum(sizes) != count or any(size < 0 for size in sizes):
         return [f"segments {sizes} do not divide {count} operands into {len(kinds)} groups"]

@@ -60,6 +60,7 @@ class Fold:
             merge_equal(program)  # what is computed of one constant in several places is computed once
             wanted = self._wanted(program)
             computed = [v for v in wanted if not _reshape_weight(program, v)]
+            _check_weights(program, computed)
             if computed and _evaluate is None:
                 raise CompileError("internal: fold has nothing to evaluate programs with")
             for part in self._parts(computed):
@@ -142,6 +143,24 @@ def _source_bytes(value: ir.Value, sizes: dict[ir.Value, int]) -> int:
     return sizes[value]
 
 
+def _check_weights(program: Program, values: Sequence[ir.Value]) -> None:
+    """Raises CompileError naming every weight whose bytes are not there: a program may be read without them."""
+    missing: set[str] = set()
+    seen: set[ir.Value] = set()
+    stack = list(values)
+    while stack:
+        op = op_of(stack.pop())
+        assert op is not None
+        if op.OP_NAME == "weight" and op.key not in program.weights:
+            missing.add(op.key)
+        new = [v for v in op.operation.operands if v not in seen]
+        seen.update(new)
+        stack += new
+    if missing:
+        problems = [f"'{key}' is missing" for key in sorted(missing)]
+        raise CompileError("constants cannot be folded without their weights", problems)
+
+
 def _cut(program: Program, wanted: list[ir.Value]) -> Program:
     """A program without inputs that computes these values from copies of the ops they need."""
     cut = Program.create([], program.weights)
@@ -203,7 +222,7 @@ def _reshape_weight(program: Program, value: ir.Value) -> bool:
     op = op_of(value)
     while op is not None and op.OP_NAME == "reshape":
         op = op_of(op.x)
-    if op is None or op.OP_NAME != "weight":
+    if op is None or op.OP_NAME != "weight" or op.key not in program.weights:
         return False
     shape = [d for d in type_of(value).shape if isinstance(d, int)]
     weight = program.weights.weight(op.key)

@@ -22,8 +22,8 @@ from burn.passes.pipeline import register
 @register
 @dataclass(frozen=True)
 class Verify:
-    """Raises one error with everything that is wrong with a program: result types that its ops do not give, sizes that
-    are used before they are defined or defined twice, weights that are not of the type they are read as."""
+    """Raises one error with everything that is wrong with a program: result types that its ops do not give, values and
+    sizes that are used before they are defined, sizes defined twice, weights not of the type they are read as."""
 
     name: ClassVar[str] = "verify"
 
@@ -41,6 +41,7 @@ class _Checker:
         self.program = program
         self.problems: list[Problem] = []
         self.known: set[str] = set()
+        self.values: set[ir.Value] = set()  # in scope
         self.defined: set[str] = set()  # anywhere, so that no size has two definers
 
     def arguments(self, block: ir.Block) -> None:
@@ -53,17 +54,22 @@ class _Checker:
                 self.problems.append(Problem(f"nothing defines the size '{size}' of input '{name}'"))
 
     def block(self, block: ir.Block) -> None:
+        self.values.update(block.arguments)
         for operation in block.operations:
             op = operation.opview
             if isinstance(op, Op):
                 self.op(op)
             else:
                 self.problems.append(Problem("is no op of burn", op=operation.operation.name))
+            self.values.update(operation.operation.results)
 
     def op(self, op: Op) -> None:
         def problem(message: str) -> None:
             self.problems.append(Problem(message, node=source_name(op), op=op.OP_NAME))
 
+        for number, operand in enumerate(op.operation.operands):
+            if operand not in self.values:
+                problem(f"operand {number} is not defined before it")
         own = defined_symbols(op)
         for size in sorted(own & self.defined):
             problem(f"the size '{size}' is defined a second time")
@@ -74,9 +80,9 @@ class _Checker:
         self.known |= own
         for region in op.operation.regions if op.OP_NAME != "group" else ():  # a group checks what is in it
             for inner in region.blocks:
-                outside = set(self.known)
+                outside = set(self.known), set(self.values)
                 self.block(inner)
-                self.known = outside
+                self.known, self.values = outside
         for result in op.operation.results:
             for size in sorted(_symbols(type_of(result)) - self.known - used):
                 problem(f"the size '{size}' of a result is not defined here")

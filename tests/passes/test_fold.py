@@ -1,0 +1,109 @@
+"""What folding does to the weight store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from burn.dialect import ops
+from burn.dialect.mlir import ir
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.passes import fold
+from burn.passes.fold import Fold
+from burn.passes.verify import Verify
+
+
+def weight(program: Program, key: str) -> ir.Value:
+    stored = program.weights.weight(key)
+    return ops.weight(key=key, shape=stored.shape, dtype=stored.dtype)
+
+
+def names(program: Program) -> list[str]:
+    return [op.operation.name.removeprefix("burn.") for op in program.block.operations][:-1]
+
+
+def test_old_weights_are_dropped() -> None:
+    program = Program.create([("x", TensorType("float32", (30, 20)))])
+    a = program.weights.add_array(np.arange(600, dtype="f4").reshape(20, 30), "a")
+    kept = program.weights.add_array(np.ones((30, 20), "f4") * np.arange(20, dtype="f4"), "kept")
+    program.weights.add_array(np.arange(100, dtype="f4"), "unused")
+    with program.building("layer.weight"):
+        (x,) = program.inputs
+        turned = ops.transpose(weight(program, a), permutation=(1, 0))
+        y = ops.add(ops.add(x, turned), weight(program, kept))
+    program.finish([("y", y)])
+    Fold().run(program)
+    Verify().run(program)
+    keys = [key for key, _ in program.weights.items()]
+    assert keys == [kept, "layer.weight"]
+    np.testing.assert_array_equal(program.weights.get("layer.weight"), np.arange(600, dtype="f4").reshape(20, 30).T)
+    assert names(program) == ["weight", "add", "weight", "add"] or names(program).count("weight") == 2
+
+
+def test_reshaped_weight_stays_in_its_file(tmp_path: Path) -> None:
+    data = np.arange(60, dtype="f4")
+    (tmp_path / "w.bin").write_bytes(data.tobytes())
+    program = Program.create([("x", TensorType("float32", (60,)))])
+    key = program.weights.add_file(tmp_path / "w.bin", 0, 240, "float32", (20, 3), "w")
+    with program.building("node"):
+        (x,) = program.inputs
+        y = ops.add(x, ops.reshape(weight(program, key), shape=(60,)))
+    program.finish([("y", y)])
+    Fold().run(program)
+    ((_, stored),) = program.weights.items()
+    assert stored.file is not None and stored.shape == (60,)
+    np.testing.assert_array_equal(stored.array(), data)
+
+
+def test_equal_work_is_done_once() -> None:
+    """A weight packed for two readers is packed once."""
+    program = Program.create([("x", TensorType("float32", (4, 30)))])
+    key = program.weights.add_array(np.random.default_rng(0).standard_normal((30, 30)).astype("f4"), "w")
+    with program.building("node"):
+        (x,) = program.inputs
+        w = weight(program, key)
+        for _ in range(2):
+            turned = ops.transpose(ops.exp(w), permutation=(1, 0))
+            x = ops.dot_general(x, turned, lhs_contract=(1,), rhs_contract=(0,))
+    program.finish([("y", x)])
+    Fold().run(program)
+    assert len(program.weights) == 1 and names(program).count("weight") == 1
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64", "float16", "bfloat16", "int8", "uint64", "int64", "bool"))
+def test_element_types(dtype: str) -> None:
+    """Uniform, small and large results come back as they were computed."""
+    program = Program.create([])
+    flag = dtype == "bool"
+    with program.building("node"):
+        one = ops.full(shape=(40,), dtype=dtype, value=1.0, bits=None if "int" not in dtype else 1)
+        count = ops.cast(ops.iota(shape=(40,), axis=0), dtype=dtype)
+        large = ops.not_(count) if flag else ops.add(count, one)
+        small = ops.slice(large, starts=(0,), sizes=(5,), steps=(1,))
+        uniform = ops.not_(one) if flag else ops.add(one, one)
+    program.finish([("large", large), ("small", small), ("uniform", uniform)])
+    Fold().run(program)
+    Verify().run(program)
+    made = sorted(names(program))
+    assert made == (["constant", "full", "weight"])
+    outputs = fold._evaluate(program) if fold._evaluate is not None else []
+    numbers = np.arange(40)
+    want = [numbers == 0, numbers[:5] == 0, numbers < 0] if flag else [numbers + 1, numbers[:5] + 1, numbers * 0 + 2]
+    for got, expected in zip(outputs, want, strict=True):
+        np.testing.assert_array_equal(got.astype("f8"), np.asarray(expected).astype("f8"))
+
+
+def test_weights_that_are_not_there() -> None:
+    from burn.errors import CompileError
+
+    program = Program.create([("x", TensorType("float32", (3,)))])
+    with program.building("node"):
+        (x,) = program.inputs
+        y = ops.add(x, ops.exp(ops.weight(key="gone", shape=(3,), dtype="float32")))
+    program.finish([("y", y)])
+    with pytest.raises(CompileError, match="weights") as error:
+        Fold().run(program)
+    assert "'gone'" in str(error.value)
