@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from burn.dialect.dims import Dim
-from burn.dialect.op import Op, Operand, same_type
+from burn.dialect.op import Agreement, Op, Operand, same_type
 from burn.dialect.reduction import window_size
-from burn.dialect.types import TensorType, is_symbolic
+from burn.dialect.types import TensorType, is_symbolic, type_of
 
 
 class DotGeneral(Op, name="dot_general"):
@@ -41,6 +41,14 @@ class DotGeneral(Op, name="dot_general"):
         right = [d for i, d in enumerate(rhs.shape) if i not in (*rhs_batch, *rhs_contract)]
         right = right if columns is None else [columns]
         return TensorType(dtype or lhs.dtype, (*batch, *left, *right))
+
+    def must_agree(self) -> list[Agreement]:
+        lhs, rhs = type_of(self.lhs).shape, type_of(self.rhs).shape
+        pairs = (
+            *zip(self.lhs_batch, self.rhs_batch, strict=True),
+            *zip(self.lhs_contract, self.rhs_contract, strict=True),
+        )
+        return [Agreement(lhs[a], rhs[b]) for a, b in pairs]
 
 
 def _known(a: Dim, b: Dim) -> Dim:
@@ -89,3 +97,8 @@ class Conv(Op, name="conv"):
         sizes = [window_size(*a) for a in zip(spatial, kernel, strides, dilations, low, high, strict=True)]
         shape = (x.shape[0], *sizes, outputs) if last else (x.shape[0], outputs, *sizes)
         return TensorType(dtype or x.dtype, shape)
+
+    def must_agree(self) -> list[Agreement]:
+        x, weight = type_of(self.x).shape, type_of(self.weight).shape
+        last = self.layout == "last"
+        return [Agreement(x[-1] if last else x[1], (weight[-2] if last else weight[1]) * self.groups)]

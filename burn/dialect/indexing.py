@@ -3,13 +3,20 @@ out of range is an error at run time."""
 
 from __future__ import annotations
 
-from burn.dialect.op import Op, Operand, normalize_axis, same_type
-from burn.dialect.types import INTEGERS, TensorType
+from burn.dialect.op import Agreement, Op, Operand, normalize_axis, same_type
+from burn.dialect.types import INTEGERS, TensorType, type_of
 
 
 def _check_indices(cls: type[Op], indices: TensorType) -> None:
     if indices.dtype not in INTEGERS:
         cls.fail(f"indices must be integers, not {indices.dtype}")
+
+
+def _within(op: Op) -> list[Agreement]:
+    """For indices along one axis: on the others they must not reach further than x does."""
+    x, indices = type_of(op.x).shape, type_of(op.indices).shape
+    axis = op.axis % len(x)
+    return [Agreement(i, d, "at most") for k, (i, d) in enumerate(zip(indices, x, strict=True)) if k != axis]
 
 
 class Gather(Op, name="gather"):
@@ -41,6 +48,9 @@ class GatherElements(Op, name="gather_elements"):
             cls.fail(f"indices of rank {indices.rank} do not fit x of rank {x.rank}")
         return x.with_shape(indices.shape)
 
+    def must_agree(self) -> list[Agreement]:
+        return _within(self)
+
 
 class GatherND(Op, name="gather_nd"):
     """The last axis of indices holds places in x's axes after `batch_dims`. Shapes: x [n.., d1, .., dk, r..],
@@ -57,6 +67,10 @@ class GatherND(Op, name="gather_nd"):
         if not isinstance(depth, int) or not 0 <= depth <= x.rank - batch_dims:
             cls.fail(f"the last axis of the indices, {depth}, must be at most {x.rank - batch_dims}")
         return x.with_shape((*indices.shape[:-1], *x.shape[batch_dims + depth :]))
+
+    def must_agree(self) -> list[Agreement]:
+        x, indices = type_of(self.x).shape, type_of(self.indices).shape
+        return [Agreement(x[k], indices[k]) for k in range(self.batch_dims)]
 
 
 class ScatterElements(Op, name="scatter_elements"):
@@ -77,6 +91,10 @@ class ScatterElements(Op, name="scatter_elements"):
         if not indices.rank == updates.rank == x.rank:
             cls.fail(f"indices {indices} and updates {updates} must have x's rank {x.rank}")
         return x
+
+    def must_agree(self) -> list[Agreement]:
+        indices, updates = type_of(self.indices).shape, type_of(self.updates).shape
+        return [*(Agreement(u, i) for u, i in zip(updates, indices, strict=True)), *_within(self)]
 
 
 class ScatterND(Op, name="scatter_nd"):
@@ -99,3 +117,9 @@ class ScatterND(Op, name="scatter_nd"):
         if updates.rank != expected:
             cls.fail(f"updates must have rank {expected}, not {updates.rank}")
         return x
+
+    def must_agree(self) -> list[Agreement]:
+        x, indices, updates = (type_of(v).shape for v in (self.x, self.indices, self.updates))
+        depth = indices[-1]
+        assert isinstance(depth, int)
+        return [Agreement(u, w) for u, w in zip(updates, (*indices[:-1], *x[depth:]), strict=True)]

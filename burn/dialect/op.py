@@ -95,6 +95,15 @@ class Attr:
     default: Any
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """What must hold of `size` when the program runs: it is `wanted` ("equal"), or 1 ("broadcast"), or less ("at most")."""
+
+    size: Dim
+    wanted: Dim
+    relation: str = "equal"
+
+
 REGISTRY: dict[str, type[Op]] = {}
 """Every op class by its name without the dialect's prefix."""
 
@@ -183,6 +192,10 @@ class Op(Burn.Operation):
 
     decompose = None
     """For a composite: builds the same computation from other ops at the insertion point and returns its value(s)."""
+
+    def must_agree(self) -> list[Agreement]:
+        """Sizes that the op takes to be equal and that type inference cannot tell apart. Checked when the program runs."""
+        return []
 
     # ---- making one --------------------------------------------------------------------------------------------------
     @classmethod

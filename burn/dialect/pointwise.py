@@ -8,14 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from burn.dialect.op import DTypeName, Op, Operand, same_type
-from burn.dialect.types import DTYPES, TensorType, broadcast_shapes
+from burn.dialect.op import Agreement, DTypeName, Op, Operand, same_type
+from burn.dialect.types import DTYPES, TensorType, broadcast_shapes, type_of
 
 
 class Pointwise(Op):
     """Base of the pointwise ops: `FUNCTION` is the scalar function's name for the code generators."""
 
     FUNCTION = ""
+
+    def must_agree(self) -> list[Agreement]:
+        out = type_of(self.operation.results[0]).shape
+        found = []
+        for operand in self.operation.operands:
+            shape = type_of(operand).shape
+            found += [
+                Agreement(d, t, "broadcast") for d, t in zip(shape, out[len(out) - len(shape) :], strict=True) if d != 1
+            ]
+        return found
 
 
 def broadcast(cls: type[Op], *types_: TensorType) -> tuple:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect.dims import Dim, Expr, ceildiv, floordiv, product
-from burn.dialect.op import DTypeName, Op, Operand, Variadic, normalize_axis
-from burn.dialect.types import TensorType, is_symbolic
+from burn.dialect.op import Agreement, DTypeName, Op, Operand, Variadic, normalize_axis
+from burn.dialect.types import TensorType, is_symbolic, type_of
 
 
 class Full(Op, name="full"):
@@ -109,6 +109,12 @@ class BroadcastTo(Op, name="broadcast_to"):
                 cls.fail(f"size {a} does not broadcast to {b}", "shape")
         return x.with_shape(shape)
 
+    def must_agree(self) -> list[Agreement]:
+        have, want = type_of(self.x).shape, type_of(self.operation.results[0]).shape
+        return [
+            Agreement(d, t, "broadcast") for d, t in zip(have, want[len(want) - len(have) :], strict=True) if d != 1
+        ]
+
 
 class Reshape(Op, name="reshape"):
     """The same elements in row-major order under another shape. Shapes: x -> shape, of as many elements."""
@@ -122,6 +128,9 @@ class Reshape(Op, name="reshape"):
         if have != want and isinstance(have, int) and isinstance(want, int):
             cls.fail(f"{have} elements ({x}) do not fill shape [{', '.join(map(str, shape))}] of {want}", "shape")
         return x.with_shape(shape)
+
+    def must_agree(self) -> list[Agreement]:
+        return [Agreement(type_of(self.x).elements, type_of(self.operation.results[0]).elements)]
 
 
 class Transpose(Op, name="transpose"):
@@ -204,6 +213,12 @@ class Concat(Op, name="concat"):
             total = total + x.shape[axis]
         shape = [min((x.shape[i] for x in xs), key=lambda d: isinstance(d, Expr)) for i in range(xs[0].rank)]
         return xs[0].with_shape((*shape[:axis], total, *shape[axis + 1 :]))
+
+    def must_agree(self) -> list[Agreement]:
+        out = type_of(self.operation.results[0]).shape
+        axis = self.axis % len(out)
+        sides = [i for i in range(len(out)) if i != axis]
+        return [Agreement(type_of(x).shape[i], out[i]) for x in self.xs for i in sides]
 
 
 def slice_bounds(dim: Dim, start: Dim | None, stop: Dim | None, step: int) -> tuple[Dim, Dim]:

@@ -97,6 +97,11 @@ class Function:
         head = f"llvm.func @{self.name}({arguments}){result}{attributes} {{"
         return "\n".join([head, *constants, *self._lines, "}"])
 
+    @property
+    def at_top(self) -> bool:
+        """Whether what is printed now is at hand in all of the rest of the function."""
+        return self._indent == 1
+
     # ---- values ----------------------------------------------------------------------------------------------------
     def op(self, name: str, *operands: Value, type_: str | None = None, attr: str = "") -> Value:
         """A pure op printed as `name operands attr : type`, whose result has that type. Equal ops in scope are shared."""

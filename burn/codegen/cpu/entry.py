@@ -20,12 +20,12 @@ from burn.codegen.lower import op_of
 from burn.dialect.control import Group, defined_symbols
 from burn.dialect.dims import Dim, Expr, Symbol, product, symbols
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, type_of
 from burn.errors import CompileError, Problem
 
-NEGATIVE_SIZE, LOOP_LIMIT = 4, 7  # burn_status in burn_rt.h
+SHAPE_MISMATCH, NEGATIVE_SIZE = 3, 4  # burn_status in burn_rt.h
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class EntryBuilder:
         self.printer = KernelPrinter(target, self.sites)
         self.records: list[KernelRecord] = []
         self.outputs: dict[ir.Value, int] = {}
+        self.checked: set[Agreement] = set()
         self.words: Value | None = None
         self.planned: list[ir.Value] = []
 
@@ -228,6 +229,22 @@ class EntryBuilder:
         self.code.call("burn_rt_leave", [self.run, number])
         return value
 
+    def check_sizes(self, op: Op) -> None:
+        """Ends the run where sizes that the op's kernel takes to be equal are not: nothing is read out of bounds."""
+        for need in op.must_agree():
+            if need.size == need.wanted or need in self.checked:
+                continue
+            if self.code.at_top:  # what is checked in a region is known only there
+                self.checked.add(need)
+            code = self.code
+            size, wanted = (code.value(self.sizes.dim(d)) for d in (need.size, need.wanted))
+            bad = code.cmp("sgt" if need.relation == "at most" else "ne", size, wanted)
+            if need.relation == "broadcast":
+                bad = code.op("arith.andi", bad, code.cmp("ne", size, 1))
+            with code.if_(bad):
+                site = code.const(self.sizes.site(source_name(op)))
+                code.call("burn_rt_fail", [self.run, code.const(SHAPE_MISMATCH), site, size])
+
     def bind(self, name: str, value: Value) -> None:
         self.sizes.places[Symbol(name)] = value
 
@@ -258,14 +275,22 @@ def emits(*names: str) -> Callable[[Emit], Emit]:
     return register
 
 
-@emits("weight", "constant", "reshape", "return", "yield")
+@emits("weight", "constant", "return", "yield")
 def _nothing(entry: EntryBuilder, op: Op) -> None:
-    """Constants are placed at their use; a reshape is its operand's memory; terminators are handled by what they end."""
+    """Constants are placed at their use; terminators are handled by what they end."""
+
+
+@emits("reshape")
+def _reshape(entry: EntryBuilder, op: Op) -> None:
+    """A reshape is its operand's memory."""
+    entry.check_sizes(op)
 
 
 @emits("group")
 def _group(entry: EntryBuilder, op: Op) -> None:
     assert isinstance(op, Group)
+    for inner in op.ops:
+        entry.check_sizes(inner)
     results = [entry.define(r) for r in op.operation.results]
     sources = tuple(dict.fromkeys(source_name(inner) for inner in op.ops))
     for call in kernels(op):

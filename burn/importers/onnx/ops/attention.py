@@ -177,6 +177,8 @@ def linear_attention(node: Node) -> list[ir.Value]:
     def by_time(index: int, count: int) -> ir.Value:
         """A packed operand [b, t, count * d] as [t, b, count, d], in float32 at least."""
         x = convert(node.required(index), wide(dtype))
+        if type_of(x).rank != 3:
+            node.fail(f"operand {index} must have 3 axes, not {type_of(x)}")
         batch, time, width = type_of(x).shape
         return transpose(reshape(x, (batch, time, count, depth_of(node, width, count))), (1, 0, 2, 3))
 
@@ -184,7 +186,7 @@ def linear_attention(node: Node) -> list[ir.Value]:
     time, batch, _, depth = type_of(k).shape
     width = type_of(v).shape[-1]
     decay = ops.exp(by_time(4, groups)) if gated else None
-    beta = by_time(5, 1 if node.type(5).shape[-1] == 1 else groups) if delta else None
+    beta = by_time(5, 1 if node.type(5).shape[-1:] == (1,) else groups) if delta else None
     scale = node.float("scale", 0.0) or root_of_depth(node, q)
     past = node.input(3)
     if past is None:
