@@ -7,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
 def test_outcomes_are_those_listed(tmp_path: Path) -> None:
     """In a process of its own, as the workers are forked from it. BURN_SUITE_JOBS: worker processes (2)."""
     command = [sys.executable, "-m", "tests.onnx_suite.sweep", "--json", str(tmp_path / "outcomes.json")]
