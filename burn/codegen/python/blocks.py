@@ -24,6 +24,7 @@ from burn.dialect.dims import Dim, Expr, interpret, symbol
 
 SHORTEST, LONGEST = 5, 600  # nodes of a stretch
 MOST_SLOTS, MOST_RESULTS, MOST_OPTIONS = 8, 4, 6
+MOST_BLOCKS = 24  # classes in a file
 CLOSELY = 40  # stretches that are looked at closely
 WORTH = 8  # lines that a block must save
 OPTION = "option_"
@@ -76,7 +77,7 @@ def fold(graph: Graph) -> list[Block]:
     outer = shared_prefix(
         p for n in walk(graph.nodes) for v in n.constants.values() if (p := parameter_path(v.node.source))
     )
-    while len(graph.nodes) >= 2 * SHORTEST:
+    while len(graph.nodes) >= 2 * SHORTEST and len(blocks) < MOST_BLOCKS:
         found = _Search(graph).best()
         if found is None:
             break
@@ -149,7 +150,7 @@ class _Search:
 
     def _is_periodic(self, start: int, length: int) -> bool:
         stretch = self.letters[start : start + length]
-        periods = (p for p in range(1, length // 2 + 1) if length % p == 0)
+        periods = range(SHORTEST, length // 2 + 1)  # also of a repetition that ends in the middle
         return any(bool((stretch[p:] == stretch[:-p]).all()) for p in periods)
 
     def _alike(self, length: int, starts: list[int]) -> list[list[Occurrence]]:

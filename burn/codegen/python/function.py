@@ -49,6 +49,10 @@ class Owner(Protocol):
         """How a layer or a module is reached: `self.conv1`."""
         ...
 
+    def called(self, node: Node) -> str | None:
+        """A member's plain name, for a variable that holds its result; None for other nodes."""
+        ...
+
     def size_variable(self, dim: Dim) -> str | None:
         """What replaces a size that is an option of the module."""
         ...
@@ -262,8 +266,8 @@ class Body:
         origin = node
         while origin.op in VIEWS:
             origin = origin.operands[0].node
-        if origin.op == "call" or origin.op.startswith("nn."):
-            own = self.owner.member(origin).removeprefix("self.").split("[")[0].split(".")[-1]
+        own = self.owner.called(origin)
+        if own is not None:
             return ["x", own] if kind == "float" else [own]
         if node.op in NOUNS:
             return [NOUNS[node.op]]

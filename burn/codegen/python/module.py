@@ -169,6 +169,9 @@ class ModuleWriter:
     def member(self, node: Node) -> str:
         return f"self.{self.members[node]}"
 
+    def called(self, node: Node) -> str | None:
+        return self.members[node].split("[")[0] if node in self.members else None
+
     def size_variable(self, dim: Dim) -> str | None:
         name = str(dim)
         return f"self.{name.removeprefix(OPTION)}" if name.startswith(OPTION) and name.isidentifier() else None
@@ -212,7 +215,7 @@ class ModuleWriter:
 
     def forward(self) -> tuple[list[str], list[str]]:
         """The parameters' names, and the body's lines."""
-        names = Names({"self", "burn", "nn", "ops"})
+        names = Names({"self", "burn", "nn", "ops", "float"})
         sizes = Sizes(names)
         body = Body(self, self.uses, names, sizes)
         parameters = [names.new(identifier(wish)) for _, wish in self.inputs]
@@ -331,9 +334,10 @@ def _arguments_of(code: str) -> list[str]:
 
 def _characters(code: str) -> list[tuple[str, bool]]:
     """Each character, and whether it is inside of a string."""
-    found, quote = [], ""
+    found, quote, escaped = [], "", False
     for character in code:
         found.append((character, bool(quote)))
-        if character in "\"'" and quote in ("", character):
+        if not escaped and character in "\"'" and quote in ("", character):
             quote = "" if quote else character
+        escaped = bool(quote) and character == "\\" and not escaped
     return found
