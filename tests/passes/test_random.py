@@ -103,10 +103,11 @@ class Maker:
     def slice(self) -> ir.Value | None:
         x = type_of(value := self.value())
         axis = self.pick.randrange(x.rank) if x.rank else 0
-        if not x.rank or not isinstance(x.shape[axis], int) or x.shape[axis] < 2:
+        length = x.shape[axis] if x.rank else 0
+        if not isinstance(length, int) or length < 2:
             return None
-        start = self.pick.randrange(x.shape[axis] - 1)
-        size = self.pick.randint(1, x.shape[axis] - start)
+        start = self.pick.randrange(length - 1)
+        size = self.pick.randint(1, length - start)
         starts = tuple(start if i == axis else 0 for i in range(x.rank))
         sizes = tuple(size if i == axis else d for i, d in enumerate(x.shape))
         return ops.slice(value, starts=starts, sizes=sizes, steps=(1,) * x.rank)
