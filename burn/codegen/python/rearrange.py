@@ -7,7 +7,6 @@ computed here: elements are moved, so what comes out has the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -70,10 +69,8 @@ def _movers(graph: Graph) -> set[Node]:
             node
             for node in movers
             for value in node.values
-            if not _is_parameter(value)
-            and value.node not in movers
-            or _is_parameter(value)
-            and not movers.issuperset(users[value])
+            if (not _is_parameter(value) and value.node not in movers)
+            or (_is_parameter(value) and not movers.issuperset(users[value]))
         }
         if not wrong:
             return movers
@@ -126,4 +123,6 @@ def _name(node: Node) -> str:
         more = [v.node for v in each.values if v.node.op != "constant" and v.node not in seen]
         seen.update(more)
         todo += more
-    return names[0] if len(set(names)) == 1 else commonprefix(names).rstrip("._/")
+    first, last = min(names), max(names)
+    same = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first if first == last else first[:same].rstrip("._/")
