@@ -241,3 +241,8 @@ def test_attention_whose_weights_are_read_stays() -> None:
         return ops.mul(mixed(p, v), ops.reduce(p, kind="sum", axes=(3,), keepdims=True))
 
     assert "attention" not in recognised(build, HEADS, HEADS, HEADS)
+
+
+def test_a_product_with_a_plain_tanh_is_no_mish() -> None:
+    """As an LSTM's gates have it: what is under the tanh is no softplus of anything."""
+    assert recognised(lambda x, y: ops.mul(x, ops.tanh(y)), ROWS, ROWS) == ["tanh", "mul"]

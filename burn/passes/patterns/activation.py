@@ -75,7 +75,8 @@ def mish(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """x * tanh(log(1 + exp(x)))"""
     for number, x, gate in _orders(op):
         curve = is_named(gate, "tanh")
-        if number == 1 and curve is not None and used_once(gate) and _softplus(curve.x) == x:
+        inner = _softplus(curve.x) if number == 1 and curve is not None and used_once(gate) else None
+        if inner is not None and inner == x:  # a value cannot be compared with None
             return ops.mish(x)
     return None
 
