@@ -1,6 +1,6 @@
 """Chains of one function with constants: the constants meet and become one, which `fold` computes.
 
-Floating-point sums and products are regrouped here, which changes results by rounding only.
+Floating-point sums and products are regrouped here, which changes results by rounding only, short of overflow.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def associate(rewriter: Rewriter, op: Op) -> ir.Value | None:
     inner = _chain(rewriter, op, op.OP_NAME)
     if inner is None:
         return None
-    return type(op).build(inner.lhs, _joined(op.OP_NAME, inner.rhs, op.rhs))
+    joined = _joined(op.OP_NAME, inner.rhs, op.rhs)
+    return type(op).build(inner.lhs, joined) if joined is not None else None
 
 
 NUMBERS: dict[str, Callable[[float, float], float]] = {
@@ -52,16 +53,22 @@ NUMBERS: dict[str, Callable[[float, float], float]] = {
     "min": min,
     "max": max,
 }
+FACTORS = (1e-30, 1e30)
+"""Products of numbers outside of these bounds are left apart: what they multiply may bring the result back in range."""
 
 
-def _joined(name: str, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a op b: worked out here for two floating-point numbers, so that other laws see the number."""
+def _joined(name: str, a: ir.Value, b: ir.Value) -> ir.Value | None:
+    """a op b: worked out here for two floating-point numbers, so that other laws see the number. None where it is better
+    left alone."""
     x, y, type_ = splat(a), splat(b), type_of(a)
-    wide = type_.dtype in ("float32", "float64") and type_of(b).shape == type_.shape
-    if x is None or y is None or not wide or name not in NUMBERS or (name == "div" and y == 0):
+    if x is None or y is None or type_.dtype not in ("float32", "float64") or type_of(b).shape != type_.shape:
         return getattr(ops, f"{name}_" if name in ("and", "or") else name)(a, b)
+    if math.isnan(x) or math.isnan(y) or (name == "div" and y == 0):
+        return None
     number = NUMBERS[name](x, y)
-    return full(number, type_) if math.isfinite(number) and abs(number) < 3e38 else getattr(ops, name)(a, b)
+    if name in ("mul", "div") and number != 0 and not FACTORS[0] < abs(number) < FACTORS[1]:
+        return None
+    return full(number, type_)
 
 
 def _float(op: Op) -> bool:
@@ -82,13 +89,13 @@ def divide_product(rewriter: Rewriter, op: Op) -> ir.Value | None:
     inner = _chain(rewriter, op, "mul", "div") if _float(op) else None
     if inner is None:
         return None
-    if inner.OP_NAME == "mul":
-        return ops.mul(inner.lhs, _joined("div", inner.rhs, op.rhs))
-    return ops.div(inner.lhs, _joined("mul", inner.rhs, op.rhs))
+    joined = _joined("div" if inner.OP_NAME == "mul" else "mul", inner.rhs, op.rhs)
+    return type(inner).build(inner.lhs, joined) if joined is not None else None
 
 
 @law("mul")
 def multiply_quotient(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """(x / a) * b = x * (b / a); floats only"""
     inner = _chain(rewriter, op, "div") if _float(op) else None
-    return ops.mul(inner.lhs, _joined("div", op.rhs, inner.rhs)) if inner is not None else None
+    joined = _joined("div", op.rhs, inner.rhs) if inner is not None else None
+    return ops.mul(inner.lhs, joined) if inner is not None and joined is not None else None

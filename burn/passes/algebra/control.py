@@ -10,7 +10,7 @@ from collections.abc import Callable
 from burn.dialect import ops
 from burn.dialect.compose import number, reshape
 from burn.dialect.control import yielded
-from burn.dialect.dims import Dim, Symbol, non_negative, substitute
+from burn.dialect.dims import Dim, Symbol, substitute
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
@@ -70,7 +70,15 @@ def _read_dim(op: Op) -> dict[str, Dim] | None:
         if numbers is None:
             return None
         size = numbers[op.position]
-    return {op.symbol: size} if non_negative(size - op.minimum) else None
+    return {op.symbol: size} if _at_least(size, op.minimum) else None
+
+
+def _at_least(size: Dim, minimum: int) -> bool:
+    """Whether a size is known not to be below a number. A symbol may be 0; sums and products of symbols are not negative."""
+    if isinstance(size, int):
+        return size >= minimum
+    symbolic = all(isinstance(atom, Symbol) for monomial, _ in size.terms for atom in monomial)
+    return minimum == 0 and symbolic and all(count >= 0 for _, count in size.terms)
 
 
 def _if(op: Op) -> dict[str, Dim] | None:

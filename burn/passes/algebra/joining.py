@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.dims import Dim, non_negative
+from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
@@ -68,6 +68,11 @@ def concat_of_slices(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return ops.slice(first.x, starts=first.starts, sizes=result_type(op).shape, steps=first.steps)
 
 
+def _known_natural(dim: Dim) -> bool:
+    """Whether a difference of sizes is a number, and not negative. Symbolic sizes may be 0, so no more is known of them."""
+    return isinstance(dim, int) and dim >= 0
+
+
 @law("slice")
 def slice_of_concat(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """A slice that lies within one part of a concatenation is a slice of that part."""
@@ -76,13 +81,14 @@ def slice_of_concat(rewriter: Rewriter, op: Op) -> ir.Value | None:
         return None
     axis = inner.axis % len(op.sizes)
     start, size, step = op.starts[axis], op.sizes[axis], op.steps[axis]
-    if step < 1 or not isinstance(size, int) or size < 1:
+    if step < 1 or size == 0:
         return None
     last = start + (size - 1) * step
     offset: Dim = 0
     for part in inner.xs:
         width = type_of(part).shape[axis]
-        if non_negative(start - offset) and non_negative(offset + width - 1 - last):
+        whole = start == offset and size == width and step == 1
+        if whole or (_known_natural(start - offset) and _known_natural(offset + width - 1 - last)):
             starts = (*op.starts[:axis], start - offset, *op.starts[axis + 1 :])
             return ops.slice(part, starts=starts, sizes=op.sizes, steps=op.steps)
         offset = offset + width

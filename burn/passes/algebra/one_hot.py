@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from burn.dialect import ops
-from burn.dialect.compose import number_like, reshape, transpose
+from burn.dialect.compose import convert, number_like, reshape, transpose
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import INTEGERS, type_of
@@ -34,7 +34,7 @@ def one_hot_product(rewriter: Rewriter, op: Op) -> ir.Value | None:
     moved = transpose(op.rhs, (row, *(a for a in range(table.rank) if a != row)))
     edge = (0,) * (table.rank - 1)
     padded = ops.pad(moved, number_like(0, moved), low=(0, *edge), high=(1, *edge))
-    place = reshape(index, free)
+    place = convert(reshape(index, free), "int64")  # a narrow type may not hold the number of rows
     inside = ops.and_(ops.ge(place, number_like(0, place)), ops.lt(place, number_like(rows, place)))
     return ops.gather(padded, ops.select(inside, place, number_like(rows, place)), axis=0)
 

@@ -54,6 +54,8 @@ def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
     mask = _mask(scores.mask, rank)
     if q is None or k is None or v is None or scale <= 0 or not _fits(mask, q):
         return None
+    if rank == 4 and not type_of(q).shape[1] == type_of(k).shape[1] == type_of(v).shape[1]:
+        return None  # heads of different symbolic numbers
     operands = [_with_heads(x) for x in (q, k, v)]
     made = ops.attention(*operands, mask, None, scale=scale, precision=found[1])
     return reshape(made, result_type(op).shape)

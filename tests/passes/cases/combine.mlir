@@ -60,3 +60,12 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 }
 // CHECK: burn.add
 // CHECK: burn.add
+
+// ----- factors whose product would overflow stays
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "burn.full"() {dtype = "float32", shape = [], value = 1.0e25 : f64} : () -> tensor<f32>
+  %0 = "burn.mul"(%x, %a) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = "burn.mul"(%0, %a) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  "burn.return"(%1) : (tensor<4xf32>) -> ()
+}
+// CHECK-COUNT-2: burn.mul

@@ -51,3 +51,19 @@ func.func @main(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<2xf32> {
   "burn.return"(%1) : (tensor<2xf32>) -> ()
 }
 // CHECK: burn.concat
+
+// ----- the whole of a part of symbolic size
+func.func @main(%x: tensor<?xf32, ["n"]>, %y: tensor<?xf32, ["m"]>) -> tensor<?xf32, ["m"]> {
+  %0 = "burn.concat"(%x, %y) {axis = 0 : i64} : (tensor<?xf32, ["n"]>, tensor<?xf32, ["m"]>) -> tensor<?xf32, ["m + n"]>
+  %1 = "burn.slice"(%0) {sizes = ["m"], starts = ["n"], steps = array<i64: 1>} : (tensor<?xf32, ["m + n"]>) -> tensor<?xf32, ["m"]>
+  "burn.return"(%1) : (tensor<?xf32, ["m"]>) -> ()
+}
+// CHECK: "burn.return"(%arg1)
+
+// ----- the first element, where the first part may be empty, stays
+func.func @main(%x: tensor<?xf32, ["n"]>, %y: tensor<3xf32>) -> tensor<1xf32> {
+  %0 = "burn.concat"(%x, %y) {axis = 0 : i64} : (tensor<?xf32, ["n"]>, tensor<3xf32>) -> tensor<?xf32, ["n + 3"]>
+  %1 = "burn.slice"(%0) {sizes = ["1"], starts = ["0"], steps = array<i64: 1>} : (tensor<?xf32, ["n + 3"]>) -> tensor<1xf32>
+  "burn.return"(%1) : (tensor<1xf32>) -> ()
+}
+// CHECK: burn.concat
