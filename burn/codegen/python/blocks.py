@@ -18,12 +18,12 @@ import numpy as np
 
 from burn.codegen.python.function import literal_constant
 from burn.codegen.python.graph import Graph, Node, Value, new_sizes, walk
-from burn.codegen.python.names import member_path, parameter_path, shared_prefix
+from burn.codegen.python.names import container_path, member_path, parameter_path, shared_prefix
 from burn.codegen.python.spell import is_number, reshape_form
 from burn.dialect.dims import Dim, Expr, interpret, symbol
 
 SHORTEST, LONGEST = 5, 600  # nodes of a stretch
-MOST_SLOTS, MOST_RESULTS, MOST_OPTIONS = 8, 4, 6
+MOST_SLOTS, MOST_RESULTS, MOST_OPTIONS = 8, 4, 8
 MOST_BLOCKS = 24  # classes in a file
 CLOSELY = 40  # stretches that are looked at closely
 WORTH = 8  # lines that a block must save
@@ -364,7 +364,8 @@ def _take_out(graph: Graph, occurrences: list[Occurrence], outer: int) -> Block:
     uses = graph.uses()
     results = _results(occurrences, uses)
     first = occurrences[0]
-    block = Block(first.nodes, first.slots, [first.nodes[i].results[j] for i, j in results], _path(first.nodes)[outer:])
+    paths = [_path(o.nodes)[outer:] for o in occurrences]
+    block = Block(first.nodes, first.slots, [first.nodes[i].results[j] for i, j in results], _shared_path(paths))
     block.varying = {
         v
         for i, node in enumerate(first.nodes)
@@ -401,6 +402,18 @@ def _take_out(graph: Graph, occurrences: list[Occurrence], outer: int) -> Block:
     graph.nodes[:] = [calls.get(n, n) for n in graph.nodes if n not in gone or n in calls]
     _replace(graph, replaced)
     return block
+
+
+def _shared_path(paths: list[list[str]]) -> list[str]:
+    """The parts of paths that are alike: "inception" of "inception_3a" and "inception_4b"."""
+    if container_path(paths[0]) or len({len(p) for p in paths}) > 1:
+        return paths[0]
+    parts = []
+    for column in zip(*paths, strict=True):
+        words = [part.split("_") for part in column]
+        same = [w[0] for w in zip(*words, strict=False) if len(set(w)) == 1]
+        parts.append("_".join(same) if len({len(w) for w in words}) == 1 else column[0])
+    return [p for p in parts if p]
 
 
 def _common(constants: Sequence[Value]) -> str:

@@ -140,8 +140,14 @@ class _Reader:
         inputs = [Node("input", types=[type_of(v)]) for v in program.inputs]
         self.values.update(zip(program.inputs, (n.result for n in inputs), strict=True))
         nodes, outputs = self._block(program.block)
-        live = _live(nodes, outputs)
-        return Graph(inputs, live, outputs, list(program.input_names), list(program.output_names), program.weights)
+        return Graph(
+            inputs,
+            live(nodes, outputs),
+            outputs,
+            list(program.input_names),
+            list(program.output_names),
+            program.weights,
+        )
 
     def _block(self, block: ir.Block) -> tuple[list[Node], list[Value]]:
         nodes: list[Node] = []
@@ -187,7 +193,7 @@ class _Reader:
         self.known.append({})
         nodes, results = self._block(block)
         self.known.pop()
-        return Region(arguments, _live(nodes, results), results)
+        return Region(arguments, live(nodes, results), results)
 
     def _operand(self, operand: Any) -> Any:
         if isinstance(operand, list):
@@ -243,7 +249,7 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _live(nodes: list[Node], results: list[Value]) -> list[Node]:
+def live(nodes: list[Node], results: list[Value]) -> list[Node]:
     """The nodes that results or effects need."""
     needed = {value.node for value in results}
     kept = []

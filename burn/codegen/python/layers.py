@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from burn.codegen.python.graph import Graph, Node, Value, walk
+from burn.codegen.python.graph import Graph, Node, Value, live, walk
 from burn.codegen.python.spell import is_size
 from burn.codegen.python.text import number
 from burn.dialect.recurrent import DIRECTIONS
@@ -73,6 +73,7 @@ def recognise(graph: Graph) -> None:
     """Rewrites the graph's nodes, in its regions too."""
     context = Context(graph)
     _block(graph.nodes, context)
+    graph.nodes[:] = live(graph.nodes, graph.outputs)
 
 
 def _block(nodes: list[Node], context: Context) -> None:
