@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
-from burn.dialect.dims import Dim, dim_max, non_negative
+from burn.dialect.dims import Dim, dim_max, non_negative, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
 from burn.dialect.types import TensorType, type_of
@@ -74,10 +74,12 @@ class ConvTranspose(Op, name="conv_transpose"):
 def _without_overlap(x: ir.Value, weight: ir.Value) -> ir.Value:
     """Each input element makes a block of its own: one product over channels, then the blocks in their places."""
     batch, _, *spatial = type_of(x).shape
-    _, channels, *kernel = type_of(weight).shape
+    inputs, channels, *kernel = type_of(weight).shape
     n = len(spatial)
-    blocks = ops.dot_general(x, weight, lhs_contract=(1,), rhs_contract=(0,))  # [N, d.., O, k..]
-    order = (0, n + 1, *(axis for i in range(n) for axis in (1 + i, n + 2 + i)))
+    columns = reshape(transpose(weight, (0, *range(2, n + 2), 1)), (inputs, product(kernel) * channels))
+    rows = ops.dot_general(x, columns, lhs_contract=(1,), rhs_contract=(0,))
+    blocks = reshape(rows, (batch, *spatial, *kernel, channels))
+    order = (0, 2 * n + 1, *(axis for i in range(n) for axis in (1 + i, n + 1 + i)))
     sizes = tuple(d * k for d, k in zip(spatial, kernel, strict=True))
     return reshape(transpose(blocks, order), (batch, channels, *sizes))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from burn.dialect import ops
 from burn.dialect.compose import along, convert, mean, number_like, reshape, wide
-from burn.dialect.dims import product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, normalize_axis
 from burn.dialect.types import FLOATS, TensorType, broadcast_shapes, is_symbolic, type_of
@@ -191,9 +190,9 @@ class GroupNorm(Op, name="group_norm"):
     @classmethod
     def decompose(cls, x: ir.Value, scale, bias, groups: int, epsilon: float) -> ir.Value:
         type_ = type_of(x)
-        size = product(type_.shape[1:]) // groups
-        grouped = reshape(convert(x, wide(type_.dtype)), (type_.shape[0], groups, size))
-        result = reshape(standardise(grouped, (2,), epsilon), type_.shape)
+        batch, channels, *spatial = type_.shape
+        grouped = reshape(convert(x, wide(type_.dtype)), (batch, groups, channels // groups, *spatial))
+        result = reshape(standardise(grouped, tuple(range(2, len(spatial) + 3)), epsilon), type_.shape)
         scale, bias = (None if v is None else along(v, 1, type_.rank) for v in (scale, bias))
         return convert(_affine(result, scale, bias), type_.dtype)
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from burn.dialect import ops
 from burn.dialect.compose import signed
 from burn.dialect.dims import Dim, symbols
@@ -87,6 +89,20 @@ def full(number: float | int | bool, type_: TensorType) -> ir.Value:
     integer = DTYPES[type_.dtype].kind in ("int", "uint")
     bits = signed(int(number)) if integer else None
     return ops.full(shape=type_.shape, dtype=type_.dtype, value=float(number), bits=bits)
+
+
+def uniform_number(array: np.ndarray, dtype: str) -> float | int | None:
+    """The number that every element of an array is, bit for bit; None where they differ."""
+    kind = DTYPES[dtype].kind
+    if kind in ("string", "complex"):
+        return None
+    flat = array.reshape(-1)
+    if flat.size > 1:
+        bits = np.ascontiguousarray(flat).view(f"u{array.itemsize}")
+        if not (bits[0] == bits[1] and bits[0] == bits[-1] and (bits == bits[0]).all()):
+            return None
+    number = flat[0] if flat.size else 0
+    return int(number) if kind in ("int", "uint") else float(number)
 
 
 class Constants:

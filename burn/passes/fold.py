@@ -21,7 +21,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, type_of
 from burn.errors import CompileError
 from burn.passes.cleanup import blocks, erase_dead, merge_equal
-from burn.passes.constants import LEAVES, Constants, full, is_pure, op_of
+from burn.passes.constants import LEAVES, Constants, full, is_pure, op_of, uniform_number
 from burn.passes.pipeline import register
 
 if TYPE_CHECKING:
@@ -198,23 +198,15 @@ def constant_of(array: np.ndarray, value: ir.Value, program: Program) -> ir.Valu
     """The op that holds a computed value's elements."""
     type_ = type_of(value)
     integer = DTYPES[type_.dtype].kind in ("int", "uint")
-    if _uniform(array):
-        number = array.reshape(-1)[0] if array.size else 0
-        return full(int(number) if integer else float(number), type_)
+    number = uniform_number(array, type_.dtype)
+    if number is not None:
+        return full(number, type_)
     if array.size <= MAX_WRITTEN:
         numbers = [float(n) for n in array.reshape(-1)]
         bits = tuple(signed(int(n)) for n in array.reshape(-1)) if integer else None
         return ops.constant(values=tuple(numbers), shape=type_.shape, dtype=type_.dtype, bits=bits)
     key = program.weights.add_array(array, source_name(value.owner) or "folded")
     return ops.weight(key=key, shape=type_.shape, dtype=type_.dtype)
-
-
-def _uniform(array: np.ndarray) -> bool:
-    """Whether every element has the same bits."""
-    if array.size <= 1:
-        return True
-    flat = array.reshape(-1).view(f"u{array.itemsize}")
-    return bool(flat[0] == flat[1] and flat[0] == flat[-1] and (flat == flat[0]).all())
 
 
 def _reshape_weight(program: Program, value: ir.Value) -> bool:

@@ -22,6 +22,7 @@ FAMILIES = (
     "indexing",
     "motion",
     "one_hot",
+    "uniform",
 )
 
 

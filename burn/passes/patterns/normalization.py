@@ -72,6 +72,22 @@ def rms_norm(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return ops.rms_norm(found[0], None, axis=found[1], epsilon=found[2]) if found is not None else None
 
 
+@pattern("reshape")
+def group_norm(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """instance_norm of channels merged to groups, and split again: exporters write group normalisation so"""
+    norm = is_named(op.x, "instance_norm")
+    merge = is_named(norm.x, "reshape") if norm is not None else None
+    if norm is None or merge is None or not used_once(op.x):
+        return None
+    plain = [v is None or splat(v) == number for v, number in ((norm.scale, 1), (norm.bias, 0))]
+    shape, groups = type_of(merge.x).shape, type_of(norm.x).shape[1]
+    if not all(plain) or op.shape != shape or len(shape) < 3 or type_of(norm.x).rank != 3:
+        return None
+    if merge.shape[0] != shape[0] or not isinstance(groups, int) or not isinstance(shape[1], int) or shape[1] % groups:
+        return None
+    return ops.group_norm(merge.x, None, None, groups=groups, epsilon=norm.epsilon)
+
+
 def _parameter(norm: Op, value: ir.Value) -> bool:
     """Whether a value has no more axes than are normalised, so that it is a parameter of the normalisation."""
     rank = type_of(norm.x).rank
