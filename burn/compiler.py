@@ -27,12 +27,18 @@ def compile_count() -> int:
     return _compile_count
 
 
-def compile_program(program: Program, *, target: str | None = None, passes: str = PIPELINE) -> Artefact:
+def compile_program(program: Program, *, target: str | None = None, passes: str | None = None) -> Artefact:
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default)."""
     global _compile_count
-    artefact = _compile(program, TARGETS[target] if target else host_target(features()), passes)
+    chosen = TARGETS[target] if target else host_target(features())
+    artefact = _compile(program, chosen, passes or passes_for(chosen))
     _compile_count += 1
     return artefact
+
+
+def passes_for(target: Target) -> str:
+    """The pipeline with weights packed for the target's vectors."""
+    return PIPELINE.replace(",pack,", f",pack{{vector-bytes={target.vector_bytes}}},")
 
 
 def _compile(program: Program, target: Target, passes: str) -> Artefact:

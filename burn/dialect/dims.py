@@ -108,6 +108,8 @@ class Expr:
         return text
 
     def __add__(self, other: Dim) -> Dim:
+        if not isinstance(other, (int, Expr)):
+            return NotImplemented
         terms = dict(self.terms)
         for monomial, coefficient in _terms(other):
             terms[monomial] = terms.get(monomial, 0) + coefficient
@@ -117,12 +119,14 @@ class Expr:
         return self * -1
 
     def __sub__(self, other: Dim) -> Dim:
-        return self + other * -1
+        return self + other * -1 if isinstance(other, (int, Expr)) else NotImplemented
 
     def __rsub__(self, other: Dim) -> Dim:
         return self * -1 + other
 
     def __mul__(self, other: Dim) -> Dim:
+        if not isinstance(other, (int, Expr)):
+            return NotImplemented
         terms: dict[Monomial, int] = {}
         for a, x in self.terms:
             for b, y in _terms(other):

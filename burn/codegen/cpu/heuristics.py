@@ -104,12 +104,12 @@ def tile_rows(rows: Dim, vectors: int, indirect: bool, target: Target) -> int:
 
     Few different heights are used, so that kernels can be shared; each row has an address register of its own."""
     room = (target.vector_registers - 1 - vectors) // vectors
-    most = min(room, 8)
+    most = max(1, min(room, 8))
     if not isinstance(rows, int):
         return most
     if rows <= most:
         return max(rows, 1)
-    return min((most, most - 1), key=lambda t: (-(-rows // t) * t, -t))
+    return min((most, max(1, most - 1)), key=lambda t: (-(-rows // t) * t, -t))
 
 
 def split_depth(tile: int, vectors: int, target: Target) -> int:
