@@ -216,7 +216,7 @@ def _transpose(op: Op) -> ir.Value | None:
 
 
 def _reshape(op: Op) -> ir.Value | None:
-    """Splits and merges that stay within one axis of the untransposed operand move in front of the transpose."""
+    """Splits and merges of what lies side by side in the untransposed operand, too, move in front of the transpose."""
     found = _behind(op.x)
     if found is None:
         return None
@@ -226,7 +226,7 @@ def _reshape(op: Op) -> ir.Value | None:
     result_axes: dict[int, list[int]] = {axis: [] for axis in range(len(before))}
     for mine, theirs in reshape_blocks(shape, before):
         real = [t for t in theirs if before[t] != 1]
-        if len(real) > 1:
+        if [order[t] for t in real] != list(range(order[real[0]], order[real[0]] + len(real)) if real else ()):
             return None
         home = real[0] if real else (theirs[0] if theirs else None)
         if home is None:

@@ -161,7 +161,7 @@ def test_random_program(seed: int) -> None:
     pipeline.run(pipeline.parse(PIPELINE), program, after=lambda each: Verify().run(program))
     arrays = inputs(original, special=False)
     want = run(original, PLAIN, arrays)
-    got = run(program, "", arrays)
+    got = run(program, "verify", arrays)
     for a, b in zip(got, want, strict=True):
         assert a.shape == b.shape
         scale = max(1.0, float(np.abs(b).max(initial=0.0)))
