@@ -70,6 +70,8 @@ class Fuse:
 
     def block(self, block: ir.Block) -> None:
         for operation in block.operations:
+            if operation.operation.name == "burn.group":
+                continue  # fused before
             for region in operation.operation.regions:
                 for inner in region.blocks:
                     self.block(inner)

@@ -1,0 +1,44 @@
+// passes: decompose,fuse
+
+// ----- a softmax and what comes before it are one kernel
+// rounds
+func.func @main(%x: tensor<?x10xf32, ["n", "10"]>, %b: tensor<10xf32>) -> tensor<?x10xf32, ["n", "10"]> {
+  %0 = "burn.add"(%x, %b) : (tensor<?x10xf32, ["n", "10"]>, tensor<10xf32>) -> tensor<?x10xf32, ["n", "10"]>
+  %1 = "burn.softmax"(%0) {axis = -1 : i64} : (tensor<?x10xf32, ["n", "10"]>) -> tensor<?x10xf32, ["n", "10"]>
+  "burn.return"(%1) : (tensor<?x10xf32, ["n", "10"]>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.add
+// CHECK: burn.exp
+// CHECK: burn.div
+// CHECK: kind = "reduce"
+// CHECK-NOT: burn.group
+// CHECK: burn.return
+
+// ----- a product takes its bias and activation along, and stores in the order of the transpose behind it
+// rounds
+func.func @main(%x: tensor<6x4xf32>, %w: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<8x6xf32> {
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<6x4xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
+  %1 = "burn.add"(%0, %b) : (tensor<6x8xf32>, tensor<8xf32>) -> tensor<6x8xf32>
+  %2 = "burn.tanh"(%1) : (tensor<6x8xf32>) -> tensor<6x8xf32>
+  %3 = "burn.transpose"(%2) {permutation = array<i64: 1, 0>} : (tensor<6x8xf32>) -> tensor<8x6xf32>
+  "burn.return"(%3) : (tensor<8x6xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.dot_general
+// CHECK: burn.tanh
+// CHECK: burn.transpose
+// CHECK: kind = "contract"
+// CHECK-NOT: burn.group
+// CHECK: burn.return
+
+// ----- an op that reads a library call's result cannot join a group that the call needs
+func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {
+  %0 = "burn.neg"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %1:2 = "burn.sort"(%0) {axis = 0 : i64, descending = false} : (tensor<5xf32>) -> (tensor<5xf32>, tensor<5xi64>)
+  %2 = "burn.add"(%0, %1#0) : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
+  "burn.return"(%2) : (tensor<5xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.sort
+// CHECK: burn.group
