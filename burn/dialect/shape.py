@@ -218,7 +218,7 @@ class Concat(Op, name="concat"):
         out = type_of(self.operation.results[0]).shape
         axis = self.axis % len(out)
         sides = [i for i in range(len(out)) if i != axis]
-        return [Agreement(type_of(x).shape[i], out[i]) for x in self.xs for i in sides]
+        return [Agreement(type_of(x).shape[i], out[i]) for x in self.args[0] for i in sides]
 
 
 def slice_bounds(dim: Dim, start: Dim | None, stop: Dim | None, step: int) -> tuple[Dim, Dim]:
