@@ -31,7 +31,7 @@ def compile_program(program: Program, *, target: str | None = None, passes: str 
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default)."""
     global _compile_count
     chosen = TARGETS[target] if target else host_target(features())
-    artefact = _compile(program, chosen, passes or passes_for(chosen))
+    artefact = _compile(program, chosen, passes_for(chosen) if passes is None else passes)
     _compile_count += 1
     return artefact
 
