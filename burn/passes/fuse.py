@@ -553,6 +553,8 @@ class _Rebuild:
             for result in m.operation.results:
                 if self._read_outside(result, cluster, members):
                     outputs.append(result)
+        if not outputs:
+            return  # nothing reads it: it is erased with what was fused
         inputs: dict[ir.Value, None] = {}
         for m in cluster.members:
             for operand in m.operation.operands:

@@ -42,3 +42,14 @@ func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {
 // CHECK: burn.group
 // CHECK: burn.sort
 // CHECK: burn.group
+
+// ----- what nothing reads makes no group
+func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {
+  %0 = "burn.neg"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %1 = "burn.exp"(%0) : (tensor<5xf32>) -> tensor<5xf32>
+  %2 = "burn.tanh"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  "burn.return"(%2) : (tensor<5xf32>) -> ()
+}
+// CHECK-NOT: burn.exp
+// CHECK: burn.tanh
+// CHECK: burn.return
