@@ -1,0 +1,37 @@
+"""Operands of the wrong rank or size: every node that has one is named, in one error."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from burn.errors import ModelError
+from burn.importers.onnx import import_onnx
+
+
+def model() -> onnx.ModelProto:
+    """A convolution with a matrix for a weight, a product whose sizes do not fit, and a node that is right."""
+
+    def value(name: str, *shape: int) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    nodes = [
+        helper.make_node("Conv", ["image", "matrix"], ["a"], name="conv_of_a_matrix"),
+        helper.make_node("MatMul", ["matrix", "matrix"], ["b"], name="product_that_does_not_fit"),
+        helper.make_node("Relu", ["matrix"], ["c"], name="fine"),
+    ]
+    inputs = [value("image", 1, 3, 8, 8), value("matrix", 4, 3)]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "abc"]
+    return helper.make_model(
+        helper.make_graph(nodes, "ranks", inputs, outputs), opset_imports=[helper.make_opsetid("", 20)]
+    )
+
+
+def test_wrong_ranks_and_sizes_are_listed_together() -> None:
+    with pytest.raises(ModelError) as caught:
+        import_onnx(model())
+    text = str(caught.value)
+    assert "conv_of_a_matrix" in text and "product_that_does_not_fit" in text
+    assert "Conv (opset" in text and "fine" not in text
+    assert len(caught.value.problems) == 2
