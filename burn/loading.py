@@ -77,7 +77,7 @@ def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
 
         return import_onnx(path, dims=dims)
     from burn.dialect.text import parse_text
-    from burn.nn import safetensors
+    from burn.importers.weights import safetensors
 
     if dims:
         raise ModelError(f"{path}: sizes cannot be given for a program in text form", ["they are written in it"])

@@ -45,7 +45,7 @@ def main(model: Path, output: Path, name: str, dims: tuple[tuple[str, int], ...]
     progress("writing source, and tracing it back")
     source = generate(program, name, model.name)
     progress(f"writing {output / SOURCE} and {output / WEIGHTS}")
-    from burn.nn import safetensors
+    from burn.importers.weights import safetensors
 
     with staged(output) as folder:
         (folder / SOURCE).write_text(source.text)

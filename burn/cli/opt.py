@@ -94,7 +94,7 @@ def read(source: str) -> Program:
 
 def weights_beside(path: Path) -> dict[str, Weight]:
     """The constants in the .safetensors file that goes with a program's text; none where there is no such file."""
-    from burn.nn import safetensors
+    from burn.importers.weights import safetensors
 
     beside = path.with_suffix(".safetensors")
     return safetensors.read(beside) if beside.exists() else {}
@@ -106,7 +106,7 @@ def write(program: Program, output: Path | None, locations: bool) -> None:
     if output is None:
         click.echo(text)
         return
-    from burn.nn import safetensors
+    from burn.importers.weights import safetensors
 
     drop_unused_weights(program)
     weights = dict(program.weights.items())

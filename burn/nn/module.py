@@ -24,7 +24,7 @@ import numpy as np
 from burn.dialect.weights import Weight
 from burn.errors import ModelError, Problem
 from burn.importers.trace import current
-from burn.nn import safetensors
+from burn.importers.weights import safetensors
 from burn.nn.parameter import Parameter
 
 M = TypeVar("M", bound="Module")

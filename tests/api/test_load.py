@@ -100,7 +100,7 @@ def test_a_compiled_program_is_a_model_too(tmp_path: Path) -> None:
 def test_a_program_in_text_form(tmp_path: Path) -> None:
     from burn.dialect.text import to_text
     from burn.importers.onnx import import_onnx
-    from burn.nn import safetensors
+    from burn.importers.weights import safetensors
 
     program = import_onnx(small_model(tmp_path / "m.onnx"))
     (tmp_path / "p.mlir").write_text(to_text(program))

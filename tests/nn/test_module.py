@@ -15,7 +15,7 @@ import burn
 from burn import nn, ops
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import ModelError, TypeMismatch
-from burn.nn import safetensors
+from burn.importers.weights import safetensors
 
 
 class Net(nn.Module):

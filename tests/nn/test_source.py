@@ -19,7 +19,7 @@ from burn.dialect.dims import parse
 from burn.dialect.program import Program
 from burn.errors import BurnError, CompileError
 from burn.importers.onnx import import_onnx
-from burn.nn import safetensors
+from burn.importers.weights import safetensors
 from burn.trace import trace
 from tests.models import MODELS, Unavailable, instances, model_path, random_inputs
 from tests.models.case import Exporter

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from burn.cli.opt import main
 from burn.dialect.weights import array_weight
-from burn.nn import safetensors
+from burn.importers.weights import safetensors
 
 TEXT = """
 func.func @main(%x: tensor<?x4xf32, ["n", "4"]> {burn.name = "x"}) -> tensor<?x4xf32, ["n", "4"]> {

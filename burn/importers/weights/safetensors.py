@@ -8,19 +8,15 @@ as bytes (U8), one an element, with their names under "burn.dtypes" in the metad
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from burn.dialect.types import DTYPES
 from burn.dialect.weights import MappedFile, Weight, byte_size, mapped_weight
 from burn.errors import ModelError, Problem
+from burn.importers.weights.checkpoint import PRODUCER, Checkpoint, overlaps, replacing, write_weight
 
 MAX_HEADER = 100_000_000  # bytes; the format's own limit
 METADATA = "burn.dtypes"
@@ -35,13 +31,16 @@ CODES = {
 _NAMES = {name: code for code, name in CODES.items()}
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, Weight]:
+def read(path: str | os.PathLike[str]) -> Checkpoint:
     """Every tensor of a file, by name, left in the file. Raises ModelError listing everything wrong with it."""
     file = MappedFile(path)
     header, start = _header(file)
-    extra = _extra_types(file, header.pop("__metadata__", None))
+    metadata = header.pop("__metadata__", None)
+    extra = _extra_types(file, metadata)
     problems: list[Problem] = []
-    tensors: dict[str, Weight] = {}
+    checkpoint = Checkpoint(path=path, kind="safetensors")
+    checkpoint.take_metadata(metadata)
+    checkpoint.metadata.pop(METADATA, None)
     taken: list[tuple[int, int, str]] = []
     for name, entry in header.items():
         try:
@@ -51,28 +50,31 @@ def read(path: str | os.PathLike[str]) -> dict[str, Weight]:
                 raise ModelError(f"the element type {dtype} is not supported")
             if not 0 <= begin <= end:
                 raise ModelError(f"the bytes from {begin} to {end} make no sense")
-            tensors[name] = _weight(file, start + begin, end - begin, dtype, shape, name in extra)
+            checkpoint[name] = _weight(file, start + begin, end - begin, dtype, shape, name in extra)
             taken.append((begin, end, name))
         except ModelError as error:
             problems.append(Problem("; ".join(map(str, error.problems)) or error.summary, node=name))
-    taken.sort()
-    for (_, end, first), (begin, _, second) in itertools.pairwise(taken):
-        if begin < end:
-            problems.append(Problem(f"its bytes overlap those of '{first}'", node=second))
+    problems += overlaps(taken)
     if problems:
         raise ModelError(f"{path} is malformed", problems)
-    return tensors
+    return checkpoint
 
 
-def write(path: str | os.PathLike[str], tensors: Mapping[str, Weight]) -> None:
-    """Writes the file whole or not at all. Tensors that lie in another mapped file are copied piece by piece."""
-    path = Path(path)
-    header: dict[str, Any] = {}
+def write(
+    path: str | os.PathLike[str], tensors: Mapping[str, Weight], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Writes the file whole or not at all. Tensors that lie in another mapped file are copied piece by piece.
+
+    metadata: text to keep with them, by key; "producer" says that burn wrote it. Raises ModelError for strings."""
+    strings = [Problem(f"tensor '{name}'") for name, weight in tensors.items() if weight.dtype == "string"]
+    if strings:
+        raise ModelError("strings cannot be written to safetensors", strings)
+    if "__metadata__" in tensors:
+        raise ModelError("no tensor of a safetensors file can be called '__metadata__'")
+    entries: dict[str, Any] = {}
     extra: dict[str, str] = {}
     offset = 0
     for name, weight in sorted(tensors.items(), key=lambda item: -DTYPES[item[1].dtype].size):  # keeps each aligned
-        if weight.dtype == "string":
-            raise ModelError("strings cannot be written to safetensors", [f"tensor '{name}'"])
         if weight.dtype not in _NAMES:
             extra[name] = weight.dtype
         size = byte_size(weight.dtype, weight.shape, packed=False)
@@ -80,36 +82,18 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Weight]) -> None:
         if name in extra and DTYPES[weight.dtype].size > 1:
             shape.append(DTYPES[weight.dtype].size)
         code = _NAMES.get(weight.dtype, "U8")
-        header[name] = {"dtype": code, "shape": shape, "data_offsets": [offset, offset + size]}
+        entries[name] = {"dtype": code, "shape": shape, "data_offsets": [offset, offset + size]}
         offset += size
+    texts = {"producer": PRODUCER, **(metadata or {})}
     if extra:
-        header = {"__metadata__": {METADATA: json.dumps(extra)}, **header}
-    encoded = json.dumps(header, separators=(",", ":")).encode()
+        texts[METADATA] = json.dumps(extra)
+    encoded = json.dumps({"__metadata__": texts, **entries}, separators=(",", ":")).encode()
     encoded += b" " * (-(8 + len(encoded)) % 64)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(len(encoded).to_bytes(8, "little"))
-            file.write(encoded)
-            for name in header:
-                if name != "__metadata__":
-                    _copy(tensors[name], file)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _copy(weight: Weight, file: Any) -> None:
-    if weight.nbytes == 0:
-        return
-    if isinstance(weight.buffer, memoryview) and not weight.packed:
-        file.write(weight.buffer)
-        if weight.file is not None:
-            weight.file.release(weight.offset, weight.nbytes)
-        return
-    file.write(np.ascontiguousarray(weight.array()).reshape(-1).view(np.uint8).data)
+    with replacing(path) as file:
+        file.write(len(encoded).to_bytes(8, "little"))
+        file.write(encoded)
+        for name in entries:
+            write_weight(tensors[name], file)
 
 
 def _header(file: MappedFile) -> tuple[dict[str, Any], int]:
@@ -119,12 +103,19 @@ def _header(file: MappedFile) -> tuple[dict[str, Any], int]:
     if length > min(MAX_HEADER, file.size - 8):
         raise ModelError(f"{file.path} is not a safetensors file", [f"its header would be of {length} bytes"])
     try:
-        header = json.loads(bytes(file.view(8, length)))
+        header = json.loads(bytes(file.view(8, length)), object_pairs_hook=_table)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{file.path} is not a safetensors file", [f"its header is not JSON: {error}"]) from None
     if not isinstance(header, dict):
         raise ModelError(f"{file.path} is not a safetensors file", ["its header is not a table"])
     return header, 8 + length
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("a name is given twice")
+    return table
 
 
 def _extra_types(file: MappedFile, metadata: Any) -> dict[str, str]:

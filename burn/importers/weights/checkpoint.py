@@ -1,0 +1,90 @@
+"""`Checkpoint`: what is in a weight file, tensors by name; and what the readers and writers of such files share."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from burn.dialect.weights import Weight
+from burn.errors import ModelError, Problem
+
+PRODUCER = "burn-mlir"
+"""What burn writes under "producer" in the metadata of its files: names and layouts are those of `burn.nn`."""
+
+LAYOUTS = {PRODUCER: "own", "burn": "burn", "burn-onnx": "burn"}
+"""Whose names and layouts a file has, by its producer; Burn (the Rust framework) names itself in its files too."""
+
+
+class Checkpoint(dict[str, Weight]):
+    """The tensors of a file by name, which stay in the file where its format allows.
+
+    metadata: the file's own, text by key. ignored: what else was in it and is no tensor, by path (an epoch, an optimizer's
+    settings). notes: what the reader decided that the user may want to know. layout: whose names and axes the tensors have:
+    "own" (burn.nn), "burn" (the Rust framework), "torch", or "" where the file does not say."""
+
+    def __init__(
+        self, tensors: Iterable[tuple[str, Weight]] = (), path: str | os.PathLike[str] = "", kind: str = ""
+    ) -> None:
+        super().__init__(tensors)
+        self.path = Path(path)
+        self.kind = kind
+        self.layout = ""
+        self.metadata: dict[str, str] = {}
+        self.ignored: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.param_ids: dict[str, int] = {}  # Burn's identities of parameters, which its optimizers go by
+
+    def take_metadata(self, metadata: Any) -> None:
+        """Keeps what of a file's metadata is text."""
+        if isinstance(metadata, dict):
+            self.metadata = {str(k): v for k, v in metadata.items() if isinstance(v, str)}
+            self.layout = LAYOUTS.get(self.metadata.get("producer", ""), "")
+            if self.metadata.get("format") == "pt":
+                self.layout = "torch"
+
+
+def overlaps(ranges: Iterable[tuple[int, int, str]]) -> list[Problem]:
+    """What is wrong with tensors (begin, end, name) that should each have bytes of their own."""
+    taken = sorted(r for r in ranges if r[0] < r[1])
+    problems = []
+    for (_, end, first), (begin, _, second) in itertools.pairwise(taken):
+        if begin < end:
+            problems.append(Problem(f"its bytes overlap those of '{first}'", node=second))
+    return problems
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write, which takes the place of `path` when all went well; otherwise nothing is left of it."""
+    path = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        raise ModelError(f"cannot write {path}", [error.strerror or str(error)]) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_weight(weight: Weight, file: IO[bytes]) -> None:
+    """A tensor's bytes, one element a byte or more; the pages of a mapped file are given back."""
+    if weight.nbytes == 0:
+        return
+    if isinstance(weight.buffer, memoryview) and not weight.packed:
+        file.write(weight.buffer)
+        if weight.file is not None:
+            weight.file.release(weight.offset, weight.nbytes)
+        return
+    file.write(np.ascontiguousarray(weight.array()).reshape(-1).view(np.uint8).data)
