@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from burn import nn, ops
     from burn.control import cond, loop, read_dim
     from burn.errors import BurnError, CompileError, InputError, ModelError, RunError, TypeMismatch
+    from burn.lazy import explain
     from burn.loading import compile_count, load, set_num_threads
     from burn.runtime import Executable
     from burn.signature import spec
-    from burn.tensor import Dim, Tensor, constant
+    from burn.tensor import Dim, Tensor, constant, from_numpy
     from burn.trace import compile, jit
 
 __all__ = [
     # from a file to something that runs
     "load", "Executable", "set_num_threads", "compile_count",
     # models in Python
-    "Tensor", "constant", "Dim", "spec", "ops", "nn", "cond", "loop", "read_dim", "compile", "jit",
+    "Tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "cond", "loop", "read_dim", "compile", "jit",
     # what can go wrong
     "BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError",
 ]  # fmt: skip
@@ -34,7 +35,8 @@ __all__ = [
 _HOMES = {
     "burn.loading": ("load", "set_num_threads", "compile_count"),
     "burn.runtime": ("Executable",),
-    "burn.tensor": ("Tensor", "constant", "Dim"),
+    "burn.tensor": ("Tensor", "constant", "from_numpy", "Dim"),
+    "burn.lazy": ("explain",),
     "burn.control": ("cond", "loop", "read_dim"),
     "burn.signature": ("spec",),
     "burn.trace": ("compile", "jit"),

@@ -14,7 +14,7 @@ from burn.dialect.dims import Dim, Expr, Symbol
 from burn.dialect.mlir import ir
 from burn.dialect.types import TensorType
 from burn.errors import TypeMismatch
-from burn.importers.trace import current
+from burn.importers.trace import active, current
 from burn.signature import spec
 from burn.tensor import Tensor, lift
 
@@ -41,6 +41,8 @@ def cond(
 
     Both return the same number of tensors, of the same element types and ranks. A size that differs between them
     becomes a new symbol, unless `results` gives the types ("float32[n, 3]") and `sizes` the new symbols in them."""
+    if not condition.is_traced and active() is None:
+        return then() if condition else otherwise()
     thens, elses = (_region(function) for function in (then, otherwise))
     if len(thens.types) != len(elses.types):
         text = f"then gives {len(thens.types)} tensors, otherwise {len(elses.types)}"

@@ -6,11 +6,12 @@ native runtime: neither the ONNX reader nor the compiler is imported then.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import mmap
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,19 @@ def load(
     if store is not None:
         store.put(key, artefact)
     return Executable(artefact)
+
+
+def compiled(identity: Sequence[str], make: Callable[[], Program], *, passes: str | None = None) -> Artefact:
+    """The artefact of a program that `identity` names entirely: from the cache on disk, else compiled and put there."""
+    store = Cache.from_environment()
+    key = "\n".join([*identity, " ".join(sorted(features())), passes or "", _native.__version__, _sources()]).encode()
+    artefact = store.get(key)
+    if artefact is None:
+        from burn.compiler import compile_program
+
+        artefact = compile_program(make(), passes=passes)
+        store.put(key, artefact)
+    return artefact
 
 
 def _compile(path: Path, dims: Mapping[str, int] | None, target: str | None) -> Artefact:
@@ -179,6 +193,7 @@ def _stamp(file: Path) -> str:
     return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
+@functools.cache
 def _sources() -> str:
     """What changes when the compiler does: in a checkout its files are newer than the version says."""
     root = Path(__file__).parent

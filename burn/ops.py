@@ -17,7 +17,6 @@ from typing import Any
 from burn.dialect.mlir import context
 from burn.dialect.op import REGISTRY, Op
 from burn.dialect.types import type_of
-from burn.importers.trace import current
 from burn.tensor import Tensor, lift, rounded
 
 STRUCTURAL = frozenset({"return", "yield", "group", "if", "loop", "weight", "read_dim"})
@@ -68,7 +67,6 @@ def _function(name: str, cls: type[Op]) -> Callable[..., Any]:
     keys = [key for key, _ in cls.OPERANDS]
 
     def function(*operands: Any, **attributes: Any) -> Any:
-        current()
         if len(operands) > len(keys):
             cls.fail(f"takes {len(keys)} operands by position ({', '.join(keys)}), not {len(operands)}")
         given = dict(zip(keys, operands, strict=False))
@@ -77,6 +75,7 @@ def _function(name: str, cls: type[Op]) -> Callable[..., Any]:
                 if key in given:
                     cls.fail(f"operand '{key}' is given both by position and by name")
                 given[key] = attributes.pop(key)
+        context()
         values = _lifted(cls, given)
         for name in ELEMENTS.get(cls.OP_NAME, ()):
             if name in attributes:

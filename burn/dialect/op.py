@@ -19,6 +19,7 @@ From the class come the MLIR op, the builder (`Softmax.build(x, axis=1)`, also `
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 import types
 import typing
@@ -26,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from burn.dialect.deferred import is_deferred, record
 from burn.dialect.dims import Dim, parse
 from burn.dialect.mlir import context, ext, ir
 from burn.dialect.types import TensorType, type_of
@@ -200,52 +202,67 @@ class Op(Burn.Operation):
     # ---- making one --------------------------------------------------------------------------------------------------
     @classmethod
     def build(cls, *operands: Any, result_types: Sequence[TensorType] | None = None, **attrs: Any) -> Any:
-        """Creates the op at the current insertion point. Returns its result, or a list for several (or none).
+        """Creates the op at the current insertion point, or records it (`deferred.py`). Returns its result, or a list for
+        several (or none).
 
         Raises TypeMismatch, naming the op, when operands or attributes do not fit."""
+        if is_deferred(operands):
+            groups, complete, types_ = cls._complete(operands, result_types, attrs)
+            return record(
+                cls, [g if k == "variadic" else g[0] if g else None for g, (_, k) in groups], complete, types_
+            )
         operation = cls.create(*operands, result_types=result_types, **attrs)
         return operation.results[0] if len(operation.results) == 1 else list(operation.results)
 
     @classmethod
     def create(cls, *operands: Any, result_types: Sequence[TensorType] | None = None, **attrs: Any) -> ir.Operation:
+        """As `build`; returns the operation, for those with regions."""
         with context():
-            values, sizes, operand_types = [], [], []
-            if len(operands) > len(cls.OPERANDS):
-                cls.fail(f"takes {len(cls.OPERANDS)} operands, not {len(operands)}")
-            operands = (*operands, *([None] * (len(cls.OPERANDS) - len(operands))))
-            for operand, (key, kind) in zip(operands, cls.OPERANDS, strict=True):
-                if kind == "variadic":
-                    group = list(operand or ())
-                    operand_types.append([type_of(v) for v in group])
-                else:
-                    if operand is None and kind == "single":
-                        cls.fail(f"operand '{key}' is missing")
-                    group = [] if operand is None else [operand]
-                    operand_types.append(type_of(operand) if group else None)
-                values += group
-                sizes.append(len(group))
-            if unknown := attrs.keys() - cls.ATTRS.keys():
-                cls.fail(f"has no attribute {', '.join(sorted(unknown))}")
-            complete = {}
-            for key, attr in cls.ATTRS.items():
-                if attr.required and key not in attrs:
-                    cls.fail(f"attribute '{key}' is missing")
-                complete[key] = attrs.get(key, attr.default)
-            if result_types is None:
-                inferred = cls.infer(*operand_types, **complete)
-                result_types = [inferred] if isinstance(inferred, TensorType) else inferred
+            groups, complete, types_ = cls._complete(operands, result_types, attrs)
             attributes = {k: cls.ATTRS[k].codec.encode(v) for k, v in complete.items() if v is not None}
             if any(kind != "single" for _, kind in cls.OPERANDS[:-1]) or (
                 cls.OPERANDS and cls.OPERANDS[-1][1] == "optional" and len(cls.OPERANDS) > 1
             ):
-                attributes["segments"] = ir.DenseI64ArrayAttr.get(sizes)
+                attributes["segments"] = ir.DenseI64ArrayAttr.get([len(group) for group, _ in groups])
             return ir.Operation.create(
                 f"burn.{cls.OP_NAME}",
-                results=[t.to_mlir() for t in result_types],
-                operands=values,
+                results=[t.to_mlir() for t in types_],
+                operands=[value for group, _ in groups for value in group],
                 attributes=attributes,
                 regions=len(cls.REGIONS),
             )
+
+    @classmethod
+    def _complete(
+        cls, operands: Sequence[Any], result_types: Sequence[TensorType] | None, attrs: dict[str, Any]
+    ) -> tuple[list[tuple[list[Any], tuple[str, str]]], dict[str, Any], list[TensorType]]:
+        """Each operand's values, every attribute, and the results' types. Raises TypeMismatch where something is amiss."""
+        if len(operands) > len(cls.OPERANDS):
+            cls.fail(f"takes {len(cls.OPERANDS)} operands, not {len(operands)}")
+        groups: list[tuple[list[Any], tuple[str, str]]] = []
+        operand_types: list[Any] = []
+        for operand, declared in itertools.zip_longest(operands, cls.OPERANDS):
+            key, kind = declared
+            if kind == "variadic":
+                group = list(operand or ())
+                operand_types.append([type_of(v) for v in group])
+            else:
+                if operand is None and kind == "single":
+                    cls.fail(f"operand '{key}' is missing")
+                group = [] if operand is None else [operand]
+                operand_types.append(type_of(operand) if group else None)
+            groups.append((group, declared))
+        if unknown := attrs.keys() - cls.ATTRS.keys():
+            cls.fail(f"has no attribute {', '.join(sorted(unknown))}")
+        complete = {}
+        for key, attr in cls.ATTRS.items():
+            if attr.required and key not in attrs:
+                cls.fail(f"attribute '{key}' is missing")
+            complete[key] = attrs.get(key, attr.default)
+        if result_types is None:
+            inferred = cls.infer(*operand_types, **complete)
+            result_types = [inferred] if isinstance(inferred, TensorType) else inferred
+        return groups, complete, list(result_types)
 
     @classmethod
     def fail(cls, message: str, attribute: str = "") -> typing.NoReturn:
@@ -296,7 +313,10 @@ def location_name(location: ir.Location) -> str:
 
 def current_node() -> str:
     """The source node ops are being built for: the current location's name, or ''."""
-    current = ir.Location.current
+    try:
+        current = ir.Location.current
+    except ValueError:  # nothing is being built
+        return ""
     return location_name(current) if current is not None else ""
 
 

@@ -14,6 +14,8 @@ from burn.dialect.mlir import ir
 if TYPE_CHECKING:
     import numpy as np
 
+    from burn.dialect.deferred import Value
+
 
 @dataclass(frozen=True)
 class DType:
@@ -149,8 +151,10 @@ _TO_MLIR: dict[TensorType, ir.Type] = {}
 _FROM_MLIR: dict[ir.Type, TensorType] = {}
 
 
-def type_of(value: ir.Value) -> TensorType:
-    return TensorType.from_mlir(value.type)
+def type_of(value: Value) -> TensorType:
+    """The type of a value, built or recorded."""
+    type_ = value.type
+    return type_ if isinstance(type_, TensorType) else TensorType.from_mlir(type_)
 
 
 def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:

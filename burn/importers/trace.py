@@ -105,9 +105,14 @@ def tracing(tracer: Tracer) -> Iterator[Tracer]:
         _current.reset(token)
 
 
+def active() -> Tracer | None:
+    """The program under construction, if there is one."""
+    return _current.get()
+
+
 def current() -> Tracer:
     """The program under construction. Raises TypeMismatch when there is none."""
     tracer = _current.get()
     if tracer is None:
-        raise TypeMismatch("tensors are computed with inside of a traced function only; see burn.compile and burn.jit")
+        raise TypeMismatch("this is for traced functions only; see burn.compile and burn.jit")
     return tracer

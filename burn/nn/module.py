@@ -8,7 +8,7 @@
         def forward(self, x):
             return self.head(ops.relu(self.features(x)))
 
-A module is called while tracing (`burn.compile(Classifier(), ("float32[batch, 784]",))`). A class attribute `inputs`
+A module is called with lazy tensors, or compiled whole (`burn.compile(Classifier(), ("float32[batch, 784]",))`). A class attribute `inputs`
 that names the inputs and gives their types, and `outputs` with the outputs' names, let `burn.compile` do without
 examples.
 """
@@ -23,7 +23,7 @@ import numpy as np
 
 from burn.dialect.weights import Weight
 from burn.errors import ModelError, Problem
-from burn.importers.trace import current
+from burn.importers.trace import active
 from burn.importers.weights import safetensors
 from burn.nn.parameter import Parameter
 
@@ -41,7 +41,10 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with current().scope(self):
+        tracer = active()
+        if tracer is None:
+            return self.forward(*args, **kwargs)
+        with tracer.scope(self):
             return self.forward(*args, **kwargs)
 
     # ---- what is in it -----------------------------------------------------------------------------------------------

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from burn.dialect.mlir import ir
+from burn.dialect.deferred import Deferred
 from burn.dialect.types import TensorType, numpy_dtype
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import TypeMismatch
-from burn.importers.trace import current
+from burn.importers.trace import active
 from burn.tensor import Tensor
 
 Init = Callable[[tuple[int, ...]], np.ndarray]
@@ -24,7 +25,7 @@ Init = Callable[[tuple[int, ...]], np.ndarray]
 class Parameter(Tensor):
     """A tensor that training changes. It is made from an array, or from a shape whose elements come later."""
 
-    __slots__ = ("_init", "_type", "_weight", "name")
+    __slots__ = ("_init", "_leaf", "_type", "_weight", "name")
     trainable = True
 
     def __init__(
@@ -33,6 +34,7 @@ class Parameter(Tensor):
         self.name = ""  # where it is in the module it was last traced or loaded with
         self._init = init
         self._weight: Weight | None = None
+        self._leaf: Deferred | None = None
         if isinstance(data, (tuple, list)):
             self._type = TensorType(dtype, tuple(data))
         else:
@@ -44,9 +46,20 @@ class Parameter(Tensor):
         return self._type
 
     @property
-    def value(self) -> ir.Value:
-        """What stands for it in the program being traced."""
-        return current().constant(self, self.weight, self.name)
+    def is_traced(self) -> bool:
+        return False
+
+    @property
+    def _value(self) -> Deferred:  # type: ignore[override]  # made when it is first computed with
+        if self._leaf is None:
+            self._leaf = Deferred(self._type, array=self.array)
+        return self._leaf
+
+    @property
+    def value(self) -> Any:
+        """What stands for it: a constant of the program being traced, or its elements."""
+        tracer = active()
+        return self._value if tracer is None else tracer.constant(self, self.weight, self.name)
 
     @property
     def weight(self) -> Weight:
@@ -65,15 +78,17 @@ class Parameter(Tensor):
     def count(self) -> int:
         return prod(self.shape)
 
-    def assign(self, data: np.ndarray | Weight) -> None:
+    def assign(self, data: np.ndarray | Weight | Tensor) -> None:
         """Gives it other elements. Raises TypeMismatch unless element type and shape are the same."""
+        if isinstance(data, Tensor):
+            data = data.numpy()
         weight = data if isinstance(data, Weight) else array_weight(np.asarray(data))
         if (weight.dtype, weight.shape) != (self._type.dtype, self._type.shape):
             given = TensorType(weight.dtype, weight.shape)
             raise TypeMismatch(
                 f"parameter '{self.name}' does not take these elements", [f"it is {self._type}, not {given}"]
             )
-        self._weight = weight
+        self._weight, self._leaf = weight, None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._type})"

@@ -131,9 +131,13 @@ def _from_python(value: bool | complex | Sequence[Any], wanted: np.dtype) -> np.
 
 
 def like(outputs: list[np.ndarray], inputs: Sequence[object]) -> list[Any]:
-    """The outputs in the form of the inputs: numpy unless one of them came through DLPack."""
+    """The outputs in the form of the inputs: numpy unless one of them came through DLPack. A class whose instances have
+    `__like_input__` (burn.Tensor does) makes its own."""
     if not any(map(is_foreign, inputs)):
         return list(outputs)
+    for value in inputs:
+        if (wrap := getattr(value, "__like_input__", None)) is not None:
+            return list(map(wrap, outputs))
     torch = sys.modules.get("torch")  # never imported here: only a caller that has it can have passed its tensors
     if torch is not None and any(isinstance(value, torch.Tensor) for value in inputs):
         return [torch.from_dlpack(Array(output)) for output in outputs]

@@ -93,9 +93,12 @@ def test_a_fresh_module_starts_the_same_each_time() -> None:
     assert np.abs(Net().first.weight.array).max() <= 0.5  # 1 / sqrt(4)
 
 
-def test_parameters_cannot_be_used_outside_of_a_trace() -> None:
-    with pytest.raises(TypeMismatch, match="traced function"):
-        _ = Net().scale + 1.0
+def test_parameters_are_lazy_tensors_outside_of_a_trace() -> None:
+    net = Net()
+    np.testing.assert_array_equal((net.scale + 1.0).numpy(), net.scale.array + 1.0)
+    before = net.scale * 1.0
+    net.scale.assign(net.scale + 1.0)
+    np.testing.assert_array_equal(net.scale.numpy(), before.numpy() + 1.0)
 
 
 def test_one_parameter_used_twice_is_one_constant() -> None:

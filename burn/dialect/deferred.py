@@ -1,0 +1,96 @@
+"""Ops that are recorded and not yet built: what a lazy tensor holds in place of an MLIR value.
+
+`Op.build` records when its operands are `Deferred` values, or when it has none and no program is being built. Type inference
+runs at once, so that a wrong shape is an error where it was written; the op becomes part of a program only when an element is
+asked for (`burn/lazy`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from burn.dialect.mlir import ir
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from burn.dialect.op import Op
+    from burn.dialect.types import TensorType
+
+Value: TypeAlias = "ir.Value | Deferred"
+
+
+class Application:
+    """An op class applied to operands (as the builder takes them: a value, None, or a list) and complete attributes."""
+
+    __slots__ = ("attrs", "depth", "op", "operands", "results", "types")
+
+    def __init__(self, op: type[Op], operands: list[Any], attrs: dict[str, Any], types: list[TensorType]) -> None:
+        self.op, self.operands, self.attrs, self.types = op, operands, attrs, types
+        self.results: list[weakref.ref[Deferred]] = []  # weak: a result keeps its application, not the other way round
+        self.depth = 1 + max((v.depth for v in self.values()), default=0)
+
+    def values(self) -> list[Deferred]:
+        """The operands, flat, without those left out."""
+        flat: list[Deferred] = []
+        for operand in self.operands:
+            if isinstance(operand, list):
+                flat += operand
+            elif operand is not None:
+                flat.append(operand)
+        return flat
+
+
+class Deferred:
+    """One result of a recorded op; or, once it is computed, its elements.
+
+    array: the elements; application and index say how they come about while it is None. held: how many tensors of the
+    caller hold it: those are kept when something that depends on them is computed. entry: the compiled program that
+    computed it, for `burn.explain`."""
+
+    __slots__ = ("__weakref__", "application", "array", "entry", "held", "index", "type")
+
+    def __init__(
+        self,
+        type_: TensorType,
+        application: Application | None = None,
+        index: int = 0,
+        array: np.ndarray | None = None,
+    ) -> None:
+        self.type, self.application, self.index, self.array = type_, application, index, array
+        self.held = 0
+        self.entry: Any = None
+
+    @property
+    def depth(self) -> int:
+        """How many recorded ops lie one after another up to here."""
+        application = self.application
+        return 0 if application is None else application.depth
+
+
+def is_deferred(operands: tuple[Any, ...]) -> bool:
+    """Whether an op with these operands is to be recorded rather than built."""
+    for operand in operands:
+        first = operand[0] if isinstance(operand, (list, tuple)) and operand else operand
+        if isinstance(first, Deferred):
+            return True
+        if isinstance(first, ir.Value):
+            return False
+    try:
+        _ = ir.InsertionPoint.current
+    except ValueError:
+        return True
+    return False
+
+
+def record(op: type[Op], operands: list[Any], attrs: dict[str, Any], types: list[TensorType]) -> Any:
+    """The results of an op, recorded: one, or a list of several."""
+    application = Application(op, operands, {k: _hashable(v) for k, v in attrs.items()}, types)
+    results = [Deferred(type_, application, index) for index, type_ in enumerate(types)]
+    application.results = [weakref.ref(result) for result in results]
+    return results[0] if len(results) == 1 else results
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

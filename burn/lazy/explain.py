@@ -1,0 +1,73 @@
+"""`burn.explain(y)`: which kernels compute a tensor, and what was fused into each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from burn.dialect.deferred import Deferred
+from burn.errors import TypeMismatch
+from burn.lazy.engine import Entry, find
+from burn.lazy.graph import collect
+from burn.runtime import Executable
+from burn.runtime.artefact import KernelInfo
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The kernels of a program, in the order they run.
+
+    seconds: what compiling took. uses: how often the program was asked for in this process. Both are 0 for a program that
+    was not made for a lazy tensor."""
+
+    kernels: tuple[KernelInfo, ...]
+    seconds: float = 0.0
+    uses: int = 0
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def __iter__(self) -> Iterator[KernelInfo]:
+        return iter(self.kernels)
+
+    def __str__(self) -> str:
+        head = f"{len(self)} kernel{'s' * (len(self) != 1)}"
+        if self.uses:
+            times = "once" if self.uses == 1 else f"{self.uses} times"
+            head += f", compiled in {self.seconds * 1e3:.0f} ms, used {times}"
+        width = max((len(k.kind) for k in self.kernels), default=0)
+        rows = [
+            f"  {i}  {k.kind:{width}}  {k.name}  ({k.flops} operations, {k.bytes} bytes)"
+            for i, k in enumerate(self.kernels, 1)
+        ]
+        return "\n".join([head, *rows])
+
+    __repr__ = __str__
+
+
+def explain(subject: Any) -> Explanation:
+    """The kernels that compute a lazy tensor (several: as one program), or those of an executable.
+
+    A tensor that is not computed yet stays so: its program is compiled and not run. Raises TypeMismatch for a tensor that
+    was never computed, such as one made from an array."""
+    if isinstance(subject, Executable):
+        return Explanation(subject.artefact.kernels)
+    tensors = list(subject) if isinstance(subject, (tuple, list)) else [subject]
+    values = [getattr(tensor, "_value", None) for tensor in tensors]
+    deferred = [value for value in values if isinstance(value, Deferred)]
+    if len(deferred) != len(tensors) or not tensors:
+        raise TypeMismatch("explain takes lazy tensors and executables", [f"not {subject!r}"])
+    pending = [value for value in deferred if value.array is None]
+    if pending:
+        return _of(find(collect(pending)))
+    entries = list({id(value.entry): value.entry for value in deferred if value.entry is not None}.values())
+    if not entries:
+        raise TypeMismatch("there is nothing to explain", ["these tensors were made from their elements"])
+    if len(entries) > 1:
+        raise TypeMismatch("these tensors were computed by several programs", ["explain them one by one"])
+    return _of(entries[0])
+
+
+def _of(entry: Entry) -> Explanation:
+    return Explanation(entry.executable.artefact.kernels, entry.seconds, entry.uses)

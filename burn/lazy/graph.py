@@ -1,0 +1,125 @@
+"""The recorded ops behind some values, as a graph with a key: graphs of equal keys are one program.
+
+Numbers written in the source (`full` ops) are not in the key but beside it, so that a loop whose step size changes is
+recognised as the same program over and over (`engine.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from burn.dialect import ops
+from burn.dialect.deferred import Application, Deferred
+from burn.dialect.mlir import context, ir
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+
+SOURCES = frozenset({"full", "constant", "iota"})
+"""Ops that cost nothing to do again: their results are not kept for later."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Ops in an order in which operands come first.
+
+    leaves: the values with elements that they start from. outputs: the values asked for and, after them, those between that
+    a tensor of the caller's still holds. key: what the program depends on besides `numbers`, the values of its `full` ops."""
+
+    applications: list[Application]
+    leaves: list[Deferred]
+    outputs: list[Deferred]
+    numbers: tuple[float | int, ...]
+    key: Hashable
+
+    def program(self, free: frozenset[int] = frozenset()) -> Program:
+        """The graph as a program; its inputs are the leaves, then the numbers (by index) that are left open."""
+        inputs = [(f"x{i}", leaf.type) for i, leaf in enumerate(self.leaves)]
+        fulls = [a for a in self.applications if a.op.OP_NAME == "full"]
+        inputs += [(f"number{i}", TensorType(fulls[i].types[0].dtype, ())) for i in sorted(free)]
+        program = Program.create(inputs)
+        values: dict[Deferred, ir.Value] = dict(zip(self.leaves, program.inputs, strict=False))
+        given = dict(zip(sorted(free), program.inputs[len(self.leaves) :], strict=True))
+        number = -1
+        with program.building():
+            for application in self.applications:
+                with context(), ir.Location.name(application.op.OP_NAME):
+                    if application.op.OP_NAME == "full":
+                        number += 1
+                        if number in given:
+                            built = ops.broadcast_to(given[number], shape=application.types[0].shape)
+                            self._define(values, application, [built])
+                            continue
+                    operands = [
+                        [values[v] for v in o] if isinstance(o, list) else None if o is None else values[o]
+                        for o in application.operands
+                    ]
+                    results = application.op.build(*operands, result_types=application.types, **application.attrs)
+                    self._define(values, application, results if isinstance(results, list) else [results])
+        return program.finish([(f"y{i}", values[v]) for i, v in enumerate(self.outputs)])
+
+    @staticmethod
+    def _define(values: dict[Deferred, ir.Value], application: Application, results: list[ir.Value]) -> None:
+        for reference, result in zip(application.results, results, strict=True):
+            deferred = reference()
+            if deferred is not None:
+                values[deferred] = result
+
+
+def collect(roots: Iterable[Deferred]) -> Graph:
+    """The graph behind values that are not computed yet."""
+    places: dict[Application, int] = {}
+    leaves: dict[Deferred, int] = {}
+    held: dict[Deferred, None] = {}
+    wanted = list(dict.fromkeys(roots))
+    pending = [root.application for root in wanted if root.application is not None]
+    while pending:
+        application = pending[-1]
+        if application in places:
+            pending.pop()
+            continue
+        waiting = []
+        for value in application.values():
+            if value.array is not None:
+                leaves.setdefault(value, len(leaves))
+            elif value.application is not None and value.application not in places:
+                waiting.append(value.application)
+        if waiting:
+            pending += reversed(waiting)
+            continue
+        pending.pop()
+        places[application] = len(places)
+        if application.op.OP_NAME not in SOURCES:
+            for reference in application.results:
+                result = reference()
+                if result is not None and result.held:
+                    held[result] = None
+    outputs = list(dict.fromkeys([*wanted, *held]))
+    return _graph(places, leaves, outputs)
+
+
+def _graph(places: dict[Application, int], leaves: dict[Deferred, int], outputs: list[Deferred]) -> Graph:
+    numbers: list[float | int] = []
+    rows: list[Hashable] = []
+
+    def reference(value: Deferred | None) -> Hashable:
+        if value is None:
+            return None
+        application = value.application
+        if value.array is not None or application is None:
+            return -1 - leaves[value]
+        return places[application], value.index
+
+    for application in places:
+        attrs = application.attrs
+        if application.op.OP_NAME == "full":
+            bits = attrs["bits"]
+            numbers.append(attrs["value"] if bits is None else bits)
+            attrs = {"shape": attrs["shape"], "dtype": attrs["dtype"]}
+        operands = tuple(
+            tuple(map(reference, operand)) if isinstance(operand, list) else reference(operand)
+            for operand in application.operands
+        )
+        rows.append((application.op.OP_NAME, operands, tuple(attrs.items())))
+    key = (tuple(rows), tuple(leaf.type for leaf in leaves), tuple(map(reference, outputs)))
+    return Graph(list(places), list(leaves), outputs, tuple(numbers), key)

@@ -1,0 +1,9 @@
+"""`Tensor` and what becomes one. `tensor.py` is the class; its methods are in a file for each family."""
+
+from __future__ import annotations
+
+from burn.tensor.lifting import Operand, constant, from_numpy, lift, rounded
+from burn.tensor.sizes import Dim, Size
+from burn.tensor.tensor import Tensor
+
+__all__ = ["Dim", "Operand", "Size", "Tensor", "constant", "from_numpy", "lift", "rounded"]

@@ -1,0 +1,135 @@
+"""What a tensor is made of: a value of the program being traced, or a recorded one. Enter at `Base`.
+
+The families of methods (`operators.py`, `shapes.py` ...) are written once, on `value` and the dialect's builders: inside of a
+traced function they add ops to its program, elsewhere they record them, and nothing is computed until elements are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from burn.dialect.deferred import Deferred, Value
+from burn.dialect.types import TensorType, type_of
+from burn.dialect.weights import array_weight
+from burn.errors import TypeMismatch
+from burn.importers.trace import active
+
+if TYPE_CHECKING:
+    from burn.tensor.tensor import Tensor
+
+DEEPEST = 1000
+"""Recorded ops that may lie one after another; what is deeper is computed, so that no loop records without end."""
+
+
+class Base:
+    """A tensor's value, type and shape. `shape` holds numbers and symbolic sizes; `dtype` is the element type's name."""
+
+    __slots__ = ("__weakref__", "_value")
+    __array_ufunc__ = None  # numpy leaves an operator with a Tensor on its right to the Tensor
+    _final: ClassVar[Any] = None  # Tensor, when it is complete
+
+    def __init__(self, value: Value) -> None:
+        self._value = value
+        if isinstance(value, Deferred):
+            value.held += 1
+            # A size that the data decide is known once they are computed; so is a long history.
+            if value.array is None and (value.depth > DEEPEST or not value.type.is_static):
+                from burn.lazy import evaluate
+
+                evaluate([value])
+
+    def __del__(self) -> None:
+        value = getattr(self, "_value", None)
+        if isinstance(value, Deferred):
+            value.held -= 1
+
+    @property
+    def value(self) -> Any:
+        """The value that ops are built or recorded with. A lazy tensor in a traced function is a constant of its program.
+
+        Raises TypeMismatch for a tensor of a traced function that has ended."""
+        value = self._value
+        tracer = active()
+        if not isinstance(value, Deferred):
+            if tracer is None:
+                raise TypeMismatch(
+                    "this tensor belongs to a traced function that has ended",
+                    ["return it from the function; what is kept elsewhere has no elements"],
+                )
+            return value
+        return value if tracer is None else tracer.constant(value, array_weight(self._elements()), "constant")
+
+    @property
+    def type(self) -> TensorType:
+        return type_of(self._value)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether it stands for a value of a program under construction, which has no elements yet."""
+        return not isinstance(self._value, Deferred)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.type.rank
+
+    @property
+    def size(self) -> Any:
+        """How many elements there are."""
+        return self.type.elements
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes that the elements take."""
+        return self.type.bytes
+
+    def _elements(self) -> np.ndarray:
+        """The elements, computed now if they were not before."""
+        value = self._value
+        assert isinstance(value, Deferred)
+        if value.array is None:
+            from burn.lazy import evaluate
+
+            evaluate([value])
+        assert value.array is not None
+        return value.array
+
+    # ---- axes --------------------------------------------------------------------------------------------------------
+    def _axis(self, axis: int) -> int:
+        if not -self.ndim <= axis < max(self.ndim, 1):
+            raise TypeMismatch(f"axis {axis} is out of range", [f"for {self.type}"])
+        return axis % self.ndim if self.ndim else 0
+
+    def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
+        if axis is None:
+            return tuple(range(self.ndim))
+        return tuple(self._axis(a) for a in ((axis,) if isinstance(axis, int) else axis))
+
+
+def made(value: Value) -> Tensor:
+    """A tensor of a value."""
+    return Base._final(value)
+
+
+def of_array(array: np.ndarray) -> Tensor:
+    """A lazy tensor over an array, which must not be changed afterwards; or a constant of the program being traced."""
+    weight = array_weight(array)
+    tracer = active()
+    if tracer is not None:
+        return made(tracer.literal(weight))
+    return made(Deferred(TensorType(weight.dtype, weight.shape), array=weight.array()))
+
+
+def sequence(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """f(1, 2) and f((1, 2)) alike."""
+    return tuple(values[0]) if len(values) == 1 and isinstance(values[0], (tuple, list)) else values

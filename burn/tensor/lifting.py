@@ -1,0 +1,157 @@
+"""What becomes a tensor: numbers, arrays, lists, sizes; and which element type operands meet in.
+
+Two tensors of different element types are computed with in the type that holds both: a float type wins over integers, integers
+over bool, the wider over the narrower, signed over unsigned of the same width (in the next wider signed type). A Python number
+is weak: it takes the tensor's type, unless it is a float and the tensor holds integers, which makes float32.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from burn.dialect import compose
+from burn.dialect.dims import Expr
+from burn.dialect.types import DTYPES, numpy_dtype
+from burn.dialect.weights import array_weight
+from burn.errors import TypeMismatch
+from burn.importers.trace import active, current
+from burn.tensor.base import Base, made, of_array
+
+if TYPE_CHECKING:
+    from burn.tensor.tensor import Tensor
+
+Operand: TypeAlias = "Tensor | bool | int | float | Expr | np.ndarray"
+
+_RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
+
+
+def constant(elements: Any, dtype: str | None = None) -> Tensor:
+    """A tensor of known elements: numbers, nested lists of them, an array, or a symbolic size. Arrays are copied.
+
+    Without `dtype` Python floats are float32, integers int64, and arrays keep their own type. Raises TypeMismatch."""
+    if isinstance(elements, Base):
+        return elements if dtype is None else elements.astype(dtype)  # type: ignore[attr-defined,return-value]
+    if isinstance(elements, Expr):
+        current()
+        return made(compose.dim_value(elements, dtype or "int64"))
+    try:
+        array = np.asarray(elements)
+    except ValueError as error:
+        raise TypeMismatch("these elements do not make a tensor", [str(error)]) from None
+    if dtype is None and not isinstance(elements, (np.ndarray, np.generic)) and array.dtype.kind in "fc":
+        dtype = {"f": "float32", "c": "complex64"}[array.dtype.kind]
+    if dtype is not None:
+        if dtype not in DTYPES:
+            raise TypeMismatch(f"there is no element type '{dtype}'")
+        array = array.astype(numpy_dtype(dtype))
+    elif isinstance(elements, np.ndarray) and active() is None:
+        array = array.copy()  # what is recorded now is computed later
+    if array.dtype.kind == "O":
+        raise TypeMismatch("these elements do not make a tensor", [f"a {type(elements).__name__} is not numbers"])
+    return of_array(array)
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor over an array's own memory: no copy is made, so the array must not be changed afterwards."""
+    return of_array(np.ascontiguousarray(array).reshape(array.shape))
+
+
+def rounded(value: Any, dtype: str) -> Any:
+    """A Python number as an element of the type holds it: passes reckon with what is written in the program."""
+    return float(numpy_dtype(dtype).type(value)) if DTYPES[dtype].kind == "float" else value
+
+
+def lift(operand: Any, like: str | None = None) -> Tensor:
+    """An operand as a tensor; a Python number or a size takes the element type `like`."""
+    if isinstance(operand, Base):
+        return operand  # type: ignore[return-value]
+    if isinstance(operand, (np.ndarray, np.generic)):
+        return constant(operand)
+    if like is None and isinstance(operand, (bool, int, float, Expr)):
+        raise TypeMismatch("the element type of a number is not known here", [f"write burn.constant({operand}, dtype)"])
+    if isinstance(operand, Expr):
+        return made(compose.dim_value(operand, like or "int64"))
+    if isinstance(operand, (bool, int, float)):
+        assert like is not None
+        kind = DTYPES[like].kind
+        if (kind == "bool") != isinstance(operand, bool) or (kind in ("int", "uint") and int(operand) != operand):
+            raise TypeMismatch(f"{operand!r} is no {like}", ["a number takes the element type of the tensor beside it"])
+        return made(compose.number(rounded(operand, like), like))
+    raise TypeMismatch(
+        f"a {type(operand).__name__} is no operand of a tensor", ["operands are tensors, numbers and arrays"]
+    )
+
+
+def promoted(*dtypes: str) -> str:
+    """The element type that holds those of all operands. Raises TypeMismatch where there is none."""
+    result = dtypes[0]
+    for other in dtypes[1:]:
+        result = result if result == other else _wider(result, other)
+    return result
+
+
+def _wider(a: str, b: str) -> str:
+    x, y = DTYPES[a], DTYPES[b]
+    if x.kind not in _RANKS or y.kind not in _RANKS:
+        raise TypeMismatch(f"{a} and {b} have no element type in common", ["convert one with .astype"])
+    if _RANKS[x.kind] != _RANKS[y.kind]:
+        high, low = (x, y) if _RANKS[x.kind] > _RANKS[y.kind] else (y, x)
+        return "complex128" if high.kind == "complex" and low.name == "float64" else high.name
+    if x.kind == y.kind:
+        if x.bits == y.bits:  # float16 and bfloat16: neither holds the other
+            return "float32"
+        return max(x, y, key=lambda d: d.bits).name
+    signed, unsigned = (x, y) if x.kind == "int" else (y, x)
+    if signed.bits > unsigned.bits:
+        return signed.name
+    if unsigned.bits == 64:
+        raise TypeMismatch(f"{a} and {b} have no element type in common", ["convert one with .astype"])
+    return f"int{max(8, 2 * unsigned.bits)}"
+
+
+def together(*operands: Any, floating: bool = False) -> list[Tensor]:
+    """Operands as tensors of one element type. floating: integers and bools become float32."""
+    typed = [o for o in operands if _has_type(o)]
+    dtypes = [_dtype_of(o) for o in typed]
+    if not dtypes:
+        dtypes = ["bool" if all(isinstance(o, bool) for o in operands) else "int64"]
+    dtype = promoted(*dtypes)
+    kinds = {_number_kind(o) for o in operands if not _has_type(o)}
+    if "complex" in kinds and DTYPES[dtype].kind != "complex":
+        dtype = "complex128" if dtype == "float64" else "complex64"
+    elif DTYPES[dtype].kind in ("int", "uint", "bool") and ("float" in kinds or floating):
+        dtype = "float32"
+    elif dtype == "bool" and "int" in kinds:
+        dtype = "int64"
+    return [_as(o, dtype) for o in operands]
+
+
+def _has_type(operand: Any) -> bool:
+    """Whether it brings an element type of its own. numpy's float64 scalars are Python floats, and weak like them."""
+    return isinstance(operand, (Base, np.ndarray, np.generic)) and not isinstance(operand, float)
+
+
+def _dtype_of(operand: Any) -> str:
+    return operand.dtype if isinstance(operand, Base) else array_weight(np.asarray(operand)).dtype
+
+
+def _number_kind(operand: Any) -> str:
+    for kind, types_ in {"bool": bool, "int": (int, Expr), "float": float, "complex": complex}.items():
+        if isinstance(operand, types_):
+            return kind
+    raise TypeMismatch(
+        f"a {type(operand).__name__} is no operand of a tensor", ["operands are tensors, numbers and arrays"]
+    )
+
+
+def _as(operand: Any, dtype: str) -> Tensor:
+    if isinstance(operand, complex):
+        return of_array(np.asarray(operand, numpy_dtype(dtype)))
+    if isinstance(operand, bool) and dtype != "bool":
+        operand = int(operand)
+    elif isinstance(operand, float):
+        operand = float(operand)
+    tensor = lift(operand, dtype)
+    return tensor if tensor.dtype == dtype else tensor.astype(dtype)

@@ -1,0 +1,148 @@
+"""`Tensor`: an array of numbers that is computed by compiled programs, with the operators and methods one expects of an array.
+
+    def f(x: burn.Tensor) -> burn.Tensor:
+        batch, length = x.shape                    # in a traced function sizes may be symbolic, and arithmetic on them too
+        return (x - x.mean(-1, keepdims=True)).reshape(batch * length)
+
+Inside of a traced function (`burn.compile`, `burn.jit`) an operator adds an op to the program. Outside, it records the op:
+`print`, `.numpy()`, `.item()`, `bool()` and the like compile and run what was recorded, together and once, and a program of the
+same structure is compiled once in a process. Functions that are no methods are in `burn.ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from burn.dialect.deferred import Deferred
+from burn.errors import TypeMismatch
+from burn.runtime.arrays import Array
+from burn.tensor.base import Base, of_array
+from burn.tensor.indexing import Indexing
+
+_INSTEAD = {
+    "truth value": "Use burn.cond for `if`, burn.while_loop for `while`, burn.scan for `for`, burn.where to choose by element",
+    "float()": "Keep it a tensor; to convert its elements use .astype",
+    "int()": "Keep it a tensor; where a size is wanted use burn.read_dim",
+    "use as an index or a size": "To index with it write x[tensor]; for a size use burn.read_dim",
+    "numpy array": "Call functions of burn rather than numpy's",
+    "item()": "Keep it a tensor",
+    "list": "Keep it a tensor",
+    "len()": "Use x.shape[0], which may be symbolic",
+    "DLPack": "Return it from the traced function",
+}
+"""What to do where a traced tensor has no elements to look at."""
+
+
+class Tensor(Indexing):
+    """A tensor: of the traced program, or lazy. Its families of methods derive from each other, in the order
+    `base`, `shapes`, `reductions`, `products`, `operators`, `indexing`: each may use those before it."""
+
+    __slots__ = ()
+
+    # ---- its elements ------------------------------------------------------------------------------------------------
+    def numpy(self) -> np.ndarray:
+        """The elements as a numpy array over the tensor's own memory, which is read-only. Computes what was recorded."""
+        self._must_have_elements("numpy array")
+        view = self._elements().view()
+        view.flags.writeable = False
+        return view
+
+    def item(self) -> Any:
+        """The one element, as a Python number. Raises TypeMismatch when there are more."""
+        self._must_have_elements("item()")
+        if self.size != 1:
+            raise TypeMismatch("item() is of tensors with one element", [f"this is {self.type}"])
+        return self._elements().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        self._must_have_elements("list")
+        return self._elements().tolist()
+
+    def evaluate(self) -> Tensor:
+        """Computes what was recorded, and returns itself."""
+        if not self.is_traced:
+            self._elements()
+        return self
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the elements are there already."""
+        return isinstance(self._value, Deferred) and self._value.array is not None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        self._must_have_elements("numpy array")
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        self._must_have_elements("DLPack")
+        return Array(self._elements()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __like_input__(self, array: np.ndarray) -> Tensor:
+        """An executable's output for a caller who gave tensors."""
+        return of_array(array)
+
+    def __bool__(self) -> bool:
+        self._must_have_elements("truth value")
+        if self.size != 1:
+            hint = "write (x == y).all() or .any()" if self.dtype == "bool" else "say which with .any() or .all()"
+            raise TypeMismatch("the truth value of many elements is not known", [f"this is {self.type}; {hint}"])
+        return bool(self._elements().item())
+
+    def __float__(self) -> float:
+        self._must_have_elements("float()")
+        return float(self.item())
+
+    def __int__(self) -> int:
+        self._must_have_elements("int()")
+        return int(self.item())
+
+    def __index__(self) -> int:
+        self._must_have_elements("use as an index or a size")
+        if not self.dtype.startswith(("int", "uint")):
+            raise TypeMismatch("an index is an integer", [f"not {self.type}"])
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        self._must_have_elements("item()")
+        return complex(self.item())
+
+    def __len__(self) -> int:
+        length = self.shape[0] if self.ndim else None
+        if length is None:
+            raise TypeMismatch("len() of a number", [f"this is {self.type}"])
+        if not isinstance(length, int):
+            self._unknown("len()")
+        return length
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.is_traced else str(self)
+
+    def __repr__(self) -> str:
+        if self.is_traced:
+            return f"Tensor({self.type})"
+        text = np.array2string(self._elements(), separator=", ", prefix="tensor(")
+        sizes = "" if self.size else f", shape={list(self.shape)}"
+        return f"tensor({text}{sizes}, dtype={self.dtype})"
+
+    def _must_have_elements(self, what: str) -> None:
+        if self.is_traced:
+            self._unknown(what)
+
+    def _unknown(self, what: str) -> NoReturn:
+        text = (
+            f"{self!r} has no elements yet: the program that computes it is only being written down. {_INSTEAD[what]}"
+        )
+        raise TypeMismatch(f"{what} of a traced tensor", [text])
+
+
+Base._final = Tensor
