@@ -109,8 +109,49 @@ class _Fusion:
         for cluster in self._candidates(op):
             if len(cluster.members) < self.max_ops and not cluster.closed and self._joins(op, cluster):
                 self._join(op, cluster)
+                self._unite(op, cluster)
                 return
         self._start(op)
+
+    def _unite(self, op: Op, cluster: Cluster) -> None:
+        """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too."""
+        for other in self._candidates(op):
+            if (
+                other is not cluster
+                and other.kind == "loop"
+                and cluster.kind in ("loop", "reduce")
+                and len(cluster.members) + len(other.members) <= self.max_ops
+                and all(isinstance(m, Pointwise) and _JOINS[cluster.kind](self, m, cluster) for m in other.members)
+                and not self._between(other, cluster)
+            ):
+                self._merge(other, cluster)
+
+    @staticmethod
+    def _between(first: Cluster, last: Cluster) -> bool:
+        """Whether something else needs the first and is needed by the last."""
+        todo, seen = [c for c in last.needs if c is not first], set()
+        while todo:
+            c = todo.pop()
+            if first in c.needs:
+                return True
+            if c not in seen and c.rank > first.rank:
+                seen.add(c)
+                todo += c.needs
+        return False
+
+    def _merge(self, other: Cluster, cluster: Cluster) -> None:
+        """Moves another cluster's ops into this one, with all that it needs and that needs it."""
+        cluster.members = sorted([*other.members, *cluster.members], key=lambda m: self.position[m.operation])
+        for member in other.members:
+            self.cluster[member.operation] = cluster
+        self.clusters.remove(other)
+        for source in other.needs:
+            source.users.discard(other)
+        for user in other.users:
+            user.needs.discard(other)
+        self._add(cluster, other.needs)
+        for user in other.users - {cluster}:
+            self._add(user, {cluster})
 
     def _candidates(self, op: Op) -> list[Cluster]:
         """Clusters that compute what the op reads (views in between), contractions and later ones first."""
