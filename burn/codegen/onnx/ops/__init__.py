@@ -1,0 +1,1 @@
+"""Emitters, a file for each family of ops."""

@@ -1,0 +1,105 @@
+"""Reductions over sliding windows: pools where ONNX has the kind, else the windows gathered and reduced, axis by axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from burn.codegen.onnx.emitters import Site, emits
+from burn.codegen.onnx.kernels import computed_in
+from burn.codegen.onnx.ops.reduction import identity, reduced
+from burn.dialect.dims import Dim, product
+
+MAX_POOLED = 3  # axes that a pool slides along
+
+
+def _slides(attrs: dict) -> list[int]:
+    """The axes along which something happens."""
+    columns = zip(*(attrs[k] for k in ("window", "strides", "low", "high")), strict=True)
+    return [i for i, (window, stride, low, high) in enumerate(columns) if window != 1 or stride != 1 or low != 0 or high != 0]
+
+
+@emits("window_reduce")
+def window_reduce(site: Site) -> str:
+    attrs, type_ = site.attrs, site.types[0]
+    axes = _slides(attrs)
+    if not axes:
+        return site.node("Identity", site.inputs[0])
+    if len(axes) <= MAX_POOLED and _is_pool(attrs, type_.dtype, axes):
+        return _pooled(site, axes)
+    return _gathered(site, axes)
+
+
+def _is_pool(attrs: dict, dtype: str, axes: Sequence[int]) -> bool:
+    """Whether an ONNX pool computes it: the maximum, or the sum of floats as count times the average."""
+    if attrs["kind"] == "max":
+        return computed_in("MaxPool", dtype)
+    dense = all(attrs["dilations"][a] == 1 for a in axes)  # AveragePool has dilations from opset 19 on
+    return attrs["kind"] == "sum" and dense and computed_in("AveragePool", dtype) and dtype == "float32"
+
+
+def _pooled(site: Site, axes: list[int]) -> str:
+    attrs, type_ = site.attrs, site.types[0]
+    pick = {k: [attrs[k][a] for a in axes] for k in ("window", "strides", "dilations", "low", "high")}
+    x = site.inputs[0]
+    shape: list[Dim] = list(type_.shape)
+    if not _pads_fit(pick):
+        x = _padded(site, x, attrs["low"], attrs["high"])
+        shape = [a + d + b for a, d, b in zip(attrs["low"], shape, attrs["high"], strict=True)]
+        pick["low"] = pick["high"] = [0] * len(axes)
+    others = [i for i in range(type_.rank) if i not in axes]
+    order = [*others, *axes]
+    out = site.results[0].shape
+    spatial = [shape[a] for a in axes]
+    direct = order == list(range(type_.rank)) and len(others) == 2
+    if not direct:
+        x = site.transpose(x, order)
+        x = site.reshape(x, [shape[i] for i in order], [product(shape[i] for i in others), 1, *spatial])
+    pads = [*pick["low"], *pick["high"]]
+    common = {
+        "kernel_shape": pick["window"],
+        "strides": pick["strides"],
+        "pads": pads if any(pads) else None,
+        "dilations": pick["dilations"] if set(pick["dilations"]) != {1} else None,
+    }
+    if attrs["kind"] == "max":
+        x = site.node("MaxPool", x, **common)
+    else:
+        common.pop("dilations")
+        average = site.node("AveragePool", x, count_include_pad=1 if any(pads) else None, **common)
+        x = site.node("Mul", average, site.like(float(product(pick["window"])), average))
+    if direct:
+        return x
+    pooled = [out[a] for a in axes]
+    x = site.reshape(x, [product(shape[i] for i in others), 1, *pooled], [*(out[i] for i in others), *pooled])
+    return site.transpose(x, [order.index(i) for i in range(type_.rank)])
+
+
+def _pads_fit(pick: dict[str, list]) -> bool:
+    """Whether the pads are numbers that a pool takes: every window must hold an element, or runtimes refuse the model."""
+    for window, dilation, low, high in zip(pick["window"], pick["dilations"], pick["low"], pick["high"], strict=True):
+        if not isinstance(low, int) or not isinstance(high, int):
+            return False
+        if (low or high) and (dilation != 1 or max(low, high) >= window):
+            return False
+    return True
+
+
+def _padded(site: Site, x: str, low: Sequence[Dim], high: Sequence[Dim]) -> str:
+    value = site.graph.literal(identity(site.attrs["kind"], site.dtype(x)))
+    return site.node("Pad", x, site.vector((*low, *high)), value) if any((*low, *high)) else x
+
+
+def _gathered(site: Site, axes: list[int]) -> str:
+    """For one axis after another: an axis of windows and one of their places, which is reduced."""
+    attrs, dtype = site.attrs, site.types[0].dtype
+    x = _padded(site, site.inputs[0], attrs["low"], attrs["high"])
+    for axis in axes:
+        count, stride = site.results[0].shape[axis], attrs["strides"][axis]
+        starts = site.node("Range", *[site.sizes.scalar(d) for d in (0, count * stride, stride)], shared=True)
+        starts = site.node("Unsqueeze", starts, site.ints([1]))
+        places = np.arange(attrs["window"][axis], dtype=np.int64) * attrs["dilations"][axis]
+        index = site.node("Add", starts, site.graph.literal(places))
+        x = reduced(site, site.node("Gather", x, index, axis=axis), attrs["kind"], [axis + 1], False, dtype)
+    return x
