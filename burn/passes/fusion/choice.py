@@ -1,0 +1,191 @@
+"""The walk that puts every op of a block in a group."""
+
+from __future__ import annotations
+
+from burn.codegen.lower import has_rule, op_of
+from burn.dialect.control import defined_symbols
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.pointwise import Pointwise
+from burn.dialect.types import type_of
+from burn.passes.fusion.cluster import Cluster, Order, leads_to
+from burn.passes.fusion.joins import ANCHORS, JOINS, axes_of
+from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous, outer_values, used_symbols
+
+
+class Choice:
+    """Which cluster each op of a block belongs to, after `run`. What is in none is a view or constant, or stays as it is."""
+
+    def __init__(self, block: ir.Block, max_ops: int) -> None:
+        self.block, self.max_ops = block, max_ops
+        self.ops: list[Op] = [o.opview for o in block.operations if isinstance(o.opview, Op)]
+        self.position = {o.operation: i for i, o in enumerate(self.ops)}
+        self.cluster: dict[ir.Operation, Cluster] = {}
+        self.opaque: dict[ir.Operation, Cluster] = {}  # library calls and control flow: nothing joins them
+        self.order = Order()
+        self.definers: dict[str, Op] = {name: op for op in self.ops for name in defined_symbols(op)}
+
+    def run(self) -> None:
+        for op in self.ops[:-1]:
+            if op.OP_NAME in ANCHORS or (has_rule(op) and op.OP_NAME not in FREE | VIEWS):
+                self._place(op)
+            elif op.OP_NAME in VIEWS:
+                self._trailing_view(op)
+            elif op.OP_NAME not in FREE:
+                self.opaque[op.operation] = unit = Cluster("opaque", (), [op])
+                self.order.add(unit, self._reads(op))
+        self._materialize_views()
+
+    # ---- choosing ------------------------------------------------------------------------------------------------------
+    def _place(self, op: Op) -> None:
+        for cluster in self._candidates(op):
+            if len(cluster.members) < self.max_ops and not cluster.closed and self._joins(op, cluster):
+                self._join(op, cluster)
+                self._unite(op, cluster)
+                return
+        self._start(op)
+
+    def _unite(self, op: Op, cluster: Cluster) -> None:
+        """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too."""
+        for other in self._candidates(op):
+            if (
+                other is not cluster
+                and other.kind == "loop"
+                and cluster.kind in ("loop", "reduce")
+                and len(cluster.members) + len(other.members) <= self.max_ops
+                and all(isinstance(m, Pointwise) and JOINS[cluster.kind](self, m, cluster) for m in other.members)
+                and not leads_to(cluster.needs - {other}, other)
+            ):
+                self._merge(other, cluster)
+
+    def _merge(self, other: Cluster, cluster: Cluster) -> None:
+        """Moves another cluster's ops into this one, with all that it needs and that needs it."""
+        cluster.members = sorted([*other.members, *cluster.members], key=lambda m: self.position[m.operation])
+        for member in other.members:
+            self.cluster[member.operation] = cluster
+        self.order.replace(other, cluster)
+
+    def _candidates(self, op: Op) -> list[Cluster]:
+        """Clusters that compute what the op reads (views in between), contractions and later ones first."""
+        found: dict[Cluster, None] = {}
+        for value in self._sources(op):
+            producer = op_of(value)
+            if producer is not None and producer.operation in self.cluster:
+                found[self.cluster[producer.operation]] = None
+        return sorted(found, key=lambda c: (c.kind != "contract", -c.last))
+
+    def _sources(self, op: Op) -> list[ir.Value]:
+        """What an op reads, seen through views; constants that cost nothing left out."""
+        found: list[ir.Value] = []
+        for value in op.operation.operands:
+            source = self.source(value)
+            producer = op_of(source)
+            if producer is None or producer.OP_NAME not in FREE or not has_rule(producer):
+                found.append(source)
+        return found
+
+    def source(self, value: ir.Value) -> ir.Value:
+        """The value behind views that are not part of a cluster themselves."""
+        op = op_of(value)
+        while op is not None and op.OP_NAME in VIEWS and op.operation not in self.cluster and self.local(op):
+            value = op.x
+            op = op_of(value)
+        return value
+
+    def local(self, op: Op) -> bool:
+        return op.operation in self.position
+
+    def stands(self, op: Op) -> bool:
+        """Whether a view has a cluster of its own, or lies in another block."""
+        return not self.local(op) or op.operation in self.cluster
+
+    def _joins(self, op: Op, cluster: Cluster) -> bool:
+        return JOINS[cluster.kind](self, op, cluster) and not self._makes_cycle(op, cluster)
+
+    def _makes_cycle(self, op: Op, cluster: Cluster) -> bool:
+        """Whether the op reads something that itself needs the cluster."""
+        return leads_to(self._reads(op) - {cluster}, cluster)
+
+    def _reads(self, op: Op) -> set[Cluster]:
+        """The clusters that results and sizes come from which an op, its regions, and the views in front of it use."""
+        found: set[Cluster] = set()
+        todo, seen = [op], set()
+        while todo:
+            reader = todo.pop()
+            producers = [op_of(v) for v in (*reader.operation.operands, *outer_values(reader))]
+            producers += [self.definers.get(name) for name in used_symbols(reader)]
+            for producer in producers:
+                if producer is None or producer.operation not in self.position or producer.operation in seen:
+                    continue
+                seen.add(producer.operation)
+                unit = self.cluster.get(producer.operation) or self.opaque.get(producer.operation)
+                if unit is not None:
+                    found.add(unit)
+                else:
+                    todo.append(producer)
+        return found
+
+    def cluster_of(self, value: ir.Value) -> Cluster | None:
+        op = op_of(value)
+        return self.cluster.get(op.operation) if op is not None else None
+
+    def _join(self, op: Op, cluster: Cluster) -> None:
+        cluster.members.append(op)
+        cluster.last = self.position[op.operation]
+        self.cluster[op.operation] = cluster
+        self.order.add(cluster, self._reads(op))
+        if op.OP_NAME in ("reduce", "arg_reduce") and cluster.kind == "loop":
+            cluster.kind, cluster.axes = "reduce", axes_of(op)
+
+    def _start(self, op: Op) -> Cluster:
+        kind = ANCHORS.get(op.OP_NAME, "loop")
+        space = type_of(op.x).shape if kind == "reduce" else type_of(op.operation.results[0]).shape
+        cluster = Cluster(kind, space, axes=axes_of(op) if kind == "reduce" else frozenset())
+        self._join(op, cluster)
+        return cluster
+
+    def _trailing_view(self, op: Op) -> None:
+        """A transpose or reshape of a contraction's result that nothing else reads: the kernel stores in that order."""
+        cluster = self.cluster_of(op.x)
+        if cluster is None or cluster.kind != "contract" or op.OP_NAME not in ("transpose", "reshape"):
+            return
+        alone = len(list(op.x.uses)) == 1 and op.OP_NAME == "transpose"
+        if alone or (op.OP_NAME == "reshape" and self._then_transposed(op)):
+            self._join(op, cluster)
+            cluster.closed = True
+
+    def _then_transposed(self, op: Op) -> bool:
+        users = [u.owner for u in op.operation.results[0].uses]
+        return len(list(op.x.uses)) == 1 and len(users) == 1 and users[0].name == "burn.transpose"
+
+    def inlines(self, cluster: Cluster, user: Op, value: ir.Value) -> bool:
+        """Whether a view or constant is computed inside the cluster rather than read from memory."""
+        op = op_of(value)
+        if op is None or not self.local(op) or not has_rule(op) or op.OP_NAME not in FREE | VIEWS:
+            return False
+        if user.OP_NAME in ("dot_general", "conv"):
+            return op.OP_NAME in VIEWS and affine(value, self.stands) and contiguous(user, value, self.stands)
+        return True
+
+    def _materialize_views(self) -> None:
+        """Gives views (and constants) a cluster of their own where something reads them from memory."""
+        for op in reversed(self.ops[:-1]):
+            if op.OP_NAME not in FREE | VIEWS or not has_rule(op) or op.operation in self.cluster:
+                continue
+            result = op.operation.results[0]
+            wanted = any(self._reads_memory(use.owner, result) for use in result.uses)
+            if wanted and op.OP_NAME != "reshape":
+                self._start(op)
+
+    def _reads_memory(self, user: ir.Operation | ir.OpView, value: ir.Value) -> bool:
+        operation = user.operation
+        if operation not in self.position:
+            return True  # in a nested region
+        op = operation.opview
+        if operation in self.cluster:
+            return not self.inlines(self.cluster[operation], op, value)
+        if op.OP_NAME in FREE | VIEWS:  # a view of a view: if that is only ever computed in place, so is this
+            return op.OP_NAME == "reshape" and any(
+                self._reads_memory(u.owner, op.operation.results[0]) for u in op.operation.results[0].uses
+            )
+        return True

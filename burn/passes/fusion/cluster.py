@@ -1,0 +1,82 @@
+"""Groups in the making, and an order of them that respects what they need of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from burn.dialect.dims import Dim
+from burn.dialect.op import Op
+
+
+@dataclass(eq=False)
+class Cluster:
+    """A group in the making. `space` is the shape its kernel iterates over."""
+
+    kind: str
+    space: tuple[Dim, ...]
+    members: list[Op] = field(default_factory=list)
+    axes: frozenset[int] = frozenset()  # of a reduce group
+    last: int = 0  # its latest member's position in program order
+    needs: set[Cluster] = field(default_factory=set)  # clusters whose results or sizes it reads
+    users: set[Cluster] = field(default_factory=set)  # the other way round
+    rank: int = 0  # more than that of all it needs
+    closed: bool = False  # has a view at its end: nothing more may join
+
+
+class Order:
+    """Keeps the clusters' ranks a topological order while they come to need more of each other.
+
+    Source: Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2006."""
+
+    def __init__(self) -> None:
+        self._ranks = 0
+
+    def add(self, cluster: Cluster, needs: Iterable[Cluster]) -> None:
+        """Notes what a cluster needs. A new cluster comes last."""
+        if cluster.rank == 0:
+            self._ranks += 1
+            cluster.rank = self._ranks
+        for source in set(needs) - cluster.needs - {cluster}:
+            cluster.needs.add(source)
+            source.users.add(cluster)
+            if source.rank < cluster.rank:
+                continue
+            low, high = cluster.rank, source.rank
+            before = _closure(source, lambda c, low=low: [n for n in c.needs if n.rank >= low])
+            after = _closure(cluster, lambda c, high=high: [u for u in c.users if u.rank <= high])
+            moved = [*sorted(before, key=lambda c: c.rank), *sorted(after, key=lambda c: c.rank)]
+            for c, rank in zip(moved, sorted(c.rank for c in moved), strict=True):
+                c.rank = rank
+
+    def replace(self, old: Cluster, new: Cluster) -> None:
+        """Puts a cluster in another's place: it needs what that needed, and is needed where that was."""
+        for source in old.needs:
+            source.users.discard(old)
+        for user in old.users:
+            user.needs.discard(old)
+        self.add(new, old.needs)
+        for user in old.users - {new}:
+            self.add(user, {new})
+
+
+def leads_to(starts: Iterable[Cluster], goal: Cluster) -> bool:
+    """Whether one of the clusters is the goal or needs it, at any distance. What needs it has a higher rank."""
+    todo, seen = list(starts), set()
+    while todo:
+        c = todo.pop()
+        if c is goal:
+            return True
+        if c not in seen and c.rank > goal.rank:
+            seen.add(c)
+            todo += c.needs
+    return False
+
+
+def _closure(start: Cluster, following: Callable[[Cluster], list[Cluster]]) -> set[Cluster]:
+    found, todo = {start}, [start]
+    while todo:
+        new = [c for c in following(todo.pop()) if c not in found]
+        found.update(new)
+        todo += new
+    return found

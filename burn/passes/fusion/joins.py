@@ -1,0 +1,130 @@
+"""Which op may join which kind of group: a table of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from burn.codegen.groups import reduced_axes
+from burn.codegen.lower import op_of
+from burn.dialect.dims import Dim
+from burn.dialect.op import Op
+from burn.dialect.pointwise import Pointwise
+from burn.dialect.types import type_of
+from burn.passes.fusion.cluster import Cluster
+
+if TYPE_CHECKING:
+    from burn.passes.fusion.choice import Choice
+
+ANCHORS = {
+    "reduce": "reduce",
+    "arg_reduce": "reduce",
+    "window_reduce": "window",
+    "dot_general": "contract",
+    "conv": "contract",
+    "cumulative": "cumulative",
+    "scatter_elements": "scatter",
+    "scatter_nd": "scatter",
+}
+"""Ops that decide what kernel a group becomes."""
+
+
+def axes_of(op: Op) -> frozenset[int]:
+    rank = len(type_of(op.x).shape)
+    return frozenset(a % rank for a in reduced_axes(op)) if rank else frozenset()
+
+
+def _shape(op: Op) -> tuple[Dim, ...]:
+    return type_of(op.operation.results[0]).shape
+
+
+def _direct(choice: Choice, op: Op, cluster: Cluster) -> bool:
+    """Whether everything the op reads of the cluster it reads as it is, not through a view."""
+    for value in op.operation.operands:
+        if choice.cluster_of(choice.source(value)) is cluster and choice.cluster_of(value) is not cluster:
+            return False
+    return True
+
+
+def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
+    if op.OP_NAME in ("reduce", "arg_reduce"):
+        return (
+            type_of(op.x).shape == cluster.space and choice.cluster_of(op.x) is cluster and _worth_joining(cluster, op)
+        )
+    if op.OP_NAME in ANCHORS or op.OP_NAME == "concat":
+        return False
+    if any(m.OP_NAME == "concat" for m in cluster.members):
+        return False
+    return _shape(op) == cluster.space and _direct(choice, op, cluster)
+
+
+def _worth_joining(cluster: Cluster, op: Op) -> bool:
+    """A reduction of everything runs on one thread: what comes before it had better not."""
+    kept = [d for i, d in enumerate(cluster.space) if i not in axes_of(op)]
+    return any(d != 1 for d in kept)
+
+
+def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
+    if op.OP_NAME in ("reduce", "arg_reduce"):
+        arg = any(m.OP_NAME == "arg_reduce" for m in (*cluster.members, op))
+        return (
+            not arg
+            and type_of(op.x).shape == cluster.space
+            and axes_of(op) == cluster.axes
+            and choice.cluster_of(op.x) is cluster
+        )
+    if not isinstance(op, Pointwise):
+        return False
+    kept = tuple(1 if i in cluster.axes else d for i, d in enumerate(cluster.space))
+    squeezed = tuple(d for i, d in enumerate(cluster.space) if i not in cluster.axes)
+    shape = _shape(op)
+    if shape not in (cluster.space, kept, squeezed):
+        return False
+    for value in op.operation.operands:
+        source = choice.source(value)
+        if choice.cluster_of(source) is not cluster:
+            continue
+        have = type_of(source).shape
+        if have == cluster.space != kept:
+            if shape != cluster.space or source != value:
+                return False
+        elif not _same_rows(value, source, shape, cluster, kept, squeezed):
+            return False
+    return True
+
+
+def _same_rows(value, source, shape, cluster: Cluster, kept, squeezed) -> bool:
+    """Whether a reduction's result, seen through views, is read at the row it belongs to: views only add or drop the reduced
+    axes' ones, or repeat along them."""
+    allowed = (kept, cluster.space)
+    op = op_of(value)
+    while value != source:
+        assert op is not None
+        mine, theirs = _shape(op), type_of(op.x).shape
+        fine = (
+            mine in (*allowed, squeezed)
+            and theirs in (*allowed, squeezed)
+            and op.OP_NAME in ("reshape", "broadcast_to")
+        )
+        if not fine:
+            return False
+        value = op.x
+        op = op_of(value)
+    last = type_of(source).shape
+    if last == squeezed and shape != squeezed:  # numpy's broadcasting aligns at the last axis: rows must not shift
+        return source != value or kept == squeezed
+    return True
+
+
+def _joins_epilogue(choice: Choice, op: Op, cluster: Cluster) -> bool:
+    return isinstance(op, Pointwise) and _shape(op) == cluster.space and _direct(choice, op, cluster)
+
+
+JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
+    "loop": _joins_loop,
+    "reduce": _joins_reduce,
+    "window": _joins_epilogue,
+    "contract": _joins_epilogue,
+    "cumulative": lambda *_: False,
+    "scatter": lambda *_: False,
+}

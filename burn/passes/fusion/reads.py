@@ -1,0 +1,83 @@
+"""What an op reads: sizes, values that its regions use, and views that cost nothing where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from burn.codegen.body import Load
+from burn.codegen.groups import loops, place
+from burn.codegen.lower import Lowering, op_of
+from burn.dialect.control import defined_symbols
+from burn.dialect.dims import Call, Dim, LoopVar, coefficient, symbols
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.types import type_of
+
+FREE = frozenset(("full", "constant", "iota", "dim_values"))
+VIEWS = frozenset(("reshape", "transpose", "slice", "broadcast_to"))
+
+
+def used_symbols(op: Op) -> set[str]:
+    """The sizes that an op needs, in its regions too, but for those it defines."""
+    names: set[str] = set()
+    for region in op.operation.regions:
+        for block in region.blocks:
+            for operation in block.operations:
+                if isinstance(operation.opview, Op):
+                    names |= used_symbols(operation.opview)
+    for value in (*op.operation.operands, *op.operation.results):
+        if isinstance(value.type, ir.RankedTensorType):
+            for d in type_of(value).shape:
+                names |= symbols(d)
+    for value in op.attrs.values():
+        if isinstance(value, tuple):
+            for d in value:
+                if not isinstance(d, (int, float, str)):
+                    names |= symbols(d)
+    return names - defined_symbols(op)
+
+
+def outer_values(op: Op) -> list[ir.Value]:
+    """Values from outside that an op's regions read."""
+    found: list[ir.Value] = []
+    for region in op.operation.regions:
+        for block in region.blocks:
+            for operation in block.operations:
+                found += list(operation.operation.operands)
+                inner = operation.opview
+                if isinstance(inner, Op):
+                    found += outer_values(inner)
+    return found
+
+
+def affine(value: ir.Value, stands: Callable[[Op], bool]) -> bool:
+    """Whether element (i, j, ..) of a view is found by a sum of products: no division, no test. stands: whether a view is
+    computed elsewhere, and read here as it is."""
+    load = _load_of(value, stands)
+    return load is not None and not any(isinstance(a, Call) for m, _ in _terms(load.offset) for a in m)
+
+
+def _terms(dim: Dim) -> Iterable[tuple[tuple, int]]:
+    return () if isinstance(dim, int) else dim.terms
+
+
+def _load_of(value: ir.Value, stands: Callable[[Op], bool]) -> Load | None:
+    def inside(v: ir.Value) -> bool:
+        op = op_of(v)
+        return op is not None and op.OP_NAME in VIEWS and not stands(op)
+
+    scalar = Lowering(inside).at(value, place(loops(type_of(value).shape)))
+    return scalar if isinstance(scalar, Load) else None
+
+
+def contiguous(user: Op, value: ir.Value, stands: Callable[[Op], bool]) -> bool:
+    """For a dot's right-hand side: whether the columns lie side by side, as the kernel reads them."""
+    if user.OP_NAME != "dot_general" or user.rhs != value:
+        return user.OP_NAME != "conv"
+    shape = type_of(value).shape
+    columns = [a for a in range(len(shape)) if a not in (*user.rhs_batch, *user.rhs_contract)]
+    if not columns:
+        return True
+    load = _load_of(value, stands)
+    assert load is not None
+    return shape[columns[-1]] == 1 or coefficient(load.offset, LoopVar(f"i{columns[-1]}", shape[columns[-1]])) == 1

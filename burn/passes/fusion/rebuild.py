@@ -1,0 +1,179 @@
+"""Writing the groups."""
+
+from __future__ import annotations
+
+from burn.codegen.lower import has_rule, op_of
+from burn.dialect import ops
+from burn.dialect.control import Group
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.types import type_of
+from burn.errors import CompileError
+from burn.passes.fusion.choice import Choice
+from burn.passes.fusion.cluster import Cluster
+from burn.passes.fusion.reads import FREE, VIEWS, outer_values, used_symbols
+
+
+class Rebuild:
+    """Puts clusters and the ops outside them into an order that respects every use, and makes the groups."""
+
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+        self.values: dict[ir.Value, ir.Value] = {}  # a value inside a cluster -> the group's result
+        self.done: set[object] = set()
+        self.terminator = list(choice.block.operations)[-1].operation
+
+    def run(self) -> None:
+        for op in self.choice.ops[:-1]:
+            if self._stands(op):
+                self._emit(self._unit(op))
+        # An operation's Python hash changes with its operands: everything is looked up before any use is replaced.
+        replaced = [
+            op.operation for op in self.choice.ops[:-1] if op.operation in self.choice.cluster or self._dissolves(op)
+        ]
+        for old, new in self.values.items():
+            old.replace_all_uses_with(new)
+        for operation in reversed(replaced):
+            if not any(list(r.uses) for r in operation.results):
+                operation.erase()
+
+    def _dissolves(self, op: Op) -> bool:
+        return op.operation not in self.choice.cluster and op.OP_NAME in FREE | VIEWS and has_rule(op)
+
+    def _unit(self, op: Op) -> object:
+        return self.choice.cluster.get(op.operation, op)
+
+    def _stands(self, op: Op) -> bool:
+        return (
+            op.operation in self.choice.cluster
+            or op.OP_NAME not in FREE | VIEWS
+            or op.OP_NAME == "reshape"
+            or not has_rule(op)
+        )
+
+    def _emit(self, unit: object) -> None:
+        """Emits what the unit reads, then the unit. An explicit stack: programs are deep."""
+        stack: list[tuple[object, bool]] = [(unit, False)]
+        waiting: set[object] = set()
+        while stack:
+            current, ready = stack.pop()
+            if current in self.done:
+                continue
+            if ready:
+                self.done.add(current)
+                self._write(current)
+                continue
+            if current in waiting:
+                raise CompileError("internal: fusion made groups that need each other")
+            waiting.add(current)
+            stack.append((current, True))
+            for needed in self._needs(current):
+                if needed not in self.done:
+                    stack.append((needed, False))
+
+    def _needs(self, unit: object) -> list[object]:
+        assert isinstance(unit, Cluster | Op)
+        members = unit.members if isinstance(unit, Cluster) else [unit]
+        found: list[object] = []
+        seen: set[ir.Value] = set()
+        for op in members:
+            for value in (*op.operation.operands, *outer_values(op)):
+                self._value_needs(unit, op, value, seen, found)
+            self._symbol_needs(op, found)
+        return [u for u in found if u is not unit]
+
+    def _value_needs(self, unit: object, user: Op, value: ir.Value, seen: set[ir.Value], found: list[object]) -> None:
+        op = op_of(value)
+        if op is None or value in seen or op.operation not in self.choice.position:
+            return
+        seen.add(value)
+        inlined = isinstance(unit, Cluster) and self.choice.inlines(unit, user, value)
+        if op.operation in self.choice.cluster or not inlined:
+            found.append(self._unit(op))
+            return
+        self._symbol_needs(op, found)
+        for operand in op.operation.operands:
+            self._value_needs(unit, op, operand, seen, found)
+
+    def _read_outside(self, result: ir.Value, cluster: Cluster, members: set[ir.Operation]) -> bool:
+        """Whether anything but the cluster itself reads a value, directly or through views."""
+        for use in result.uses:
+            operation = use.owner.operation
+            if operation in members:
+                continue
+            op = operation.opview
+            if not (operation in self.choice.position and isinstance(op, Op) and self._dissolves(op)):
+                return True
+            inner = op.operation.results[0]
+            for reader in inner.uses:
+                user = reader.owner.operation
+                if user in members and self.choice.inlines(cluster, user.opview, inner):
+                    continue
+                if user in members or self._read_outside(inner, cluster, members):
+                    return True
+        return False
+
+    def _symbol_needs(self, op: Op, found: list[object]) -> None:
+        """The ops that define the sizes an op uses."""
+        for name in used_symbols(op):
+            definer = self.choice.definers.get(name)
+            if definer is not None:
+                found.append(self._unit(definer))
+
+    def _write(self, unit: object) -> None:
+        if isinstance(unit, Op):
+            unit.operation.move_before(self.terminator)
+            return
+        assert isinstance(unit, Cluster)
+        cluster = unit
+        inside: dict[ir.Value, ir.Value] = {}
+        members = {m.operation for m in cluster.members}
+        outputs = []
+        for m in cluster.members:
+            for result in m.operation.results:
+                if self._read_outside(result, cluster, members):
+                    outputs.append(result)
+        if not outputs:
+            return  # nothing reads it: it is erased with what was fused
+        inputs: dict[ir.Value, None] = {}
+        for m in cluster.members:
+            for operand in m.operation.operands:
+                self._collect(cluster, m, operand, members, inputs)
+        types_ = [type_of(v) for v in outputs]
+        mapped = [self.values.get(v, v) for v in inputs]
+        with cluster.members[0].operation.location, ir.InsertionPoint(self.terminator):
+            group = Group.create(mapped, kind=cluster.kind, result_types=types_)
+            block = group.regions[0].blocks.append(*[v.type for v in inputs])
+        inside.update(zip(inputs, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            for m in cluster.members:
+                self._clone(m.operation, inside, set(inputs))
+            with cluster.members[-1].operation.location:
+                ops.yield_([inside[v] for v in outputs])
+        self.values.update(zip(outputs, group.results, strict=True))
+
+    def _collect(self, cluster: Cluster, user: Op, value: ir.Value, members: set, inputs: dict[ir.Value, None]) -> None:
+        """Finds what the cluster reads from memory; views in between are computed inside."""
+        op = op_of(value)
+        if op is not None and op.operation in members:
+            return
+        outside = op is None or op.operation in self.choice.cluster or not self.choice.inlines(cluster, user, value)
+        if outside:
+            inputs[value] = None
+            return
+        assert op is not None
+        for operand in op.operation.operands:
+            # once the whole chain of views is known to be affine, each part of it is
+            self._collect(cluster, op, operand, members, inputs)
+
+    def _clone(self, operation: ir.Operation, inside: dict[ir.Value, ir.Value], inputs: set[ir.Value]) -> None:
+        operands = []
+        for operand in operation.operands:
+            if operand not in inside:
+                assert operand not in inputs
+                self._clone(operand.owner, inside, inputs)
+            operands.append(inside[operand])
+        copy = operation.clone()
+        for i, operand in enumerate(operands):
+            copy.operands[i] = operand
+        inside.update(zip(operation.results, copy.operation.results, strict=True))
