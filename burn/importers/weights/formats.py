@@ -1,0 +1,102 @@
+"""Which reader a file takes, seen from how it begins, and which writer, seen from its name. Enter at `read` and `write`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from burn.dialect.weights import MappedFile, Weight
+from burn.errors import ModelError, Problem
+from burn.importers.weights import burnpack, numpy_file, safetensors, sharded, torch_file
+from burn.importers.weights.archive import Archive
+from burn.importers.weights.checkpoint import Checkpoint
+
+KNOWN = "safetensors, an index of its shards, torch's .pt/.pth/.bin, burnpack (.bpk), .npz and .npy"
+
+WRITERS: dict[str, Callable[[Path, Mapping[str, Weight]], None]] = {
+    ".safetensors": safetensors.write,
+    ".bpk": burnpack.write,
+    ".npz": numpy_file.write,
+}
+"""By the ending of the file's name."""
+
+STRANGERS = (
+    (b"\x89HDF\r\n", "an HDF5 file", "save the weights as safetensors"),
+    (b"GGUF", "a GGUF file", "its quantised weights are not read"),
+    (b"\x08", "an ONNX model", "burn.load and burn-import read it"),
+)
+
+
+def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Checkpoint:
+    """The tensors of a weight file by name, of whatever format: its content says which. They stay in the file where the
+    format allows.
+
+    top_level_key: where the state dict is in a torch checkpoint that holds more ("state_dict"); see
+    `torch_file.read`. Raises ModelError, listing everything that is wrong with the file."""
+    path = Path(path)
+    if path.is_dir():
+        raise ModelError(f"{path} is a folder", [Problem("give a weight file", hint=_inside(path))])
+    kind = recognise(path)
+    if kind == "torch":
+        return torch_file.read(path, top_level_key)
+    if top_level_key is not None:
+        raise ModelError(
+            f"{path} has no top-level keys",
+            [Problem(f"it is of kind {kind}, where names are flat", hint="leave it out")],
+        )
+    if kind == "sharded":
+        return sharded.read(path, read)
+    return {"safetensors": safetensors.read, "burnpack": burnpack.read, "numpy": numpy_file.read}[kind](path)
+
+
+def write(path: str | os.PathLike[str], tensors: Mapping[str, Weight]) -> None:
+    """Writes tensors to a .safetensors, .bpk or .npz file, whole or not at all. Raises ModelError."""
+    check_ending(path)
+    WRITERS[Path(path).suffix](Path(path), tensors)
+
+
+def check_ending(path: str | os.PathLike[str]) -> None:
+    """Raises ModelError unless weights can be written to a file of this name."""
+    if Path(path).suffix not in WRITERS:
+        raise ModelError(f"weights cannot be written to {path}", [f"its name must end in {', '.join(WRITERS)}"])
+
+
+def recognise(path: Path) -> str:
+    """Which format a file has: "safetensors", "sharded", "torch", "burnpack" or "numpy". Raises ModelError for others."""
+    file = MappedFile(path)
+    start = bytes(file.view(0, min(file.size, 512)))
+    if start[:4] == b"PK\3\4":
+        return _archive(file)
+    if start[:4] == burnpack.MAGIC.to_bytes(4, "little"):
+        return "burnpack"
+    if start[:6] == numpy_file.MAGIC:
+        return "numpy"
+    if torch_file.is_legacy(start) or torch_file.is_tar(start):
+        return "torch"
+    if start.lstrip()[:1] == b"{" and path.suffix == ".json":
+        return "sharded"
+    if (len(start) > 8 and start[8:9] == b"{") or path.suffix == ".safetensors":
+        return "safetensors"
+    if start[:1] == b"\x80":
+        raise ModelError(f"{path} is a pickle that torch.save did not write", ["it cannot be read without running it"])
+    for magic, what, hint in STRANGERS:
+        if start.startswith(magic):
+            raise ModelError(f"{path} does not look like weights", [Problem(f"it looks like {what}", hint=hint)])
+    raise ModelError(f"{path} is not a weight file that burn knows", [f"it reads {KNOWN}"])
+
+
+def _archive(file: MappedFile) -> str:
+    names = list(Archive(file).members)
+    if any(name.endswith(".npy") for name in names) and not any(name.endswith("data.pkl") for name in names):
+        return "numpy"
+    if any(name.endswith("models/model.json") for name in names):
+        hint = "burn.load and burn-import read it"
+        raise ModelError(f"{file.path} does not look like weights", [Problem("it is an exported program", hint=hint)])
+    return "torch"
+
+
+def _inside(folder: Path) -> str:
+    endings = ("*.index.json", "*.safetensors", "*.bpk", "*.pt", "*.pth", "*.bin", "*.npz")
+    found = [p.name for ending in endings for p in sorted(folder.glob(ending))]
+    return f"it holds {', '.join(found[:5])}" if found else f"burn reads {KNOWN}"

@@ -1,0 +1,94 @@
+"""Checkpoints in several files with an index, as Hugging Face writes them: `model.safetensors.index.json`.
+
+    {"metadata": {..}, "weight_map": {tensor: "model-00001-of-00002.safetensors", ..}}
+
+Enter at `read`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from burn.errors import ModelError, Problem
+from burn.importers.weights.checkpoint import Checkpoint
+
+MAX_INDEX = 100 << 20  # bytes
+MAX_SHARDS = 10_000
+
+
+def read(path: str | os.PathLike[str], read_shard: Callable[[Path], Checkpoint]) -> Checkpoint:
+    """The tensors of all shards by name, left in their files.
+
+    Raises ModelError listing everything wrong: shards that are missing or lie outside of the index's folder, tensors that
+    are not where the index says, or in two shards, and what is wrong within the shards."""
+    path = Path(path)
+    places, metadata = _index(path)
+    files = list(dict.fromkeys(places.values()))
+    problems = [problem for file in files if (problem := _outside(path.parent, file)) is not None]
+    if len(files) > MAX_SHARDS:
+        problems.append(Problem(f"there are {len(files)} shards"))
+    if problems:
+        raise ModelError(f"{path} names shards that cannot be read", problems)
+    checkpoint = Checkpoint(path=path, kind="sharded")
+    found: dict[str, str] = {}
+    layouts: set[str] = set()
+    for file in files:
+        try:
+            shard = read_shard(path.parent / file)
+        except ModelError as error:
+            problems += [Problem(f"shard {file}: {p}") for p in error.problems or (error.summary,)]
+            continue
+        layouts.add(shard.layout)
+        for name, weight in shard.items():
+            if name in found:
+                problems.append(Problem(f"it is in shard {file} and in shard {found[name]}", node=name))
+            elif name not in places:
+                problems.append(Problem(f"it is in shard {file}, but not in the index", node=name))
+            found[name] = file
+            checkpoint[name] = weight
+        checkpoint.ignored.update({f"{file}: {k}": v for k, v in shard.ignored.items()})
+    for name, file in places.items():
+        if found.get(name) != file and not any(str(p).startswith(f"shard {file}:") for p in problems):
+            problems.append(Problem(f"the index says that it is in shard {file}, where it is not", node=name))
+    if problems:
+        raise ModelError(f"{path} does not agree with its shards", problems)
+    if isinstance(metadata, dict):
+        checkpoint.metadata = {str(k): str(v)[:200] for k, v in metadata.items()}
+    checkpoint.layout = layouts.pop() if len(layouts) == 1 else ""
+    return checkpoint
+
+
+def _index(path: Path) -> tuple[dict[str, str], Any]:
+    try:
+        if path.stat().st_size > MAX_INDEX:
+            raise ModelError(f"{path} is too large for an index")
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ModelError(f"cannot read {path}", [error.strerror or str(error)]) from None
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is not an index of shards", [f"it is not JSON: {error}"]) from None
+    places = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+        raise ModelError(f"{path} is not an index of shards", ["it has no weight_map from tensors to files"])
+    return places, content.get("metadata")
+
+
+def _outside(folder: Path, name: str) -> Problem | None:
+    """What is wrong with a shard's name, which must be that of a file in the index's folder."""
+    if not name or "\0" in name or len(PurePosixPath(name).parts) != 1 or len(PureWindowsPath(name).parts) != 1:
+        return Problem(f"'{name[:200]}' is not the name of a file beside the index")
+    if name in (".", "..") or ((folder / name).is_symlink() and not _within(folder, name)):
+        return Problem(f"'{name}' leads out of the folder")
+    if not (folder / name).is_file():
+        return Problem(f"shard '{name}' is missing")
+    return None
+
+
+def _within(folder: Path, name: str) -> bool:
+    """Whether a link stays near: caches of downloads keep the files a few folders aside, and link to them."""
+    target = (folder / name).resolve()
+    return target.is_relative_to(folder.resolve().parent.parent)
