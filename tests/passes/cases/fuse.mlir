@@ -53,3 +53,33 @@ func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {
 // CHECK-NOT: burn.exp
 // CHECK: burn.tanh
 // CHECK: burn.return
+
+// ----- loops that meet become one, also where something else reads one of them
+// rounds
+func.func @main(%x: tensor<?x7xf32, ["n", "7"]>, %y: tensor<?x7xf32, ["n", "7"]>) -> (tensor<?x7xf32, ["n", "7"]>, tensor<?x7xf32, ["n", "7"]>) {
+  %0 = "burn.tanh"(%x) : (tensor<?x7xf32, ["n", "7"]>) -> tensor<?x7xf32, ["n", "7"]>
+  %1 = "burn.exp"(%y) : (tensor<?x7xf32, ["n", "7"]>) -> tensor<?x7xf32, ["n", "7"]>
+  %2 = "burn.mul"(%0, %1) : (tensor<?x7xf32, ["n", "7"]>, tensor<?x7xf32, ["n", "7"]>) -> tensor<?x7xf32, ["n", "7"]>
+  "burn.return"(%2, %1) : (tensor<?x7xf32, ["n", "7"]>, tensor<?x7xf32, ["n", "7"]>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.tanh
+// CHECK: burn.exp
+// CHECK: burn.mul
+// CHECK-NOT: burn.group
+// CHECK: burn.return
+
+// ----- but not around what stands between them
+func.func @main(%x: tensor<5xf32>, %y: tensor<5xf32>) -> tensor<5xf32> {
+  %0 = "burn.neg"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %1:2 = "burn.sort"(%0) {axis = 0 : i64, descending = false} : (tensor<5xf32>) -> (tensor<5xf32>, tensor<5xi64>)
+  %2 = "burn.add"(%1#0, %y) : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
+  %3 = "burn.mul"(%2, %0) : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>
+  "burn.return"(%3) : (tensor<5xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.neg
+// CHECK: burn.sort
+// CHECK: burn.group
+// CHECK: burn.add
+// CHECK: burn.mul
