@@ -1,0 +1,274 @@
+"""A torch graph becomes a program: every call, in order, through one table of builders. Enter at `Importer`.
+
+Nothing stops at the first problem: a call that cannot be built leaves its results `FAILED`, calls that depend on those are
+passed over, and at the end one ModelError lists everything that was found, an operator without a builder once with the
+places that use it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from burn.dialect import ops
+from burn.dialect.compose import dim_value, number, reshape
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import context, ir
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType, type_of
+from burn.errors import BurnError, ModelError, Problem
+from burn.importers.torch.dtypes import dtype_name, to_weight
+from burn.importers.torch.node import BUILDERS, Node, module_path, source_line, source_place
+from burn.importers.torch.sizes import Sizes, Unrepresentable
+from burn.importers.trace import Tracer, tracing
+
+SUMMARY = "the PyTorch program cannot be imported"
+PLACES = 3
+"""So many uses of a missing operator are named."""
+
+NO_EFFECT = {
+    # Sizes are checked by the program itself: every op's `must_agree` is tested when it runs. What torch asserts beyond
+    # that (a range it took for granted) concerns which graph torch wrote, and the inputs' ranges are in the signature.
+    "aten._assert_scalar.default",
+    "aten._assert_async.default",
+    "aten._assert_async.msg",
+    "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range.default",
+    "aten.sym_constrain_range_for_size.default",
+}
+
+
+class FAILED:
+    """In the place of a value that could not be built; its problem has been noted."""
+
+
+class Skipped(Exception):
+    """A call depends on a value that could not be built."""
+
+
+class Importer:
+    """The state of one import: a graph's placeholders have been given values, `run` builds the rest."""
+
+    def __init__(self, inputs: Sequence[tuple[str, TensorType]], sizes: Sizes) -> None:
+        self.tracer = Tracer(inputs)
+        self.sizes = sizes
+        self.problems: list[Problem] = []
+        self._missing: dict[str, list[fx.Node]] = {}
+        self._cause: Exception | None = None
+        self.random_state: ir.Value | None = None
+        self._draws = 0
+
+    @property
+    def program(self) -> Program:
+        return self.tracer.program
+
+    # ---- types -------------------------------------------------------------------------------------------------------
+    def tensor_type(self, fake: torch.Tensor) -> TensorType:
+        """torch's type in burn's terms. Raises Unrepresentable."""
+        return TensorType(dtype_name(fake.dtype), tuple(self.sizes.dim(d) for d in fake.shape))
+
+    # ---- graphs ------------------------------------------------------------------------------------------------------
+    def finish(self, outputs: Sequence[tuple[str, Any]]) -> Program:
+        """Ends the program. Raises ModelError with every problem that was found."""
+        self.raise_problems()
+        return self.program.finish(outputs)
+
+    def raise_problems(self) -> None:
+        for op, nodes in self._missing.items():
+            places = dict.fromkeys(": ".join(filter(None, (module_path(n), source_line(n)))) or n.name for n in nodes)
+            shown = ", ".join(list(places)[:PLACES]) + (f" and {len(places) - PLACES} more" * (len(places) > PLACES))
+            times = f"{len(nodes)} time{'s' * (len(nodes) > 1)}"
+            hint = "write it in other operators, or register a builder with burn.importers.torch.aten"
+            self.problems.append(Problem(f"is not supported; used {times} in {shown}", op=op, hint=hint))
+        self._missing.clear()
+        if self.problems:
+            raise ModelError(SUMMARY, dict.fromkeys(self.problems)) from self._cause
+
+    def run(self, graph: fx.GraphModule, placeholders: Sequence[Any]) -> list[Any]:
+        """Builds a graph at the insertion point; returns what it outputs, `FAILED` for what could not be built."""
+        given = iter(placeholders)
+        values: dict[fx.Node, Any] = {}
+        for node in graph.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(given)
+            elif node.op == "get_attr":
+                values[node] = self._attribute(graph, node)
+            elif node.op == "call_function":
+                try:
+                    values[node] = self._call(graph, node, values)
+                except Skipped:
+                    values[node] = FAILED
+            elif node.op == "output":
+                return [values[a] if isinstance(a, fx.Node) else a for a in _flat(node.args[0])]
+            else:
+                self.problems.append(Problem(f"a graph with {node.op} nodes; export it first", node=node.name))
+                values[node] = FAILED
+        return []
+
+    def _attribute(self, graph: fx.GraphModule, node: fx.Node) -> Any:
+        value: Any = graph
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        return self.constant(value, str(node.target)) if isinstance(value, torch.Tensor) else value
+
+    def constant(self, tensor: torch.Tensor, name: str) -> Any:
+        """A parameter, buffer or lifted constant; the program reads the tensor's own memory."""
+        try:
+            return self.tracer.constant(tensor, to_weight(tensor), name)
+        except BurnError as error:
+            self.problems += [Problem(p.message, node=name) for p in error.problems]
+            return FAILED
+
+    def random_key(self) -> ir.Value:
+        """A key of its own for each operator that draws: the call's random state, and which operator it is."""
+        if self.random_state is None:
+            raise ModelError(SUMMARY, [Problem("draws random numbers, for which this program has no state")])
+        self._draws += 1
+        words = ops.constant(values=(), bits=(0, self._draws), shape=(2,), dtype="uint32")
+        return ops.xor(self.random_state, words)
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+    def _call(self, graph: fx.GraphModule, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+        if node.target is operator.getitem:
+            source, index = node.args
+            return _checked(values[source])[index]  # type: ignore[index]
+        op = op_name(node.target)
+        meta = node.meta.get("val")
+        if op in NO_EFFECT:
+            return None
+        builder = BUILDERS.get(op)
+        here = Node(node, self, op)
+        if builder is None and isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)):
+            return self._number(here, meta)
+        if builder is None:
+            self._missing.setdefault(op, []).append(node)
+            raise Skipped
+        positional, by_name = self.bound(node)
+        arguments = [_filled(a, values) for a in positional]
+        keywords = {name: _filled(a, values) for name, a in by_name.items()}
+        try:
+            with self._location(here):
+                return self._fitted(here, builder(here, *arguments, **keywords))
+        except BurnError as error:
+            self._note(error, here)
+        except Unrepresentable as error:
+            self.problems.append(here.problem(str(error)))
+        except Skipped:
+            raise
+        except ir.MLIRError as error:  # a size of 2^63 or more
+            reason = str(error).strip().splitlines()[-1].removeprefix("error: ")
+            self.problems.append(here.problem(f"a result has a type that cannot be represented: {reason}"))
+        except Exception as error:  # a builder met what its author did not think of; the other calls are still checked
+            self._cause = self._cause or error
+            self.problems.append(here.problem(f"could not be imported: {type(error).__name__}: {error}"))
+        raise Skipped
+
+    def _number(self, node: Node, meta: Any) -> Any:
+        """What a call that computes with sizes gives: torch says it as one expression."""
+        if isinstance(meta, (int, float)):
+            return meta
+        try:
+            with self._location(node):
+                return self.sizes.dim(meta) if isinstance(meta, torch.SymInt) else self.sizes.value(meta)
+        except Unrepresentable as error:
+            self.problems.append(node.problem(str(error)))
+            raise Skipped from None
+
+    def bound(self, node: fx.Node) -> tuple[list[Any], dict[str, Any]]:
+        """A call's arguments as the operator's schema has them, defaults filled in: by position, and by name only."""
+        schema = getattr(node.target, "_schema", None)
+        if schema is None:
+            return list(node.args), dict(node.kwargs)
+        positional: list[Any] = []
+        by_name: dict[str, Any] = {}
+        for position, argument in enumerate(schema.arguments):
+            value = node.args[position] if position < len(node.args) else argument.default_value
+            value = node.kwargs.get(argument.name, value)
+            if argument.kwarg_only:
+                by_name[argument.name] = value
+            else:
+                positional.append(value)
+        return positional, by_name
+
+    def _location(self, node: Node) -> ir.Location:
+        """The module and the operator, with the line of Python inside."""
+        path = ".".join(filter(None, (node.name, node.op.split(".")[1] if "." in node.op else node.op)))
+        file, line = source_place(node.fx)
+        with context():
+            inner = ir.Location.file(file.rsplit("/", 1)[-1], line, 0) if file else ir.Location.unknown()
+            return ir.Location.name(path, inner)
+
+    def _fitted(self, node: Node, result: Any) -> Any:
+        """Holds a builder to what torch says of the result: element type, rank, sizes."""
+        if isinstance(result, (list, tuple)):
+            metas = node.meta if isinstance(node.meta, (list, tuple)) else [node.meta] * len(result)
+            return [self._fit(node, value, meta) for value, meta in zip(result, metas, strict=False)]
+        return self._fit(node, result, node.meta)
+
+    def _fit(self, node: Node, value: Any, meta: Any) -> Any:
+        if not isinstance(value, ir.Value) or not isinstance(meta, torch.Tensor):
+            return value
+        have, want = type_of(value), self.tensor_type(meta)
+        if have == want:
+            return value
+        differ = any(
+            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(have.shape, want.shape, strict=False)
+        )
+        if have.dtype != want.dtype or have.rank != want.rank or differ:
+            node.fail(f"was built as {have}, torch gives {want}")
+        return reshape(value, want.shape)
+
+    def _note(self, error: BurnError, node: Node) -> None:
+        for problem in error.problems or (Problem(error.summary),):
+            self.problems.append(problem if problem.op == node.op else node.problem(problem.message, problem.hint))
+
+
+def op_name(target: Any) -> str:
+    """aten.add.Tensor; cond for a higher-order operator."""
+    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
+
+
+def _flat(outputs: Any) -> list[Any]:
+    if isinstance(outputs, (list, tuple)):
+        return [leaf for o in outputs for leaf in _flat(o)]
+    return [outputs]
+
+
+def _checked(value: Any) -> Any:
+    if value is FAILED:
+        raise Skipped
+    return value
+
+
+def _filled(argument: Any, values: Mapping[fx.Node, Any]) -> Any:
+    """An argument with the nodes in it replaced by their values."""
+    if isinstance(argument, fx.Node):
+        return _checked(values[argument])
+    if isinstance(argument, (list, tuple)):
+        return [_filled(a, values) for a in argument]
+    return argument
+
+
+def as_output(value: Any) -> ir.Value:
+    """A graph's output as a tensor: sizes and numbers are scalars."""
+    if isinstance(value, ir.Value):
+        return value
+    if isinstance(value, bool):
+        return number(value, "bool")
+    if isinstance(value, float):
+        return number(value, "float64")
+    return dim_value(value)
+
+
+def read_size(value: ir.Value, tracer: Tracer, hint: str) -> Dim:
+    """A size that is an input of its own, a scalar."""
+    name = tracer.fresh(hint)
+    ops.read_dim(value, symbol=name)
+    return tracer.new_size(name)
+
+
+__all__ = ["FAILED", "NO_EFFECT", "SUMMARY", "Importer", "as_output", "op_name", "read_size", "tracing"]

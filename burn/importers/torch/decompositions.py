@@ -1,0 +1,46 @@
+"""Which operators torch takes apart before the import: all that it can, but for those with a builder.
+
+What burn has whole (attention, norms, convolutions, activations ...) stays whole, because it has kernels and patterns for
+it; what is rare arrives as its parts. One rule, so that a new builder needs no second entry anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+
+from burn.importers.torch.node import BUILDERS
+from burn.importers.torch.ops import load_builders
+
+
+@cache
+def for_export() -> Any:
+    """For `ExportedProgram.run_decompositions`."""
+    load_builders()
+    table = torch.export.default_decompositions()
+    for op in [op for op in table if str(op) in BUILDERS]:
+        table.pop(op)
+    for op, function in _registered().items():
+        if op not in table:
+            table[op] = function
+    return table
+
+
+@cache
+def for_autograd() -> dict[Any, Callable[..., Any]]:
+    """For AOTAutograd, which has no composite operators left when it asks."""
+    load_builders()
+    return _registered()
+
+
+def _registered() -> dict[Any, Callable[..., Any]]:
+    """torch's decompositions of operators that have no builder."""
+    return {
+        op: function
+        for op, function in decomposition_table.items()
+        if isinstance(op, torch._ops.OpOverload) and str(op) not in BUILDERS
+    }

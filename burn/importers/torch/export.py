@@ -1,0 +1,187 @@
+"""From a module and example inputs to an exported program, with sizes that vary under the user's names. Enter at `export`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from burn.errors import ModelError, Problem
+from burn.importers.torch.sizes import expression_of
+
+LEAST = 2
+"""torch takes sizes 0 and 1 for fixed, so that an example of a size that varies must be larger."""
+
+
+@dataclass
+class Exported:
+    """An exported program, and the user's names for torch's size symbols."""
+
+    program: ExportedProgram
+    names: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Varying:
+    """One axis of one tensor among the inputs whose size varies."""
+
+    leaf: int
+    axis: int
+    name: str
+    path: str
+    given: Any  # what the user wrote: a name, or a torch.export.Dim
+
+
+def export(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic: Mapping[Any, Any] | None = None,
+) -> Exported:
+    """Exports `module(*args, **kwargs)`.
+
+    dynamic: {"x": {0: "batch"}} by an argument's name or position. For an argument that holds several tensors (a tuple, a
+    dict, a cache) axes count for every tensor in it, or a mapping or sequence of the same form says more. Raises
+    ModelError for names that fit no argument, sizes that the module fixes, and what torch.export refuses."""
+    _known_containers()
+    args, kwargs = tuple(args), dict(kwargs or {})
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    varying = _varying(module, args, kwargs, dynamic or {})
+    leaves = _enlarged(leaves, varying)
+    args, kwargs = pytree.tree_unflatten(leaves, spec)
+    shapes = None
+    if varying:
+        collection = torch.export.ShapesCollection()
+        leaves = pytree.tree_leaves((args, kwargs))
+        for leaf in dict.fromkeys(v.leaf for v in varying):
+            collection[leaves[leaf]] = {v.axis: _dim(v.given) for v in varying if v.leaf == leaf}
+        shapes = collection.dynamic_shapes(module, args, kwargs)
+    try:
+        with torch.no_grad():
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
+    except Exception as error:
+        text = str(error).strip()
+        hint = "torch.export cannot write this module down; see https://docs.pytorch.org/docs/stable/export.html"
+        raise ModelError(f"{type(module).__name__} cannot be exported", [Problem(text, hint=hint)]) from error
+    return Exported(program, _names(program, varying))
+
+
+def _dim(given: Any) -> Any:
+    return torch.export.Dim.DYNAMIC if isinstance(given, str) else given
+
+
+def _known_containers() -> None:
+    """Tells torch of transformers' caches, where transformers is in use."""
+    import sys
+
+    if "transformers" in sys.modules:
+        try:
+            from transformers.integrations.executorch import register_dynamic_cache_export_support
+        except ImportError:
+            return
+        register_dynamic_cache_export_support()
+
+
+# ---- which sizes vary ---------------------------------------------------------------------------------------------------
+def _varying(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic: Mapping[Any, Any]) -> list[Varying]:
+    import inspect
+
+    names = list(inspect.signature(module.forward).parameters)
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    first = dict(zip(given, _offsets(args, kwargs), strict=False))
+    problems: list[Problem] = []
+    found: list[Varying] = []
+    for key, sizes in dynamic.items():
+        name = names[key] if isinstance(key, int) and key < len(args) else key
+        if name not in given:
+            hint = f"the inputs are {', '.join(given)}"
+            problems.append(
+                Problem(f"dynamic names {key!r}, which is no input that an example was given for", hint=hint)
+            )
+            continue
+        leaves, _ = pytree.tree_flatten_with_path(given[name])
+        for offset, (path, leaf) in enumerate(leaves):
+            where = f"{name}{pytree.keystr(path)}"
+            axes = _axes_of(sizes, path)
+            if axes is None or not isinstance(leaf, torch.Tensor):
+                continue
+            for axis, size in axes.items():
+                if not -leaf.ndim <= axis < leaf.ndim:
+                    problems.append(Problem(f"'{where}' of shape {list(leaf.shape)} has no axis {axis} to be dynamic"))
+                    continue
+                label = size if isinstance(size, str) else getattr(size, "__name__", f"{name}_{axis}")
+                found.append(Varying(first[name] + offset, axis % leaf.ndim, label, where, size))
+    if problems:
+        raise ModelError("the dynamic sizes do not fit the example inputs", problems)
+    return found
+
+
+def _offsets(args: tuple, kwargs: dict[str, Any]) -> list[int]:
+    """Where each argument's leaves begin among all."""
+    counts = [len(pytree.tree_leaves(a)) for a in (*args, *kwargs.values())]
+    return [sum(counts[:i]) for i in range(len(counts))]
+
+
+def _axes_of(sizes: Any, path: Sequence[Any]) -> Mapping[int, Any] | None:
+    """The axes that vary of one tensor, found along its path; {axis: name} holds for all below."""
+    if sizes is None:
+        return None
+    if (
+        isinstance(sizes, Mapping)
+        and all(isinstance(k, int) for k in sizes)
+        and not any(isinstance(v, (Mapping, list, tuple)) for v in sizes.values())
+    ):
+        return sizes
+    if not path:
+        return None
+    step = getattr(path[0], "key", getattr(path[0], "idx", getattr(path[0], "name", None)))
+    try:
+        return _axes_of(sizes[step], path[1:])
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _enlarged(leaves: list[Any], varying: list[Varying]) -> list[Any]:
+    """Examples with sizes that vary as large as they must be: repeated, or zeros where there is nothing to repeat. Every
+    tensor with such sizes is one of its own, so that it can be told from others."""
+    leaves = list(leaves)
+    for leaf in {v.leaf for v in varying}:
+        leaves[leaf] = leaves[leaf].detach().clone()
+    groups: dict[str, list[Varying]] = {}
+    for v in varying:
+        groups.setdefault(v.name, []).append(v)
+    for group in groups.values():
+        if all(leaves[v.leaf].shape[v.axis] >= LEAST for v in group):
+            continue
+        for v in group:
+            tensor = leaves[v.leaf]
+            size = tensor.shape[v.axis]
+            if size == 0:
+                shape = [LEAST if i == v.axis else d for i, d in enumerate(tensor.shape)]
+                leaves[v.leaf] = tensor.new_zeros(shape)
+            elif size < LEAST:
+                leaves[v.leaf] = tensor.repeat_interleave(LEAST, v.axis)
+    return leaves
+
+
+def _names(program: ExportedProgram, varying: list[Varying]) -> dict[str, str]:
+    """torch's symbols -> the user's names. A size that came out as a number, or as part of another, is a problem."""
+    placeholders = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    users = [placeholders[s.arg.name] for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    names: dict[str, str] = {}
+    problems = []
+    for v in varying:
+        size = users[v.leaf].meta["val"].shape[v.axis]
+        expression = expression_of(size)
+        if isinstance(size, int):
+            hint = "the module computes with it as a fixed number, or it must equal a fixed size"
+            problems.append(Problem(f"'{v.path}' axis {v.axis} ('{v.name}') can only be {size}", hint=hint))
+        elif getattr(expression, "is_Symbol", False):
+            names.setdefault(str(expression), v.name)
+    if problems:
+        raise ModelError("sizes that should vary are fixed by the module", problems)
+    return names

@@ -1,0 +1,228 @@
+"""torch.export's programs become burn's. Enter at `import_exported` and `ImportedProgram`.
+
+Parameters, buffers and lifted constants become constants over torch's own memory. A buffer (or an input) that the program
+changes is an input instead, and its new value an output, which the caller writes back: see `Mutation`.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from burn.dialect.dims import Dim, symbol
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.errors import ModelError, Problem
+from burn.importers.torch.build import FAILED, SUMMARY, Importer, as_output, read_size
+from burn.importers.torch.decompositions import for_export
+from burn.importers.torch.dtypes import dtype_name
+from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
+from burn.importers.trace import tracing
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """The program's output `output` is the new value of a buffer (`buffer`) or of the user's input of that name."""
+
+    output: str
+    name: str
+    buffer: bool
+
+
+@dataclass(frozen=True)
+class ImportedProgram:
+    """A program, and what calling it takes beyond its inputs and outputs.
+
+    user_inputs: for every leaf of the flattened arguments the program's input that it becomes, None where the program has
+    none (a number that it was exported with). buffers: inputs that stand for buffers that the program changes -> the
+    buffer's name. mutations: outputs to write back, which come first. user_outputs: for every leaf of what the module
+    returns the output's name, or the constant itself in a 1-tuple."""
+
+    program: Program
+    user_inputs: tuple[str | None, ...]
+    constants: tuple[Any, ...]
+    buffers: Mapping[str, str]
+    mutations: tuple[Mutation, ...]
+    user_outputs: tuple[str | tuple[Any], ...]
+
+
+def import_exported(exported: ExportedProgram, *, names: Mapping[str, str] | None = None) -> Program:
+    """A program that torch.export made, as one of burn's.
+
+    names: what torch's size symbols ("s77") are called. Inputs are called as the module's `forward` calls them, outputs
+    by their keys. Raises ModelError that lists everything that cannot be imported."""
+    return import_program(exported, names=names).program
+
+
+def import_program(exported: ExportedProgram, *, names: Mapping[str, str] | None = None) -> ImportedProgram:
+    """`import_exported`, with all that a caller of the program must know."""
+    functional = exported.run_decompositions(for_export())
+    return _Import(functional, names or {}).run()
+
+
+class _Import:
+    def __init__(self, exported: ExportedProgram, names: Mapping[str, str]) -> None:
+        self.exported = exported
+        self.signature = exported.graph_signature
+        self.sizes = Sizes()
+        self.names = dict(names)
+        self.placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
+        self.mutated = {
+            *self.signature.buffers_to_mutate.values(),
+            *getattr(self.signature, "parameters_to_mutate", {}).values(),
+        }
+
+    def run(self) -> ImportedProgram:
+        inputs = self._inputs()
+        importer = Importer(list(inputs.values()), self.sizes)
+        values = dict(zip(inputs, importer.program.inputs, strict=True))
+        with tracing(importer.tracer):
+            arguments = [self._argument(importer, i, values) for i in range(len(self.placeholders))]
+            results = importer.run(self.exported.graph_module, arguments)
+            importer.raise_problems()
+            outputs, mutations, user = self._outputs(results)
+        program = importer.finish(outputs)
+        specs = list(enumerate(self.signature.input_specs))
+        users = [(i, s) for i, s in specs if s.kind is InputKind.USER_INPUT]
+        buffers = {inputs[i][0]: str(s.target) for i, s in specs if i in inputs and s.kind is not InputKind.USER_INPUT}
+        return ImportedProgram(
+            program,
+            tuple(inputs[i][0] if i in inputs else None for i, _ in users),
+            tuple(getattr(s.arg, "value", None) for _, s in users),
+            buffers,
+            tuple(mutations),
+            tuple(user),
+        )
+
+    # ---- inputs ------------------------------------------------------------------------------------------------------
+    def _inputs(self) -> dict[int, tuple[str, TensorType]]:
+        """Placeholder -> input: the tensors that the user passes, buffers that change, sizes that no shape gives."""
+        problems: list[Problem] = []
+        tensors: dict[int, tuple[str, torch.Tensor]] = {}
+        symints: list[tuple[int, str, Any]] = []
+        taken: set[str] = set()
+        for i, (spec, node) in enumerate(zip(self.signature.input_specs, self.placeholders, strict=True)):
+            value = node.meta.get("val")
+            user = spec.kind is InputKind.USER_INPUT
+            if spec.kind in (InputKind.CUSTOM_OBJ, InputKind.TOKEN):
+                problems.append(Problem(f"input '{node.name}' is a {spec.kind.name}, which is not supported"))
+            elif isinstance(value, torch.Tensor) and (user or spec.target in self.mutated):
+                tensors[i] = (_unique(node.name if user else str(spec.target), taken), value)
+            elif isinstance(value, torch.SymInt):
+                symints.append((i, _unique(node.name, taken), value))
+            elif isinstance(value, (torch.SymFloat, torch.SymBool)):
+                problems.append(Problem(f"input '{node.name}' is a number that varies; pass a tensor of no axes"))
+        for name, value in tensors.values():
+            self._name_sizes(name, value, problems)
+        inputs: dict[int, tuple[str, TensorType]] = {}
+        for i, (name, value) in tensors.items():
+            try:
+                inputs[i] = (name, self._type(value))
+            except Unrepresentable as error:
+                problems.append(Problem(f"input '{name}': {error}"))
+        for i, name, value in symints:
+            if expression_of(value) not in self.sizes.symbols:
+                inputs[i] = (name, TensorType("int64", ()))
+        if problems:
+            raise ModelError(SUMMARY, problems)
+        return dict(sorted(inputs.items()))
+
+    def _name_sizes(self, input_name: str, value: torch.Tensor, problems: list[Problem]) -> None:
+        for size in value.shape:
+            expression = expression_of(size)
+            if getattr(expression, "is_Symbol", False) and expression not in self.sizes.symbols:
+                self.sizes.bind(size, symbol(self.names.get(str(expression), str(expression))))
+
+    def _type(self, value: torch.Tensor) -> TensorType:
+        return TensorType(dtype_name(value.dtype), tuple(self.sizes.dim(d) for d in value.shape))
+
+    def _argument(self, importer: Importer, index: int, inputs: Mapping[int, Any]) -> Any:
+        spec, node = self.signature.input_specs[index], self.placeholders[index]
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            if index in inputs:
+                hint = re.sub(r"\W", "_", node.name)
+                self.sizes.bind(value, read_size(inputs[index], importer.tracer, hint))
+            return self.sizes.dim(value)
+        if index in inputs:
+            return inputs[index]
+        if spec.kind is InputKind.USER_INPUT:
+            return getattr(spec.arg, "value", None)
+        return importer.constant(self._tensor(str(spec.target)), str(spec.target))
+
+    def _tensor(self, target: str) -> torch.Tensor:
+        exported = self.exported
+        return exported.state_dict[target] if target in exported.state_dict else exported.constants[target]
+
+    # ---- outputs -----------------------------------------------------------------------------------------------------
+    def _outputs(self, results: list[Any]) -> tuple[list[tuple[str, Any]], list[Mutation], list[Any]]:
+        outputs: list[tuple[str, Any]] = []
+        mutations: list[Mutation] = []
+        user: list[Any] = []
+        taken: set[str] = set()
+        names = iter(output_names(self.exported.call_spec.out_spec))
+        problems = []
+        for spec, value in zip(self.signature.output_specs, results, strict=True):
+            if spec.kind is OutputKind.USER_OUTPUT:
+                name = next(names)
+                if value is None or isinstance(value, (str, int, float, bool)):
+                    user.append((value,))
+                    continue
+                name = _unique(name, taken)
+                user.append(name)
+            elif (
+                spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+                or "MUTATION" in spec.kind.name
+            ):
+                name = _unique(f"new_{_plain(str(spec.target))}", taken)
+                mutations.append(Mutation(name, str(spec.target), spec.kind is not OutputKind.USER_INPUT_MUTATION))
+            else:
+                problems.append(Problem(f"output of kind {spec.kind.name} is not supported"))
+                continue
+            if value is not FAILED:
+                outputs.append((name, as_output(value)))
+        if problems:
+            raise ModelError(SUMMARY, problems)
+        return outputs, mutations, user
+
+
+def output_names(out_spec: Any) -> list[str]:
+    """A name for every leaf that a module returns: its keys (logits), "output", or "output_0", "output_1" ..."""
+    if out_spec is None:
+        return []
+    tree = pytree.tree_unflatten(list(range(out_spec.num_leaves)), out_spec)
+    leaves, _ = pytree.tree_flatten_with_path(tree)
+    names = []
+    for path, _ in leaves:
+        parts = [_plain(str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k))))) for k in path]
+        name = "_".join(filter(None, parts))
+        names.append(name if name[:1].isalpha() else "_".join(filter(None, ("output", name))))
+    return names
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\W+", "_", text).strip("_")
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """A Python name that no other input has, so that it can be used as a keyword."""
+    base = _plain(name) or "input"
+    if keyword.iskeyword(base) or base[0].isdigit():
+        base = f"input_{base}"
+    result, count = base, 1
+    while result in taken:
+        count += 1
+        result = f"{base}_{count}"
+    taken.add(result)
+    return result
+
+
+__all__ = ["Dim", "ImportedProgram", "Mutation", "import_exported", "import_program", "output_names"]

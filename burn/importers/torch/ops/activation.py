@@ -1,0 +1,91 @@
+"""Activations, whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, number_like, wide
+from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
+from burn.importers.torch.node import Node, aten
+
+
+@aten("relu.default")
+def relu(node: Node, x: ir.Value) -> ir.Value:
+    return ops.relu(x)
+
+
+@aten("relu6.default")
+def relu6(node: Node, x: ir.Value) -> ir.Value:
+    return ops.clip(x, number_like(0, x), number_like(6, x))
+
+
+@aten("hardtanh.default")
+def hardtanh(node: Node, x: ir.Value, low: float, high: float) -> ir.Value:
+    return ops.clip(x, number_like(low, x), number_like(high, x))
+
+
+@aten("gelu.default")
+def gelu(node: Node, x: ir.Value, approximate: str = "none") -> ir.Value:
+    return ops.gelu(x, approximate=approximate)
+
+
+@aten("silu.default")
+def silu(node: Node, x: ir.Value) -> ir.Value:
+    return ops.silu(x)
+
+
+@aten("mish.default")
+def mish(node: Node, x: ir.Value) -> ir.Value:
+    return ops.mish(x)
+
+
+@aten("leaky_relu.default")
+def leaky_relu(node: Node, x: ir.Value, slope: float) -> ir.Value:
+    return ops.leaky_relu(x, alpha=float(slope))
+
+
+@aten("_prelu_kernel.default")
+def prelu(node: Node, x: ir.Value, slope: ir.Value) -> ir.Value:
+    return ops.prelu(x, slope)
+
+
+@aten("elu.default")
+def elu(node: Node, x: ir.Value, alpha: float, scale: float, input_scale: float) -> ir.Value:
+    """scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1))"""
+    if scale == 1 and input_scale == 1:
+        return ops.elu(x, alpha=float(alpha))
+    value = convert(x, wide(type_of(x).dtype))
+    low = ops.mul(ops.expm1(ops.mul(value, number_like(input_scale, value))), number_like(alpha * scale, value))
+    high = ops.mul(value, number_like(scale, value))
+    return convert(ops.select(ops.gt(value, number_like(0, value)), high, low), type_of(x).dtype)
+
+
+@aten("hardsigmoid.default")
+def hardsigmoid(node: Node, x: ir.Value) -> ir.Value:
+    return ops.hard_sigmoid(x, alpha=1 / 6, beta=0.5)
+
+
+@aten("hardswish.default")
+def hardswish(node: Node, x: ir.Value) -> ir.Value:
+    return ops.hard_swish(x)
+
+
+@aten("softplus.default")
+def softplus(node: Node, x: ir.Value, beta: float, threshold: float) -> ir.Value:
+    """log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold."""
+    scaled = x if beta == 1 else ops.mul(x, number_like(beta, x))
+    value = ops.softplus(scaled)
+    value = value if beta == 1 else ops.div(value, number_like(beta, x))
+    return ops.select(ops.gt(scaled, number_like(threshold, x)), x, value)
+
+
+@aten("_softmax.default", "softmax.int", "_log_softmax.default", "log_softmax.int")
+def softmax(node: Node, x: ir.Value, dim: int, dtype: Any = None) -> ir.Value:
+    """`dtype` is in the result's type already; so is `half_to_float`."""
+    x = node.as_result(x)
+    function = ops.log_softmax if "log" in node.op else ops.softmax
+    if type_of(x).rank == 0:
+        return ops.full(shape=(), dtype=node.dtype, value=0.0 if "log" in node.op else 1.0)
+    return function(x, axis=node.axis(dim, x))

@@ -1,0 +1,130 @@
+"""Sums of products: matrix products, linear layers, convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import along, convert, reshape
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.types import broadcast_shapes, type_of
+from burn.importers.torch.node import Node, aten
+
+
+def dot(a: ir.Value, b: ir.Value) -> ir.Value:
+    """The last axis of a with the last but one of b, or its only one."""
+    last, inner = type_of(a).rank - 1, max(type_of(b).rank - 2, 0)
+    return ops.dot_general(a, b, lhs_contract=(last,), rhs_contract=(inner,))
+
+
+@aten("mm.default", "mv.default", "dot.default", "vdot.default")
+def mm(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
+    return dot(a, b)
+
+
+@aten("bmm.default")
+def bmm(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
+    return batched(a, b, 1)
+
+
+def batched(a: ir.Value, b: ir.Value, batch: int) -> ir.Value:
+    axes = tuple(range(batch))
+    return ops.dot_general(
+        a, b, lhs_batch=axes, rhs_batch=axes, lhs_contract=(type_of(a).rank - 1,), rhs_contract=(batch,)
+    )
+
+
+@aten("matmul.default")
+def matmul(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
+    """numpy's product: vectors, matrices, and stacks of them that broadcast."""
+    p, q = type_of(a), type_of(b)
+    if q.rank <= 2 or (p.rank == 1 and q.rank <= 2):
+        return dot(a, b)
+    if p.rank == 1:
+        return reshape(matmul(node, reshape(a, (1, *p.shape)), b), node.shape)
+    batch = broadcast_shapes(p.shape[:-2], q.shape[:-2])
+    a = _stacked(a, batch)
+    b = _stacked(b, batch)
+    return batched(a, b, len(batch))
+
+
+def _stacked(x: ir.Value, batch: tuple[Dim, ...]) -> ir.Value:
+    shape = (*batch, *type_of(x).shape[-2:])
+    return x if type_of(x).shape == shape else ops.broadcast_to(x, shape=shape)
+
+
+@aten("linear.default")
+def linear(node: Node, x: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
+    """x w^T + bias; the weight is read as it lies."""
+    last = type_of(x).rank - 1
+    contracted = ops.dot_general(x, weight, lhs_contract=(last,), rhs_contract=(type_of(weight).rank - 1,))
+    return contracted if bias is None else ops.add(contracted, bias)
+
+
+def scaled(x: ir.Value, factor: Any, node: Node) -> ir.Value:
+    if isinstance(factor, (int, float)) and factor == 1:
+        return x
+    return ops.mul(x, node.scalar(factor, type_of(x).dtype))
+
+
+@aten("addmm.default", "addmv.default", "addbmm.default", "baddbmm.default")
+def addmm(node: Node, c: ir.Value, a: ir.Value, b: ir.Value, beta: Any = 1, alpha: Any = 1) -> ir.Value:
+    """beta * c + alpha * (a b); a c that counts for nothing may hold anything."""
+    if "addbmm" in node.op:
+        result = ops.dot_general(a, b, lhs_contract=(0, 2), rhs_contract=(0, 1))
+    else:
+        result = bmm(node, a, b) if "baddbmm" in node.op else dot(a, b)
+    result = scaled(result, alpha, node)
+    if isinstance(beta, (int, float)) and beta == 0:
+        return result
+    return ops.add(result, scaled(c, beta, node))
+
+
+@aten("outer.default", "ger.default")
+def outer(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
+    return ops.mul(along(node.as_result(a), 0, 2), along(node.as_result(b), 1, 2))
+
+
+# ---- convolutions -------------------------------------------------------------------------------------------------------
+def each(values: Sequence[int], n: int) -> tuple[int, ...]:
+    """One number stands for all axes."""
+    return tuple(values) * n if len(values) == 1 else tuple(values)
+
+
+def with_bias(x: ir.Value, bias: ir.Value | None) -> ir.Value:
+    return x if bias is None else ops.add(x, along(convert(bias, type_of(x).dtype), 1, type_of(x).rank))
+
+
+@aten("convolution.default")
+def convolution(
+    node: Node,
+    x: ir.Value,
+    weight: ir.Value,
+    bias: ir.Value | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> ir.Value:
+    n = type_of(weight).rank - 2
+    if not 1 <= n <= 3:
+        node.fail(f"takes 1 to 3 spatial axes, not a weight {type_of(weight)}")
+    stride, pads, dilation = each(stride, n), each(padding, n), each(dilation, n)
+    if transposed:
+        result = ops.conv_transpose(
+            x,
+            weight,
+            strides=stride,
+            dilations=dilation,
+            low=pads,
+            high=pads,
+            extra=each(output_padding, n),
+            groups=groups,
+        )
+    else:
+        result = ops.conv(x, weight, strides=stride, dilations=dilation, low=pads, high=pads, groups=groups)
+    return with_bias(result, bias)

@@ -1,0 +1,144 @@
+"""Tensors out of nothing: constants, ranges, random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import broadcast_to, convert, number, number_like
+from burn.dialect.dims import Expr
+from burn.dialect.mlir import ir
+from burn.dialect.types import FLOATS, INTEGERS, type_of
+from burn.importers.torch.node import Node, aten
+
+
+def filled(node: Node, value: Any) -> ir.Value:
+    """The result's shape of one number."""
+    type_ = node.result_type()
+    if isinstance(value, (Expr, ir.Value)):
+        return broadcast_to(node.scalar(value), type_.shape)
+    bits = int(value) if type_.dtype in INTEGERS else None
+    return ops.full(shape=type_.shape, dtype=type_.dtype, value=float(value), bits=bits)
+
+
+@aten("full.default", "new_full.default", "full_like.default", "fill.Scalar", "fill.Tensor")
+def full(node: Node, first: Any, *rest: Any, **keywords: Any) -> ir.Value:
+    return filled(node, rest[-1])
+
+
+@aten("scalar_tensor.default", "empty_value.default")
+def scalar_tensor(node: Node, value: Any, **keywords: Any) -> ir.Value:
+    return filled(node, value)
+
+
+@aten(
+    *("zeros.default", "new_zeros.default", "zeros_like.default", "zero.default"),
+    # What an empty tensor holds is not defined; zeros are as good as anything, and the same every time.
+    *("empty.memory_format", "new_empty.default", "empty_like.default", "empty_strided.default"),
+    *("new_empty_strided.default", "empty_permuted.default"),
+)
+def zeros(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
+    return filled(node, 0)
+
+
+@aten("ones.default", "new_ones.default", "ones_like.default")
+def ones(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
+    return filled(node, 1)
+
+
+@aten("eye.default", "eye.m")
+def eye(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
+    rows, columns = node.shape
+    return convert(ops.eq(ops.iota(shape=(rows, 1), axis=0), ops.iota(shape=(1, columns), axis=1)), node.dtype)
+
+
+@aten("arange.default", "arange.start", "arange.start_step")
+def arange(node: Node, first: Any, end: Any = None, step: Any = 1, **keywords: Any) -> ir.Value:
+    """torch knows how many there are: (end - start) / step, rounded up."""
+    start = 0 if node.op == "aten.arange.default" else first
+    dtype = node.dtype
+    integral = not any(isinstance(v, (float, ir.Value)) for v in (start, step))
+    kind = "int64" if integral else "float64"
+    value = convert(ops.iota(shape=node.shape, axis=0), kind)
+    if step != 1:
+        value = ops.mul(value, node.scalar(step, kind))
+    if start != 0:
+        value = ops.add(value, node.scalar(start, kind))
+    return convert(value, dtype)
+
+
+@aten("linspace.default")
+def linspace(node: Node, start: Any, end: Any, steps: int, **keywords: Any) -> ir.Value:
+    """From both ends towards the middle, so that the last one is exact."""
+    if steps == 1:
+        return filled(node, start)
+    first, last = node.scalar(start, "float64"), node.scalar(end, "float64")
+    place = ops.iota(shape=(steps,), axis=0, dtype="float64")
+    step = ops.div(ops.sub(last, first), number(steps - 1, "float64"))
+    low = ops.add(first, ops.mul(step, place))
+    high = ops.sub(last, ops.mul(step, ops.sub(number(steps - 1, "float64"), place)))
+    return convert(ops.select(ops.lt(place, number(steps // 2, "float64")), low, high), node.dtype)
+
+
+# ---- random numbers -----------------------------------------------------------------------------------------------------
+@aten("rand.default", "rand_like.default")
+def rand(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
+    return _floats(node, ops.random_uniform)
+
+
+@aten("randn.default", "randn_like.default")
+def randn(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
+    return _floats(node, ops.random_normal)
+
+
+def _floats(node: Node, function: Any) -> ir.Value:
+    type_ = node.result_type()
+    if type_.dtype not in FLOATS:
+        node.fail(f"draws floats, not {type_.dtype}")
+    return function(node.importer.random_key(), shape=type_.shape, dtype=type_.dtype)
+
+
+@aten("uniform.default")
+def uniform(node: Node, x: ir.Value, low: float = 0.0, high: float = 1.0, **keywords: Any) -> ir.Value:
+    type_ = type_of(x)
+    return ops.random_uniform(node.importer.random_key(), shape=type_.shape, dtype=type_.dtype, low=low, high=high)
+
+
+@aten("normal_functional.default")
+def normal(node: Node, x: ir.Value, mean: float = 0.0, std: float = 1.0, **keywords: Any) -> ir.Value:
+    type_ = type_of(x)
+    return ops.random_normal(node.importer.random_key(), shape=type_.shape, dtype=type_.dtype, mean=mean, deviation=std)
+
+
+@aten("bernoulli.default", "bernoulli.p")
+def bernoulli(node: Node, x: ir.Value, p: float | None = None, **keywords: Any) -> ir.Value:
+    """1 with probability p, or with each element's own."""
+    draws = ops.random_uniform(node.importer.random_key(), shape=type_of(x).shape, dtype="float32")
+    chance = convert(x, "float32") if p is None else number(p, "float32")
+    return convert(ops.lt(draws, chance), node.dtype)
+
+
+@aten("native_dropout.default")
+def native_dropout(node: Node, x: ir.Value, p: float, train: bool | None) -> list[ir.Value]:
+    """In training an element is kept with probability 1 - p and scaled up."""
+    type_ = type_of(x)
+    if train is False or p == 0:
+        return [x, ops.full(shape=type_.shape, dtype="bool", value=1.0)]
+    draws = ops.random_uniform(node.importer.random_key(), shape=type_.shape, dtype="float32")
+    kept = ops.ge(draws, number(p, "float32"))
+    scale = 0.0 if p == 1 else 1 / (1 - p)
+    return [ops.select(kept, ops.mul(x, number_like(scale, x)), number_like(0, x)), kept]
+
+
+@aten("dropout.default")
+def dropout(node: Node, x: ir.Value, p: float, train: bool) -> ir.Value:
+    return native_dropout(node, x, p, train)[0]
+
+
+@aten("randint.default", "randint.low", "randint_like.default", "randint_like.low_dtype")
+def randint(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
+    numbers = [a for a in rest if isinstance(a, int)]
+    low, high = (numbers[0], numbers[1]) if "low" in node.op else (0, numbers[0])
+    draws = ops.random_uniform(node.importer.random_key(), shape=node.shape, dtype="float64")
+    width = number(high - low, "float64")
+    return convert(ops.add(ops.floor(ops.mul(draws, width)), number(low, "float64")), node.dtype)

@@ -1,0 +1,263 @@
+"""Reading and writing at places that tensors name; places and sizes that depend on data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from burn.dialect import ops
+from burn.dialect.compose import broadcast_to, convert, reshape, transpose
+from burn.dialect.dims import Dim, product
+from burn.dialect.mlir import ir
+from burn.dialect.types import broadcast_shapes, type_of
+from burn.importers.torch.node import Node, aten
+
+
+@aten("embedding.default")
+def embedding(node: Node, weight: ir.Value, indices: ir.Value, *rest: Any) -> ir.Value:
+    return ops.gather(weight, indices, axis=0)
+
+
+@aten("index_select.default")
+def index_select(node: Node, x: ir.Value, dim: int, index: ir.Value) -> ir.Value:
+    if not type_of(x).rank:
+        return x
+    return ops.gather(x, reshape(index, (type_of(index).elements,)), axis=node.axis(dim, x))
+
+
+@aten("gather.default")
+def gather(node: Node, x: ir.Value, dim: int, index: ir.Value, sparse_grad: bool = False) -> ir.Value:
+    if not type_of(x).rank or not type_of(index).rank:
+        return reshape(
+            ops.gather(reshape(x, (type_of(x).elements,)), reshape(index, (type_of(index).elements,)), axis=0),
+            node.shape,
+        )
+    return ops.gather_elements(x, convert(index, "int64"), axis=node.axis(dim, x))
+
+
+@aten("take.default")
+def take(node: Node, x: ir.Value, index: ir.Value) -> ir.Value:
+    return ops.gather(reshape(x, (type_of(x).elements,)), index, axis=0)
+
+
+# ---- x[i, :, j] ---------------------------------------------------------------------------------------------------------
+def _places(node: Node, x: ir.Value, indices: list[Any]) -> tuple[list[int], list[ir.Value], tuple[Dim, ...]]:
+    """The indexed axes, their indices, and the shape that those broadcast to. A mask stands for the places where it is
+    true, one index for each of its axes."""
+    axes, places = [], []
+    position = 0
+    for index in indices:
+        if index is None:
+            position += 1
+            continue
+        if type_of(index).dtype in ("bool", "uint8"):
+            for row in _where(node, index):
+                axes.append(position)
+                places.append(row)
+                position += 1
+            continue
+        axes.append(position)
+        places.append(convert(index, "int64"))
+        position += 1
+    shape = broadcast_shapes(*(type_of(p).shape for p in places))
+    return axes, places, shape
+
+
+def _where(node: Node, mask: ir.Value) -> list[ir.Value]:
+    count = node.new_size("count")
+    found = ops.nonzero(convert(mask, "bool"), count=str(count))
+    rows = [ops.slice(found, starts=(i, 0), sizes=(1, count), steps=(1, 1)) for i in range(type_of(mask).rank)]
+    return [reshape(row, (count,)) for row in rows]
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor")
+def index(node: Node, x: ir.Value, indices: list[Any]) -> ir.Value:
+    """numpy's indexing with tensors: the indices broadcast; the axes that they name are replaced by theirs, in place when
+    the axes lie side by side, else in front."""
+    axes, places, shape = _places(node, x, indices)
+    type_ = type_of(x)
+    if len(axes) == 1:
+        result = ops.gather(x, places[0], axis=axes[0])
+    else:
+        rest = [i for i in range(type_.rank) if i not in axes]
+        front = transpose(x, (*axes, *rest))
+        columns = [reshape(broadcast_to(p, shape), (*shape, 1)) for p in places]
+        result = ops.gather_nd(front, ops.concat(columns, axis=len(shape)))
+        if axes == list(range(axes[0], axes[0] + len(axes))):
+            n, before = len(shape), axes[0]
+            order = (*range(n, n + before), *range(n), *range(n + before, n + len(rest)))
+            result = transpose(result, order)
+    if any(i is not None and type_of(i).dtype in ("bool", "uint8") for i in indices):
+        _bind_sizes(node, type_of(result).shape)
+    return result
+
+
+def _bind_sizes(node: Node, shape: tuple[Dim, ...]) -> None:
+    """torch's own symbols for sizes that depend on data are the ones that burn has found."""
+    for have, want in zip(shape, node.meta.shape, strict=True):
+        if isinstance(want, torch.SymInt):
+            node.importer.sizes.bind(want, have)
+
+
+@aten("index_put.default", "_unsafe_index_put.default")
+def index_put(
+    node: Node, x: ir.Value, indices: list[Any], values: ir.Value, accumulate: bool = False, *rest: Any
+) -> ir.Value:
+    """x with values at the places that `index` would read."""
+    type_ = type_of(x)
+    mask = next((i for i in indices if i is not None), None)
+    if (
+        mask is not None
+        and type_of(mask).dtype == "bool"
+        and type_of(values).elements == 1
+        and not accumulate
+        and len([i for i in indices if i is not None]) == 1
+    ):
+        before = next(k for k, i in enumerate(indices) if i is not None)
+        after = type_.rank - before - type_of(mask).rank
+        chosen = reshape(mask, (*type_of(mask).shape, *[1] * after))
+        return ops.select(chosen, reshape(node.as_result(values), ()), x)
+    axes, places, shape = _places(node, x, indices)
+    rest_axes = [i for i in range(type_.rank) if i not in axes]
+    front = transpose(x, (*axes, *rest_axes))
+    inner = tuple(type_.shape[i] for i in rest_axes)
+    side_by_side = axes == list(range(axes[0], axes[0] + len(axes)))
+    before = axes[0] if side_by_side else 0
+    n = len(shape)
+    wanted = (*inner[:before], *shape, *inner[before:])
+    updates = broadcast_to(node.as_result(values), wanted)
+    updates = transpose(updates, (*range(before, before + n), *range(before), *range(before + n, len(wanted))))
+    columns = [reshape(broadcast_to(p, shape), (*shape, 1)) for p in places]
+    written = ops.scatter_nd(front, ops.concat(columns, axis=n), updates, reduction="add" if accumulate else "none")
+    order = (*axes, *rest_axes)
+    return transpose(written, tuple(order.index(i) for i in range(type_.rank)))
+
+
+# ---- scatter ------------------------------------------------------------------------------------------------------------
+@aten("scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce", "scatter_add.default")
+def scatter(node: Node, x: ir.Value, dim: int, index: ir.Value, src: Any, reduce: str = "") -> ir.Value:
+    kind = {"": "none", "add": "add", "multiply": "mul"}["add" if "scatter_add" in node.op else reduce]
+    return _scattered(node, x, dim, index, src, kind)
+
+
+def _scattered(node: Node, x: ir.Value, dim: int, index: ir.Value, src: Any, kind: str) -> ir.Value:
+    """Where src is larger than index, the part of it that index covers counts."""
+    shape = type_of(x).shape
+    if not shape:
+        x, index = reshape(x, (1,)), reshape(index, (1,))
+        src = reshape(src, (1,)) if isinstance(src, ir.Value) else src
+        return reshape(_scattered(node, x, 0, index, src, kind), ())
+    sizes = type_of(index).shape
+    if isinstance(src, ir.Value) and type_of(src).rank:
+        updates = node.as_result(src)
+        if type_of(updates).shape != sizes:
+            updates = ops.slice(updates, starts=(0,) * len(sizes), sizes=sizes, steps=(1,) * len(sizes))
+    else:
+        updates = broadcast_to(node.scalar(src), sizes)
+    return ops.scatter_elements(x, convert(index, "int64"), updates, axis=node.axis(dim, x), reduction=kind)
+
+
+REDUCTIONS = {"sum": ("add", 0), "prod": ("mul", 1), "amax": ("max", None), "amin": ("min", None)}
+
+
+@aten("scatter_reduce.two")
+def scatter_reduce(
+    node: Node, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduce: str, include_self: bool = True
+) -> ir.Value:
+    if reduce not in REDUCTIONS or not include_self:
+        node.fail(f"the reduction '{reduce}'{'' if include_self else ' without the old values'} is not supported")
+    return _scattered(node, x, dim, index, src, REDUCTIONS[reduce][0])
+
+
+@aten("index_add.default")
+def index_add(node: Node, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, alpha: Any = 1) -> ir.Value:
+    if not type_of(x).rank:
+        return ops.add(x, reshape(source, ()))
+    axis, shape = node.axis(dim, x), type_of(x).shape
+    source = node.as_result(source)
+    if not (isinstance(alpha, (int, float)) and alpha == 1):
+        source = ops.mul(source, node.scalar(alpha))
+    return _rows_written(x, axis, index, source, "add", shape)
+
+
+@aten("index_copy.default", "index_fill.int_Scalar", "index_fill.int_Tensor")
+def index_copy(node: Node, x: ir.Value, dim: int, index: ir.Value, source: Any) -> ir.Value:
+    if not type_of(x).rank:
+        return reshape(node.scalar(source), ())
+    axis, shape = node.axis(dim, x), type_of(x).shape
+    rows = tuple(type_of(index).elements if i == axis else d for i, d in enumerate(shape))
+    return _rows_written(x, axis, index, broadcast_to(node.scalar(source), rows), "none", shape)
+
+
+def _rows_written(
+    x: ir.Value, axis: int, index: ir.Value, rows: ir.Value, kind: str, shape: tuple[Dim, ...]
+) -> ir.Value:
+    count = type_of(index).elements
+    order = (axis, *(i for i in range(len(shape)) if i != axis))
+    column = reshape(convert(index, "int64"), (count, 1))
+    written = ops.scatter_nd(transpose(x, order), column, transpose(rows, order), reduction=kind)
+    return transpose(written, tuple(order.index(i) for i in range(len(shape))))
+
+
+# ---- what depends on data -----------------------------------------------------------------------------------------------
+@aten("nonzero.default")
+def nonzero(node: Node, x: ir.Value) -> ir.Value:
+    """The places of the non-zero elements, one row each."""
+    count = node.new_size("count")
+    node.importer.sizes.bind(node.meta.shape[0], count)
+    if not type_of(x).rank:
+        found = ops.nonzero(reshape(x, (1,)), count=str(count))
+        return ops.slice(transpose(found, (1, 0)), starts=(0, 0), sizes=(count, 0), steps=(1, 1))
+    return transpose(ops.nonzero(x, count=str(count)), (1, 0))
+
+
+@aten("masked_select.default")
+def masked_select(node: Node, x: ir.Value, mask: ir.Value) -> ir.Value:
+    shape = broadcast_shapes(type_of(x).shape, type_of(mask).shape)
+    total = product(shape)
+    (place,) = _where(node, reshape(broadcast_to(mask, shape), (total,)))
+    node.importer.sizes.bind(node.meta.shape[0], type_of(place).shape[0])
+    return ops.gather(reshape(broadcast_to(x, shape), (total,)), place, axis=0)
+
+
+@aten("_unique2.default", "unique_dim.default")
+def unique(node: Node, x: ir.Value, *rest: Any) -> list[Any]:
+    """Values in ascending order, for each element the place of its value, and how often each occurs."""
+    count = node.new_size("count")
+    axis = None
+    if "unique_dim" in node.op:
+        axis = node.axis(rest[0], x)
+    values, _, inverse, occurrences = ops.unique(x, count=str(count), axis=axis)
+    size = node.meta[0].shape[0 if axis is None else axis]
+    node.importer.sizes.bind(size, count)
+    shape = type_of(x).shape if axis is None else (type_of(x).shape[axis],)
+    return [values, reshape(inverse, shape), occurrences]
+
+
+@aten("_local_scalar_dense.default", "item.default")
+def item(node: Node, x: ir.Value) -> Any:
+    """A tensor's one element as a number: an integer becomes a size, a float or bool stays a scalar."""
+    meta = node.meta
+    scalar = reshape(x, ())
+    if isinstance(meta, torch.SymInt):
+        return node.read_dim(scalar, meta)
+    return convert(scalar, "bool" if isinstance(meta, torch.SymBool) else "float64")
+
+
+@aten("searchsorted.Tensor", "bucketize.Tensor")
+def searchsorted(node: Node, a: ir.Value, b: ir.Value, **keywords: Any) -> ir.Value:
+    """How many of the sorted numbers lie below each value (or, from the right, not above it)."""
+    edges, values = (b, a) if "bucketize" in node.op else (a, b)
+    right = keywords.get("right") or keywords.get("side") == "right"
+    if keywords.get("sorter") is not None:
+        node.fail("a sorter is not supported")
+    rank = type_of(edges).rank
+    if rank > 1 and type_of(values).rank != rank:
+        node.fail(f"sorted rows {type_of(edges)} do not fit {type_of(values)}")
+    count, rows = type_of(edges).shape[-1], type_of(values)
+    column = reshape(values, (*rows.shape, 1))
+    line = edges if rank == 1 else reshape(edges, (*type_of(edges).shape[:-1], 1, count))
+    dtype = type_of(edges).dtype
+    below = (ops.le if right else ops.lt)(line, convert(column, dtype))
+    return ops.reduce(convert(below, node.dtype), kind="sum", axes=(rows.rank,))

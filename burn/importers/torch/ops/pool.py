@@ -1,0 +1,255 @@
+"""Pooling over windows, and over as many windows as the result is to have."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import along, convert, dim_value, limit, mean, number, reshape, transpose, wide
+from burn.dialect.dims import Dim, ceildiv, dim_max, dim_min, product
+from burn.dialect.mlir import ir
+from burn.dialect.reduction import window_size
+from burn.dialect.types import TensorType, type_of
+from burn.importers.torch.node import Node, aten
+from burn.importers.torch.ops.contract import each
+
+# Every builder works on [.., d1 .. dn]: leading axes, batch and channels or more or less, are left alone.
+
+
+class Windows:
+    """Windows over the last n axes; `high` reaches as far as the last window does in ceil mode."""
+
+    def __init__(
+        self, x: TensorType, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, n: int
+    ) -> None:
+        self.n = n
+        self.lead = x.rank - n
+        self.kernel = each(kernel, n)
+        self.strides = each(stride, n) if stride else self.kernel
+        self.low = each(padding, n)
+        self.dilations = each(dilation, n)
+        self.dims = x.shape[self.lead :]
+        self.high = tuple(self._high(i) if ceil else p for i, p in enumerate(self.low))
+
+    def _high(self, i: int) -> Dim:
+        """A last window that would begin in the padding is left out."""
+        reach = (self.kernel[i] - 1) * self.dilations[i] + 1
+        low, d, s = self.low[i], self.dims[i], self.strides[i]
+        windows = dim_min(ceildiv(2 * low + d - reach, s) + 1, ceildiv(low + d, s))
+        return dim_max(0, (windows - 1) * s + reach - low - d)
+
+    @property
+    def sizes(self) -> tuple[Dim, ...]:
+        rows = zip(self.dims, self.kernel, self.strides, self.dilations, self.low, self.high, strict=True)
+        return tuple(window_size(*row) for row in rows)
+
+    def slide(self, x: ir.Value, kind: str) -> ir.Value:
+        one, none = (1,) * self.lead, (0,) * self.lead
+        return ops.window_reduce(
+            x,
+            kind=kind,
+            window=(*one, *self.kernel),
+            strides=(*one, *self.strides),
+            dilations=(*one, *self.dilations),
+            low=(*none, *self.low),
+            high=(*none, *self.high),
+        )
+
+
+def _n(node: Node) -> int:
+    """The spatial axes, from the operator's name: max_pool2d -> 2."""
+    return int(node.op.split(".")[1].split("pool")[1][0])
+
+
+@aten(*(f"max_pool{n}d.default" for n in (1, 2, 3)))
+def max_pool(
+    node: Node,
+    x: ir.Value,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = (0,),
+    dilation: Any = (1,),
+    ceil: bool = False,
+) -> ir.Value:
+    return Windows(type_of(x), kernel, stride, padding, dilation, ceil, _n(node)).slide(x, "max")
+
+
+@aten(*(f"max_pool{n}d_with_indices.default" for n in (2, 3)))
+def max_pool_with_indices(
+    node: Node,
+    x: ir.Value,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = (0,),
+    dilation: Any = (1,),
+    ceil: bool = False,
+) -> list[Any]:
+    w = Windows(type_of(x), kernel, stride, padding, dilation, ceil, _n(node))
+    best = w.slide(x, "max")
+    return [best, _place(x, w) if node.uses(1) else None]
+
+
+def _place(x: ir.Value, w: Windows) -> ir.Value:
+    """Every window written out along a last axis; where its first maximum lies in the flattened spatial axes."""
+    lead, n, sizes = w.lead, w.n, w.sizes
+    lowest = limit(type_of(x).dtype, highest=False)
+    cells = ops.pad(x, lowest, low=(*[0] * lead, *w.low), high=(*[0] * lead, *w.high)) if any((*w.low, *w.high)) else x
+    for i in range(n):
+        starts = ops.mul(ops.iota(shape=(sizes[i], 1), axis=0), number(w.strides[i], "int64"))
+        steps = ops.mul(ops.iota(shape=(1, w.kernel[i]), axis=1), number(w.dilations[i], "int64"))
+        cells = ops.gather(cells, ops.add(starts, steps), axis=lead + 2 * i)
+    cells = transpose(cells, (*range(lead), *(lead + 2 * i for i in range(n)), *(lead + 1 + 2 * i for i in range(n))))
+    cells = reshape(cells, (*type_of(x).shape[:lead], *sizes, product(w.kernel)))
+    inside = ops.arg_reduce(cells, kind="max", axis=lead + n)
+    place: Any = number(0, "int64")
+    for i in range(n):
+        after = prod(w.kernel[i + 1 :])
+        step = ops.mod(ops.div(inside, number(after, "int64")), number(w.kernel[i], "int64"))
+        window = along(ops.iota(shape=(sizes[i],), axis=0), lead + i, lead + n)
+        begin = ops.sub(ops.mul(window, number(w.strides[i], "int64")), number(w.low[i], "int64"))
+        coordinate = ops.add(begin, ops.mul(step, number(w.dilations[i], "int64")))
+        place = ops.add(ops.mul(place, dim_value(w.dims[i])), coordinate)
+    return place
+
+
+@aten(*(f"max_pool{n}d_with_indices_backward.default" for n in (2, 3)))
+def max_pool_backward(
+    node: Node,
+    grad: ir.Value,
+    x: ir.Value,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil: bool,
+    indices: ir.Value,
+) -> ir.Value:
+    """Every window's gradient goes to the place of its maximum."""
+    n = _n(node)
+    shape = type_of(x).shape
+    lead, image = shape[: len(shape) - n], product(shape[len(shape) - n :])
+    flat = (product(lead), image)
+    windows = (flat[0], product(type_of(grad).shape[len(shape) - n :]))
+    zeros = ops.full(shape=flat, dtype=type_of(grad).dtype, value=0.0)
+    return reshape(
+        ops.scatter_elements(zeros, reshape(indices, windows), reshape(grad, windows), axis=1, reduction="add"), shape
+    )
+
+
+@aten(*(f"avg_pool{n}d.default" for n in (1, 2, 3)))
+def avg_pool(
+    node: Node,
+    x: ir.Value,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = (0,),
+    ceil: bool = False,
+    include_pad: bool = True,
+    divisor: int | None = None,
+) -> ir.Value:
+    """Padding counts when `include_pad` says so; what a last window reaches beyond the padding never does."""
+    dtype, w = type_of(x).dtype, Windows(type_of(x), kernel, stride, padding, (1,), ceil, _n(node))
+    total = w.slide(convert(x, wide(dtype)), "sum")
+    return convert(ops.div(total, _counts(w, include_pad, divisor, type_of(total).dtype)), dtype)
+
+
+def _counts(w: Windows, include_pad: bool, divisor: int | None, dtype: str) -> ir.Value:
+    """How many elements each window holds: a product over axes."""
+    edge = w.low if include_pad else (0,) * w.n
+    if divisor is not None or (edge == w.low and w.high == w.low):
+        return number(prod(w.kernel) if divisor is None else divisor, dtype)
+    total: Any = None
+    for i in range(w.n):
+        ones = ops.full(shape=(2 * edge[i] + w.dims[i],), dtype=dtype, value=1.0)
+        high = dim_max(0, w.high[i] - edge[i])
+        counted = ops.window_reduce(
+            ones,
+            kind="sum",
+            window=(w.kernel[i],),
+            strides=(w.strides[i],),
+            dilations=(1,),
+            low=(w.low[i] - edge[i],),
+            high=(high,),
+        )
+        factor = along(counted, w.lead + i, w.lead + w.n)
+        total = factor if total is None else ops.mul(total, factor)
+    return total
+
+
+# ---- adaptive -----------------------------------------------------------------------------------------------------------
+@aten(
+    "_adaptive_avg_pool2d.default",
+    "_adaptive_avg_pool3d.default",
+    *(f"adaptive_avg_pool{n}d.default" for n in (1, 2, 3)),
+)
+def adaptive_avg_pool(node: Node, x: ir.Value, size: list[Dim]) -> ir.Value:
+    """Means over parts of each axis that are as equal as can be."""
+    dtype = type_of(x).dtype
+    value = convert(x, wide(dtype))
+    lead = type_of(x).rank - len(size)
+    if all(s == 1 for s in size):
+        axes = tuple(range(lead, lead + len(size)))
+
+        return convert(mean(value, axes, keepdims=True), dtype)
+    for i, wanted in enumerate(size):
+        value = _adaptive_mean(value, lead + i, wanted)
+    return convert(value, dtype)
+
+
+def _adaptive_mean(x: ir.Value, axis: int, wanted: Dim) -> ir.Value:
+    """Output i is the mean of elements floor(i d / n) to ceil((i + 1) d / n): a product with a matrix of shares."""
+    dtype, d = type_of(x).dtype, type_of(x).shape[axis]
+    if d == wanted:
+        return x
+    low, high = _bounds(d, wanted)
+    element = ops.iota(shape=(1, d), axis=1)
+    inside = ops.and_(ops.ge(element, low), ops.lt(element, high))
+    share = ops.div(convert(inside, dtype), convert(ops.sub(high, low), dtype))
+    pooled = ops.dot_general(x, share, lhs_contract=(axis,), rhs_contract=(1,))
+    rank = type_of(x).rank
+    return transpose(pooled, (*range(axis), rank - 1, *range(axis, rank - 1)))
+
+
+def _bounds(d: Dim, wanted: Dim) -> tuple[ir.Value, ir.Value]:
+    place, n = ops.iota(shape=(wanted, 1), axis=0), dim_value(wanted)
+    size, one = dim_value(d), number(1, "int64")
+    low = ops.floordiv(ops.mul(place, size), n)
+    high = ops.floordiv(ops.sub(ops.add(ops.mul(ops.add(place, one), size), n), one), n)
+    return low, high
+
+
+@aten(*(f"adaptive_max_pool{n}d.default" for n in (1, 2, 3)))
+def adaptive_max_pool(node: Node, x: ir.Value, size: list[Dim]) -> list[Any]:
+    """Every part written out to the longest one's length, the rest with the lowest number."""
+    n = len(size)
+    lead, dims = type_of(x).rank - n, type_of(x).shape[-n:]
+    lowest = limit(type_of(x).dtype, highest=False)
+    cells, lengths, places = x, [], []
+    for i, (d, wanted) in enumerate(zip(dims, size, strict=True)):
+        low, high = _bounds(d, wanted)
+        length = ceildiv(d, wanted) + (0 if isinstance(d, int) and isinstance(wanted, int) and d % wanted == 0 else 1)
+        reach = ops.add(low, ops.iota(shape=(1, length), axis=1))
+        inside = ops.lt(reach, high)
+        place = ops.select(inside, reach, low)
+        cells = ops.gather(cells, place, axis=lead + 2 * i)
+        where = tuple(v if j in (lead + 2 * i, lead + 2 * i + 1) else 1 for j, v in enumerate(type_of(cells).shape))
+        cells = ops.select(reshape(inside, where), cells, lowest)
+        lengths.append(length)
+        places.append(place)
+    cells = transpose(cells, (*range(lead), *(lead + 2 * i for i in range(n)), *(lead + 1 + 2 * i for i in range(n))))
+    cells = reshape(cells, (*type_of(x).shape[:lead], *size, product(lengths)))
+    best = ops.reduce(cells, kind="max", axes=(lead + n,))
+    if not node.uses(1):
+        return [best, None]
+    inside = ops.arg_reduce(cells, kind="max", axis=lead + n)
+    total: Any = number(0, "int64")
+    for i in range(n):
+        step = ops.mod(ops.div(inside, dim_value(product(lengths[i + 1 :]))), dim_value(lengths[i]))
+        first = along(
+            reshape(ops.slice(places[i], starts=(0, 0), sizes=(size[i], 1), steps=(1, 1)), (size[i],)),
+            lead + i,
+            lead + n,
+        )
+        total = ops.add(ops.mul(total, dim_value(dims[i])), ops.add(first, step))
+    return [best, total]
