@@ -1,0 +1,101 @@
+"""Pages of the documentation as programs: their blocks of code, and how each kind is run. Enter at `run`.
+
+A block's first line says its kind. All of a page's blocks of one kind share their names, in the order of the page:
+
+    ```python           run; shown values are in comments
+    ```python torch     run with PyTorch, where it is installed; the `burn` block that follows must give the same
+    ```python burn      run; every name that this block and the `torch` block before it both set must agree
+    ```console          lines that begin with "$ " are run; other lines are output, which is not compared
+
+Anything else (`rust`, `text` ...) is only read by people. The working directory is an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import burn
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+_FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<code>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its kind ("python torch"), its text, and the line it begins on."""
+
+    kind: str
+    code: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    return [
+        Block(" ".join(match["kind"].split()), match["code"], text.count("\n", 0, match.start()) + 2)
+        for match in _FENCE.finditer(text)
+    ]
+
+
+def run(page: Path, folder: Path) -> int:
+    """Runs a page's code in a folder. Returns how many blocks ran; raises what they raise, and AssertionError."""
+    spaces: dict[str, dict[str, Any]] = {}
+    before: dict[str, Any] = {}
+    ran = 0
+    for block in blocks(page):
+        if block.kind == "console":
+            _console(block, folder)
+        elif block.kind.startswith("python"):
+            if block.kind == "python torch" and find_spec("torch") is None:
+                before = {}
+                continue
+            space = spaces.setdefault(block.kind, {"__name__": "__main__"})
+            known = dict(space)
+            exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), space)
+            made = {k: v for k, v in space.items() if known.get(k) is not v}
+            if block.kind == "python burn":
+                _compare(before, made, f"{page.name}:{block.line}")
+            before = made if block.kind == "python torch" else {}
+        else:
+            continue
+        ran += 1
+    return ran
+
+
+def _console(block: Block, folder: Path) -> None:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for line in block.code.splitlines():
+        if line.startswith("$ "):
+            command = shlex.split(line[2:], comments=True)
+            done = subprocess.run(command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def _compare(theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str) -> None:
+    for name in theirs.keys() & ours.keys():
+        a, b = _array(theirs[name]), _array(ours[name])
+        if a is not None and b is not None:
+            assert a.shape == b.shape, f"{where}: {name} has shape {b.shape}, torch's {a.shape}"
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5, err_msg=f"{where}: {name}")
+
+
+def _array(value: Any) -> np.ndarray | None:
+    if isinstance(value, (int, float, np.ndarray)):
+        return np.asarray(value, np.float64)
+    if isinstance(value, burn.Tensor):
+        return value.numpy().astype(np.float64)
+    if type(value).__module__.startswith("torch") and hasattr(value, "detach"):
+        return value.detach().numpy().astype(np.float64)
+    return None
