@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from burn import nn, ops
     from burn.control import cond, loop, read_dim
     from burn.errors import BurnError, CompileError, InputError, ModelError, RunError, TypeMismatch
+    from burn.exporting import export
     from burn.lazy import explain
     from burn.loading import compile_count, load, set_num_threads
     from burn.runtime import Executable
@@ -28,6 +29,8 @@ __all__ = [
     "load", "Executable", "set_num_threads", "compile_count",
     # models in Python
     "Tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "cond", "loop", "read_dim", "compile", "jit",
+    # out again
+    "export",
     # what can go wrong
     "BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError",
 ]  # fmt: skip
@@ -40,6 +43,7 @@ _HOMES = {
     "burn.control": ("cond", "loop", "read_dim"),
     "burn.signature": ("spec",),
     "burn.trace": ("compile", "jit"),
+    "burn.exporting": ("export",),
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -61,8 +61,17 @@ def compile(
     Raises TypeMismatch for operands that do not fit each other, and CompileError."""
     from burn.compiler import executable
 
+    return executable(trace_examples(function, example_inputs, dynamic), target=target)
+
+
+def trace_examples(
+    function: Callable[..., Any],
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    dynamic: Dynamic | None = None,
+) -> Program:
+    """The program of a module or function for inputs that are described as for `compile`."""
     inputs = _input_types(function, example_inputs, dynamic or {})
-    return executable(trace(function, inputs, getattr(function, "outputs", ())), target=target)
+    return trace(function, inputs, getattr(function, "outputs", ()))
 
 
 def jit(function: Callable[..., Any] | None = None, *, dynamic: Dynamic | None = None) -> Any:

@@ -8,6 +8,7 @@ import click
 
 COMMANDS = {
     "import": ("burn.cli.import_", "Write an ONNX model as Python source and weights."),
+    "export": ("burn.cli.export", "Write a model in Python as an ONNX file."),
     "run": ("burn.cli.run", "Run a model, compare it with ONNX Runtime, see where its time goes."),
     "inspect": ("burn.cli.inspect", "Say what is in a model."),
     "bench": ("burn.cli.bench", "Time burn and its peers."),

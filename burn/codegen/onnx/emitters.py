@@ -33,7 +33,9 @@ class Site:
     sizes: Sizes
     inputs: list[Any]
     weights: WeightStore
-    region: Callable[[Any, str, list[str]], Any]  # writes a region as a subgraph: (region, name, names of its arguments)
+    region: Callable[
+        [Any, str, list[str]], Any
+    ]  # writes a region as a subgraph: (region, name, names of its arguments)
 
     def __post_init__(self) -> None:
         self.attrs: dict[str, Any] = self.op.attrs

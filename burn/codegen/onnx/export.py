@@ -157,7 +157,7 @@ class Exporter:
 
     def _emit(self, op: Any) -> list[str] | None:
         """The results' names; None where an operand could not be written."""
-        if not isinstance(op, Op) or not (op.OP_NAME in EMITTERS):
+        if not isinstance(op, Op) or op.OP_NAME not in EMITTERS:
             raise Refused("there is no way to write this op as ONNX")
         emitter = emitter_for(op, self.opset)
         if emitter is None:
@@ -228,7 +228,9 @@ def _loosely(name: str, type_: TensorType) -> onnx.ValueInfoProto:
 
     if type_.dtype not in CODES:
         raise Refused(f"ONNX has no element type {type_.dtype}")
-    return helper.make_tensor_value_info(name, CODES[type_.dtype], [d if isinstance(d, int) else None for d in type_.shape])
+    return helper.make_tensor_value_info(
+        name, CODES[type_.dtype], [d if isinstance(d, int) else None for d in type_.shape]
+    )
 
 
 def _rename(nodes: Any, renamed: dict[str, str]) -> None:

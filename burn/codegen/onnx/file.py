@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -27,11 +28,17 @@ SMALL = 1024  # bytes up to which a constant stays inside the model
 
 
 def write(
-    program: Program, path: str | os.PathLike[str], opset: int | None = None, *, external_data: bool | None = None
+    program: Program,
+    path: str | os.PathLike[str],
+    opset: int | None = None,
+    *,
+    external_data: bool | None = None,
+    accept: Callable[[Path], None] | None = None,
 ) -> onnx.ModelProto:
     """Writes the program as an ONNX model and returns the model (without weights that lie beside it).
 
     opset: see `export`. external_data: put the weights into `<path>.data`; by default where they pass 1.9 GB together.
+    accept: a further test of the file before it takes its place, which raises where it is not right.
     Raises ModelError listing what cannot be written; then nothing is changed at `path`."""
     path = Path(path)
     if path.is_dir():
@@ -49,6 +56,8 @@ def write(
         (folder / path.name).write_bytes(model.SerializeToString())
         _release(program.weights)
         check(folder / path.name)
+        if accept is not None:
+            accept(folder / path.name)
         for file in sorted(folder.iterdir(), key=lambda f: f.name == path.name):  # the model last
             os.chmod(file, 0o644)
             os.replace(file, path.parent / file.name)

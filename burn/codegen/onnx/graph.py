@@ -19,7 +19,7 @@ from onnx import AttributeProto, NodeProto, helper
 
 from burn.codegen.onnx.kernels import carrier, computed_in
 from burn.dialect.dims import Dim
-from burn.dialect.types import TensorType
+from burn.dialect.types import DTYPES, TensorType
 from burn.dialect.weights import Weight, array_weight
 from burn.importers.onnx.tensors import ELEMENT_TYPES
 
@@ -184,11 +184,17 @@ class GraphWriter:
         bound = {known.input(i): self.dtypes[n] for i, n in enumerate(given) if n}
         variable = self._computed(known, bound)
         back: str | None = None
-        if variable is not None and not computed_in(operator, bound[variable]):
-            working = carrier(operator, bound[variable])
+        carried: set[str] = set()
+        if variable is not None and not self._takes(known, variable, bound[variable]):
+            working = carrier(operator, bound[variable], known.allowed.get(variable))
             if working is not None:
-                back, bound[variable] = bound[variable], working
-                given = [self.cast(n, working) if n and known.input(i) == variable else n for i, n in enumerate(given)]
+                back = bound[variable]
+                # operators with a variable for each of several floats (Attention) still want them alike
+                carried = {
+                    v for v, dtype in bound.items() if dtype == back and (v == variable or DTYPES[back].kind == "float")
+                }
+                bound.update(dict.fromkeys(carried, working))
+                given = [self.cast(n, working) if n and known.input(i) in carried else n for i, n in enumerate(given)]
         for name, dtype in bound.items():
             if name in known.allowed and dtype not in known.allowed[name]:
                 raise Refused(
@@ -200,9 +206,12 @@ class GraphWriter:
         for i, name in enumerate(results):
             spelled = known.output(i)
             self.dtypes[name] = to or bound.get(spelled) or self._only(known, spelled)
-            if back is not None and spelled == variable:
+            if back is not None and spelled in carried:
                 results[i] = self.cast(name, back)
         return results[0] if outputs == 1 else results
+
+    def _takes(self, known: Schema, variable: str, dtype: str) -> bool:
+        return computed_in(known.name, dtype) and dtype in known.allowed.get(variable, {dtype})
 
     def _computed(self, known: Schema, bound: Mapping[str, str]) -> str | None:
         """The type variable that the kernel table speaks of."""
@@ -242,7 +251,7 @@ class GraphWriter:
         if dtype not in CODES:
             raise Refused(f"ONNX has no element type {dtype}")
         code = CODES[dtype]
-        return self.node("Cast", name, to=dtype, shared=True, **{"to_": code}, saturate=None if saturate else 0)
+        return self.node("Cast", name, to=dtype, shared=True, to_=code, saturate=None if saturate else 0)
 
     def value_info(self, name: str, type_: TensorType) -> onnx.ValueInfoProto:
         """A typed name; a symbolic size is written as an expression."""

@@ -7,6 +7,8 @@ Integers that wrap around do so in a wider type too: the cast back drops the sam
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 _FLOATS = frozenset({"float16", "float32", "float64"})
 _SINGLE = frozenset({"float16", "float32"})
 _INTS = frozenset({"int8", "int16", "int32", "int64"})
@@ -31,7 +33,7 @@ KERNELS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf"), _SINGLE),
     **dict.fromkeys(("Elu", "LeakyRelu", "Selu", "HardSigmoid", "HardSwish", "Softplus", "Mish"), _SINGLE),
     **dict.fromkeys(("Softsign", "Gelu", "ThresholdedRelu", "PRelu", "InstanceNormalization", "LRN"), _SINGLE),
-    **dict.fromkeys(("Swish", "RMSNormalization", "Attention", "RotaryEmbedding"), _SINGLE),
+    **dict.fromkeys(("RMSNormalization", "Attention", "RotaryEmbedding"), _SINGLE),
     **dict.fromkeys(("Conv", "ConvTranspose", "AveragePool"), _SINGLE),
     "Celu": frozenset({"float32"}),
     "Relu": _FLOATS | {"int8", "int32"},
@@ -86,7 +88,8 @@ def computed_in(operator: str, dtype: str) -> bool:
     return operator not in KERNELS or dtype in KERNELS[operator]
 
 
-def carrier(operator: str, dtype: str) -> str | None:
-    """The type to compute an operator in that does not take `dtype`; None where no other does it exactly."""
+def carrier(operator: str, dtype: str, allowed: Container[str] | None = None) -> str | None:
+    """The type to compute an operator in that does not take `dtype`; None where no other does it exactly. allowed: what
+    the standard lets the operator take."""
     candidates = _CARRIERS.get(dtype, ()) + (_SAME_BITS.get(dtype, ()) if operator in MOVES else ())
-    return next((c for c in candidates if computed_in(operator, c)), None)
+    return next((c for c in candidates if computed_in(operator, c) and (allowed is None or c in allowed)), None)

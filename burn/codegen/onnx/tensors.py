@@ -41,7 +41,9 @@ def stored(weight: Weight) -> Iterator[bytes]:
     else:
         array = np.ascontiguousarray(weight.array()).reshape(-1)
         bits = stored_bits(weight.dtype)
-        flat = memoryview(pack(array, bits) if bits < 8 else array.view(np.uint8) if array.size else np.empty(0, np.uint8))
+        flat = memoryview(
+            pack(array, bits) if bits < 8 else array.view(np.uint8) if array.size else np.empty(0, np.uint8)
+        )
     for start in range(0, len(flat), CHUNK):
         yield bytes(flat[start : start + CHUNK])
 

@@ -14,7 +14,6 @@ OPERATORS: dict[str, tuple[str, tuple[str, ...]]] = {
     "celu": ("Celu", ("alpha",)),
     "hard_sigmoid": ("HardSigmoid", ("alpha", "beta")),
     "hard_swish": ("HardSwish", ()),
-    "silu": ("Swish", ("alpha",)),
     "gelu": ("Gelu", ("approximate",)),
     "softplus": ("Softplus", ()),
     "mish": ("Mish", ()),
@@ -22,7 +21,8 @@ OPERATORS: dict[str, tuple[str, tuple[str, ...]]] = {
     "softmax": ("Softmax", ("axis",)),
     "log_softmax": ("LogSoftmax", ("axis",)),
 }
-"""Op -> operator, and the attributes that both have."""
+"""Op -> operator, and the attributes that both have. Swish (opset 24) is left out: runtimes lack it, Sigmoid and Mul do
+the same."""
 
 
 def _enter(name: str, operator: str, attributes: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from burn.codegen.onnx.emitters import Site, emits
+from burn.codegen.onnx.ops.window import windows
 from burn.dialect.dims import Dim
 from burn.dialect.op import Op
 from burn.dialect.types import DTYPES, numpy_dtype, type_of
@@ -77,7 +78,9 @@ def _einsum(site: Site, lhs: str, rhs: str) -> str:
     letters = iter(ascii_letters)
     left = [next(letters) for _ in range(a)]
     right: list[str] = [""] * b
-    for x, y in zip((*attrs["lhs_batch"], *attrs["lhs_contract"]), (*attrs["rhs_batch"], *attrs["rhs_contract"]), strict=True):
+    for x, y in zip(
+        (*attrs["lhs_batch"], *attrs["lhs_contract"]), (*attrs["rhs_batch"], *attrs["rhs_contract"]), strict=True
+    ):
         right[y] = left[x]
     right = [c or next(letters) for c in right]
     batch = [left[x] for x in attrs["lhs_batch"]]
@@ -101,6 +104,11 @@ def conv(site: Site) -> str:
         x = site.transpose(x, (0, rank - 1, *range(1, rank - 1)))
         weight = site.transpose(weight, (rank - 1, rank - 2, *range(rank - 2)))
     pads = [*attrs["low"], *attrs["high"]]
+    types = [t.dtype for t in site.types]
+    whole = all(t in _BYTES for t in types) and result == "int32"
+    if not whole and DTYPES[result].kind != "float":
+        value = _unfolded(site, x, weight, result)
+        return site.transpose(value, (0, *range(2, rank), 1)) if last else value
     if not all(isinstance(p, int) for p in pads):
         zero = site.graph.literal(np.zeros((), numpy_dtype(site.types[0].dtype)))
         n = len(attrs["low"])
@@ -112,14 +120,39 @@ def conv(site: Site) -> str:
         "pads": pads if any(pads) else None,
         "group": attrs["groups"] if attrs["groups"] != 1 else None,
     }
-    types = [t.dtype for t in site.types]
-    if all(t in _BYTES for t in types) and result == "int32":
+    if whole:
         value = site.node("ConvInteger", x, weight, **common)
-    elif DTYPES[types[0]].kind != "float":
-        site.refuse(f"ONNX has no convolution of {types[0]} and {types[1]} to {result}", "convert them to float32")
     else:
         value = site.node("Conv", site.cast(x, result), site.cast(weight, result), **common)
     return site.transpose(value, (0, *range(2, rank), 1)) if last else value
+
+
+def _unfolded(site: Site, x: str, weight: str, dtype: str) -> str:
+    """The convolution of integers, which ONNX has for bytes alone, as a product of the windows with the weight."""
+    attrs, n = site.attrs, len(site.attrs["strides"])
+    last = attrs["layout"] == "last"
+    out, kernel = site.results[0].shape, site.types[1].shape
+    places, window = (out[1:-1], kernel[:n]) if last else (out[2:], kernel[2:])
+    if not all(isinstance(k, int) for k in window):
+        site.refuse("a convolution of integers needs a kernel of known size")
+    working = "int64" if dtype in ("uint32", "uint64", "int64") else "int32"
+    x, weight = site.cast(x, working), site.cast(weight, working)
+    if any((*attrs["low"], *attrs["high"])):
+        x = site.node("Pad", x, site.vector((0, 0, *attrs["low"], 0, 0, *attrs["high"])), site.number(0, working))
+    for i in range(n):
+        x = windows(site, x, 2 + 2 * i, places[i], attrs["strides"][i], int(window[i]), attrs["dilations"][i])
+    groups = attrs["groups"]
+    given, inputs, outputs = (type_.shape for type_ in (site.types[0], site.types[1], site.results[0]))
+    channels = (given[-1] if last else given[1], outputs[-1] if last else outputs[1])
+    spread = [d for pair in zip(places, window, strict=True) for d in pair]
+    x = site.reshape(x, (given[0], channels[0], *spread), (given[0], groups, channels[0] // groups, *spread))
+    own = inputs[-2] if last else inputs[1]
+    weight = site.reshape(weight, (channels[1], own, *window), (groups, channels[1] // groups, own, *window))
+    walked, taken = ascii_letters[26 : 26 + n], ascii_letters[26 + n : 26 + 2 * n]
+    pairs = "".join(a + b for a, b in zip(walked, taken, strict=True))
+    value = site.node("Einsum", x, weight, equation=f"bgc{pairs},goc{taken}->bgo{walked}")
+    shape = (given[0], groups, channels[1] // groups, *places)
+    return site.cast(site.reshape(value, shape, (given[0], channels[1], *places)), dtype)
 
 
 def _unless_ones(values: tuple[int, ...]) -> list[int] | None:

@@ -14,7 +14,20 @@ def sort(site: Site) -> list[str]:
         return [site.node("Identity", site.inputs[0]), zero]
     axis = site.attrs["axis"] % type_.rank
     largest = 1 if site.attrs["descending"] else 0
-    return site.node("TopK", site.inputs[0], site.vector([type_.shape[axis]]), outputs=2, axis=axis, largest=largest)
+    x, size = site.inputs[0], site.vector([type_.shape[axis]])
+    if type_.dtype != "uint64":
+        return site.node("TopK", x, size, outputs=2, axis=axis, largest=largest)
+    values, indices = site.node("TopK", as_signed(site, x), size, outputs=2, axis=axis, largest=largest)
+    return [as_unsigned(site, values), indices]
+
+
+def as_signed(site: Site, x: str) -> str:
+    """uint64 as int64 in the same order: the highest bit turned over."""
+    return site.node("BitwiseXor", site.cast(x, "int64"), site.number(-(2**63), "int64"))
+
+
+def as_unsigned(site: Site, x: str) -> str:
+    return site.cast(site.node("BitwiseXor", x, site.number(-(2**63), "int64")), "uint64")
 
 
 @emits("nonzero")

@@ -215,7 +215,9 @@ def angle(site: Site) -> str:
         return site.node("Less", signed, zero)
 
     both = site.node("And", site.node("IsInf", y), site.node("IsInf", x))
-    ratio = site.node("Where", both, site.node("Mul", site.node("Sign", y), site.node("Sign", x)), site.node("Div", y, x))
+    ratio = site.node(
+        "Where", both, site.node("Mul", site.node("Sign", y), site.node("Sign", x)), site.node("Div", y, x)
+    )
     none = site.node("And", site.node("Equal", y, zero), site.node("Equal", x, zero))
     base = site.node("Where", none, y, site.node("Atan", ratio))
     turn = site.node("Where", negative(y), site.like(-math.pi, x), site.like(math.pi, x))
@@ -259,4 +261,3 @@ def scalar_value(op: Op) -> np.ndarray:
         return np.array(op.attrs["value"], np.float64).astype(dtype)
     bits = np.array(op.attrs["bits"], np.int64)
     return (bits.view(np.uint64) if DTYPES[op.attrs["dtype"]].kind == "uint" else bits).astype(dtype)
-

@@ -7,6 +7,7 @@ from onnx import helper
 
 from burn.codegen.onnx.emitters import Site, emits
 from burn.codegen.onnx.graph import CODES
+from burn.codegen.onnx.ops.library import as_signed, as_unsigned
 from burn.dialect.types import DTYPES, numpy_dtype
 
 REDUCTIONS = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
@@ -29,9 +30,9 @@ def reduced(site: Site, x: str, kind: str, axes: list[int], keepdims: bool, dtyp
         working, kind = "uint8", {"any": "max", "all": "min"}[kind]
     elif kind in ("sum", "prod") and DTYPES[dtype].kind == "float" and DTYPES[dtype].bits == 16:
         working = "float32"
-    elif dtype == "uint64" or (dtype == "uint32" and kind in ("sum", "prod")):
-        if kind not in ("sum", "prod"):  # the order of the upper half would be lost
-            site.refuse(f"the {kind} of {dtype} is not computed by any runtime")
+    elif dtype == "uint64" and kind in ("max", "min"):
+        return as_unsigned(site, reduced(site, as_signed(site, x), kind, axes, keepdims, "int64"))
+    elif dtype in ("uint64", "uint32"):
         working = "int64"
     result = site.node(REDUCTIONS[kind], site.cast(x, working), site.ints(axes), keepdims=int(keepdims))
     return site.cast(result, dtype)
@@ -79,7 +80,9 @@ def _scan(site: Site, axis: int) -> str:
     sizes = [d if isinstance(d, int) else None for d in slice_shape]
     body = helper.make_graph(
         [
-            helper.make_node(STEPS[kind], [names["state"], names["slice"]], [names["next"]], name=graph.fresh("scan/step")),
+            helper.make_node(
+                STEPS[kind], [names["state"], names["slice"]], [names["next"]], name=graph.fresh("scan/step")
+            ),
             helper.make_node(
                 "Identity",
                 [names["state" if attrs["exclusive"] else "next"]],
@@ -121,5 +124,3 @@ def identity(kind: str, dtype: str) -> np.ndarray:
         return np.array(-np.inf if kind == "max" else np.inf, numpy_dtype(dtype))
     limits = np.iinfo(numpy_dtype(dtype))
     return np.array(limits.min if kind == "max" else limits.max, numpy_dtype(dtype))
-
-

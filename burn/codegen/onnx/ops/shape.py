@@ -165,5 +165,3 @@ def _spread(site: Site, x: str, value: str, shape: tuple[Dim, ...], axis: int, g
     joined = (*shape[:axis], dim * (gap + 1), *shape[axis + 1 :])
     x = site.reshape(x, wide, joined)
     return site.node("Slice", x, site.ints([0]), site.ints([-gap]), site.ints([axis]))
-
-

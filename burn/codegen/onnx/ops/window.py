@@ -17,7 +17,11 @@ MAX_POOLED = 3  # axes that a pool slides along
 def _slides(attrs: dict) -> list[int]:
     """The axes along which something happens."""
     columns = zip(*(attrs[k] for k in ("window", "strides", "low", "high")), strict=True)
-    return [i for i, (window, stride, low, high) in enumerate(columns) if window != 1 or stride != 1 or low != 0 or high != 0]
+    return [
+        i
+        for i, (window, stride, low, high) in enumerate(columns)
+        if window != 1 or stride != 1 or low != 0 or high != 0
+    ]
 
 
 @emits("window_reduce")
@@ -96,10 +100,15 @@ def _gathered(site: Site, axes: list[int]) -> str:
     attrs, dtype = site.attrs, site.types[0].dtype
     x = _padded(site, site.inputs[0], attrs["low"], attrs["high"])
     for axis in axes:
-        count, stride = site.results[0].shape[axis], attrs["strides"][axis]
-        starts = site.node("Range", *[site.sizes.scalar(d) for d in (0, count * stride, stride)], shared=True)
-        starts = site.node("Unsqueeze", starts, site.ints([1]))
-        places = np.arange(attrs["window"][axis], dtype=np.int64) * attrs["dilations"][axis]
-        index = site.node("Add", starts, site.graph.literal(places))
-        x = reduced(site, site.node("Gather", x, index, axis=axis), attrs["kind"], [axis + 1], False, dtype)
+        count = site.results[0].shape[axis]
+        x = windows(site, x, axis, count, attrs["strides"][axis], attrs["window"][axis], attrs["dilations"][axis])
+        x = reduced(site, x, attrs["kind"], [axis + 1], False, dtype)
     return x
+
+
+def windows(site: Site, x: str, axis: int, count: Dim, stride: int, window: int, dilation: int) -> str:
+    """[.., d, ..] as [.., count, window, ..]: for each position the elements that the window covers."""
+    starts = site.node("Range", *[site.sizes.scalar(d) for d in (0, count * stride, stride)], shared=True)
+    starts = site.node("Unsqueeze", starts, site.ints([1]))
+    places = np.arange(window, dtype=np.int64) * dilation
+    return site.node("Gather", x, site.node("Add", starts, site.graph.literal(places)), axis=axis)

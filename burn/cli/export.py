@@ -1,0 +1,213 @@
+"""`burn export`: a model in Python, or in a file that burn reads, becomes an ONNX file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from burn.cli.common import Named, Progress, Size, command, console, existing, make_inputs, print_json
+from burn.errors import BurnError, Problem
+
+if TYPE_CHECKING:
+    from burn.dialect.program import Program
+
+TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
+
+
+@command
+@click.argument("model")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="the .onnx file to write")
+@click.option("--opset", type=int, help="of the file; 21 by default")
+@click.option(
+    "--input", "inputs", type=Named(), multiple=True, help="NAME=TYPE, as in 'x=float32[batch,784]'; repeatable"
+)
+@click.option("--weights", type=click.Path(path_type=Path), help="a .safetensors file with the module's weights")
+@click.option("--external-data", is_flag=True, help="keep the weights in OUTPUT.data; by default when they pass 1.9 GB")
+@click.option("--verify", type=click.Choice(["onnxruntime"]), help="compare the file's results with burn's")
+@click.option("--dim", "dims", type=Size(), multiple=True, help="size of a symbol, for --verify; repeatable")
+@click.option("--seed", default=0, show_default=True, help="of the inputs for --verify")
+@click.option("--tolerance", default=TOLERANCE, show_default=True, help="difference relative to the largest value")
+@click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
+def main(
+    model: str,
+    output: Path,
+    opset: int | None,
+    inputs: tuple[tuple[str, str], ...],
+    weights: Path | None,
+    external_data: bool,
+    verify: str | None,
+    dims: tuple[tuple[str, int], ...],
+    seed: int,
+    tolerance: float,
+    as_json: bool,
+) -> None:
+    """Write MODEL as an ONNX file.
+
+    MODEL is file.py:Name or package.module:Name (a burn.nn.Module, its class, or a function of tensors), or an .onnx or
+    .mlir file."""
+    start = time.perf_counter()
+    if dims and not verify:
+        raise click.UsageError("--dim goes with --verify: sizes that have names stay dynamic")
+    progress = Progress(3 if verify else 2)
+    progress(f"reading {model}")
+    program = read(model, dict(inputs), weights)
+    from burn.codegen.onnx import write
+
+    rows: list[dict[str, Any]] = []
+
+    def accept(path: Path) -> None:
+        if verify:
+            progress(f"comparing with {verify}")
+            rows.extend(_compared(program, path, dict(dims), seed, tolerance))
+            if not all(row["same"] for row in rows):
+                problems = [f"{row['name']}: {row.get('reason') or _off(row)}" for row in rows if not row["same"]]
+                raise BurnError(f"the results of {verify} differ from burn's: nothing is written", problems)
+
+    progress(f"writing {output}")
+    made = write(program, output, opset, external_data=external_data or None, accept=accept)
+    operators = Counter(node.op_type for node in made.graph.node)
+    beside = output.with_name(f"{output.name}.data")
+    external = any(t.external_data for t in made.graph.initializer)
+    report: dict[str, Any] = {
+        "file": str(output),
+        "external_data": str(beside) if external else None,
+        "opset": made.opset_import[0].version,
+        "ir_version": made.ir_version,
+        "inputs": dict(zip(program.input_names, map(str, program.input_types), strict=True)),
+        "outputs": [value.name for value in made.graph.output],
+        "nodes": dict(operators.most_common()),
+        "initializers": len(made.graph.initializer),
+        "bytes": output.stat().st_size + (beside.stat().st_size if external else 0),
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    if verify:
+        report["verify"] = {"with": verify, "tolerance": tolerance, "outputs": rows}
+    if as_json:
+        print_json(report)
+    else:
+        _show(report, operators)
+
+
+def read(model: str, inputs: dict[str, str], weights: Path | None) -> Program:
+    """The program that MODEL names. Raises BurnError."""
+    if ":" not in Path(model).name:
+        path = existing(model)
+        if path.suffix == ".py":
+            raise BurnError(f"{model} may hold several models", [Problem("say which", hint=f"{model}:Name")])
+        if inputs or weights:
+            raise BurnError(
+                f"{model} has its inputs and weights in it", ["--input and --weights are for models in Python"]
+            )
+        from burn.loading import read_program
+
+        return read_program(path)
+    from burn.trace import trace_examples
+
+    return trace_examples(_model(model, weights), inputs or None)
+
+
+def _model(text: str, weights: Path | None) -> Callable[..., Any]:
+    """The module or function that "file.py:Name" or "package.module:Name" is; a class is instantiated, and so is what a
+    function without parameters makes."""
+    from burn.nn import Module, safetensors
+
+    found = _find(text)
+    if inspect.isclass(found) or (callable(found) and not isinstance(found, Module) and not _parameters(found)):
+        needed = [p.name for p in _parameters(found) if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+        if needed:
+            hint = "name a function without parameters that makes it"
+            raise BurnError(
+                f"{text} cannot be made without arguments", [Problem(f"it takes {', '.join(needed)}", hint=hint)]
+            )
+        found = found()
+    if not callable(found):
+        raise BurnError(f"{text} is no model", [f"it is of type {type(found).__name__}, not a Module or a function"])
+    if weights is not None:
+        if not isinstance(found, Module):
+            raise BurnError(f"{text} has no parameters to take from {weights}", ["--weights is for modules"])
+        found.load_state_dict(safetensors.read(existing(weights)))
+    return found
+
+
+def _parameters(found: Any) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(found).parameters.values())
+    except ValueError:
+        return []
+
+
+def _find(text: str) -> Any:
+    place, _, name = text.rpartition(":")
+    if place.endswith(".py"):
+        module = _load(existing(place))
+    else:
+        sys.path.insert(0, "")
+        try:
+            module = importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            raise BurnError(f"{place} cannot be imported", [str(error)]) from None
+        finally:
+            sys.path.remove("")
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            models = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]
+            hint = f"it has {', '.join(models)}" if models else ""
+            raise BurnError(f"{place} has no '{name}'", [Problem("nothing of that name is in it", hint=hint)])
+        found = getattr(found, part)
+    return found
+
+
+def _load(path: Path) -> Any:
+    """A Python file as a module; files beside it can be imported from it."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent.absolute()))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise BurnError(f"{path} is not Python", [f"line {error.lineno}: {error.msg}"]) from None
+    finally:
+        sys.path.remove(str(path.parent.absolute()))
+    return module
+
+
+def _compared(program: Program, path: Path, sizes: dict[str, int], seed: int, tolerance: float) -> list[dict[str, Any]]:
+    from burn.cli.verify import verify_outputs
+    from burn.codegen.onnx.export import copy
+    from burn.compiler import executable
+
+    run = executable(copy(program))
+    feeds, _ = make_inputs(run.inputs, {}, sizes, seed)
+    return verify_outputs(path, feeds, run.run(feeds), tolerance)
+
+
+def _off(row: dict[str, Any]) -> str:
+    return f"the largest difference is {row['absolute']:.3g}, relative {row['relative']:.3g}"
+
+
+def _show(report: dict[str, Any], operators: Counter[str]) -> None:
+    out = console()
+    most = ", ".join(f"{count} {name}" for name, count in operators.most_common(8))
+    out.print(f"{report['file']}: opset {report['opset']}, {report['bytes']:,} bytes, in {report['seconds']:.2f} s")
+    if report["external_data"]:
+        out.print(f"weights in {report['external_data']}")
+    out.print(f"inputs {', '.join(f'{n}: {t}' for n, t in report['inputs'].items()) or 'none'}")
+    out.print(f"{sum(operators.values())} nodes: {most}{', ...' if len(operators) > 8 else ''}")
+    for row in report.get("verify", {}).get("outputs", ()):
+        out.print(f"{row['name']}: the same, {_off(row)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
