@@ -8,9 +8,9 @@
         def forward(self, x):
             return self.head(ops.relu(self.features(x)))
 
-A module is called with lazy tensors, or compiled whole (`burn.compile(Classifier(), ("float32[batch, 784]",))`). A class attribute `inputs`
-that names the inputs and gives their types, and `outputs` with the outputs' names, let `burn.compile` do without
-examples.
+A module is called with lazy tensors, or compiled whole (`burn.compile(Classifier(), ("float32[batch, 784]",))`). A class
+attribute `inputs` that names the inputs and gives their types, and `outputs` with the outputs' names, let `burn.compile` do
+without examples.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ import numpy as np
 
 from burn.dialect.weights import Weight
 from burn.errors import ModelError, Problem
+from burn.importers import weights
 from burn.importers.trace import active
-from burn.importers.weights import safetensors
+from burn.importers.weights.apply import DTypes, Filter, Remap, load_into
+from burn.importers.weights.checkpoint import Checkpoint
+from burn.importers.weights.report import Report
 from burn.nn.parameter import Parameter
 
 M = TypeVar("M", bound="Module")
@@ -92,16 +95,57 @@ class Module:
         if problems:
             raise ModelError(f"these weights are not those of {type(self).__name__}", problems)
 
+    def load(
+        self,
+        source: str | os.PathLike[str] | Mapping[str, np.ndarray | Weight],
+        *,
+        remap: Remap | None = None,
+        include: Filter | None = None,
+        exclude: Filter | None = None,
+        partial: bool = False,
+        dtype: DTypes | None = None,
+        adapter: str | None = "auto",
+        top_level_key: str | None = None,
+    ) -> Report:
+        """Takes the weights of a file (safetensors and its shards, torch's .pt/.pth/.bin, .bpk, .npz) or of a mapping.
+
+        remap: (pattern, replacement) pairs, regular expressions that are replaced in the tensors' names one after another.
+        include, exclude: which parameters to load, by name: patterns, found anywhere in it, or a function. partial: let
+        parameters be missing and tensors be left over. dtype: "cast" converts floats to what the parameters are; an element
+        type ("float16") makes float parameters of that type; a mapping from patterns to either, or to None, chooses for
+        each parameter by the first that is found in its name. adapter: whose names and layouts the tensors have, "torch",
+        "burn" (Rust) or None for this module's own; "auto" asks the file, and the shapes where it does not say.
+        top_level_key: where in a torch checkpoint the state dict is.
+
+        Returns a report of what became of every tensor. Raises ModelError, with the whole report, when anything is missing,
+        left over or does not fit (with `partial`, when something does not fit, or nothing does); nothing is loaded then."""
+        import burn.nn.layouts  # noqa: F401  # the layers' rules
+
+        if isinstance(source, Mapping):
+            checkpoint = Checkpoint.of(source)
+        else:
+            checkpoint = weights.read(source, top_level_key)
+        return load_into(
+            self,
+            checkpoint,
+            remap=remap,
+            include=include,
+            exclude=exclude,
+            partial=partial,
+            dtype=dtype,
+            adapter=adapter,
+        )
+
     @classmethod
     def from_file(cls: type[M], path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> M:
-        """A module, made with these arguments, with the weights of a .safetensors file, which stay in the file."""
+        """A module, made with these arguments, with the weights of a file (see `load`), which stay in it if they can."""
         module = cls(*args, **kwargs)
-        module.load_state_dict(safetensors.read(path))
+        module.load(path)
         return module
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes all parameters and buffers to a .safetensors file."""
-        safetensors.write(path, {name: parameter.weight for name, parameter in self.named_parameters()})
+        """Writes all parameters and buffers to a .safetensors, .bpk or .npz file, whole or not at all."""
+        weights.write(path, {name: parameter.weight for name, parameter in self.named_parameters()})
 
     # ---- for people --------------------------------------------------------------------------------------------------
     def extra_repr(self) -> str:

@@ -55,6 +55,9 @@ class Parameter(Tensor):
             self._leaf = Deferred(self._type, array=self.array)
         return self._leaf
 
+    def __del__(self) -> None:
+        """A tensor gives up what it holds; a parameter's elements are its own, and may never have been made."""
+
     @property
     def value(self) -> Any:
         """What stands for it: a constant of the program being traced, or its elements."""
@@ -88,6 +91,11 @@ class Parameter(Tensor):
             raise TypeMismatch(
                 f"parameter '{self.name}' does not take these elements", [f"it is {self._type}, not {given}"]
             )
+        self._weight, self._leaf = weight, None
+
+    def become(self, weight: Weight) -> None:
+        """Gives it other elements, of another element type too."""
+        self._type = TensorType(weight.dtype, weight.shape)
         self._weight, self._leaf = weight, None
 
     def __repr__(self) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from burn.dialect.weights import Weight
-from burn.errors import ModelError, Problem
+from burn.dialect.weights import Weight, array_weight
+from burn.errors import BurnError, ModelError, Problem
 
 PRODUCER = "burn-mlir"
 """What burn writes under "producer" in the metadata of its files: names and layouts are those of `burn.nn`."""
@@ -40,6 +40,22 @@ class Checkpoint(dict[str, Weight]):
         self.ignored: dict[str, str] = {}
         self.notes: list[str] = []
         self.param_ids: dict[str, int] = {}  # Burn's identities of parameters, which its optimizers go by
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Any]) -> Checkpoint:
+        """Arrays in memory, or what numpy makes arrays of. Raises ModelError listing what it does not."""
+        checkpoint = cls(kind="memory")
+        problems = []
+        for name, array in arrays.items():
+            try:
+                checkpoint[name] = array if isinstance(array, Weight) else array_weight(np.asarray(array))
+            except BurnError as error:
+                problems.append(Problem("; ".join(map(str, error.problems)) or error.summary, node=name))
+            except Exception as error:  # of whatever kind another library's tensor raises
+                problems.append(Problem(f"it is no array: {error}", node=name))
+        if problems:
+            raise ModelError("these weights cannot be read", problems)
+        return checkpoint
 
     def take_metadata(self, metadata: Any) -> None:
         """Keeps what of a file's metadata is text."""

@@ -1,0 +1,151 @@
+"""How PyTorch, and Burn in Rust, name and lay out the parameters of these layers. A rule a class; see
+`burn.importers.weights.layouts` for what rules are.
+
+Sources: the `state_dict`s of torch.nn (documentation of each class, "Variables"), and the modules' fields in
+https://github.com/tracel-ai/burn, crates/burn-nn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from burn.importers.weights.layouts import Part, Shape, needless, rule
+from burn.nn.activation import PReLU
+from burn.nn.attention import MultiheadAttention
+from burn.nn.layers import Linear
+from burn.nn.module import Module
+from burn.nn.norm import GroupNorm, InstanceNorm, LayerNorm, RMSNorm, _BatchNorm
+from burn.nn.recurrent import GRU, LSTM, RNN, _Recurrent
+
+# ---- products ------------------------------------------------------------------------------------------------------------
+
+
+@rule(Linear, "torch")
+def _linear_torch(layer: Linear) -> Iterator[Part]:
+    """torch keeps [out, in]."""
+    if layer.transposed:
+        yield Part("weight", ("weight",), (layer.weight.shape[::-1],), np.transpose, "transposed")
+
+
+@rule(Linear, "burn")
+def _linear_burn(layer: Linear) -> Iterator[Part]:
+    """Burn keeps [in, out]."""
+    if not layer.transposed:
+        yield Part("weight", ("weight",), (layer.weight.shape[::-1],), np.transpose, "transposed")
+
+
+# ---- normalisation -------------------------------------------------------------------------------------------------------
+
+
+def _gamma_beta(layer: Module) -> Iterator[Part]:
+    """Burn's names, and those of checkpoints that came from TensorFlow."""
+    own = dict(layer.named_parameters())
+    for name, other in (("weight", "gamma"), ("bias", "beta")):
+        if name in own:
+            yield Part(name, (other,), (own[name].shape,))
+
+
+for _kind in (LayerNorm, RMSNorm, _BatchNorm, GroupNorm, InstanceNorm):
+    rule(_kind, "torch", "burn")(_gamma_beta)
+
+needless(_BatchNorm, {"num_batches_tracked": "a count of training steps"})
+
+
+@rule(PReLU, "burn")
+def _prelu(layer: PReLU) -> Iterator[Part]:
+    yield Part("weight", ("alpha",), (layer.weight.shape,))
+
+
+# ---- attention -----------------------------------------------------------------------------------------------------------
+
+
+def _third(number: int, array: np.ndarray) -> np.ndarray:
+    return np.split(array, 3)[number]
+
+
+@rule(MultiheadAttention, "torch")
+def _attention(layer: MultiheadAttention) -> Iterator[Part]:
+    """torch.nn.MultiheadAttention: the three projections are one matrix, or three when their inputs differ in size."""
+    for number, name in enumerate(("query", "key", "value")):
+        inner: Linear = getattr(layer, name)
+        rows, columns = inner.weight.shape
+        how = f"part {number + 1} of 3"
+        yield Part(f"{name}.weight", ("in_proj_weight",), ((3 * rows, columns),), partial(_third, number), how)
+        yield Part(f"{name}.weight", (f"{name[0]}_proj_weight",), ((rows, columns),))
+        if inner.bias is not None:
+            yield Part(f"{name}.bias", ("in_proj_bias",), ((3 * rows,),), partial(_third, number), how)
+    yield Part("output.weight", ("out_proj.weight",), (layer.output.weight.shape,))
+    if layer.output.bias is not None:
+        yield Part("output.bias", ("out_proj.bias",), (layer.output.bias.shape,))
+
+
+# ---- recurrence ----------------------------------------------------------------------------------------------------------
+
+GATES: dict[type, tuple[tuple[int, ...], tuple[str, ...]]] = {
+    RNN: ((0,), ("gate",)),
+    GRU: ((1, 0, 2), ("update_gate", "reset_gate", "new_gate")),
+    LSTM: ((0, 3, 1, 2), ("input_gate", "output_gate", "forget_gate", "cell_gate")),
+}
+"""For each of our gates in turn: its number in torch, and its name in Burn."""
+
+
+def _gates(layer: _Recurrent) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    return next(GATES[kind] for kind in type(layer).__mro__ if kind in GATES)
+
+
+def _reordered(order: tuple[int, ...], *arrays: np.ndarray) -> np.ndarray:
+    """torch's gates in our order, the directions stacked."""
+    return np.stack([a.reshape(len(order), -1, *a.shape[1:])[list(order)].reshape(a.shape) for a in arrays])
+
+
+def _reordered_biases(order: tuple[int, ...], *arrays: np.ndarray) -> np.ndarray:
+    """For each direction the input's bias, then the recurrence's."""
+    half = len(arrays) // 2
+    return np.concatenate([_reordered(order, *arrays[:half]), _reordered(order, *arrays[half:])], axis=1)
+
+
+@rule(_Recurrent, "torch")
+def _recurrent_torch(layer: _Recurrent) -> Iterator[Part]:
+    """torch.nn.LSTM and its like (`weight_ih_l0`, `weight_ih_l0_reverse`), and the cells (`weight_ih`)."""
+    order, _ = _gates(layer)
+    directions, rows, inputs = layer.weight_input.shape
+    hidden = layer.weight_hidden.shape[2]
+    endings = [("_l0",), ("",)] if directions == 1 else [("_l0", "_l0_reverse")]
+    how = "gates reordered" if len(order) > 1 else "stacked"
+    for ending in endings:
+        for target, name, columns in (("weight_input", "weight_ih", inputs), ("weight_hidden", "weight_hh", hidden)):
+            sources = tuple(name + e for e in ending)
+            yield Part(target, sources, ((rows, columns),) * directions, partial(_reordered, order), how)
+        if layer.bias is not None:
+            sources = tuple(name + e for name in ("bias_ih", "bias_hh") for e in ending)
+            yield Part("bias", sources, ((rows,),) * 2 * directions, partial(_reordered_biases, order), how)
+
+
+def _stacked(directions: int, transposed: bool, *arrays: np.ndarray) -> np.ndarray:
+    """Burn's gates, each of which is a tensor of its own, as ours: [directions, gates * hidden, ..]."""
+    each = [a.T if transposed else a for a in arrays]
+    count = len(each) // directions
+    return np.stack([np.concatenate(each[i * count : (i + 1) * count]) for i in range(directions)])
+
+
+@rule(_Recurrent, "burn")
+def _recurrent_burn(layer: _Recurrent) -> Iterator[Part]:
+    """Burn's Lstm, Gru and Rnn: a linear layer a gate and operand; BiLstm and its like hold two of them."""
+    _, names = _gates(layer)
+    directions, rows, inputs = layer.weight_input.shape
+    hidden = rows // len(names)
+    prefixes = ("forward.", "reverse.") if directions == 2 else ("",)
+    gates = [prefix + name for prefix in prefixes for name in names]
+
+    def part(target: str, paths: list[str], shape: Shape, transposed: bool) -> Part:
+        return Part(target, tuple(paths), (shape,) * len(paths), partial(_stacked, directions, transposed), "joined")
+
+    yield part("weight_input", [f"{g}.input_transform.weight" for g in gates], (inputs, hidden), True)
+    yield part("weight_hidden", [f"{g}.hidden_transform.weight" for g in gates], (hidden, hidden), True)
+    if layer.bias is not None:
+        kinds = ("input_transform", "hidden_transform")
+        paths = [f"{p}{g}.{kind}.bias" for p in prefixes for kind in kinds for g in names]
+        yield part("bias", paths, (hidden,), False)
