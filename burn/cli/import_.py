@@ -1,4 +1,4 @@
-"""`burn-import`: an ONNX model becomes Python source and weights."""
+"""`burn-import`: a model becomes Python source and weights, or weights become those of a module (into.py)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
 from burn.cli.common import Progress, Size, command, console, existing, print_json
+from burn.cli.into import Arguments, Renaming, load_into, refuse_weights
 from burn.errors import BurnError, Problem
 
 SOURCE, WEIGHTS = "model.py", "model.safetensors"
@@ -20,13 +22,48 @@ SOURCE, WEIGHTS = "model.py", "model.safetensors"
 
 @command
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="the folder to write to")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="the folder to write to, or the file with --into",
+)
 @click.option("--name", default="Model", show_default=True, help="of the class")
 @click.option("--dim", "dims", type=Size(), multiple=True, help="fix the size of a symbol; repeatable")
 @click.option("--force", is_flag=True, help="overwrite files that are there")
+@click.option("--into", help="load weights into a burn.nn.Module: file.py:Class or package.module:Class")
+@click.option("--args", "arguments", type=Arguments(), default="{}", help="of the class, as a JSON object or list")
+@click.option(
+    "--remap", type=Renaming(), multiple=True, help="change tensors' names by a regular expression; repeatable"
+)
+@click.option("--partial", is_flag=True, help="let parameters be missing and tensors be left over")
+@click.option("--dtype", help="element type for float parameters, or 'cast' to convert to what they are")
+@click.option(
+    "--adapter",
+    type=click.Choice(["auto", "torch", "burn", "none"]),
+    default="auto",
+    show_default=True,
+    help="whose names and layouts the weights have",
+)
+@click.option("--top-level-key", help="where in a torch checkpoint the state dict is")
 @click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
-def main(model: Path, output: Path, name: str, dims: tuple[tuple[str, int], ...], force: bool, as_json: bool) -> None:
-    """Write MODEL (an ONNX file) as a burn.nn module: OUTPUT/model.py and OUTPUT/model.safetensors."""
+def main(
+    model: Path,
+    output: Path,
+    name: str,
+    dims: tuple[tuple[str, int], ...],
+    force: bool,
+    into: str | None,
+    as_json: bool,
+    **loading: Any,
+) -> None:
+    """Write MODEL (an ONNX file) as a burn.nn module: OUTPUT/model.py and OUTPUT/model.safetensors. With --into, load
+    MODEL (weights) into a module of yours and save that: OUTPUT is a .safetensors, .bpk or .npz file."""
+    if into is not None:
+        load_into(model, into, output, force=force, as_json=as_json, **loading)
+        return
+    refuse_weights(model)
     start = time.perf_counter()
     if not name.isidentifier() or keyword.iskeyword(name):
         raise click.BadParameter(f"'{name}' is not a Python name", param_hint="--name")

@@ -1,0 +1,64 @@
+"""Objects of Python that a command is pointed at: "file.py:Name" or "package.module:Name". Enter at `find`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from burn.cli.common import existing
+from burn.errors import BurnError, Problem
+
+
+def find(text: str) -> Any:
+    """The object that "file.py:Name" or "package.module:Name" names. Its module is run, as any import does.
+
+    Raises BurnError when there is no such module or name, or when the module cannot be run."""
+    place, colon, name = text.rpartition(":")
+    if not colon or not name:
+        raise BurnError(f"'{text}' names nothing in Python", ["write file.py:Name or package.module:Name"])
+    module = _load(existing(place)) if place.endswith(".py") else _import(place)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            own = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]
+            hint = f"it has {', '.join(own)}" if own else ""
+            raise BurnError(f"{place} has no '{name}'", [Problem("nothing of that name is in it", hint=hint)])
+        found = getattr(found, part)
+    return found
+
+
+def _import(place: str) -> ModuleType:
+    sys.path.insert(0, "")  # what lies in the working directory, as for `python -m`
+    try:
+        return importlib.import_module(place)
+    except Exception as error:
+        raise BurnError(f"{place} cannot be imported", [f"{type(error).__name__}: {error}"]) from error
+    finally:
+        sys.path.remove("")
+
+
+def _load(path: Path) -> ModuleType:
+    """A Python file as a module; files beside it can be imported from it."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.parent.absolute())
+    before = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        sys.modules.pop(path.stem)
+        if before is not None:
+            sys.modules[path.stem] = before
+        line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
+        raise BurnError(f"{path} cannot be run", [f"{line}{type(error).__name__}: {error}"]) from error
+    finally:
+        sys.path.remove(folder)
+    return module
