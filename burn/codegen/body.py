@@ -182,6 +182,10 @@ EXPENSIVE = frozenset(
 """Functions of ten instructions and more: their results are kept rather than computed again."""
 
 
+REDUCERS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+"""The pointwise function that combines two partial results of a reduction."""
+
+
 def identity(kind: str, dtype: str) -> float | int | bool:
     """What a reduction over nothing gives, and what padding counts as."""
     info = DTYPES[dtype]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from burn.codegen.builders import kernels
 from burn.codegen.cpu.emit import PTR, Function, Int, Value
 from burn.codegen.cpu.kernels import Emitted, KernelPrinter
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
-from burn.codegen.groups import kernels
 from burn.codegen.liveness import Liveness
 from burn.codegen.lower import op_of
 from burn.dialect.control import Group, defined_symbols

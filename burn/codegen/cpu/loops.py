@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from burn.codegen.body import (
+    REDUCERS,
     Buffer,
     Kernel,
     LoopKernel,
@@ -23,7 +24,6 @@ from burn.codegen.cpu import heuristics, math
 from burn.codegen.cpu.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
-from burn.codegen.groups import REDUCERS
 from burn.codegen.rewrite import kernel_dims, kernel_loops
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product, symbols
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from burn.codegen.groups import reduced_axes
+from burn.codegen.builders.reduce import reduced_axes
 from burn.codegen.lower import op_of
 from burn.dialect.dims import Dim
 from burn.dialect.op import Op

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from burn.codegen.body import Load
-from burn.codegen.groups import loops, place
+from burn.codegen.builders.builder import loops, place
 from burn.codegen.lower import Lowering, op_of
 from burn.dialect.control import defined_symbols
 from burn.dialect.dims import Call, Dim, LoopVar, coefficient, symbols
