@@ -128,9 +128,7 @@ def row_block(kernel: ContractionKernel, rows: Dim, tile: int) -> int | None:
     if isinstance(right, int) and right <= L2_BLOCK:
         return 1
     footprint = kernel.inner.extent * width if kernel.valid else depth * width
-    if not isinstance(footprint, int):
-        return 16
-    block = max(1, L2_BLOCK // max(1, footprint * tile))
+    block = max(1, L2_BLOCK // max(1, footprint * tile)) if isinstance(footprint, int) else 16
     if isinstance(rows, int) and block * tile >= rows:
         return None
     return block
