@@ -30,7 +30,9 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option(
     "--input", "inputs", type=Named(), multiple=True, help="NAME=TYPE, as in 'x=float32[batch,784]'; repeatable"
 )
-@click.option("--weights", type=click.Path(path_type=Path), help="a .safetensors file with the module's weights")
+@click.option(
+    "--weights", type=click.Path(path_type=Path), help="a file with the module's weights (.safetensors, .pt ...)"
+)
 @click.option("--external-data", is_flag=True, help="keep the weights in OUTPUT.data; by default when they pass 1.9 GB")
 @click.option("--verify", type=click.Choice(["onnxruntime"]), help="compare the file's results with burn's")
 @click.option("--dim", "dims", type=Size(), multiple=True, help="size of a symbol, for --verify; repeatable")
@@ -118,7 +120,7 @@ def read(model: str, inputs: dict[str, str], weights: Path | None) -> Program:
 def _model(text: str, weights: Path | None) -> Callable[..., Any]:
     """The module or function that "file.py:Name" or "package.module:Name" is; a class is instantiated, and so is what a
     function without parameters makes."""
-    from burn.nn import Module, safetensors
+    from burn.nn import Module
 
     found = _find(text)
     if inspect.isclass(found) or (callable(found) and not isinstance(found, Module) and not _parameters(found)):
@@ -134,7 +136,7 @@ def _model(text: str, weights: Path | None) -> Callable[..., Any]:
     if weights is not None:
         if not isinstance(found, Module):
             raise BurnError(f"{text} has no parameters to take from {weights}", ["--weights is for modules"])
-        found.load_state_dict(safetensors.read(existing(weights)))
+        found.load(existing(weights))
     return found
 
 

@@ -4,7 +4,8 @@
     def softmax(site: Site) -> str:
         return site.node("Softmax", *site.inputs, axis=site.op.axis)
 
-Of several emitters of one op the first that applies is taken. A composite with none that applies is decomposed.
+Of several emitters of one op the first that applies is taken. A composite with none that applies is decomposed. An emitter
+may absorb ops that its op uses: these are not written on their own (ops/joined.py).
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ class Site:
     sizes: Sizes
     inputs: list[Any]
     weights: WeightStore
-    region: Callable[
-        [Any, str, list[str]], Any
-    ]  # writes a region as a subgraph: (region, name, names of its arguments)
+    region: Callable[[Any, str, list[str]], Any]  # writes a region as a subgraph: (region, name, arguments' names)
+    of: Callable[[Op], Site]  # another op's site
 
     def __post_init__(self) -> None:
         self.attrs: dict[str, Any] = self.op.attrs
@@ -113,10 +113,11 @@ class Emitter:
     since: int
     when: Callable[[Any], bool]
     operator: str | None
+    absorbs: Callable[[Any], list[Op]] | None
 
     def applies(self, op: Op, opset: int) -> bool:
         """Also whether the operator is computed in the first operand's type, or exactly in another."""
-        if opset < self.since or not self.when(op):
+        if opset < self.since or not self.when(op) or (self.absorbs is not None and not self.absorbs(op)):
             return False
         if self.operator is None:
             return True
@@ -137,14 +138,19 @@ EMITTERS: dict[str, list[Emitter]] = {}
 
 
 def emits(
-    *names: str, since: int = 18, when: Callable[[Any], bool] = lambda op: True, operator: str | None = None
+    *names: str,
+    since: int = 18,
+    when: Callable[[Any], bool] = lambda op: True,
+    operator: str | None = None,
+    absorbs: Callable[[Any], list[Op]] | None = None,
 ) -> Callable[[Function], Function]:
     """Registers an emitter. operator: for a composite, the ONNX operator that it becomes, which must exist in the opset and
-    be computed in the op's element type."""
+    be computed in the op's element type. absorbs: the ops that are written together with this one; the emitter does not
+    apply where there are none."""
 
     def register(function: Function) -> Function:
         for name in names:
-            EMITTERS.setdefault(name, []).append(Emitter(function, since, when, operator))
+            EMITTERS.setdefault(name, []).append(Emitter(function, since, when, operator, absorbs))
         return function
 
     return register

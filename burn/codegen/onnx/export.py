@@ -30,10 +30,10 @@ DEFAULT_OPSET = 21
 """What runtimes of the last years have; newer opsets are asked for by number."""
 
 FAMILIES = (
-    "pointwise", "shape", "indexing", "reduction", "window", "contraction", "library", "control", "activation",
+    "joined", "pointwise", "shape", "indexing", "reduction", "window", "contraction", "library", "control", "activation",
     "normalization", "attention", "recurrent", "resize", "quantize", "signal",
 )  # fmt: skip
-"""The modules of emitters, in `ops/`."""
+"""The modules of emitters, in `ops/`; of emitters of one op the first registered that applies is taken."""
 
 SUMMARY = "the program cannot be written as ONNX"
 
@@ -133,8 +133,16 @@ class Exporter:
     # ---- ops ---------------------------------------------------------------------------------------------------------
     def block(self, block: ir.Block) -> None:
         """Writes a block's ops, but for its terminator, into the present scope."""
-        for operation in list(block.operations)[:-1]:
-            self.op(operation.opview)
+        operations = [operation.opview for operation in block.operations][:-1]
+        absorbed: set[ir.Value] = set()
+        for op in reversed(operations):  # the last of a chain takes what it can
+            emitter = emitter_for(op, self.opset) if isinstance(op, Op) else None
+            taken = any(r in absorbed for r in op.operation.results)
+            if emitter is not None and emitter.absorbs is not None and not taken:
+                absorbed.update(r for other in emitter.absorbs(op) for r in other.operation.results)
+        for op in operations:
+            if not any(r in absorbed for r in op.operation.results):
+                self.op(op)
 
     def op(self, op: Any) -> None:
         place = source_name(op)
@@ -162,17 +170,20 @@ class Exporter:
         emitter = emitter_for(op, self.opset)
         if emitter is None:
             raise Refused("there is no way to write this use of the op as ONNX")
-        inputs = [self._operand(a) for a in op.args]
         if any(self.names.get(v, "") is None for v in op.operation.operands):
             return None
-        site = Site(op, self.graph, self.sizes, inputs, self.program.weights, self.region)
-        made = emitter.function(site)
+        made = emitter.function(self.site(op))
         return [made] if isinstance(made, str) else made
 
+    def site(self, op: Op) -> Site:
+        inputs = [self._operand(a) for a in op.args]
+        return Site(op, self.graph, self.sizes, inputs, self.program.weights, self.region, self.site)
+
     def _operand(self, operand: Any) -> Any:
+        """Names as the op groups its operands; what has been absorbed has none."""
         if isinstance(operand, list):
-            return [self.names[v] for v in operand]
-        return None if operand is None else self.names[operand]
+            return [self.names.get(v) for v in operand]
+        return None if operand is None else self.names.get(operand)
 
     # ---- subgraphs ---------------------------------------------------------------------------------------------------
     def region(self, region: ir.Region, name: str, arguments: list[str]) -> onnx.GraphProto | None:

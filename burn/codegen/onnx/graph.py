@@ -215,6 +215,8 @@ class GraphWriter:
 
     def _computed(self, known: Schema, bound: Mapping[str, str]) -> str | None:
         """The type variable that the kernel table speaks of."""
+        if known.name == "Cast":
+            return None
         if known.name == "Where":
             return known.input(1)
         return known.input(0) if known.inputs and known.input(0) in bound else None

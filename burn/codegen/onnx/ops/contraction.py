@@ -18,6 +18,11 @@ _BYTES = ("int8", "uint8")
 
 @emits("dot_general")
 def dot_general(site: Site) -> str:
+    return contracted(site)
+
+
+def contracted(site: Site, bias: str | None = None) -> str:
+    """The product, of two matrices also with a bias [columns]."""
     attrs = site.attrs
     if attrs["columns"] is not None:
         site.refuse("the right side is packed for a matrix kernel", "export a program before the passes run")
@@ -34,8 +39,8 @@ def dot_general(site: Site) -> str:
     if form is None:
         return site.cast(_einsum(site, lhs, rhs), result)
     flat = site.types[0].rank == 2 == site.types[1].rank
-    if flat and any(form) and DTYPES[working].kind == "float":
-        value = site.node("Gemm", lhs, rhs, transA=int(form[0]) or None, transB=int(form[1]) or None)
+    if flat and (any(form) or bias) and DTYPES[working].kind == "float":
+        value = site.node("Gemm", lhs, rhs, bias, transA=int(form[0]) or None, transB=int(form[1]) or None)
     else:
         value = site.node("MatMul", *_sides(site, lhs, rhs, form))
     return site.cast(value, result)
@@ -94,6 +99,11 @@ def _einsum(site: Site, lhs: str, rhs: str) -> str:
 
 @emits("conv")
 def conv(site: Site) -> str:
+    return convolved(site)
+
+
+def convolved(site: Site, bias: str | None = None) -> str:
+    """The convolution, with a bias [channels] where one is given (of floats, channels first)."""
     attrs = site.attrs
     if attrs["columns"] is not None:
         site.refuse("the weight is packed for a matrix kernel", "export a program before the passes run")
@@ -123,7 +133,7 @@ def conv(site: Site) -> str:
     if whole:
         value = site.node("ConvInteger", x, weight, **common)
     else:
-        value = site.node("Conv", site.cast(x, result), site.cast(weight, result), **common)
+        value = site.node("Conv", site.cast(x, result), site.cast(weight, result), bias, **common)
     return site.transpose(value, (0, *range(2, rank), 1)) if last else value
 
 

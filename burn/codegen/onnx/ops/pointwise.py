@@ -89,20 +89,37 @@ def _never_zero(site: Site, name: str) -> bool:
 
 
 def _quotient(site: Site, name: str, a: str, b: str) -> str:
-    if name == "div":
+    """Without the intermediate results that would wrap around at the type's ends."""
+    dtype = site.dtype(a)
+    if name == "div" or (name == "floordiv" and DTYPES[dtype].kind == "uint"):
         return site.node("Div", a, b)
-    if name == "floordiv":
-        return site.node("Div", site.node("Sub", a, site.node("Mod", a, b)), b)
-    return site.node("Mod", a, b, fmod=1 if name == "fmod" else None)
+    if name == "mod" or (name == "fmod" and DTYPES[dtype].bits < 64):
+        return site.node("Mod", a, b, fmod=1 if name == "fmod" else None)
+    truncated = site.node("Div", a, b)
+    rest = site.node("Sub", a, site.node("Mul", truncated, b))  # runtimes take fmod of 64 bits in float64
+    return rest if name == "fmod" else _floored(site, truncated, rest, b)
+
+
+def _floored(site: Site, truncated: str, rest: str, b: str) -> str:
+    """The quotient rounded down: one less where something is left over whose sign is not b's."""
+    return site.node("Sub", truncated, site.cast(_signs_differ(site, rest, b), site.dtype(truncated)))
+
+
+def _signs_differ(site: Site, rest: str, b: str) -> str:
+    zero = site.like(0, b)
+    signs = site.node("Xor", site.node("Less", rest, zero), site.node("Less", b, zero))
+    return site.node("And", signs, site.node("Not", site.node("Equal", rest, zero)))
 
 
 @emits("floordiv", when=_kind_is("float"))
 def floor_divide(site: Site) -> str:
-    """The floor of the exact quotient, which a rounded one may lie above (1 // 0.1 is 9): what the modulus leaves
-    divides exactly."""
+    """The floor of the exact quotient, which a rounded one may lie above (1 // 0.1 is 9): without the remainder the
+    division is exact."""
     a, b = site.inputs
-    whole = site.node("Round", site.node("Div", site.node("Sub", a, _modulo(site, a, b)), b))
-    return site.node("Where", site.node("Equal", b, site.like(0, b)), site.node("Div", a, b), whole)
+    rest = site.node("Mod", a, b, fmod=1)
+    truncated = site.node("Round", site.node("Div", site.node("Sub", a, rest), b))
+    by_zero = site.node("Equal", b, site.like(0, b))
+    return site.node("Where", by_zero, site.node("Div", a, b), _floored(site, truncated, rest, b))
 
 
 @emits("fmod", when=_kind_is("float"))
@@ -112,15 +129,10 @@ def remainder(site: Site) -> str:
 
 @emits("mod", when=_kind_is("float"))
 def modulo(site: Site) -> str:
-    return _modulo(site, *site.inputs)
-
-
-def _modulo(site: Site, a: str, b: str) -> str:
     """The remainder, moved by b where its sign is not b's."""
-    rest, zero = site.node("Mod", a, b, fmod=1), site.like(0, a)
-    signs = site.node("Xor", site.node("Less", rest, zero), site.node("Less", b, zero))
-    moved = site.node("And", signs, site.node("Not", site.node("Equal", rest, zero)))
-    return site.node("Where", moved, site.node("Add", rest, b), rest)
+    a, b = site.inputs
+    rest = site.node("Mod", a, b, fmod=1)
+    return site.node("Where", _signs_differ(site, rest, b), site.node("Add", rest, b), rest)
 
 
 # ---- bits --------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from burn.dialect.dims import Dim, product
 MAX_POOLED = 3  # axes that a pool slides along
 
 
-def _slides(attrs: dict) -> list[int]:
+def slides(attrs: dict) -> list[int]:
     """The axes along which something happens."""
     columns = zip(*(attrs[k] for k in ("window", "strides", "low", "high")), strict=True)
     return [
@@ -26,25 +26,27 @@ def _slides(attrs: dict) -> list[int]:
 
 @emits("window_reduce")
 def window_reduce(site: Site) -> str:
-    attrs, type_ = site.attrs, site.types[0]
-    axes = _slides(attrs)
+    axes = slides(site.attrs)
     if not axes:
         return site.node("Identity", site.inputs[0])
-    if len(axes) <= MAX_POOLED and _is_pool(attrs, type_.dtype, axes):
-        return _pooled(site, axes)
-    return _gathered(site, axes)
+    return pooled(site) if is_pool(site.attrs, site.types[0].dtype) else _gathered(site, axes)
 
 
-def _is_pool(attrs: dict, dtype: str, axes: Sequence[int]) -> bool:
+def is_pool(attrs: dict, dtype: str) -> bool:
     """Whether an ONNX pool computes it: the maximum, or the sum of floats as count times the average."""
+    axes = slides(attrs)
+    if not 0 < len(axes) <= MAX_POOLED:
+        return False
     if attrs["kind"] == "max":
         return computed_in("MaxPool", dtype)
     dense = all(attrs["dilations"][a] == 1 for a in axes)  # AveragePool has dilations from opset 19 on
     return attrs["kind"] == "sum" and dense and computed_in("AveragePool", dtype) and dtype == "float32"
 
 
-def _pooled(site: Site, axes: list[int]) -> str:
+def pooled(site: Site, average: bool = False) -> str:
+    """The pool over the axes that slide, which come last meanwhile. average: not the sum but the mean."""
     attrs, type_ = site.attrs, site.types[0]
+    axes = slides(attrs)
     pick = {k: [attrs[k][a] for a in axes] for k in ("window", "strides", "dilations", "low", "high")}
     x = site.inputs[0]
     shape: list[Dim] = list(type_.shape)
@@ -71,12 +73,13 @@ def _pooled(site: Site, axes: list[int]) -> str:
         x = site.node("MaxPool", x, **common)
     else:
         common.pop("dilations")
-        average = site.node("AveragePool", x, count_include_pad=1 if any(pads) else None, **common)
-        x = site.node("Mul", average, site.like(float(product(pick["window"])), average))
+        x = site.node("AveragePool", x, count_include_pad=1 if any(pads) else None, **common)
+        if not average:
+            x = site.node("Mul", x, site.like(float(product(pick["window"])), x))
     if direct:
         return x
-    pooled = [out[a] for a in axes]
-    x = site.reshape(x, [product(shape[i] for i in others), 1, *pooled], [*(out[i] for i in others), *pooled])
+    places = [out[a] for a in axes]
+    x = site.reshape(x, [product(shape[i] for i in others), 1, *places], [*(out[i] for i in others), *places])
     return site.transpose(x, [order.index(i) for i in range(type_.rank)])
 
 
