@@ -7,18 +7,19 @@ merge whole axes), so that a network's inner transposes cancel in pairs and only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from burn.codegen.lower import op_of, reshape_blocks
+from burn.codegen.lower import reshape_blocks
 from burn.dialect import ops
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
 from burn.dialect.types import type_of
-from burn.passes.pack import is_constant
+from burn.passes.cleanup import blocks, erase_dead
+from burn.passes.constants import Constants, op_of
 from burn.passes.pipeline import register
 
 Order = tuple[int, ...]
@@ -33,25 +34,27 @@ class Layout:
 
     def run(self, program: Program) -> None:
         with context():
-            self._block(program.block)
+            for block in reversed(blocks(program.block)):
+                _block(block)
+            erase_dead(program.block)
 
-    def _block(self, block: ir.Block) -> None:
-        for operation in list(block.operations):
-            for region in operation.operation.regions:
-                for inner in region.blocks:
-                    self._block(inner)
-        for operation in list(block.operations):
-            op = operation.opview
-            if isinstance(op, Op) and op.OP_NAME == "conv" and op.layout == "first":
-                _channels_last(op)
-        for operation in list(block.operations):
-            op = operation.opview
-            if isinstance(op, Op):
-                _sink(op)
-        for operation in reversed(list(block.operations)):
-            op = operation.opview
-            if isinstance(op, Op) and op.PURE and not any(list(r.uses) for r in op.operation.results):
-                op.operation.erase()
+
+def _block(block: ir.Block) -> None:
+    """What is replaced stays behind without uses, so that what `constant` remembers of a value holds."""
+    for op in _used(block):
+        if op.OP_NAME == "conv" and op.layout == "first":
+            _channels_last(op)
+    constant = Constants()
+    for op in _used(block):
+        _sink(op, constant)
+
+
+def _used(block: ir.Block) -> Iterator[Op]:
+    """The block's ops as they are now, each if something still reads it when its turn comes."""
+    for operation in list(block.operations):
+        op = operation.opview
+        if isinstance(op, Op) and any(True for r in op.operation.results for _ in r.uses):
+            yield op
 
 
 def to_last(rank: int) -> Order:
@@ -84,12 +87,7 @@ def _channels_last(op: Op) -> None:
         x = transpose(op.x, to_last(rank))
         weight = transpose(op.weight, (*range(2, rank), 1, 0))
         made = ops.conv(x, weight, **(op.attrs | {"layout": "last"}))
-        _replace(op, transpose(made, to_first(rank)))
-
-
-def _replace(op: Op, value: ir.Value) -> None:
-    op.operation.results[0].replace_all_uses_with(value)
-    op.operation.erase()
+        op.operation.results[0].replace_all_uses_with(transpose(made, to_first(rank)))
 
 
 def _behind(value: ir.Value) -> tuple[ir.Value, Order] | None:
@@ -98,18 +96,24 @@ def _behind(value: ir.Value) -> tuple[ir.Value, Order] | None:
     return (op.x, op.permutation) if op is not None and op.OP_NAME == "transpose" else None
 
 
-def _sink(op: Op) -> None:
+def _sink(op: Op, constant: Constants) -> None:
     """Moves the transposes an op reads behind it, where its kind allows."""
-    rule = SINK.get(op.OP_NAME) or (_pointwise if isinstance(op, Pointwise) else None)
-    if rule is None:
-        return
     with op.operation.location, ir.InsertionPoint(op.operation):
-        value = rule(op)
+        value = _sunk(op, constant)
     if value is not None:
-        _replace(op, value)
+        op.operation.results[0].replace_all_uses_with(value)
 
 
-def _common_order(values: Sequence[ir.Value], rank: int) -> Order | None:
+def _sunk(op: Op, constant: Constants) -> ir.Value | None:
+    if isinstance(op, Pointwise):
+        return _pointwise(op, constant)
+    if op.OP_NAME == "concat":
+        return _concat(op, constant)
+    found = _behind(op.x) if op.OP_NAME in SINK else None
+    return SINK[op.OP_NAME](op, *found) if found is not None else None
+
+
+def _common_order(values: Sequence[ir.Value], rank: int, constant: Constants) -> Order | None:
     """The order that the transposed operands share, if moving it costs no new transpose of data: every other operand is a
     constant or has one element along every moved axis."""
     orders = {found[1] for v in values if (found := _behind(v)) is not None and type_of(v).rank == rank}
@@ -117,7 +121,7 @@ def _common_order(values: Sequence[ir.Value], rank: int) -> Order | None:
         return None
     (order,) = orders
     for v in values:
-        if _behind(v) is None and not is_constant(v) and sum(d != 1 for d in type_of(v).shape) > 1:
+        if _behind(v) is None and not constant(v) and sum(d != 1 for d in type_of(v).shape) > 1:
             return None
     return order
 
@@ -139,21 +143,27 @@ def _undo(value: ir.Value, order: Order, rank: int) -> ir.Value:
     return transpose(value, moved)
 
 
-def _pointwise(op: Op) -> ir.Value | None:
+def _pointwise(op: Op, constant: Constants) -> ir.Value | None:
     operands = list(op.operation.operands)
     rank = type_of(op.operation.results[0]).rank
-    order = _common_order(operands, rank)
+    order = _common_order(operands, rank, constant)
     if order is None:
         return None
     made = type(op).build(*[_undo(v, order, rank) for v in operands], **op.attrs)
     return transpose(made, order)
 
 
-def _reduce(op: Op) -> ir.Value | None:
-    found = _behind(op.x)
-    if found is None:
+def _concat(op: Op, constant: Constants) -> ir.Value | None:
+    values = op.xs
+    rank = type_of(values[0]).rank
+    order = _common_order(values, rank, constant)
+    if order is None or any(_behind(v) is None and not constant(v) for v in values):
         return None
-    x, order = found
+    made = ops.concat([_undo(v, order, rank) for v in values], axis=order[op.axis % rank])
+    return transpose(made, order)
+
+
+def _reduce(op: Op, x: ir.Value, order: Order) -> ir.Value:
     rank = len(order)
     axes = {a % rank for a in (op.axes if op.OP_NAME == "reduce" else (op.axis,))}
     mapped = tuple(sorted(order[a] for a in axes))
@@ -166,61 +176,20 @@ def _reduce(op: Op) -> ir.Value | None:
     return transpose(made, tuple(ranks.index(p) for p in kept))
 
 
-def _window(op: Op) -> ir.Value | None:
-    found = _behind(op.x)
-    if found is None:
-        return None
-    x, order = found
+def _axis_by_axis(op: Op, x: ir.Value, order: Order) -> ir.Value:
+    """An op whose attributes say something of every axis says it in the operand's order."""
     moved = inverse(order)
-    names = ("window", "strides", "dilations", "low", "high")
-    attrs = op.attrs | {n: tuple(getattr(op, n)[p] for p in moved) for n in names}
-    return transpose(type(op).build(x, **attrs), order)
+    given = [n for n in PER_AXIS[op.OP_NAME] if getattr(op, n)]
+    attrs = op.attrs | {n: tuple(getattr(op, n)[p] for p in moved) for n in given}
+    return transpose(type(op).build(x, *list(op.operation.operands)[1:], **attrs), order)
 
 
-def _pad(op: Op) -> ir.Value | None:
-    found = _behind(op.x)
-    if found is None:
-        return None
-    x, order = found
-    moved = inverse(order)
-    attrs = {n: tuple(getattr(op, n)[p] for p in moved) for n in ("low", "high", "interior") if getattr(op, n)}
-    return transpose(ops.pad(x, op.value, **attrs), order)
-
-
-def _slice(op: Op) -> ir.Value | None:
-    found = _behind(op.x)
-    if found is None:
-        return None
-    x, order = found
-    moved = inverse(order)
-    attrs = {n: tuple(getattr(op, n)[p] for p in moved) for n in ("starts", "sizes", "steps")}
-    return transpose(ops.slice(x, **attrs), order)
-
-
-def _concat(op: Op) -> ir.Value | None:
-    values = op.xs
-    rank = type_of(values[0]).rank
-    order = _common_order(values, rank)
-    if order is None or any(_behind(v) is None and not is_constant(v) for v in values):
-        return None
-    made = ops.concat([_undo(v, order, rank) for v in values], axis=order[op.axis % rank])
-    return transpose(made, order)
-
-
-def _transpose(op: Op) -> ir.Value | None:
-    found = _behind(op.x)
-    if found is None:
-        return None
-    x, order = found
+def _transpose(op: Op, x: ir.Value, order: Order) -> ir.Value:
     return transpose(x, tuple(order[p] for p in op.permutation))
 
 
-def _reshape(op: Op) -> ir.Value | None:
+def _reshape(op: Op, x: ir.Value, order: Order) -> ir.Value | None:
     """Splits and merges of what lies side by side in the untransposed operand, too, move in front of the transpose."""
-    found = _behind(op.x)
-    if found is None:
-        return None
-    x, order = found
     before, shape = type_of(op.x).shape, op.shape
     pieces: dict[int, list] = {axis: [] for axis in range(len(before))}
     result_axes: dict[int, list[int]] = {axis: [] for axis in range(len(before))}
@@ -239,14 +208,18 @@ def _reshape(op: Op) -> ir.Value | None:
     return transpose(made, inverse(tuple(position)))
 
 
-SINK: dict[str, Callable[[Op], ir.Value | None]] = {
+PER_AXIS = {
+    "window_reduce": ("window", "strides", "dilations", "low", "high"),
+    "pad": ("low", "high", "interior"),
+    "slice": ("starts", "sizes", "steps"),
+}
+"""Attributes with an entry for each axis."""
+
+SINK: dict[str, Callable[[Op, ir.Value, Order], ir.Value | None]] = {
+    **dict.fromkeys(PER_AXIS, _axis_by_axis),
     "reduce": _reduce,
     "arg_reduce": _reduce,
-    "window_reduce": _window,
-    "pad": _pad,
-    "slice": _slice,
-    "concat": _concat,
     "transpose": _transpose,
     "reshape": _reshape,
 }
-"""How a transpose moves behind each kind of op."""
+"""How a transpose (of x, in that order) moves behind each kind of op that reads one value."""

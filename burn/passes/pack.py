@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from burn.codegen.lower import op_of
 from burn.dialect import ops
 from burn.dialect.dims import Dim, ceildiv
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.types import type_of
+from burn.passes.cleanup import blocks, erase_dead
+from burn.passes.constants import Constants
 from burn.passes.pipeline import register
 
 PACKED = {"float32": 4, "float64": 8}
@@ -34,47 +35,27 @@ class Pack:
     vector_bytes: int = 64
 
     def run(self, program: Program) -> None:
+        constant = Constants()
         with context():
-            self._block(program.block)
+            for block in blocks(program.block):
+                for operation in list(block.operations):
+                    op = operation.opview
+                    if isinstance(op, Op) and op.OP_NAME in _PACKERS and op.columns is None:
+                        self._pack(op, constant)
+            erase_dead(program.block)
 
-    def _block(self, block: ir.Block) -> None:
-        for operation in list(block.operations):
-            for region in operation.operation.regions:
-                for inner in region.blocks:
-                    self._block(inner)
-            op = operation.opview
-            if isinstance(op, Op) and op.OP_NAME in _PACKERS and op.columns is None:
-                with op.operation.location, ir.InsertionPoint(op.operation):
-                    packed = _PACKERS[op.OP_NAME](self, op)
-                if packed is not None:
-                    op.operation.results[0].replace_all_uses_with(packed)
-                    op.operation.erase()
+    def _pack(self, op: Op, constant: Constants) -> None:
+        """What is replaced stays behind without uses, so that what `constant` remembers of a value holds."""
+        with op.operation.location, ir.InsertionPoint(op.operation):
+            packed = _PACKERS[op.OP_NAME](self, op, constant)
+        if packed is not None:
+            op.operation.results[0].replace_all_uses_with(packed)
 
     def width(self, columns: int, dtype: str) -> int:
         """Two vectors, or one where that holds every column (or wastes far less)."""
         lanes = self.vector_bytes // PACKED[dtype]
         one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
         return lanes if columns <= lanes or two > 1.5 * one else 2 * lanes
-
-
-def is_constant(value: ir.Value) -> bool:
-    """Whether a value is computed from constants alone."""
-    todo = [value]
-    seen: set[ir.Value] = set()
-    while todo:
-        v = todo.pop()
-        if v in seen:
-            continue
-        seen.add(v)
-        op = op_of(v)
-        if (
-            op is None
-            or not op.PURE
-            or (not op.operation.operands and op.OP_NAME not in ("weight", "constant", "full"))
-        ):
-            return False
-        todo += list(op.operation.operands)
-    return True
 
 
 def _panels(matrix: ir.Value, batch: int, width: int) -> ir.Value:
@@ -93,7 +74,7 @@ def _panels(matrix: ir.Value, batch: int, width: int) -> ir.Value:
     return ops.transpose(split, permutation=order)
 
 
-def _pack_dot(pack: Pack, op: Op) -> ir.Value | None:
+def _pack_dot(pack: Pack, op: Op, constant: Constants) -> ir.Value | None:
     lhs, rhs = type_of(op.lhs), type_of(op.rhs)
     free = [a for a in range(rhs.rank) if a not in (*op.rhs_batch, *op.rhs_contract)]
     result = type_of(op.operation.results[0])
@@ -101,7 +82,7 @@ def _pack_dot(pack: Pack, op: Op) -> ir.Value | None:
         return None
     if not op.rhs_contract:
         return None
-    if not rhs.is_static or not is_constant(op.rhs) or rhs.shape[free[0]] == 0:
+    if not rhs.is_static or not constant(op.rhs) or rhs.shape[free[0]] == 0:
         return _columns_last(op, free[0])
     columns = rhs.shape[free[0]]
     assert isinstance(columns, int)
@@ -126,12 +107,12 @@ def _columns_last(op: Op, column: int) -> ir.Value | None:
     return ops.dot_general(op.lhs, ops.transpose(op.rhs, permutation=order), **attrs)
 
 
-def _pack_conv(pack: Pack, op: Op) -> ir.Value | None:
+def _pack_conv(pack: Pack, op: Op, constant: Constants) -> ir.Value | None:
     x, weight = type_of(op.x), type_of(op.weight)
     result = type_of(op.operation.results[0])
     if op.layout != "last" or weight.dtype not in PACKED or len({x.dtype, weight.dtype, result.dtype}) > 1:
         return None
-    if not weight.is_static or not is_constant(op.weight) or 0 in weight.shape:
+    if not weight.is_static or not constant(op.weight) or 0 in weight.shape:
         return None
     channels, outputs = weight.shape[-2:]
     assert isinstance(channels, int) and isinstance(outputs, int)
