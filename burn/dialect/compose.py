@@ -97,3 +97,15 @@ def limit(dtype: str, highest: bool) -> ir.Value:
 def as_list(values: Any) -> list[ir.Value]:
     """A builder's result as a list."""
     return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def border_places(mode: str, dim: Dim, before: Dim, after: Dim) -> ir.Value:
+    """The place on an axis that each element of it comes from, padded by "edge", "wrap" or "reflect": an int64 vector."""
+    places = ops.sub(ops.iota(shape=(before + dim + after,), axis=0), dim_value(before))
+    zero, last = number(0, "int64"), dim_value(dim - 1)
+    if mode == "edge":
+        return ops.min(ops.max(places, zero), last)
+    if mode == "wrap":
+        return ops.mod(places, dim_value(dim))
+    period = ops.max(ops.mul(last, number(2, "int64")), number(1, "int64"))
+    return ops.sub(last, ops.abs(ops.sub(ops.mod(places, period), last)))

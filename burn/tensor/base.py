@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from burn.dialect import compose
 from burn.dialect.deferred import Deferred, Value
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
 from burn.importers.trace import active
@@ -104,6 +105,15 @@ class Base:
         assert value.array is not None
         return value.array
 
+    def _floating(self) -> Tensor:
+        """Itself if it holds floats; integers and bools as float32. Raises TypeMismatch for other element types."""
+        kind = DTYPES[self.dtype].kind
+        if kind == "float":
+            return self  # type: ignore[return-value]
+        if kind not in ("int", "uint", "bool"):
+            raise TypeMismatch(f"this function is of floats and integers, not of {self.dtype}", [f"given {self.type}"])
+        return made(compose.convert(self.value, "float32"))
+
     # ---- axes --------------------------------------------------------------------------------------------------------
     def _axis(self, axis: int) -> int:
         if not -self.ndim <= axis < max(self.ndim, 1):
@@ -113,7 +123,10 @@ class Base:
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
         if axis is None:
             return tuple(range(self.ndim))
-        return tuple(self._axis(a) for a in ((axis,) if isinstance(axis, int) else axis))
+        axes = tuple(self._axis(a) for a in ((axis,) if isinstance(axis, int) else axis))
+        if len(set(axes)) != len(axes):
+            raise TypeMismatch("an axis is named twice", [f"{list(axes)}, for {self.type}"])
+        return axes
 
 
 def made(value: Value) -> Tensor:

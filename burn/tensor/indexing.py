@@ -1,76 +1,234 @@
-"""Indexing and slicing as in numpy."""
+"""Reading at places, with numpy's rules (numpy's "Indexing on ndarrays").
+
+An index is first made a list of entries with one for each axis (`_entries`): numbers and slices, which one `burn.slice`
+serves; None, which is an axis of size 1; and integer tensors, which broadcast against each other and gather. A bool tensor
+becomes the places where it is true, a vector for each of its axes.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.dialect.dims import Expr
+from burn.dialect.deferred import Deferred
+from burn.dialect.dims import Dim, Expr
 from burn.dialect.shape import slice_bounds
+from burn.dialect.types import INTEGERS, broadcast_shapes
 from burn.errors import TypeMismatch
-from burn.tensor.base import Base, made
-from burn.tensor.lifting import lift
-from burn.tensor.operators import Operators
+from burn.tensor.base import Base, made, of_array
+from burn.tensor.lifting import constant, lift
+from burn.tensor.sorting import Sorting
 
 if TYPE_CHECKING:
     from burn.tensor.tensor import Tensor
 
 
-class Indexing(Operators):
+@dataclass
+class _Plan:
+    """What is done for an index: slice every axis, reshape to `kept`, gather at `places` (by axis of what is kept).
+
+    front: the gathered axes come first, because the tensors in the index do not stand side by side. at: where they come
+    otherwise. extra: a shape that the places broadcast with besides their own (of bools, which name no axis)."""
+
+    starts: list[Dim] = field(default_factory=list)
+    sizes: list[Dim] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    kept: list[Dim] = field(default_factory=list)
+    places: dict[int, Tensor] = field(default_factory=dict)
+    extra: list[tuple[Dim, ...]] = field(default_factory=list)
+    at: int | None = None
+    front: bool = False
+
+
+class Indexing(Sorting):
     """Reading at places."""
 
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Tensor:
-        """numpy's basic indexing (numbers, slices, None, ...), bounds may be symbolic; at most one integer tensor, which
-        takes the place of its axis by its own axes."""
-        items = _full_index(self.ndim, index if isinstance(index, tuple) else (index,))
-        starts, sizes, steps, kept, gathered = [], [], [], [], None
-        axis = 0
-        for item in items:
-            if item is None:
-                kept.append(1)
-                continue
-            dim = self.shape[axis]
-            if isinstance(item, slice):
-                step = 1 if item.step is None else item.step
-                start, size = slice_bounds(dim, item.start, item.stop, step)
-                kept.append(size)
-            elif isinstance(item, Base):
-                start, size, step = 0, dim, 1
-                gathered = (len(kept), item)
-                kept.append(dim)
-            elif isinstance(item, (int, Expr)) and not isinstance(item, bool):
-                start, size, step = (item if not isinstance(item, int) or item >= 0 else dim + item), 1, 1
-            else:
-                raise TypeMismatch("a tensor cannot be indexed so", [f"with a {type(item).__name__}"])
-            starts.append(start)
-            sizes.append(size)
-            steps.append(step)
-            axis += 1
+        """numpy's indexing: numbers, slices (their bounds may be symbolic), None, ..., integer and bool tensors, arrays and
+        lists, in any mixture. Raises TypeMismatch for an index that does not fit; a place out of range that only the
+        data tell is a RunError."""
+        view = self._view(index)
+        if view is not None:
+            return view
+        plan = self._plan(index)
         x = self.value
-        if any(starts) or tuple(sizes) != self.shape or set(steps) > {1}:
-            x = build.slice(x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
-        x = compose.reshape(x, tuple(kept))
-        if gathered is not None:
-            x = build.gather(x, gathered[1].value, axis=gathered[0])
-        return made(x)
+        if any(plan.starts) or tuple(plan.sizes) != self.shape or set(plan.steps) > {1}:
+            x = build.slice(x, starts=tuple(plan.starts), sizes=tuple(plan.sizes), steps=tuple(plan.steps))
+        x = compose.reshape(x, tuple(plan.kept))
+        return made(x) if plan.at is None else _gathered(made(x), plan)
 
-    def take(self, indices: Tensor | np.ndarray | int, axis: int = 0) -> Tensor:
-        """Slices along an axis at the given places (burn.ops.gather); a number takes the axis away."""
-        return made(build.gather(self.value, lift(indices, "int64").value, axis=self._axis(axis)))
+    def _view(self, index: Any) -> Tensor | None:
+        """A piece of the elements where they lie, if they are there and it is one piece: nothing is computed."""
+        value = self._value
+        if not isinstance(value, Deferred) or value.array is None:
+            return None
+        for item in index if isinstance(index, tuple) else (index,):
+            if item is not Ellipsis and item is not None and type(item) is not int and not isinstance(item, slice):
+                return None
+        try:
+            piece = value.array[index]
+        except (IndexError, TypeError):
+            return None  # said with the tensor's type by what follows
+        if not isinstance(piece, np.ndarray):  # numpy makes numbers of single elements
+            piece = value.array[(*index, ...) if isinstance(index, tuple) else (index, ...)]
+        if not piece.flags.c_contiguous:
+            return None
+        return of_array(piece)
+
+    def _plan(self, index: Any) -> _Plan:
+        entries = self._entries(index)
+        tensors = any(isinstance(e, (Base, bool)) for e in entries)
+        plan, axis, apart = _Plan(), 0, False
+        for entry in entries:
+            if entry is None or entry is Ellipsis:
+                apart = plan.at is not None
+                if entry is None:
+                    plan.kept.append(1)
+                continue
+            if isinstance(entry, bool):
+                plan.extra.append((int(entry),))
+                plan.front, plan.at = plan.front or apart, len(plan.kept) if plan.at is None else plan.at
+                continue
+            dim, step = self.shape[axis], 1
+            if isinstance(entry, slice):
+                step = 1 if entry.step is None else int(entry.step)
+                if step == 0:
+                    raise TypeMismatch("a slice's step cannot be 0", [f"of {self.type}"])
+                start, size = slice_bounds(dim, _bound(entry.start), _bound(entry.stop), step)
+                plan.kept.append(size)
+                apart = plan.at is not None
+            else:
+                if tensors:  # numbers beside tensors count as tensors without axes
+                    plan.front, plan.at = plan.front or apart, len(plan.kept) if plan.at is None else plan.at
+                if isinstance(entry, Base):
+                    start, size = 0, dim
+                    plan.places[len(plan.kept)] = made(entry.value)
+                    plan.kept.append(dim)
+                else:
+                    start, size = self._within(entry, axis), 1
+            plan.starts.append(start)
+            plan.sizes.append(size)
+            plan.steps.append(step)
+            axis += 1
+        return plan
+
+    def _within(self, place: Any, axis: int) -> Dim:
+        dim = self.shape[axis]
+        if isinstance(place, int) and isinstance(dim, int) and not -dim <= place < dim:
+            raise TypeMismatch(f"index {place} is out of range", [f"axis {axis} of {self.type} has {dim} elements"])
+        return dim + place if isinstance(place, int) and place < 0 else place
+
+    def _entries(self, index: Any) -> list[Any]:
+        """An index with one entry for each axis; None for new ones, True and False for bools without axes."""
+        entries: list[Any] = []
+        for item in index if isinstance(index, tuple) else (index,):
+            entries += self._entry(item)
+        taken = sum(1 for e in entries if e is not None and e is not Ellipsis and not isinstance(e, bool))
+        dots = [i for i, e in enumerate(entries) if e is Ellipsis]
+        if taken > self.ndim or len(dots) > 1:
+            raise TypeMismatch(
+                "a tensor cannot be indexed so", [f"{taken} entries for {self.ndim} axes of {self.type}"]
+            )
+        rest = [slice(None)] * (self.ndim - taken)
+        if not dots:
+            return [*entries, *rest]
+        return [*entries[: dots[0]], Ellipsis, *rest, *entries[dots[0] + 1 :]]
+
+    def _entry(self, item: Any) -> list[Any]:
+        if item is None or item is Ellipsis or isinstance(item, (slice, bool, np.bool_)):
+            return [bool(item)] if isinstance(item, (bool, np.bool_)) else [item]
+        if isinstance(item, (int, np.integer, Expr)):
+            return [item if isinstance(item, Expr) else int(item)]
+        if isinstance(item, (list, tuple, np.ndarray)):
+            item = constant(np.zeros(0, np.int64) if isinstance(item, (list, tuple)) and not len(item) else item)
+        if not isinstance(item, Base):
+            raise TypeMismatch(
+                "a tensor cannot be indexed so",
+                [f"with a {type(item).__name__}; with numbers, slices, None, ... and tensors of integers or bools"],
+            )
+        if item.dtype == "bool":
+            if item.ndim:
+                return list(made(item.value).nonzero())
+            if item.is_traced:
+                raise TypeMismatch("a bool without axes is no index here", ["use where or burn.cond"])
+            return [bool(item)]
+        if item.dtype not in INTEGERS:
+            raise TypeMismatch("a tensor is indexed by integers and bools", [f"not by {item.type}"])
+        return [item]
+
+    # ---- by name -----------------------------------------------------------------------------------------------------
+    def take(self, indices: Any, axis: int | None = 0) -> Tensor:
+        """Slices along an axis at the given places, whose shape takes the axis' place; a number takes the axis away.
+        Without an axis, elements in row-major order."""
+        if axis is None:
+            return self.ravel().take(indices, 0)
+        return made(build.gather(self.value, _places(indices).value, axis=self._axis(axis)))
+
+    def index_select(self, axis: int, indices: Any) -> Tensor:
+        """`take`, in torch's order of arguments."""
+        return self.take(indices, axis)
+
+    def gather(self, axis: int, indices: Any) -> Tensor:
+        """out[i, j, ..] = x[i, indices[i, j, ..], ..] with the index on the axis (torch's gather)."""
+        return made(build.gather_elements(self.value, _places(indices).value, axis=self._axis(axis)))
+
+    def take_along_axis(self, indices: Any, axis: int = -1) -> Tensor:
+        """`gather`, after both were broadcast to each other on the other axes."""
+        x, places, place = made(self.value), _places(indices), self._axis(axis)
+        if x.ndim != places.ndim:
+            raise TypeMismatch("the places need as many axes as the tensor", [f"{places.type} for {x.type}"])
+        rest = [tuple(1 if i == place else d for i, d in enumerate(t.shape)) for t in (x, places)]
+        try:
+            joint = broadcast_shapes(*rest)
+        except ValueError as error:
+            raise TypeMismatch("the places do not fit", [str(error)]) from None
+        x, places = (
+            t.broadcast_to(*(t.shape[place] if i == place else d for i, d in enumerate(joint))) for t in (x, places)
+        )
+        return x.gather(place, places)
+
+    def masked_fill(self, mask: Any, value: Any) -> Tensor:
+        """`value` where the mask is true, the elements elsewhere; the mask broadcasts."""
+        fill = value.astype(self.dtype) if isinstance(value, Base) else value  # type: ignore[attr-defined]
+        return made(lift(mask).value).where(fill, made(self.value))
 
 
-def _full_index(rank: int, index: tuple[Any, ...]) -> list[Any]:
-    """An index with one entry for each axis (and None for new axes)."""
-    taken = sum(1 for item in index if item is not None and item is not Ellipsis)
-    dots = [i for i, item in enumerate(index) if item is Ellipsis]
-    if taken > rank or len(dots) > 1 or sum(isinstance(item, Base) for item in index) > 1:
-        raise TypeMismatch("a tensor cannot be indexed so", [f"{len(index)} entries for {rank} axes"])
-    rest = [slice(None)] * (rank - taken)
-    if not dots:
-        return [*index, *rest]
-    return [*index[: dots[0]], *rest, *index[dots[0] + 1 :]]
+def _places(indices: Any) -> Tensor:
+    places = constant(indices, "int64") if isinstance(indices, (int, list, tuple)) else lift(indices, "int64")
+    if places.dtype not in INTEGERS:
+        raise TypeMismatch("places are integers", [f"not {places.type}"])
+    return places
+
+
+def _bound(bound: Any) -> Any:
+    return bound if bound is None or isinstance(bound, Expr) else bound.__index__()
+
+
+def _gathered(x: Tensor, plan: _Plan) -> Tensor:
+    """The elements of x at the places, their axes where numpy puts them."""
+    axes, places = list(plan.places), list(plan.places.values())
+    try:
+        shape = broadcast_shapes(*(p.shape for p in places), *plan.extra)
+    except ValueError as error:
+        raise TypeMismatch("the tensors of an index do not fit each other", [str(error)]) from None
+    at = 0 if plan.front else plan.at
+    assert at is not None
+    if len(axes) == 1 and (axes[0] == at or not places[0].ndim) and not plan.extra:
+        # a place without axes leaves nothing to move
+        return made(build.gather(x.value, places[0].value, axis=axes[0]))
+    rest = [i for i in range(x.ndim) if i not in axes]
+    x = x.permute(*axes, *rest)
+    if axes:
+        whole = [p.astype("int64").broadcast_to(*shape).unsqueeze(-1) for p in places]
+        joined = build.concat([p.value for p in whole], axis=len(shape)) if len(whole) > 1 else whole[0].value
+        result = made(build.gather_nd(x.value, joined))
+    else:
+        result = x.reshape(*(1,) * len(shape), *x.shape).broadcast_to(*shape, *x.shape)
+    moved = list(range(len(shape)))
+    return result.moveaxis(moved, [at + i for i in moved]) if at else result

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
 from burn.tensor.base import made
+from burn.tensor.conversions import Conversions
 from burn.tensor.lifting import Operand, together
-from burn.tensor.products import Products
 
 if TYPE_CHECKING:
     from burn.tensor.tensor import Tensor
@@ -24,7 +24,7 @@ def binary(name: str, left: Any, right: Any, floating: bool = False) -> Tensor:
     return made(getattr(build, name)(a.value, b.value))
 
 
-class Operators(Products):
+class Operators(Conversions):
     """What Python's operators mean."""
 
     __slots__ = ()

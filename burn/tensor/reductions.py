@@ -1,4 +1,8 @@
-"""Methods that reduce axes."""
+"""Methods that reduce axes, and those that run along one.
+
+Sums and products keep the element type, but bools count as int64; means of integers and bools are float32. 16-bit floats
+are reckoned with in float32 inside. A reduction of no elements gives the operation's identity (minus infinity for max).
+"""
 
 from __future__ import annotations
 
@@ -7,48 +11,150 @@ from typing import TYPE_CHECKING
 
 from burn.dialect import compose
 from burn.dialect import ops as build
+from burn.dialect.types import FLOATS
+from burn.errors import TypeMismatch
+from burn.tensor.arranging import Arranging
 from burn.tensor.base import made
-from burn.tensor.shapes import Shapes
 
 if TYPE_CHECKING:
     from burn.tensor.tensor import Tensor
 
+Axes = int | Sequence[int] | None
 
-class Reductions(Shapes):
-    """Reducing axes to a number each."""
+
+class Reductions(Arranging):
+    """Reducing axes to a number each. axis: one, several, or all of them (None); keepdims: they stay, of size 1."""
 
     __slots__ = ()
 
-    def sum(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return self._reduce("sum", axis, keepdims)
-
-    def prod(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return self._reduce("prod", axis, keepdims)
-
-    def max(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return self._reduce("max", axis, keepdims)
-
-    def min(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return self._reduce("min", axis, keepdims)
-
-    def any(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return self._reduce("any", axis, keepdims)
-
-    def all(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return self._reduce("all", axis, keepdims)
-
-    def mean(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        """The mean in the tensor's own element type."""
-        return made(compose.mean(self.value, self._axes(axis), keepdims))
-
-    def argmax(self, axis: int, keepdims: bool = False) -> Tensor:
-        return made(build.arg_reduce(self.value, kind="max", axis=self._axis(axis), keepdims=keepdims))
-
-    def argmin(self, axis: int, keepdims: bool = False) -> Tensor:
-        return made(build.arg_reduce(self.value, kind="min", axis=self._axis(axis), keepdims=keepdims))
-
-    def softmax(self, axis: int = -1) -> Tensor:
-        return made(build.softmax(self.value, axis=self._axis(axis)))
-
-    def _reduce(self, kind: str, axis: int | Sequence[int] | None, keepdims: bool) -> Tensor:
+    def _reduce(self, kind: str, axis: Axes, keepdims: bool) -> Tensor:
         return made(build.reduce(self.value, kind=kind, axes=self._axes(axis), keepdims=keepdims))
+
+    def _counted(self) -> Tensor:
+        """Itself, bools as int64."""
+        return made(compose.convert(self.value, "int64") if self.dtype == "bool" else self.value)
+
+    def _wide(self) -> Tensor:
+        """As floats in which sums are kept."""
+        x = self._floating()
+        return made(compose.convert(x.value, compose.wide(x.dtype)))
+
+    def _narrow(self, x: Tensor) -> Tensor:
+        """A result reckoned in `_wide` in the element type that it is due."""
+        return made(compose.convert(x.value, self.dtype if self.dtype in FLOATS else "float32"))
+
+    def sum(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The sum; of bools, how many are true."""
+        return self._counted()._reduce("sum", axis, keepdims)
+
+    def prod(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The product."""
+        return self._counted()._reduce("prod", axis, keepdims)
+
+    def mean(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The mean; of integers in float32."""
+        return self._narrow(made(compose.mean(self._wide().value, self._axes(axis), keepdims)))
+
+    def max(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The largest element; NaN if one is."""
+        return self._reduce("any" if self.dtype == "bool" else "max", axis, keepdims)
+
+    def min(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The smallest element; NaN if one is."""
+        return self._reduce("all" if self.dtype == "bool" else "min", axis, keepdims)
+
+    amax, amin = max, min
+
+    def any(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """Whether any element is true (not zero)."""
+        return self._truth()._reduce("any", axis, keepdims)
+
+    def all(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """Whether all elements are true (not zero)."""
+        return self._truth()._reduce("all", axis, keepdims)
+
+    def count_nonzero(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """How many elements are not zero, as int64."""
+        return self._truth().sum(axis, keepdims)
+
+    # ---- places ------------------------------------------------------------------------------------------------------
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        """The place (int64) of the first largest element along an axis, or in row-major order. NaN counts as largest."""
+        return self._place("max", axis, keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        """The place (int64) of the first smallest element along an axis, or in row-major order. NaN counts as smallest."""
+        return self._place("min", axis, keepdims)
+
+    def _place(self, kind: str, axis: int | None, keepdims: bool) -> Tensor:
+        x = made(compose.convert(self.value, "uint8") if self.dtype == "bool" else self.value)
+        if axis is None:
+            place = x.ravel()._place(kind, 0, False)
+            return place.reshape(*(1,) * self.ndim) if keepdims else place
+        if not self.ndim:
+            x = x.reshape(1)
+        if x.shape[x._axis(axis)] == 0:
+            raise TypeMismatch(f"there is no {kind} of no elements", [f"axis {axis} of {self.type}"])
+        return made(build.arg_reduce(x.value, kind=kind, axis=x._axis(axis), keepdims=keepdims and self.ndim > 0))
+
+    # ---- NaN left out ------------------------------------------------------------------------------------------------
+    def nansum(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The sum of the elements that are not NaN."""
+        return self._without_nan(0).sum(axis, keepdims)
+
+    def nanprod(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The product of the elements that are not NaN."""
+        return self._without_nan(1).prod(axis, keepdims)
+
+    def nanmean(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The mean of the elements that are not NaN."""
+        total = self._wide()._without_nan(0).sum(axis, keepdims)
+        return self._narrow(total / (~self.isnan()).sum(axis, keepdims).astype(total.dtype))
+
+    def nanmax(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The largest of the elements that are not NaN; NaN where there are none."""
+        return self._without_nan(float("-inf"))._reduced_or_nan("max", self, axis, keepdims)
+
+    def nanmin(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The smallest of the elements that are not NaN; NaN where there are none."""
+        return self._without_nan(float("inf"))._reduced_or_nan("min", self, axis, keepdims)
+
+    def _reduced_or_nan(self, kind: str, given: Reductions, axis: Axes, keepdims: bool) -> Tensor:
+        result = self._reduce("any" if (kind, self.dtype) == ("max", "bool") else kind, axis, keepdims)
+        return given.isnan().all(axis, keepdims).where(float("nan"), result) if self.dtype in FLOATS else result
+
+    def _without_nan(self, instead: float) -> Tensor:
+        return self.isnan().where(instead, self) if self.dtype in FLOATS else made(self.value)  # type: ignore[arg-type]
+
+    # ---- running -----------------------------------------------------------------------------------------------------
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        """The sum of the elements up to each along an axis, or in row-major order."""
+        return self._counted()._running("sum", axis)
+
+    def cumprod(self, axis: int | None = None) -> Tensor:
+        """The product of the elements up to each along an axis, or in row-major order."""
+        return self._counted()._running("prod", axis)
+
+    def cummax(self, axis: int | None = None) -> Tensor:
+        """The largest of the elements up to each along an axis, or in row-major order."""
+        return self._running("any" if self.dtype == "bool" else "max", axis)
+
+    def cummin(self, axis: int | None = None) -> Tensor:
+        """The smallest of the elements up to each along an axis, or in row-major order."""
+        return self._running("all" if self.dtype == "bool" else "min", axis)
+
+    def _running(self, kind: str, axis: int | None) -> Tensor:
+        x: Tensor = self.ravel() if axis is None or not self.ndim else made(self.value)
+        return made(build.cumulative(x.value, kind=kind, axis=x._axis(axis or 0)))
+
+    def diff(self, n: int = 1, axis: int = -1) -> Tensor:
+        """The differences of neighbouring elements along an axis, taken n times; of bools, whether they differ."""
+        x: Tensor = made(self.value)
+        for _ in range(n):
+            place = x._axis(axis)
+            size = x.shape[place]
+            if isinstance(size, int) and size < 1:
+                return x
+            later, earlier = x._cut(place, 1, size - 1), x._cut(place, 0, size - 1)
+            x = later ^ earlier if self.dtype == "bool" else later - earlier
+        return x

@@ -1,19 +1,21 @@
-"""Methods that rearrange elements: reshaping, permuting, broadcasting, converting."""
+"""Methods that give the same elements another shape: reshaping, permuting, broadcasting."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from burn.dialect import compose, dims
 from burn.errors import TypeMismatch
-from burn.tensor.base import Base, made, sequence
+from burn.tensor.activations import Activations
+from burn.tensor.base import made, sequence
 
 if TYPE_CHECKING:
     from burn.tensor.tensor import Tensor
 
 
-class Shapes(Base):
-    """Rearranging elements."""
+class Shapes(Activations):
+    """Rearranging axes."""
 
     __slots__ = ()
 
@@ -24,7 +26,7 @@ class Shapes(Base):
             known = dims.product(d for d in wanted if d != -1)
             rest = dims.exact_div(self.size, known) if known != 0 else None
             if rest is None or wanted.count(-1) > 1:
-                raise TypeMismatch("cannot reshape", [f"{self!r} to [{', '.join(map(str, wanted))}]"])
+                raise TypeMismatch("cannot reshape", [f"{self.type} to [{', '.join(map(str, wanted))}]"])
             wanted = tuple(rest if d == -1 else d for d in wanted)
         return made(compose.reshape(self.value, wanted))
 
@@ -33,37 +35,87 @@ class Shapes(Base):
         first, last = self._axis(start), self._axis(end)
         return self.reshape(*self.shape[:first], dims.product(self.shape[first : last + 1]), *self.shape[last + 1 :])
 
+    def ravel(self) -> Tensor:
+        """All axes as one."""
+        return self.reshape(self.size)
+
+    def unflatten(self, axis: int, *sizes: Any) -> Tensor:
+        """One axis as several of these sizes, of which one may be -1."""
+        place, wanted = self._axis(axis), list(sequence(sizes))
+        if wanted.count(-1) == 1:
+            known = dims.product(d for d in wanted if d != -1)
+            rest = dims.exact_div(self.shape[place], known) if known != 0 else None
+            if rest is None:
+                raise TypeMismatch("cannot unflatten", [f"axis {axis} of {self.type} to {wanted}"])
+            wanted[wanted.index(-1)] = rest
+        return self.reshape(*self.shape[:place], *wanted, *self.shape[place + 1 :])
+
     def squeeze(self, *axes: int) -> Tensor:
-        """Without these axes of size 1."""
-        gone = {self._axis(a) for a in axes}
+        """Without these axes of size 1; without any given, all that are known to be of size 1. Raises TypeMismatch for
+        an axis of another size."""
+        gone = {self._axis(a) for a in sequence(axes)}
+        if not axes:
+            gone = {i for i, d in enumerate(self.shape) if d == 1}
+        wrong = [i for i in sorted(gone) if isinstance(self.shape[i], int) and self.shape[i] != 1]
+        if wrong:
+            raise TypeMismatch("only axes of size 1 are squeezed", [f"not axes {wrong} of {self.type}"])
         return self.reshape(*(d for i, d in enumerate(self.shape) if i not in gone))
 
     def unsqueeze(self, axis: int) -> Tensor:
-        """With a new axis of size 1."""
+        """With a new axis of size 1, which will be at this place."""
         place = axis if axis >= 0 else self.ndim + 1 + axis
+        if not 0 <= place <= self.ndim:
+            raise TypeMismatch(f"a new axis cannot be at {axis}", [f"of {self.type}"])
         return self.reshape(*self.shape[:place], 1, *self.shape[place:])
 
+    expand_dims = unsqueeze
+
     def permute(self, *axes: Any) -> Tensor:
-        """Result axis i is axis axes[i]."""
-        return made(compose.transpose(self.value, tuple(self._axis(a) for a in sequence(axes))))
+        """Result axis i is axis axes[i]; without axes, in reverse order."""
+        order = tuple(self._axis(a) for a in sequence(axes)) if axes else tuple(reversed(range(self.ndim)))
+        return made(compose.transpose(self.value, order))
 
     def transpose(self, first: int, second: int) -> Tensor:
-        """Two axes exchanged."""
+        """Two axes exchanged (numpy's `swapaxes`; numpy's `transpose` is `permute` here)."""
         order = list(range(self.ndim))
         a, b = self._axis(first), self._axis(second)
         order[a], order[b] = order[b], order[a]
+        return self.permute(order)
+
+    swapaxes = transpose
+
+    def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+        """Axes moved to other places; the rest keep their order."""
+        sources, places = self._axes(source), self._axes(destination)
+        if len(sources) != len(places):
+            raise TypeMismatch("moveaxis needs a place for each axis", [f"{len(sources)} axes, {len(places)} places"])
+        order = [axis for axis in range(self.ndim) if axis not in sources]
+        for place, axis in sorted(zip(places, sources, strict=True)):
+            order.insert(place, axis)
         return self.permute(order)
 
     @property
     def T(self) -> Tensor:
         """A matrix, transposed."""
         if self.ndim != 2:
-            raise TypeMismatch("T is of matrices", [f"not of {self!r}; use transpose or permute"])
+            raise TypeMismatch("T is of matrices", [f"not of {self.type}; use mT, transpose or permute"])
         return self.permute(1, 0)
 
+    @property
+    def mT(self) -> Tensor:
+        """The matrices on the last two axes, transposed."""
+        if self.ndim < 2:
+            raise TypeMismatch("mT is of matrices", [f"not of {self.type}"])
+        return self.transpose(-1, -2)
+
     def broadcast_to(self, *shape: Any) -> Tensor:
+        """Axes of size 1, and new ones in front, repeated to this shape."""
         return made(compose.broadcast_to(self.value, sequence(shape)))
 
-    def astype(self, dtype: str) -> Tensor:
-        """Elements converted; see burn.ops.cast."""
-        return made(compose.convert(self.value, dtype))
+    def expand(self, *shape: Any) -> Tensor:
+        """As `broadcast_to`; a size of -1 keeps the axis as it is."""
+        wanted = sequence(shape)
+        own = (None,) * (len(wanted) - self.ndim) + self.shape
+        if len(wanted) < self.ndim or any(d == -1 and o is None for d, o in zip(wanted, own, strict=True)):
+            raise TypeMismatch("cannot expand", [f"{self.type} to {list(wanted)}"])
+        return self.broadcast_to(*(o if d == -1 else d for d, o in zip(wanted, own, strict=True)))

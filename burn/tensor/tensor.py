@@ -20,7 +20,7 @@ from burn.dialect.deferred import Deferred
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import Array
 from burn.tensor.base import Base, of_array
-from burn.tensor.indexing import Indexing
+from burn.tensor.updating import Updating
 
 _INSTEAD = {
     "truth value": "Use burn.cond for `if`, burn.while_loop for `while`, burn.scan for `for`, burn.where to choose by element",
@@ -36,9 +36,10 @@ _INSTEAD = {
 """What to do where a traced tensor has no elements to look at."""
 
 
-class Tensor(Indexing):
+class Tensor(Updating):
     """A tensor: of the traced program, or lazy. Its families of methods derive from each other, in the order
-    `base`, `shapes`, `reductions`, `products`, `operators`, `indexing`: each may use those before it."""
+    `base`, `conversions`, `operators`, `math`, `logic`, `activations`, `shapes`, `arranging`, `reductions`, `statistics`,
+    `products`, `sorting`, `indexing`, `updating`: each may use those before it."""
 
     __slots__ = ()
 

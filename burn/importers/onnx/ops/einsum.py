@@ -1,142 +1,15 @@
-"""Einsum: operands with named axes, joined two at a time into sums of products.
-
-A `Term` is a value and one label for each of its axes. Axes that nothing else needs are summed at once, equal labels
-within a term become a diagonal, and two terms are multiplied by `join`; what is left is put in the result's order.
-"""
+"""Einsum: the mechanism is the dialect's (`burn/dialect/einsum.py`)."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, reshape, transpose
-from burn.dialect.dims import Dim
+from burn.dialect import einsum as sums
 from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
-
-
-@dataclass
-class Term:
-    value: ir.Value
-    labels: list[str]
-
-    @property
-    def sizes(self) -> dict[str, Dim]:
-        return dict(zip(self.labels, type_of(self.value).shape, strict=True))
 
 
 @onnx_op("Einsum")
 def einsum(node: Node) -> ir.Value:
-    inputs, output = parse(node)
-    terms = []
-    for value, labels in zip(node.tensors(), inputs, strict=True):
-        rank = type_of(value).rank
-        labels = _name_ellipsis(node, labels, rank)
-        terms.append(diagonal(Term(value, labels)))
-    dots = max((label for t in terms for label in t.labels if label.isdigit()), key=int, default=None)
-    ellipsis = [] if dots is None else [str(i) for i in range(int(dots), -1, -1)]
-    if output is None:
-        counts = Counter(label for labels in inputs for label in labels if label != ".")
-        output = [*ellipsis, *sorted(label for label, count in counts.items() if count == 1)]
-    else:
-        output = [name for label in output for name in (ellipsis if label == "." else [label])]
-    sizes = _sizes(node, terms)
-    if (unknown := sorted(set(output) - sizes.keys())) or len(set(output)) != len(output):
-        node.fail(f"the result's labels {unknown or output} must each be an operand's, and occur once", "equation")
-    terms = [_without_ones(term, sizes) for term in terms]
-    result = terms[0]
-    for index, term in enumerate(terms):
-        later = {label for t in terms[index + 1 :] for label in t.labels} | set(output)
-        if index:
-            kept_by_term = later | set(result.labels)
-            result = join(result, sum_out(term, kept_by_term), later)
-        else:
-            result = sum_out(result, later)
-    value = transpose(result.value, tuple(result.labels.index(label) for label in output if label in result.labels))
-    shape = tuple(sizes[label] if label in result.labels else 1 for label in output)
-    return broadcast_to(reshape(value, shape), tuple(sizes[label] for label in output))
-
-
-def parse(node: Node) -> tuple[list[list[str]], list[str] | None]:
-    """The operands' labels and the result's, None where the equation leaves it out; '.' stands for an ellipsis."""
-    equation = node.string("equation").replace(" ", "")
-    left, arrow, right = equation.partition("->")
-    terms = [part.replace("...", ".") for part in (*left.split(","), right)]
-    for term in terms:
-        if not all((c.isalpha() and c.isascii()) or c == "." for c in term) or term.count(".") > 1:
-            node.fail(f"'{equation}' is not an Einstein sum", "equation")
-    if len(terms) - 1 != len(node.inputs):
-        node.fail(f"'{equation}' names {len(terms) - 1} operands, not {len(node.inputs)}", "equation")
-    return [list(term) for term in terms[:-1]], list(terms[-1]) if arrow else None
-
-
-def _name_ellipsis(node: Node, labels: list[str], rank: int) -> list[str]:
-    """Axes under an ellipsis get numbers, counted from the last, since they are aligned there."""
-    extra = rank - len([label for label in labels if label != "."])
-    if extra < 0 or (extra and "." not in labels):
-        node.fail(f"'{''.join(labels)}' does not label an operand of rank {rank}", "equation")
-    numbers = [str(i) for i in range(extra - 1, -1, -1)]
-    return [name for label in labels for name in (numbers if label == "." else [label])]
-
-
-def _sizes(node: Node, terms: Iterable[Term]) -> dict[str, Dim]:
-    """Every label's size; an axis of size 1 is repeated to the others'."""
-    sizes: dict[str, Dim] = {}
-    for term in terms:
-        for label, size in term.sizes.items():
-            known = sizes.setdefault(label, size)
-            if known == 1 or (isinstance(size, int) and size != 1 and not isinstance(known, int)):
-                sizes[label] = size
-            elif size not in (1, known) and isinstance(size, int) and isinstance(known, int):
-                node.fail(f"axis '{label}' has sizes {known} and {size}", "equation")
-    return sizes
-
-
-def _without_ones(term: Term, sizes: dict[str, Dim]) -> Term:
-    """Drops axes of size 1 that other operands have more of."""
-    kept = [label for label, size in term.sizes.items() if size != 1 or sizes[label] == 1]
-    return Term(reshape(term.value, tuple(term.sizes[label] for label in kept)), kept)
-
-
-def diagonal(term: Term) -> Term:
-    """Where a label occurs twice, only the elements whose indices agree."""
-    value, labels = term.value, list(term.labels)
-    for label in sorted({c for c in labels if labels.count(c) > 1}):
-        while labels.count(label) > 1:
-            first = labels.index(label)
-            second = labels.index(label, first + 1)
-            shape = type_of(value).shape
-            column = (*shape[:second], 1, *shape[second + 1 :])
-            value = ops.gather_elements(value, ops.iota(shape=column, axis=first), axis=second)
-            value = reshape(value, (*shape[:second], *shape[second + 1 :]))
-            del labels[second]
-    return Term(value, labels)
-
-
-def sum_out(term: Term, needed: set[str]) -> Term:
-    axes = tuple(i for i, label in enumerate(term.labels) if label not in needed)
-    if not axes:
-        return term
-    return Term(ops.reduce(term.value, kind="sum", axes=axes), [label for label in term.labels if label in needed])
-
-
-def join(a: Term, b: Term, needed: set[str]) -> Term:
-    """The product of two terms, summed over the labels they share and nothing else needs."""
-    shared = [label for label in a.labels if label in b.labels]
-    batch = [label for label in shared if label in needed]
-    summed = [label for label in shared if label not in needed]
-    labels = [*batch, *(x for x in a.labels if x not in shared), *(x for x in b.labels if x not in shared)]
-    if not summed:
-        return Term(ops.mul(_aligned(a, labels), _aligned(b, labels)), labels)
-    places = [[term.labels.index(x) for x in group] for group in (batch, summed) for term in (a, b)]
-    names = ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract")
-    return Term(ops.dot_general(a.value, b.value, **dict(zip(names, map(tuple, places), strict=True))), labels)
-
-
-def _aligned(term: Term, labels: list[str]) -> ir.Value:
-    """A term with axes in the order of `labels`, of size 1 for those it lacks."""
-    value = transpose(term.value, tuple(term.labels.index(x) for x in labels if x in term.labels))
-    return reshape(value, tuple(term.sizes.get(x, 1) for x in labels))
+    try:
+        return sums.einsum(node.string("equation"), node.tensors())
+    except sums.Malformed as error:
+        node.fail(str(error), "equation")

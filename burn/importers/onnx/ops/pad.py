@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import dim_value, number, reshape
+from burn.dialect.compose import border_places, number, reshape
 from burn.dialect.dims import Dim, dim_max, non_negative
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
@@ -32,7 +32,7 @@ def pad(node: Node) -> ir.Value:
     for axis in range(rank):
         before, after = low[axis] - crop_low[axis], high[axis] - crop_high[axis]
         if before != 0 or after != 0:
-            places = _reflected(mode, type_of(x).shape[axis], before, after)
+            places = border_places(mode, type_of(x).shape[axis], before, after)
             x = ops.gather(x, places, axis=axis)
     return x
 
@@ -82,15 +82,3 @@ def _cropped(x: ir.Value, before: Sequence[Dim], after: Sequence[Dim]) -> ir.Val
     shape = type_of(x).shape
     sizes = tuple(d - a - b for d, a, b in zip(shape, before, after, strict=True))
     return ops.slice(x, starts=tuple(before), sizes=sizes, steps=(1,) * len(shape))
-
-
-def _reflected(mode: str, dim: Dim, before: Dim, after: Dim) -> ir.Value:
-    """The place that each element of a padded axis comes from."""
-    places = ops.sub(ops.iota(shape=(before + dim + after,), axis=0), dim_value(before))
-    zero, last = number(0, "int64"), dim_value(dim - 1)
-    if mode == "edge":
-        return ops.min(ops.max(places, zero), last)
-    if mode == "wrap":
-        return ops.mod(places, dim_value(dim))
-    period = ops.max(ops.mul(last, number(2, "int64")), number(1, "int64"))
-    return ops.sub(last, ops.abs(ops.sub(ops.mod(places, period), last)))

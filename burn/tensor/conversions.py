@@ -1,0 +1,62 @@
+"""Conversion of elements. The class is apart because its methods hide the names of Python's types from annotations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from burn.dialect import compose
+from burn.dialect import ops as build
+from burn.dialect.types import DTYPES
+from burn.errors import TypeMismatch
+from burn.tensor.base import Base, made
+
+if TYPE_CHECKING:
+    from burn.tensor.tensor import Tensor
+
+
+class Conversions(Base):
+    """Elements of another type."""
+
+    __slots__ = ()
+
+    def astype(self, dtype: str) -> Tensor:
+        """Elements converted: floats to integers truncate, to bool tests for non-zero (burn.ops.cast)."""
+        return made(compose.convert(self.value, _known(dtype)))
+
+    def to(self, dtype: str) -> Tensor:
+        """The same as `astype`."""
+        return self.astype(dtype)
+
+    def bitcast(self, dtype: str) -> Tensor:
+        """The same bits read as another element type of the same width (numpy's `view`)."""
+        return made(build.bitcast(self.value, dtype=_known(dtype)))
+
+    def float(self) -> Tensor:
+        """As float32."""
+        return self.astype("float32")
+
+    def double(self) -> Tensor:
+        """As float64."""
+        return self.astype("float64")
+
+    def half(self) -> Tensor:
+        """As float16."""
+        return self.astype("float16")
+
+    def bfloat16(self) -> Tensor:
+        """As bfloat16."""
+        return self.astype("bfloat16")
+
+    def int(self) -> Tensor:
+        """As int64, burn's type of integers."""
+        return self.astype("int64")
+
+    def bool(self) -> Tensor:
+        """As bool: whether each element is not zero."""
+        return self.astype("bool")
+
+
+def _known(dtype: str) -> str:
+    if dtype not in DTYPES:
+        raise TypeMismatch(f"there is no element type '{dtype}'", [f"there are {', '.join(DTYPES)}"])
+    return dtype

@@ -1,0 +1,123 @@
+"""Comparison, logic and bits by name; the operators are in `operators.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from burn.dialect import ops as build
+from burn.errors import TypeMismatch
+from burn.tensor.base import made
+from burn.tensor.lifting import Operand, together
+from burn.tensor.math import Math
+from burn.tensor.operators import binary
+
+if TYPE_CHECKING:
+    from burn.tensor.tensor import Tensor
+
+
+class Logic(Math):
+    """Comparisons and logic."""
+
+    __slots__ = ()
+
+    def equal(self, other: Operand) -> Tensor:
+        """self == other, element by element."""
+        return binary("eq", self, other)
+
+    def not_equal(self, other: Operand) -> Tensor:
+        """self != other, element by element."""
+        return binary("ne", self, other)
+
+    def less(self, other: Operand) -> Tensor:
+        """self < other, element by element."""
+        return binary("lt", self, other)
+
+    def less_equal(self, other: Operand) -> Tensor:
+        """self <= other, element by element."""
+        return binary("le", self, other)
+
+    def greater(self, other: Operand) -> Tensor:
+        """self > other, element by element."""
+        return binary("gt", self, other)
+
+    def greater_equal(self, other: Operand) -> Tensor:
+        """self >= other, element by element."""
+        return binary("ge", self, other)
+
+    eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
+
+    # ---- logic: other types count as true where they are not zero ----------------------------------------------------
+    def _truth(self) -> Tensor:
+        return made(self.value) if self.dtype == "bool" else self != 0
+
+    def logical_and(self, other: Operand) -> Tensor:
+        """Whether both are true (not zero)."""
+        return binary("and_", *_truths(self, other))
+
+    def logical_or(self, other: Operand) -> Tensor:
+        """Whether either is true (not zero)."""
+        return binary("or_", *_truths(self, other))
+
+    def logical_xor(self, other: Operand) -> Tensor:
+        """Whether exactly one is true (not zero)."""
+        return binary("xor", *_truths(self, other))
+
+    def logical_not(self) -> Tensor:
+        """Whether it is false (zero)."""
+        return ~self._truth()
+
+    # ---- bits --------------------------------------------------------------------------------------------------------
+    def bitwise_and(self, other: Operand) -> Tensor:
+        """self & other, of integers or bools."""
+        return binary("and_", self, other)
+
+    def bitwise_or(self, other: Operand) -> Tensor:
+        """self | other, of integers or bools."""
+        return binary("or_", self, other)
+
+    def bitwise_xor(self, other: Operand) -> Tensor:
+        """self ^ other, of integers or bools."""
+        return binary("xor", self, other)
+
+    def bitwise_not(self) -> Tensor:
+        """~self, of integers or bools."""
+        return made(build.not_(self.value))
+
+    invert = bitwise_not
+
+    def left_shift(self, other: Operand) -> Tensor:
+        """self << other, of integers: 0 when the shift is the width or more."""
+        return self << other
+
+    def right_shift(self, other: Operand) -> Tensor:
+        """self >> other, of integers: signed ones keep their sign."""
+        return self >> other
+
+    def __lshift__(self, other: Operand) -> Tensor:
+        return _shift(self, other, "shift_left")
+
+    def __rlshift__(self, other: Operand) -> Tensor:
+        return _shift(other, self, "shift_left")
+
+    def __rshift__(self, other: Operand) -> Tensor:
+        return _shift(self, other, "shift_right")
+
+    def __rrshift__(self, other: Operand) -> Tensor:
+        return _shift(other, self, "shift_right")
+
+
+def _truths(*operands: Any) -> list[Any]:
+    return [
+        o._truth() if isinstance(o, Logic) else bool(o) if isinstance(o, (int, float)) else o != 0 for o in operands
+    ]
+
+
+def _shift(left: Any, right: Any, name: str) -> Tensor:
+    """The dialect's shift to the right fills up with zeros: a negative number is shifted as its complement."""
+    a, b = together(left, right)
+    if not a.dtype.startswith(("int", "uint")):
+        raise TypeMismatch("shifts are of integers", [f"not of {a.type}"])
+    if name == "shift_left" or a.dtype.startswith("uint"):
+        return made(getattr(build, name)(a.value, b.value))
+    negative = a < 0
+    return negative.where(~made(build.shift_right((~a).value, b.value)), made(build.shift_right(a.value, b.value)))

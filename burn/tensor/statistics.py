@@ -1,0 +1,114 @@
+"""Methods that say how elements are spread: variance, quantiles, norms, histograms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from burn.dialect import compose
+from burn.dialect import ops as build
+from burn.errors import TypeMismatch
+from burn.tensor.base import Base, made
+from burn.tensor.lifting import lift
+from burn.tensor.reductions import Axes, Reductions
+
+if TYPE_CHECKING:
+    from burn.tensor.tensor import Tensor
+
+
+class Statistics(Reductions):
+    """Spread and size. Integers are reckoned with in float32, 16-bit floats too."""
+
+    __slots__ = ()
+
+    def var(self, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+        """The mean squared distance from the mean, divided by count - ddof (numpy's default is 0; torch's is 1)."""
+        return self._narrow(self._variance(axis, ddof, keepdims))
+
+    def std(self, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+        """The square root of `var`."""
+        return self._narrow(self._variance(axis, ddof, keepdims).sqrt())
+
+    def _variance(self, axis: Axes, ddof: int, keepdims: bool) -> Tensor:
+        x, axes = self._wide(), self._axes(axis)
+        distance = x - x.mean(axes, keepdims=True)
+        count = compose.count(self.type, axes) - ddof
+        count = 0 if isinstance(count, int) and count < 0 else count
+        return distance.square().sum(axes, keepdims) / made(compose.dim_value(count, x.dtype))
+
+    def median(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        """The middle of the sorted elements, or the mean of the two in the middle; NaN if one is."""
+        return self.quantile(0.5, axis, keepdims)
+
+    def quantile(self, q: float | Base | Sequence[float], axis: int | None = None, keepdims: bool = False) -> Tensor:
+        """The element at q (0 to 1) of the way through the sorted elements, between two by linear interpolation; NaN
+        if one is. Several q make a new first axis."""
+        x: Tensor = self._wide() if axis is not None and self.ndim else self._wide().ravel()
+        place = x._axis(axis or 0)
+        size = x.shape[place]
+        if size == 0:
+            raise TypeMismatch("there is no quantile of no elements", [f"axis {axis} of {self.type}"])
+        at = _fractions(q, x.dtype)
+        ordered = made(build.sort(x.value, axis=place)[0])
+        way = at * made(compose.dim_value(size - 1, x.dtype))
+        low = way.floor()
+        first, second = (ordered.take(w.astype("int64"), place) for w in (low, way.ceil()))
+        rank = at.ndim
+        weight = (way - low).reshape(*at.shape, *(1,) * (x.ndim - 1 - place))
+        result = first + (second - first) * weight
+        bad = x.isnan().any(place).unsqueeze(place) if rank else x.isnan().any(place)
+        result = bad.where(math.nan, result)
+        if rank:
+            result = result.moveaxis(place, 0)
+        if keepdims:
+            kept = tuple(1 if axis is None or i == place else d for i, d in enumerate(self.shape))
+            result = result.reshape(*at.shape, *kept)
+        return self._narrow(result)
+
+    def logsumexp(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """log(sum(exp(x))), without overflow."""
+        x, axes = self._wide(), self._axes(axis)
+        top = x.max(axes, keepdims=True)
+        shift = top.isfinite().where(top, 0.0)
+        total = ((x - shift).exp().sum(axes, keepdims=True)).log() + shift
+        return self._narrow(total if keepdims else total.reshape(*x._reduce("sum", axes, False).shape))
+
+    def norm(self, p: float = 2, axis: Axes = None, keepdims: bool = False) -> Tensor:
+        """The p-norm of the elements: (sum |x|^p)^(1/p), the largest or smallest magnitude for p = inf or -inf, how many
+        are not zero for p = 0. Norms of matrices are in `burn.linalg.norm`."""
+        x = self._wide().abs()
+        if p == math.inf:
+            result = x.max(axis, keepdims)
+        elif p == -math.inf:
+            result = x.min(axis, keepdims)
+        elif p == 0:
+            result = x.count_nonzero(axis, keepdims)
+        elif p == 1:
+            result = x.sum(axis, keepdims)
+        elif p == 2:
+            result = x.square().sum(axis, keepdims).sqrt()
+        else:
+            result = (x ** float(p)).sum(axis, keepdims) ** (1 / p)
+        return self._narrow(result)
+
+    def bincount(self, length: Any) -> Tensor:
+        """How often each of 0, 1, .. length - 1 occurs among the integers; raises RunError for others."""
+        if not self.dtype.startswith(("int", "uint")):
+            raise TypeMismatch("bincount is of integers", [f"not of {self.type}"])
+        flat = self.ravel()
+        zeros = build.full(shape=(length,), dtype="int64")
+        ones = build.full(shape=flat.shape, dtype="int64", value=1.0)
+        return made(build.scatter_elements(zeros, flat.value, ones, axis=0, reduction="add"))
+
+
+def _fractions(q: Any, dtype: str) -> Tensor:
+    from burn.tensor.lifting import constant
+
+    for number in q if isinstance(q, (list, tuple)) else (q,):
+        if isinstance(number, (int, float)) and not 0 <= number <= 1:
+            raise TypeMismatch("a quantile is between 0 and 1", [f"not {number}"])
+    at = lift(float(q), dtype) if isinstance(q, (int, float)) else constant(q).astype(dtype)
+    if at.ndim > 1:
+        raise TypeMismatch("quantiles are one number or a vector", [f"not {at.type}"])
+    return at

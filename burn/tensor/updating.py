@@ -1,0 +1,131 @@
+"""Writing at places: tensors do not change, so the result is a copy with other elements there.
+
+    x.at[1:3].set(0.0)          x.at[mask].add(1.0)          x.at[rows, columns].max(values)
+
+The index is any that reads (`indexing.py`): it is applied to the places of the elements, and the values are scattered there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from burn.dialect import compose
+from burn.dialect import ops as build
+from burn.errors import TypeMismatch
+from burn.tensor.base import Base, made
+from burn.tensor.indexing import Indexing, _places
+from burn.tensor.lifting import constant, lift
+
+if TYPE_CHECKING:
+    from burn.tensor.tensor import Tensor
+
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+
+
+class Updating(Indexing):
+    """Writing at places."""
+
+    __slots__ = ()
+
+    @property
+    def at(self) -> At:
+        """`x.at[index].set(values)`, and .add, .multiply, .min, .max: a copy with those elements changed."""
+        return At(made(self.value))
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise TypeError("tensors do not change: x[i] = v is written x = x.at[i].set(v)")
+
+    def scatter(self, axis: int, indices: Any, values: Any, reduction: str = "none") -> Tensor:
+        """A copy in which x[i, indices[i, j, ..], ..] is replaced by, or joined with, values[i, j, ..] (torch's scatter).
+        reduction: "none" (the last one wins), "add", "mul", "max" or "min"."""
+        if reduction not in REDUCTIONS:
+            raise TypeMismatch(f"there is no reduction '{reduction}'", [f"there are {', '.join(REDUCTIONS)}"])
+        places = _places(indices)
+        updates = _values(values, self.dtype).broadcast_to(*places.shape)
+        return _written(self, build.scatter_elements, places, updates, axis=self._axis(axis), reduction=reduction)
+
+    def put_along_axis(self, indices: Any, values: Any, axis: int = -1) -> Tensor:
+        """`scatter` without a reduction, in numpy's order of arguments."""
+        return self.scatter(axis, indices, values)
+
+
+class At:
+    """A tensor whose elements are about to be named; see `Tensor.at`."""
+
+    def __init__(self, x: Tensor) -> None:
+        self._x = x
+
+    def __getitem__(self, index: Any) -> Place:
+        return Place(self._x, index)
+
+
+class Place:
+    """Elements of a tensor, to be written. The values broadcast to what reading there gives, and are converted to the
+    tensor's element type."""
+
+    def __init__(self, x: Tensor, index: Any) -> None:
+        self._x, self._index = x, index
+
+    def get(self) -> Tensor:
+        """x[index]."""
+        return self._x[self._index]
+
+    def set(self, values: Any) -> Tensor:
+        """Elements replaced; where the index names one several times, the last value stays."""
+        return self._write(values, "none")
+
+    def add(self, values: Any) -> Tensor:
+        """Elements added to, once for each time that the index names them."""
+        return self._write(values, "add")
+
+    def multiply(self, values: Any) -> Tensor:
+        """Elements multiplied, once for each time that the index names them."""
+        return self._write(values, "mul")
+
+    def min(self, values: Any) -> Tensor:
+        """The smaller of each element and its values."""
+        return self._write(values, "min")
+
+    def max(self, values: Any) -> Tensor:
+        """The larger of each element and its values."""
+        return self._write(values, "max")
+
+    def _write(self, values: Any, reduction: str) -> Tensor:
+        x, updates = self._x, _values(values, self._x.dtype)
+        index = constant(self._index) if isinstance(self._index, list) else self._index
+        if isinstance(index, Base) and index.dtype == "bool" and not updates.ndim:
+            return _where(made(index.value), x, updates, reduction)
+        every = made(build.reshape(build.iota(shape=(x.size,), axis=0), shape=x.shape))
+        places = every[index]
+        updates = updates.broadcast_to(*places.shape)
+        flat = x.ravel()
+        result = _written(flat, build.scatter_elements, places.ravel(), updates.ravel(), axis=0, reduction=reduction)
+        return result.reshape(*x.shape)
+
+
+def _where(mask: Tensor, x: Tensor, value: Tensor, reduction: str) -> Tensor:
+    """A single value where the mask, over the first axes of x, is true: no size depends on the data."""
+    if mask.ndim > x.ndim or any(
+        m != d and isinstance(m, int) and isinstance(d, int) for m, d in zip(mask.shape, x.shape, strict=False)
+    ):
+        raise TypeMismatch("the mask does not fit", [f"{mask.type} for {x.type}"])
+    mask = mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim))
+    if reduction == "none":
+        return mask.where(value, x)
+    kinds = {"add": "or_", "max": "or_", "mul": "and_", "min": "and_"} if x.dtype == "bool" else {}
+    return mask.where(made(getattr(build, kinds.get(reduction, reduction))(x.value, value.value)), x)
+
+
+def _values(values: Any, dtype: str) -> Tensor:
+    tensor = lift(values) if not isinstance(values, (bool, int, float, list, tuple)) else constant(values, dtype)
+    return tensor if tensor.dtype == dtype else tensor.astype(dtype)
+
+
+def _written(x: Any, scatter: Any, places: Tensor, updates: Tensor, **options: Any) -> Tensor:
+    """A scatter, of bools as bytes."""
+    if x.dtype != "bool":
+        return made(scatter(x.value, places.value, updates.value, **options))
+    kinds = {"add": "max", "mul": "min"}
+    options["reduction"] = kinds.get(options["reduction"], options["reduction"])
+    bytes_ = [compose.convert(v.value, "uint8") for v in (x, updates)]
+    return made(compose.convert(scatter(bytes_[0], places.value, bytes_[1], **options), "bool"))
