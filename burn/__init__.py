@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from burn.runtime import Executable
     from burn.signature import spec
     from burn.tensor import Dim, Tensor, constant, from_numpy
-    from burn.trace import compile, jit
+    from burn.compiled import compile, jit
 
 __all__ = [
     # from a file to something that runs
@@ -42,7 +42,7 @@ _HOMES = {
     "burn.lazy": ("explain",),
     "burn.control": ("cond", "loop", "read_dim"),
     "burn.signature": ("spec",),
-    "burn.trace": ("compile", "jit"),
+    "burn.compiled": ("compile", "jit"),
     "burn.exporting": ("export",),
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError"),
 }

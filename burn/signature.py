@@ -48,6 +48,13 @@ def _split(text: str) -> list[str]:
     return [p for p in map(str.strip, parts) if p]
 
 
+def as_array(number: Any) -> np.ndarray:
+    """A Python number, or nested lists of them, as an array: floats are float32 and integers int64."""
+    array = np.asarray(number)
+    narrow = {"f": np.float32, "c": np.complex64}.get(array.dtype.kind)
+    return array if narrow is None else array.astype(narrow)
+
+
 def spec_of(example: Any, dynamic: Mapping[int, str | Dim] | None = None) -> TensorType:
     """The type of an example: an array (anything with `shape` and `dtype`), a number, or a type itself.
 
@@ -55,7 +62,7 @@ def spec_of(example: Any, dynamic: Mapping[int, str | Dim] | None = None) -> Ten
     if isinstance(example, (TensorType, str)):
         type_ = spec(example)
     else:
-        array = example if hasattr(example, "shape") and hasattr(example, "dtype") else np.asarray(example)
+        array = example if hasattr(example, "shape") and hasattr(example, "dtype") else as_array(example)
         name = str(array.dtype).removeprefix("torch.")
         with suppress(KeyError, TypeError):  # not a numpy type: torch's are called alike
             name = dtype_of_numpy(np.dtype(array.dtype)) if not isinstance(array.dtype, str) else name

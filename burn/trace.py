@@ -1,31 +1,42 @@
-"""Python functions and modules become programs, and programs executables: `trace`, `burn.compile`, `burn.jit`.
-
-fast = burn.compile(f, (example,), dynamic={"x": {0: "batch"}})     # one executable for every batch size
-
-@burn.jit
-def f(x): return burn.ops.gelu(x @ w)                               # compiled at the first call with each signature
-"""
+"""Python functions and modules become programs: `trace`, and `trace_call` for calls with containers of tensors."""
 
 from __future__ import annotations
 
-import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any
 
 import numpy as np
 
+from burn import trees
+from burn.arguments import Arguments, Dynamic, of_examples
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
-from burn.errors import Problem, TypeMismatch
+from burn.errors import TypeMismatch
 from burn.importers.trace import Tracer, tracing
-from burn.signature import spec, spec_of
+from burn.signature import spec
 from burn.tensor import Tensor, lift
 
-if TYPE_CHECKING:
-    from burn.runtime import Executable
 
-Dynamic = Mapping[Any, Mapping[int, Any]]
+@dataclass(frozen=True)
+class Traced:
+    """A program, and how a call's arguments and results are made of its inputs and outputs."""
+
+    program: Program
+    arguments: Arguments
+    results: trees.Structure
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether arguments and results are tensors, or one sequence or mapping of them."""
+        node = self.results
+        simple = isinstance(node, trees.Leaf) or (
+            isinstance(node, trees.Node) and all(isinstance(child, trees.Leaf) for child in node.children)
+        )
+        return simple and self.arguments.is_flat
 
 
 def trace(function: Callable[..., Any], inputs: Mapping[str, TensorType | str], outputs: Sequence[str] = ()) -> Program:
@@ -33,35 +44,9 @@ def trace(function: Callable[..., Any], inputs: Mapping[str, TensorType | str], 
 
     inputs: the program's input names and types ("float32[batch, 3]"). outputs: names for what it returns: a tensor, a
     sequence of them, or a mapping by name."""
-    types = [(name, spec(type_)) for name, type_ in inputs.items()]
-    tracer = Tracer(types)
-    for path, module in _modules(function):
-        tracer.names.setdefault(id(module), path)
-    for path, parameter in function.named_parameters() if _is_module(function) else ():
-        parameter.name = path
-    with tracing(tracer):
-        result = function(*map(Tensor, tracer.program.inputs))
-        named = [(name, value.value) for name, value in _outputs(result, outputs)]
-    return tracer.program.finish(named)
-
-
-def compile(
-    function: Callable[..., Any],
-    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
-    dynamic: Dynamic | None = None,
-    *,
-    target: str | None = None,
-) -> Executable:
-    """Compiles a module or a function of tensors for this machine (or for the CPU `target`).
-
-    example_inputs: arrays or types ("float32[batch, 3]"), by position or by name; a module that knows its inputs (as
-    imported ones do) needs none. dynamic: names for sizes that vary, {"x": {0: "batch"}}, by the inputs' names or
-    positions; the executable takes every size of them.
-
-    Raises TypeMismatch for operands that do not fit each other, and CompileError."""
-    from burn.compiler import executable
-
-    return executable(trace_examples(function, example_inputs, dynamic), target=target)
+    types = {name: spec(type_) for name, type_ in inputs.items()}
+    program, _ = _trace(function, types, lambda tensors: function(*tensors), outputs)
+    return program
 
 
 def trace_examples(
@@ -70,104 +55,79 @@ def trace_examples(
     dynamic: Dynamic | None = None,
 ) -> Program:
     """The program of a module or function for inputs that are described as for `compile`."""
-    inputs = _input_types(function, example_inputs, dynamic or {})
-    return trace(function, inputs, getattr(function, "outputs", ()))
+    return trace_call(function, arguments_of(function, example_inputs, dynamic)).program
 
 
-def jit(function: Callable[..., Any] | None = None, *, dynamic: Dynamic | None = None) -> Any:
-    """A function of arrays that is compiled at its first call with each signature (element types and shapes).
-
-    dynamic: as for `compile`; sizes named there do not count into the signature."""
-    if function is None:
-        return functools.partial(jit, dynamic=dynamic)
-    programs: dict[Any, Executable] = {}
-
-    @functools.wraps(function)
-    def call(*arrays: Any, **by_name: Any) -> Any:
-        bound = _signature(function).bind(*arrays, **by_name)
-        given = {name: _as_array(value) for name, value in bound.arguments.items()}
-        inputs = _input_types(function, given, dynamic or {})
-        key = tuple(inputs.items())
-        if key not in programs:
-            programs[key] = compile(function, inputs)
-        return programs[key](*given.values())
-
-    call.programs = programs  # type: ignore[attr-defined]
-    return call
+def trace_call(function: Callable[..., Any], arguments: Arguments) -> Traced:
+    """The program of a call."""
+    names = getattr(function, "outputs", ()) if is_module(function) else ()
+    program, results = _trace(
+        function, arguments.types, lambda tensors: arguments.call(function, tensors), names if names else ()
+    )
+    return Traced(program, arguments, results)
 
 
-def _as_array(value: Any) -> Any:
-    return np.asarray(value, np.float32) if isinstance(value, float) else value
+def arguments_of(function: Callable[..., Any], example_inputs: Any, dynamic: Dynamic | None) -> Arguments:
+    declared: Mapping[str, Any] = getattr(function, "inputs", {}) if is_module(function) else {}
+    return of_examples(signature_of(function), name_of(function), declared, example_inputs, dynamic or {})
 
 
-# ---- inputs and outputs ------------------------------------------------------------------------------------------------
+def _trace(
+    function: Callable[..., Any],
+    types: Mapping[str, TensorType],
+    call: Callable[[list[Tensor]], Any],
+    outputs: Sequence[str],
+) -> tuple[Program, trees.Structure]:
+    tracer = Tracer(list(types.items()))
+    if is_module(function):
+        for path, module in function.named_modules():  # type: ignore[attr-defined]
+            tracer.names.setdefault(id(module), path)
+        for path, parameter in function.named_parameters():  # type: ignore[attr-defined]
+            parameter.name = path
+    with tracing(tracer):
+        leaves, structure = trees.flatten(call([Tensor(v) for v in tracer.program.inputs]), _is_result)
+        _check_results(structure, bool(leaves))
+        values = [lift(leaf).value for leaf in leaves]
+    return tracer.program.finish(list(zip(_output_names(structure, outputs), values, strict=True))), structure
 
 
-def _input_types(function: Callable[..., Any], examples: Any, dynamic: Dynamic) -> dict[str, TensorType]:
-    """Every input's type by name, in order."""
-    declared: Mapping[str, Any] = getattr(function, "inputs", {}) if _is_module(function) else {}
-    if examples is None:
-        if not declared:
-            raise TypeMismatch(
-                f"what inputs {_name(function)} takes is not known",
-                ["give example_inputs, or the class attribute `inputs`"],
-            )
-        examples = declared
-    names = list(declared) or list(_signature(function).parameters)
-    if isinstance(examples, Mapping):
-        given = dict(examples)
-    else:
-        given = dict(zip(_enough(names, examples, function), examples, strict=False))
-    problems = [
-        Problem(f"there is no input '{n}'", hint=f"the inputs are {', '.join(names)}") for n in given if n not in names
-    ]
-    unknown = [key for key in dynamic if key not in given and key not in range(len(given))]
-    problems += [Problem(f"dynamic names {key!r}, which is no input") for key in unknown]
-    if problems:
-        raise TypeMismatch(f"the examples do not fit {_name(function)}", problems)
-    return {
-        name: spec_of(given[name], dynamic.get(name, dynamic.get(i)))
-        for i, name in enumerate(n for n in names if n in given)
-    }
+def _is_result(value: Any) -> bool:
+    return isinstance(value, (Tensor, np.ndarray, np.generic))
 
 
-def _enough(names: list[str], examples: Sequence[Any], function: Callable[..., Any]) -> list[str]:
-    """A name for each example, also for those that go to *args."""
-    variadic = [n for n, p in _signature(function).parameters.items() if p.kind is inspect.Parameter.VAR_POSITIONAL]
-    if variadic and variadic[0] in names:
-        names.remove(variadic[0])
-        names += [f"{variadic[0]}_{i}" for i in range(len(examples) - len(names))]
-    if len(examples) > len(names):
-        raise TypeMismatch(f"{_name(function)} takes {len(names)} inputs", [f"{len(examples)} examples were given"])
-    return names
+def _check_results(structure: trees.Structure, any_tensor: bool) -> None:
+    wrong: list[str] = []
+    stack = [structure]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, trees.Node):
+            stack += part.children
+        elif isinstance(part, trees.Fixed) and not isinstance(part.value, (str, bool, int, float, complex, NoneType)):
+            wrong.append(type(part.value).__name__)
+    if wrong or not any_tensor:
+        what = ", ".join(wrong) or "none at all"
+        raise TypeMismatch("a traced function returns tensors, alone or in containers", [f"not {what}"])
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function.forward if _is_module(function) else function)
+def _output_names(structure: trees.Structure, names: Sequence[str]) -> list[str]:
+    """The names given, where there is one for each output; else those of a mapping, or numbers."""
+    paths = trees.paths(structure)
+    if len(names) == len(paths):
+        return list(names)
+    if isinstance(structure, trees.Leaf):
+        return ["output"]
+    by_name = isinstance(structure, trees.Node) and structure.keys
+    return paths if by_name else [f"output_{path}" for path in paths]
 
 
-def _is_module(function: Any) -> bool:
-    from burn.nn.module import Module
-
-    return isinstance(function, Module)
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function.forward if is_module(function) else function)  # type: ignore[attr-defined]
 
 
-def _modules(function: Any) -> list[tuple[str, Any]]:
-    return list(function.named_modules()) if _is_module(function) else []
+def is_module(function: Any) -> bool:
+    modules = sys.modules.get("burn.nn.module")  # an instance of its class can exist only if it was imported
+    return modules is not None and isinstance(function, modules.Module)
 
 
-def _name(function: Any) -> str:
-    return type(function).__name__ if _is_module(function) else getattr(function, "__name__", repr(function))
-
-
-def _outputs(result: Any, names: Sequence[str]) -> list[tuple[str, Tensor]]:
-    if isinstance(result, Mapping):
-        return [(str(name), lift(value)) for name, value in result.items()]
-    single = not isinstance(result, (tuple, list))
-    values = [result] if single else list(result)
-    wrong = [type(v).__name__ for v in values if not isinstance(v, (Tensor, np.ndarray))]
-    if wrong or not values:
-        raise TypeMismatch("a traced function returns tensors", [f"not {', '.join(wrong) or 'nothing'}"])
-    if len(names) != len(values):
-        names = ["output"] if single else [f"output_{i}" for i in range(len(values))]
-    return list(zip(names, map(lift, values), strict=True))
+def name_of(function: Any) -> str:
+    return type(function).__name__ if is_module(function) else getattr(function, "__name__", repr(function))

@@ -83,7 +83,9 @@ def test_what_the_caller_holds_is_kept() -> None:
     assert middle.is_evaluated
     np.testing.assert_allclose(y.numpy(), middle.numpy() + 1)
     z = (x @ x) * 2.0
-    dropped = z._value.application.values()[0]
+    application = z._value.application
+    assert application is not None
+    dropped = application.values()[0]
     z.evaluate()
     assert dropped.array is None
 

@@ -1,0 +1,111 @@
+"""Functions and modules of tensors, compiled: `burn.compile` for inputs given beforehand, `burn.jit` for those of each call.
+
+fast = burn.compile(f, (example,), dynamic={"x": {0: "batch"}})     # one executable for every batch size
+
+@burn.jit
+def f(x): return burn.ops.gelu(x @ w)                               # compiled at the first call with each signature
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from burn import trees
+from burn.arguments import Arguments, Dynamic, bound, described
+from burn.signature import as_array
+from burn.tensor import Tensor
+from burn.trace import Traced, arguments_of, name_of, signature_of, trace_call
+
+if TYPE_CHECKING:
+    from burn.runtime import Executable
+
+
+def compile(
+    function: Callable[..., Any],
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    dynamic: Dynamic | None = None,
+    *,
+    target: str | None = None,
+) -> Any:
+    """Compiles a module or a function of tensors for this machine (or for the CPU `target`).
+
+    example_inputs: arrays, types ("float32[batch, 3]") or containers of them (lists, tuples, dictionaries, dataclasses), by
+    position or by name; a module that knows its inputs (as imported ones do) needs none. dynamic: names for sizes that vary,
+    {"x": {0: "batch"}}, by the inputs' names or positions; what is compiled takes every size of them.
+
+    Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
+    which is called as the function is. Raises TypeMismatch for operands that do not fit each other, and CompileError."""
+    traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
+    executable = _executable(traced, target)
+    return executable if traced.is_flat else CompiledFunction(executable, traced.arguments, traced.results)
+
+
+def _executable(traced: Traced, target: str | None = None) -> Executable:
+    from burn.compiler import executable
+
+    return executable(traced.program, target=target)
+
+
+class CompiledFunction:
+    """A compiled program that is called as the function it was made of. `executable` takes and gives tensors by path."""
+
+    def __init__(self, executable: Executable, arguments: Arguments, results: trees.Structure) -> None:
+        self.executable = executable
+        self._arguments, self._results = arguments, results
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function returns. Raises InputError where the arguments are not made like the examples, and RunError."""
+        return self.run_leaves(self._arguments.leaves(args, kwargs))
+
+    def run_leaves(self, leaves: Sequence[Any]) -> Any:
+        outputs = self.executable(*leaves)
+        return trees.unflatten(self._results, outputs if isinstance(outputs, tuple) else (outputs,))
+
+    def __repr__(self) -> str:
+        return f"CompiledFunction({self.executable!r})"
+
+
+class Jit:
+    """A function that is compiled at its first call with each signature: the element types and shapes of all tensors in its
+    arguments, and everything else in them. `programs` holds what was compiled."""
+
+    def __init__(self, function: Callable[..., Any], dynamic: Dynamic | None) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._dynamic = function, dynamic or {}
+        self._signature = signature_of(function)
+        self._lock = threading.Lock()
+        self.programs: dict[Any, CompiledFunction] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = bound(self._signature, args, kwargs, name_of(self._function))
+        leaves = [leaf for value in given.values() for leaf in trees.flatten(value)[0]]
+        if any(isinstance(leaf, Tensor) and leaf.is_traced for leaf in leaves):
+            return self._function(*args, **kwargs)  # part of a program that is being traced
+        arguments = described(self._signature, given, self._dynamic)
+        key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
+        program = self.programs.get(key)
+        if program is None:
+            with self._lock:
+                program = self.programs.get(key)
+                if program is None:
+                    traced = trace_call(self._function, arguments)
+                    program = CompiledFunction(_executable(traced), arguments, traced.results)
+                    self.programs[key] = program
+        return program.run_leaves([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+def jit(function: Callable[..., Any] | None = None, *, dynamic: Dynamic | None = None) -> Any:
+    """A function that is compiled at its first call with each signature: the element types and shapes of the arrays and
+    tensors in its arguments (also inside of lists, tuples, dictionaries and dataclasses; Python's numbers are float32 and
+    int64 scalars), and everything else in them (bools, strings, None, modules), which the function sees as it is.
+
+    numpy arrays in, numpy arrays out; tensors in, tensors out. dynamic: as for `compile`; sizes named there do not count
+    into the signature. In a function that is being traced, the call is part of that. Parameters of modules are constants of
+    the program: a change of them is not seen."""
+    return functools.partial(jit, dynamic=dynamic) if function is None else Jit(function, dynamic)

@@ -1,0 +1,129 @@
+"""Calls with containers of tensors: `burn.compile` and `burn.jit` on lists, dictionaries, dataclasses and what is no tensor."""
+
+from __future__ import annotations
+
+import threading
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn import trees
+from burn.compiled import CompiledFunction
+from burn.errors import InputError, TypeMismatch
+
+RANDOM = np.random.default_rng(5)
+
+
+def draw(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape, np.float32)
+
+
+@dataclass
+class Cache:
+    key: Any
+    value: Any
+    length: str = "short"
+
+
+Point = namedtuple("Point", "x y")
+
+
+def test_trees_come_back_as_they_were() -> None:
+    value = {"a": [1, (2.0, None)], "b": Cache(draw(2), draw(3)), "c": Point(draw(1), "text"), "d": [], "e": {}}
+    leaves, structure = trees.flatten(value)
+    assert trees.paths(structure) == ["a.0", "a.1.0", "b.key", "b.value", "c.x"]
+    again = trees.unflatten(structure, leaves)
+    assert again["a"] == [1, (2.0, None)] and again["b"].key is value["b"].key and again["b"].length == "short"
+    assert isinstance(again["c"], Point) and again["c"].y == "text" and again["d"] == [] and again["e"] == {}
+    assert trees.flatten(value)[1] == structure and hash(trees.flatten(value)[1]) == hash(structure)
+    assert trees.flatten({**value, "c": Point(draw(1), "other")})[1] != structure
+    assert trees.flatten(1)[1] == trees.flatten(2)[1] and trees.flatten(True)[1] != trees.flatten(False)[1]
+
+
+def step(x: burn.Tensor, cache: Cache, scale: bool = False) -> tuple[burn.Tensor, Cache]:
+    total = cache.key + x
+    return (total * 2.0 if scale else total), Cache(total, cache.value - x, cache.length)
+
+
+def test_jit_takes_and_returns_containers() -> None:
+    f = burn.jit(step)
+    x, cache = draw(3), Cache(draw(3), draw(3))
+    y, new = f(x, cache, scale=True)
+    assert isinstance(new, Cache) and isinstance(y, np.ndarray)
+    np.testing.assert_allclose(y, (x + cache.key) * 2, rtol=1e-6)
+    np.testing.assert_allclose(new.value, cache.value - x, rtol=1e-6)
+    f(x, new, scale=True)
+    assert len(f.programs) == 1
+    f(x, new)
+    f(x, Cache(new.key, new.value, "long"))
+    assert len(f.programs) == 3
+
+
+def test_jit_in_a_traced_function_is_part_of_it() -> None:
+    inner = burn.jit(lambda x: x + 1.0)
+    run = burn.compile(lambda x: inner(x) * 2.0, ("float32[n]",))
+    np.testing.assert_array_equal(run(np.zeros(4, np.float32)), np.full(4, 2, np.float32))
+    assert not inner.programs
+
+
+def test_compile_with_containers_keeps_sizes_dynamic() -> None:
+    run = burn.compile(step, (draw(3), Cache(draw(3), draw(3))), dynamic={"x": {0: "n"}, "cache": {0: "n"}})
+    assert isinstance(run, CompiledFunction)
+    assert [spec.name for spec in run.executable.inputs] == ["x", "cache.key", "cache.value"]
+    before = burn.compile_count()
+    for n in (1, 5, 0):
+        x, cache = draw(n), Cache(draw(n), draw(n))
+        y, new = run(x, cache)
+        np.testing.assert_allclose(y, x + cache.key, rtol=1e-6)
+        assert new.value.shape == (n,)
+    assert burn.compile_count() == before
+    with pytest.raises(InputError, match="'cache' is made differently"):
+        run(draw(3), (draw(3), draw(3)))
+    with pytest.raises(InputError, match="do not fit"):
+        run(draw(3))
+
+
+def test_arguments_by_name_and_variadic() -> None:
+    def f(x, scale=2.0, *rest, offset, **more):
+        for other in (*rest, *more.values()):
+            x = x + other
+        return x * scale + offset
+
+    jitted = burn.jit(f)
+    x = draw(4)
+    np.testing.assert_allclose(jitted(x, 3.0, x, x, offset=1.0, extra=x), x * 4 * 3 + 1, rtol=1e-5)
+    np.testing.assert_allclose(jitted(x, offset=x), x * 2 + x, rtol=1e-6)
+    run = burn.compile(f, {"x": "float32[n]", "offset": "float32[n]"})
+    np.testing.assert_allclose(run(x, x), x * 2 + x, rtol=1e-6)
+    with pytest.raises(TypeMismatch, match="offset"):
+        jitted(x)
+
+
+def test_methods_and_functions_without_tensors() -> None:
+    class Model:
+        factor = 3.0
+
+        @burn.jit
+        def run(self, x):
+            return x * self.factor
+
+    np.testing.assert_allclose(Model().run(np.ones(2, np.float32)), [3, 3])
+    with pytest.raises(TypeMismatch, match="returns tensors"):
+        burn.compile(lambda x: (x, Model()), ("float32[2]",))
+
+
+def test_jit_compiles_once_for_many_threads() -> None:
+    f = burn.jit(lambda x: {"y": [x + 1.0]})
+    before = burn.compile_count()
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda: results.append(f(np.zeros(7, np.float32)))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 8 and all((r["y"][0] == 1).all() for r in results)
+    assert burn.compile_count() == before + 1
