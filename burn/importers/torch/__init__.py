@@ -4,8 +4,9 @@ Enter at `import_exported` (a torch.export program becomes one of burn's), `comp
 a module), or `torch.compile(model, backend="burn")`. Importing this package imports torch.
 """
 
+from burn.importers.torch.dynamo import backend
 from burn.importers.torch.exported import import_exported
 from burn.importers.torch.module import CompiledModule, compile_module
 from burn.importers.torch.node import BUILDERS, Node, aten
 
-__all__ = ["BUILDERS", "CompiledModule", "Node", "aten", "compile_module", "import_exported"]
+__all__ = ["BUILDERS", "CompiledModule", "Node", "aten", "backend", "compile_module", "import_exported"]

@@ -23,6 +23,7 @@ from burn.dialect.types import TensorType, type_of
 from burn.errors import BurnError, ModelError, Problem
 from burn.importers.torch.dtypes import dtype_name, to_weight
 from burn.importers.torch.node import BUILDERS, Node, module_path, source_line, source_place
+from burn.importers.torch.random import RANDOM_STATE
 from burn.importers.torch.sizes import Sizes, Unrepresentable
 from burn.importers.trace import Tracer, tracing
 
@@ -126,7 +127,9 @@ class Importer:
     def random_key(self) -> ir.Value:
         """A key of its own for each operator that draws: the call's random state, and which operator it is."""
         if self.random_state is None:
-            raise ModelError(SUMMARY, [Problem("draws random numbers, for which this program has no state")])
+            location = ir.Location.name(RANDOM_STATE)
+            self.random_state = self.program.block.add_argument(TensorType("uint32", (2,)).to_mlir(), location)
+            self.program.input_names.append(RANDOM_STATE)
         self._draws += 1
         words = ops.constant(values=(), bits=(0, self._draws), shape=(2,), dtype="uint32")
         return ops.xor(self.random_state, words)

@@ -6,10 +6,11 @@ changes is an input instead, and its new value an output, which the caller write
 
 from __future__ import annotations
 
+import copy
 import keyword
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -64,13 +65,37 @@ def import_exported(exported: ExportedProgram, *, names: Mapping[str, str] | Non
 
 def import_program(exported: ExportedProgram, *, names: Mapping[str, str] | None = None) -> ImportedProgram:
     """`import_exported`, with all that a caller of the program must know."""
-    functional = exported.run_decompositions(for_export())
-    return _Import(functional, names or {}).run()
+    functional = _flat(exported).run_decompositions(for_export())
+    return _Import(functional, exported, names or {}).run()
+
+
+def _flat(exported: ExportedProgram) -> ExportedProgram:
+    """The program with its inputs and outputs as plain sequences.
+
+    To take operators apart torch traces the program anew, and containers that compute when they are put together
+    (transformers' caches join tensors) would leave their traces in it a second time."""
+    flat = copy.copy(exported)
+    entry = flat.module_call_graph[0]
+    signature = copy.copy(entry.signature)
+    inputs, outputs = exported.call_spec.in_spec, exported.call_spec.out_spec
+    if signature is None or inputs is None or outputs is None:
+        return exported
+    signature.in_spec = pytree.tree_structure((tuple(range(inputs.num_leaves)), {}))
+    signature.out_spec = pytree.tree_structure(tuple(range(outputs.num_leaves)))
+    signature.forward_arg_names = None
+    flat._module_call_graph = [replace(entry, signature=signature), *flat.module_call_graph[1:]]
+    if exported.example_inputs is not None:
+        flat._example_inputs = (tuple(pytree.tree_leaves(exported.example_inputs)), {})
+    flat._guards_code = []  # they name the inputs as they were; the sizes are checked by the program itself
+    return flat
 
 
 class _Import:
-    def __init__(self, exported: ExportedProgram, names: Mapping[str, str]) -> None:
+    def __init__(self, exported: ExportedProgram, original: ExportedProgram, names: Mapping[str, str]) -> None:
         self.exported = exported
+        self.out_spec = original.call_spec.out_spec
+        specs = original.graph_signature.input_specs
+        self.input_names = iter([s.arg.name for s in specs if s.kind is InputKind.USER_INPUT])
         self.signature = exported.graph_signature
         self.sizes = Sizes()
         self.names = dict(names)
@@ -88,7 +113,8 @@ class _Import:
             arguments = [self._argument(importer, i, values) for i in range(len(self.placeholders))]
             results = importer.run(self.exported.graph_module, arguments)
             importer.raise_problems()
-            outputs, mutations, user = self._outputs(results)
+            called = {self.placeholders[i].name: name for i, (name, _) in inputs.items()}
+            outputs, mutations, user = self._outputs(results, called)
         program = importer.finish(outputs)
         specs = list(enumerate(self.signature.input_specs))
         users = [(i, s) for i, s in specs if s.kind is InputKind.USER_INPUT]
@@ -112,14 +138,15 @@ class _Import:
         for i, (spec, node) in enumerate(zip(self.signature.input_specs, self.placeholders, strict=True)):
             value = node.meta.get("val")
             user = spec.kind is InputKind.USER_INPUT
+            name = next(self.input_names) if user else str(spec.target)
             if spec.kind in (InputKind.CUSTOM_OBJ, InputKind.TOKEN):
-                problems.append(Problem(f"input '{node.name}' is a {spec.kind.name}, which is not supported"))
+                problems.append(Problem(f"input '{name}' is a {spec.kind.name}, which is not supported"))
             elif isinstance(value, torch.Tensor) and (user or spec.target in self.mutated):
-                tensors[i] = (_unique(node.name if user else str(spec.target), taken), value)
+                tensors[i] = (_unique(name, taken), value)
             elif isinstance(value, torch.SymInt):
-                symints.append((i, _unique(node.name, taken), value))
+                symints.append((i, _unique(name, taken), value))
             elif isinstance(value, (torch.SymFloat, torch.SymBool)):
-                problems.append(Problem(f"input '{node.name}' is a number that varies; pass a tensor of no axes"))
+                problems.append(Problem(f"input '{name}' is a number that varies; pass a tensor of no axes"))
         for name, value in tensors.values():
             self._name_sizes(name, value, problems)
         inputs: dict[int, tuple[str, TensorType]] = {}
@@ -163,12 +190,14 @@ class _Import:
         return exported.state_dict[target] if target in exported.state_dict else exported.constants[target]
 
     # ---- outputs -----------------------------------------------------------------------------------------------------
-    def _outputs(self, results: list[Any]) -> tuple[list[tuple[str, Any]], list[Mutation], list[Any]]:
+    def _outputs(
+        self, results: list[Any], called: Mapping[str, str]
+    ) -> tuple[list[tuple[str, Any]], list[Mutation], list[Any]]:
         outputs: list[tuple[str, Any]] = []
         mutations: list[Mutation] = []
         user: list[Any] = []
         taken: set[str] = set()
-        names = iter(output_names(self.exported.call_spec.out_spec))
+        names = iter(output_names(self.out_spec))
         problems = []
         for spec, value in zip(self.signature.output_specs, results, strict=True):
             if spec.kind is OutputKind.USER_OUTPUT:
@@ -182,8 +211,10 @@ class _Import:
                 spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
                 or "MUTATION" in spec.kind.name
             ):
-                name = _unique(f"new_{_plain(str(spec.target))}", taken)
-                mutations.append(Mutation(name, str(spec.target), spec.kind is not OutputKind.USER_INPUT_MUTATION))
+                buffer = spec.kind is not OutputKind.USER_INPUT_MUTATION
+                target = str(spec.target) if buffer else called[str(spec.target)]
+                name = _unique(f"new_{_plain(target)}", taken)
+                mutations.append(Mutation(name, target, buffer))
             else:
                 problems.append(Problem(f"output of kind {spec.kind.name} is not supported"))
                 continue
@@ -196,16 +227,30 @@ class _Import:
 
 def output_names(out_spec: Any) -> list[str]:
     """A name for every leaf that a module returns: its keys (logits), "output", or "output_0", "output_1" ..."""
-    if out_spec is None:
-        return []
-    tree = pytree.tree_unflatten(list(range(out_spec.num_leaves)), out_spec)
-    leaves, _ = pytree.tree_flatten_with_path(tree)
     names = []
-    for path, _ in leaves:
-        parts = [_plain(str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k))))) for k in path]
-        name = "_".join(filter(None, parts))
+    for path in _paths(out_spec) if out_spec is not None else ():
+        name = "_".join(filter(None, map(_plain, path)))
         names.append(name if name[:1].isalpha() else "_".join(filter(None, ("output", name))))
     return names
+
+
+def _paths(spec: Any) -> Iterator[tuple[str, ...]]:
+    """The keys that lead to every leaf. Read off the structure, because containers cannot be made of anything but tensors:
+    a container's context is its keys, or begins with them."""
+    if spec.is_leaf():
+        yield ()
+        return
+    children = spec.children()
+    keys = spec.context
+    if not _are_keys(keys, len(children)):
+        keys = keys[0] if isinstance(keys, (list, tuple)) and keys and _are_keys(keys[0], len(children)) else None
+    for index, child in enumerate(children):
+        for path in _paths(child):
+            yield (str(index if keys is None else keys[index]), *path)
+
+
+def _are_keys(keys: Any, count: int) -> bool:
+    return isinstance(keys, (list, tuple)) and len(keys) == count and all(isinstance(k, str) for k in keys)
 
 
 def _plain(text: str) -> str:

@@ -14,6 +14,7 @@ from burn.errors import InputError, Problem
 from burn.importers.torch.dtypes import to_array, to_tensor
 from burn.importers.torch.export import export
 from burn.importers.torch.exported import ImportedProgram, import_program
+from burn.importers.torch.random import RANDOM_STATE, draw_state
 from burn.runtime import Executable
 
 
@@ -58,9 +59,9 @@ class CompiledModule:
         self._imported = imported
         spec = exported.call_spec
         self._in_spec, self._out_spec = spec.in_spec, spec.out_spec
-        args, kwargs = pytree.tree_unflatten(list(range(self._in_spec.num_leaves)), self._in_spec)
-        self._args, self._kwargs = len(args), tuple(kwargs)
-        self._names = _argument_names(exported, len(args), tuple(kwargs))
+        args, kwargs = self._in_spec.children()
+        self._args, self._kwargs = len(args.children()), tuple(kwargs.context or ())
+        self._names = _argument_names(exported, self._args, self._kwargs)
         self._buffers = {name: _buffer(exported, target) for name, target in imported.buffers.items()}
         self._order = [spec.name for spec in executable.inputs]
         outputs = [spec.name for spec in executable.outputs]
@@ -86,6 +87,8 @@ class CompiledModule:
                 raise InputError(
                     "the inputs do not fit the program", [f"{leaf!r} was {constant!r} when it was exported"]
                 )
+        if RANDOM_STATE in self._order:
+            given[RANDOM_STATE] = draw_state()
         arrays = [to_array(v) if isinstance(v, torch.Tensor) else v for v in (given[name] for name in self._order)]
         results = self.executable(*arrays)
         if len(self._places) == 1:

@@ -4,9 +4,9 @@
     def softmax(node: Node, x: ir.Value, dim: int, dtype: torch.dtype | None = None) -> ir.Value:
         return ops.softmax(node.as_result(x), axis=dim)
 
-A builder takes the arguments of the ATen schema in its order, defaults filled in, keyword-only ones by name. A tensor is an ir.Value, a
-SymInt a size (int or Expr), a SymFloat or SymBool a scalar ir.Value. It builds at the insertion point and returns one
-value, or a list for several (None for one that nothing uses).
+A builder takes the arguments of the ATen schema in its order, defaults filled in, keyword-only ones by name. A tensor is
+an ir.Value, a SymInt a size (int or Expr), a SymFloat or SymBool a scalar ir.Value. It builds at the insertion point and
+returns one value, or a list for several (None for one that nothing uses).
 """
 
 from __future__ import annotations

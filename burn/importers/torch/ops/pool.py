@@ -151,10 +151,10 @@ def avg_pool(
     """Padding counts when `include_pad` says so; what a last window reaches beyond the padding never does."""
     dtype, w = type_of(x).dtype, Windows(type_of(x), kernel, stride, padding, (1,), ceil, _n(node))
     total = w.slide(convert(x, wide(dtype)), "sum")
-    return convert(ops.div(total, _counts(w, include_pad, divisor, type_of(total).dtype)), dtype)
+    return convert(ops.div(total, counts(w, include_pad, divisor, type_of(total).dtype)), dtype)
 
 
-def _counts(w: Windows, include_pad: bool, divisor: int | None, dtype: str) -> ir.Value:
+def counts(w: Windows, include_pad: bool, divisor: int | None, dtype: str) -> ir.Value:
     """How many elements each window holds: a product over axes."""
     edge = w.low if include_pad else (0,) * w.n
     if divisor is not None or (edge == w.low and w.high == w.low):
@@ -202,13 +202,17 @@ def _adaptive_mean(x: ir.Value, axis: int, wanted: Dim) -> ir.Value:
     dtype, d = type_of(x).dtype, type_of(x).shape[axis]
     if d == wanted:
         return x
+    pooled = ops.dot_general(x, shares(d, wanted, dtype), lhs_contract=(axis,), rhs_contract=(1,))
+    rank = type_of(x).rank
+    return transpose(pooled, (*range(axis), rank - 1, *range(axis, rank - 1)))
+
+
+def shares(d: Dim, wanted: Dim, dtype: str) -> ir.Value:
+    """[wanted, d]: how much each element counts in each part."""
     low, high = _bounds(d, wanted)
     element = ops.iota(shape=(1, d), axis=1)
     inside = ops.and_(ops.ge(element, low), ops.lt(element, high))
-    share = ops.div(convert(inside, dtype), convert(ops.sub(high, low), dtype))
-    pooled = ops.dot_general(x, share, lhs_contract=(axis,), rhs_contract=(1,))
-    rank = type_of(x).rank
-    return transpose(pooled, (*range(axis), rank - 1, *range(axis, rank - 1)))
+    return ops.div(convert(inside, dtype), convert(ops.sub(high, low), dtype))
 
 
 def _bounds(d: Dim, wanted: Dim) -> tuple[ir.Value, ir.Value]:
