@@ -9,6 +9,7 @@ def f(x): return burn.ops.gelu(x @ w)                               # compiled a
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,23 +25,49 @@ if TYPE_CHECKING:
 
 
 def compile(
-    function: Callable[..., Any],
+    function: Any,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     dynamic: Dynamic | None = None,
     *,
+    kwargs: Mapping[str, Any] | None = None,
     target: str | None = None,
 ) -> Any:
-    """Compiles a module or a function of tensors for this machine (or for the CPU `target`).
+    """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`).
 
     example_inputs: arrays, types ("float32[batch, 3]") or containers of them (lists, tuples, dictionaries, dataclasses), by
     position or by name; a module that knows its inputs (as imported ones do) needs none. dynamic: names for sizes that vary,
     {"x": {0: "batch"}}, by the inputs' names or positions; what is compiled takes every size of them.
 
     Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
-    which is called as the function is. Raises TypeMismatch for operands that do not fit each other, and CompileError."""
+    which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and
+    gives torch's tensors (burn/importers/torch); `kwargs` are further examples for it, by name.
+
+    Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported, and CompileError."""
+    if _is_torch(function):
+        from burn.importers.torch import compile_module
+
+        return compile_module(function, example_inputs or (), kwargs, dynamic, target=target)
+    if kwargs is not None:
+        example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
     executable = _executable(traced, target)
     return executable if traced.is_flat else CompiledFunction(executable, traced.arguments, traced.results)
+
+
+def _is_torch(function: Any) -> bool:
+    """Whether it is PyTorch's; which is not imported for this: only a caller that has it can have made one."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    exported = getattr(sys.modules.get("torch.export"), "ExportedProgram", ())
+    return isinstance(function, (torch.nn.Module, exported))
+
+
+def _by_name(function: Callable[..., Any], examples: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """All examples by name."""
+    if isinstance(examples, Mapping):
+        return {**examples, **kwargs}
+    return {**dict(zip(signature_of(function).parameters, examples or (), strict=False)), **kwargs}
 
 
 def _executable(traced: Traced, target: str | None = None) -> Executable:
