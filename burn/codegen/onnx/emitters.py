@@ -5,7 +5,7 @@
         return site.node("Softmax", *site.inputs, axis=site.op.axis)
 
 Of several emitters of one op the first that applies is taken. A composite with none that applies is decomposed. An emitter
-may absorb ops that its op uses: these are not written on their own (ops/joined.py).
+may absorb ops that its op uses, which are then not written on their own (ops/joined.py); such emitters come first.
 """
 
 from __future__ import annotations
@@ -150,7 +150,8 @@ def emits(
 
     def register(function: Function) -> Function:
         for name in names:
-            EMITTERS.setdefault(name, []).append(Emitter(function, since, when, operator, absorbs))
+            table = EMITTERS.setdefault(name, [])
+            table.insert(0 if absorbs is not None else len(table), Emitter(function, since, when, operator, absorbs))
         return function
 
     return register

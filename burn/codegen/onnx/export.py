@@ -5,6 +5,7 @@ Enter at `export`. What cannot be written is collected, and raised as one ModelE
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -33,7 +34,7 @@ FAMILIES = (
     "joined", "pointwise", "shape", "indexing", "reduction", "window", "contraction", "library", "control", "activation",
     "normalization", "attention", "recurrent", "resize", "quantize", "signal",
 )  # fmt: skip
-"""The modules of emitters, in `ops/`; of emitters of one op the first registered that applies is taken."""
+"""The modules of emitters, in `ops/`."""
 
 SUMMARY = "the program cannot be written as ONNX"
 
@@ -100,14 +101,17 @@ class Exporter:
         if self.problems:
             raise ModelError(SUMMARY, dict.fromkeys(self.problems))
         self._name_outputs()
-        graph = helper.make_graph(self.graph.scopes[0].nodes, self.name, given, outputs)
+        nodes = prune(self.graph.scopes[0].nodes, set(program.output_names))
+        used = used_names(nodes)
+        weights = {name: weight for name, weight in self.graph.initializers.items() if name in used}
+        graph = helper.make_graph(nodes, self.name, given, outputs)
         model = helper.make_model(
             graph,
             producer_name="burn",
             opset_imports=[helper.make_opsetid("", self.opset)],
             ir_version=helper.find_min_ir_version_for([helper.make_opsetid("", self.opset)]),
         )
-        return model, self.graph.initializers
+        return model, weights
 
     def _value_info(self, name: str, type_: TensorType, what: str) -> Any:
         try:
@@ -214,7 +218,7 @@ class Exporter:
         self.sizes.leave()
         if len(self.problems) > failed or len(results) < len(yielded(region)):
             return None
-        return helper.make_graph(scope.nodes, name, given, outputs)
+        return helper.make_graph(prune(scope.nodes, set(results)), name, given, outputs)
 
     # ---- after -------------------------------------------------------------------------------------------------------
     def _name_outputs(self) -> None:
@@ -231,6 +235,27 @@ class Exporter:
             else:
                 main.nodes.append(helper.make_node("Identity", [name], [output], name=self.graph.fresh("Identity")))
         _rename(main.nodes, renamed)
+
+
+def prune(nodes: Sequence[onnx.NodeProto], needed: set[str]) -> list[onnx.NodeProto]:
+    """The nodes that `needed` names depend on: sizes and counts may have been computed for ops that took others in."""
+    kept, names = [], set(needed)
+    for node in reversed(nodes):
+        if not names.isdisjoint(node.output):
+            kept.append(node)
+            names |= used_names([node])
+    return kept[::-1]
+
+
+def used_names(nodes: Sequence[onnx.NodeProto]) -> set[str]:
+    """What nodes, and those in their subgraphs, take in."""
+    names: set[str] = set()
+    for node in nodes:
+        names.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                names |= used_names(attribute.g.node) | {value.name for value in attribute.g.output}
+    return names
 
 
 def _loosely(name: str, type_: TensorType) -> onnx.ValueInfoProto:

@@ -7,7 +7,7 @@ ONNX's own schemas: which version the opset has, which types it takes and what c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -78,17 +78,13 @@ def _elements(strings: Sequence[str]) -> frozenset[str]:
     return frozenset(_STRINGS.get(t, t) for t in inner)
 
 
-def first_opset(operator: str, dtype: str | None = None) -> int | None:
-    """The first opset with the operator, for an element type where one is given."""
-    for opset in range(18, NEWEST + 1):
-        found = schema(operator, opset)
-        if found is not None and (dtype is None or any(dtype in types for types in found.allowed.values())):
-            return opset
-    return None
-
-
-def _hint(opset: int | None) -> str:
-    return "" if opset is None else f"opset {opset} has it"
+def _since(operator: str, opset: int, takes: Callable[[Schema], bool] = lambda schema: True) -> str:
+    """A hint: the first opset after `opset` with the operator, for which `takes` is true; nothing where there is none."""
+    for later in range(opset + 1, NEWEST + 1):
+        found = schema(operator, later)
+        if found is not None and takes(found):
+            return f"opset {later} has it"
+    return ""
 
 
 @dataclass
@@ -179,7 +175,7 @@ class GraphWriter:
         computes the same is taken instead. Raises Refused for what the opset does not have."""
         known = schema(operator, self.opset)
         if known is None:
-            raise Refused(f"ONNX has no {operator} in opset {self.opset}", _hint(first_opset(operator)))
+            raise Refused(f"ONNX has no {operator} in opset {self.opset}", _since(operator, self.opset))
         given = list(inputs)
         bound = {known.input(i): self.dtypes[n] for i, n in enumerate(given) if n}
         variable = self._computed(known, bound)
@@ -198,10 +194,14 @@ class GraphWriter:
         for name, dtype in bound.items():
             if name in known.allowed and dtype not in known.allowed[name]:
                 raise Refused(
-                    f"{operator} of opset {self.opset} does not take {dtype}", _hint(first_opset(operator, dtype))
+                    f"{operator} of opset {self.opset} does not take {dtype}",
+                    _since(operator, self.opset, lambda s, v=name, t=dtype: t in s.allowed.get(v, ())),
                 )
         if to is not None and to not in frozenset().union(*known.allowed.values()):
-            raise Refused(f"{operator} of opset {self.opset} does not give {to}", _hint(first_opset(operator, to)))
+            raise Refused(
+                f"{operator} of opset {self.opset} does not give {to}",
+                _since(operator, self.opset, lambda s: any(to in types for types in s.allowed.values())),
+            )
         results = self._add(operator, given, outputs, attrs, shared)
         for i, name in enumerate(results):
             spelled = known.output(i)

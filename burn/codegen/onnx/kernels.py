@@ -22,7 +22,7 @@ _MOVED = _NUMBERS | {"bool", "string"}
 KERNELS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Abs"), _NUMBERS),
     **dict.fromkeys(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"), _NUMBERS),
-    "Sign": _NUMBERS | {"bfloat16"},
+    "Sign": _NUMBERS - {"float16"},  # whose NaN would become 0
     "Equal": _MOVED,
     "Pow": _SUMS,
     **dict.fromkeys(("Min", "Max", "Clip"), _ORDERED),

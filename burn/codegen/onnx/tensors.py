@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 
 from burn.codegen.onnx.graph import CODES
-from burn.dialect.types import DTYPES
 from burn.dialect.weights import Weight, stored_bits
 
 CHUNK = 1 << 24  # bytes that are copied at a time
@@ -41,9 +40,8 @@ def stored(weight: Weight) -> Iterator[bytes]:
     else:
         array = np.ascontiguousarray(weight.array()).reshape(-1)
         bits = stored_bits(weight.dtype)
-        flat = memoryview(
-            pack(array, bits) if bits < 8 else array.view(np.uint8) if array.size else np.empty(0, np.uint8)
-        )
+        packed = pack(array, bits) if bits < 8 else array.view(np.uint8) if array.size else np.empty(0, np.uint8)
+        flat = packed.data
     for start in range(0, len(flat), CHUNK):
         yield bytes(flat[start : start + CHUNK])
 
@@ -55,7 +53,3 @@ def pack(array: np.ndarray, bits: int) -> np.ndarray:
     places[: array.size] = array.view(np.uint8) & ((1 << bits) - 1)
     shifts = np.arange(each, dtype=np.uint8) * bits
     return np.bitwise_or.reduce(places.reshape(-1, each) << shifts, axis=1).astype(np.uint8)
-
-
-def is_number(dtype: str) -> bool:
-    return DTYPES[dtype].kind != "string"

@@ -54,6 +54,13 @@ def negate_unsigned(site: Site) -> str:
     return site.node("Sub", site.like(0, site.inputs[0]), site.inputs[0])
 
 
+@emits("pow", when=_kind_is("int", "uint"))
+def integer_power(site: Site) -> str:
+    """Exact up to 2^53, the range in which runtimes compute it."""
+    result = site.node("Pow", *[site.cast(n, "int64") for n in site.inputs])
+    return site.cast(result, site.types[0].dtype)
+
+
 @emits(*OPERATORS)
 def plain(site: Site) -> str:
     return site.node(OPERATORS[site.op.OP_NAME], *site.inputs)
@@ -74,18 +81,28 @@ def divide(site: Site) -> str:
 
 @emits("div", "floordiv", "mod", "fmod", when=_kind_is("int", "uint"))
 def divide_integers(site: Site) -> str:
-    """What ONNX leaves open, a division by zero, is 0 in burn."""
-    a, b = site.inputs
-    if _never_zero(site, b):
-        return _quotient(site, site.op.OP_NAME, a, b)
-    zero = site.node("Equal", b, site.like(0, b))
-    result = _quotient(site, site.op.OP_NAME, a, site.node("Where", zero, site.like(1, b), b))
+    """What ONNX leaves open: a division by zero is 0 in burn, and that of the smallest number by -1 the same number, at
+    which a processor would stop."""
+    name, (a, b) = site.op.OP_NAME, site.inputs
+    if _harmless(site, b):
+        return _quotient(site, name, a, b)
+    zero, signed = site.node("Equal", b, site.like(0, b)), kind_of(site.op) == "int"
+    minus = site.node("Equal", b, site.like(-1, b)) if signed else zero
+    result = _quotient(
+        site, name, a, site.node("Where", site.node("Or", zero, minus) if signed else zero, site.like(1, b), b)
+    )
+    if signed and name in ("div", "floordiv"):
+        result = site.node("Where", minus, site.node("Neg", a), result)
     return site.node("Where", zero, site.like(0, a), result)
 
 
-def _never_zero(site: Site, name: str) -> bool:
+def _harmless(site: Site, name: str) -> bool:
+    """Whether a divisor is a constant without 0 and -1."""
     weight = site.graph.initializers.get(name)
-    return weight is not None and weight.nbytes <= 4096 and bool(np.all(weight.array() != 0))
+    if weight is None or weight.nbytes > 4096:
+        return False
+    elements = weight.array().astype(np.float64)
+    return not np.any((elements == 0) | (elements == -1))
 
 
 def _quotient(site: Site, name: str, a: str, b: str) -> str:
@@ -141,7 +158,8 @@ def modulo(site: Site) -> str:
 @emits("shift_left", "shift_right")
 def shift(site: Site) -> str:
     """ONNX shifts unsigned numbers, by less than their width: signed ones are shifted as their bits, and further is 0."""
-    dtype, bits = site.types[0].dtype, DTYPES[site.types[0].dtype].bits
+    dtype: str = site.types[0].dtype
+    bits = DTYPES[dtype].bits
     unsigned = _UNSIGNED.get(dtype, dtype)
     x, by = (site.cast(n, unsigned) for n in site.inputs)
     limit = site.number(bits, unsigned)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import helper
 
@@ -52,15 +54,15 @@ def arg_reduce(site: Site) -> str:
 
 @emits("cumulative")
 def cumulative(site: Site) -> str:
-    """Sums have an operator, products from opset 26 on; what else runs along an axis is a Scan."""
-    attrs, dtype = site.attrs, site.types[0].dtype
+    """Sums have an operator; what else runs along an axis is a Scan."""
+    attrs = site.attrs
+    dtype: str = site.types[0].dtype
     axis = attrs["axis"] % site.types[0].rank
-    operator = {"sum": "CumSum", "prod": "CumProd"}.get(attrs["kind"])
-    if operator == "CumSum":
+    if attrs["kind"] == "sum":
         working = {"uint32": "int64", "uint64": "int64"}.get(dtype, dtype)
         if DTYPES[dtype].bits == 16 and DTYPES[dtype].kind == "float":
             working = "float32"
-        flags = {name: 1 if attrs[name] else None for name in ("exclusive", "reverse")}
+        flags: dict[str, Any] = {name: 1 if attrs[name] else None for name in ("exclusive", "reverse")}
         place = site.graph.literal(np.array(axis, np.int64))
         return site.cast(site.node("CumSum", site.cast(site.inputs[0], working), place, **flags), dtype)
     return _scan(site, axis)

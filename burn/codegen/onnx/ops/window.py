@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -75,7 +76,7 @@ def pooled(site: Site, average: bool = False) -> str:
         common.pop("dilations")
         x = site.node("AveragePool", x, count_include_pad=1 if any(pads) else None, **common)
         if not average:
-            x = site.node("Mul", x, site.like(float(product(pick["window"])), x))
+            x = site.node("Mul", x, site.like(float(math.prod(pick["window"])), x))
     if direct:
         return x
     places = [out[a] for a in axes]
