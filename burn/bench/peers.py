@@ -104,11 +104,12 @@ class OpenVino(FilePeer):
 
 
 class TorchPeer:
-    """The torch module that the file was exported from, run by torch itself."""
+    """The torch module that the file was exported from, called with torch's tensors: by torch itself, or compiled by
+    `prepare`, which gets the module and example inputs."""
 
     distribution = "torch"
 
-    def __init__(self, name: str, prepare: Callable[[Any], Any]) -> None:
+    def __init__(self, name: str, prepare: Callable[[Any, tuple[Any, ...]], Any]) -> None:
         self.name = name
         self.prepare = prepare
 
@@ -120,7 +121,8 @@ class TorchPeer:
 
         assert subject.module is not None
         torch.set_num_threads(threads)
-        function = self.prepare(subject.module())
+        with torch.inference_mode():
+            function = self.prepare(subject.module(), tuple(map(torch.from_numpy, subject.feeds.values())))
 
         def run(feeds: Feeds) -> Feeds:
             with torch.inference_mode():
@@ -131,12 +133,24 @@ class TorchPeer:
         return run
 
 
-def _compiled(module: Any) -> Any:
+def _compiled(module: Any, example: tuple[Any, ...]) -> Any:
     import torch
     from torch._inductor import config
 
     config.freezing = True  # weights are constants, as they are for every other peer
     return torch.compile(module)
+
+
+def _by_burn(module: Any, example: tuple[Any, ...]) -> Any:
+    import burn
+
+    return burn.compile(module, example)
+
+
+def _backend_burn(module: Any, example: tuple[Any, ...]) -> Any:
+    import torch
+
+    return torch.compile(module, backend="burn")
 
 
 def _not_installed(distribution: str) -> str:
@@ -149,8 +163,10 @@ PEERS: dict[str, Peer] = {
         Burn(),
         OnnxRuntime(),
         OpenVino(),
-        TorchPeer("torch", lambda module: module),
+        TorchPeer("torch", lambda module, example: module),
         TorchPeer("torch.compile", _compiled),
+        TorchPeer("burn.compile", _by_burn),
+        TorchPeer("torch.compile/burn", _backend_burn),
     )
 }
 
