@@ -226,6 +226,13 @@ def _quoted(m: Machine) -> None:
     m.push(text[1:-1].decode("latin-1"))
 
 
+def _escaped(m: Machine) -> None:
+    try:
+        m.push(m.line().decode("raw-unicode-escape"))
+    except UnicodeDecodeError:
+        raise Malformed("an escaped text is malformed") from None
+
+
 def _tuple(m: Machine, count: int) -> None:
     items = [m.pop() for _ in range(count)]
     m.push(tuple(reversed(items)))
@@ -328,7 +335,7 @@ OPCODES: dict[int, tuple[str, Callable[[Machine], Any]]] = {
         ("S", "STRING", _quoted),
         ("T", "BINSTRING", lambda m: m.push(str(m.take(m.unsigned(4)), "latin-1"))),
         ("U", "SHORT_BINSTRING", lambda m: m.push(str(m.take(m.unsigned(1)), "latin-1"))),
-        ("V", "UNICODE", lambda m: m.push(m.line().decode("utf-8", "replace"))),
+        ("V", "UNICODE", _escaped),
         ("X", "BINUNICODE", lambda m: m.push(m.text(m.unsigned(4)))),
         (0x8C, "SHORT_BINUNICODE", lambda m: m.push(m.text(m.unsigned(1)))),
         (0x8D, "BINUNICODE8", lambda m: m.push(m.text(m.unsigned(8)))),
@@ -400,12 +407,17 @@ def load(data: memoryview, what: str, position: int = 0, script: bool = False) -
     return value, machine.position
 
 
+HINTS = (
+    (
+        ("os", "posix", "nt", "sys", "subprocess", "builtins", "copyreg", "runpy", "socket", "pty", "shutil"),
+        "weights never need it: do not trust this file",
+    ),
+    (("numpy", "argparse", "pathlib", "omegaconf"), "settings saved beside the weights: save the state dict alone"),
+    (("torch._utils", "torch.hub", "torch.serialization", "torch.load"), ""),
+    (("",), "an object of a class: save model.state_dict() and not the model"),
+)
+"""What to do about a refused name, by how it begins."""
+
+
 def _hint(name: str) -> str:
-    root = name.split(".")[0]
-    if root in ("os", "posix", "nt", "sys", "subprocess", "builtins", "copyreg", "runpy", "socket", "pty", "shutil"):
-        return "weights never need it: do not trust this file"
-    if root == "torch":
-        return ""
-    if root in ("numpy", "argparse", "pathlib", "omegaconf", "yacs"):
-        return "settings saved beside the weights: save the state dict alone"
-    return "an object of a class: save model.state_dict() and not the model"
+    return next(hint for starts, hint in HINTS if any(not s or name == s or name.startswith(f"{s}.") for s in starts))

@@ -21,6 +21,8 @@ from burn.importers.weights.tensors import DTYPES, Place, Storages, flatten, sel
 
 MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_VERSION = 1001
+SCRIPT_ATTRIBUTES = ("training", "_is_full_backward_hook")
+"""Every module of a TorchScript archive has these."""
 
 
 def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Checkpoint:
@@ -43,7 +45,7 @@ def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Chec
     checkpoint.layout = "torch"
     root, checkpoint.ignored = select(root, top_level_key, checkpoint.notes)
     flat = flatten(root)
-    checkpoint.ignored.update(flat.others)
+    checkpoint.ignored.update({k: v for k, v in flat.others.items() if k.rpartition(".")[2] not in SCRIPT_ATTRIBUTES})
     problems = flat.problems
     for name, ref in flat.tensors.items():
         try:
