@@ -36,8 +36,8 @@ def load(
     dims: Mapping[str, int] | None = None,
     target: str | None = None,
 ) -> Executable:
-    """A model's file as an executable: ONNX, burn's IR as text (.mlir, weights in a .safetensors beside it), or a
-    compiled program.
+    """A model's file as an executable: ONNX, a program of torch.export's (.pt2, which needs PyTorch), burn's IR as text
+    (.mlir, weights in a .safetensors beside it), or a compiled program.
 
     cache: take the compiled program from the disk cache, and put it there. threads: how many the process uses from now
     on (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. target: the
@@ -85,7 +85,9 @@ def _compile(path: Path, dims: Mapping[str, int] | None, target: str | None) -> 
 
 
 def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
-    """The program in an ONNX model, or in a text (.mlir). Raises ModelError."""
+    """The program in an ONNX model, in one of torch.export's (.pt2), or in a text (.mlir). Raises ModelError."""
+    if path.suffix == ".pt2":
+        return _read_pt2(path, dims)
     if path.suffix != ".mlir":
         from burn.importers.onnx import import_onnx
 
@@ -101,6 +103,17 @@ def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"cannot read {path}", [getattr(error, "strerror", None) or str(error)]) from None
     return parse_text(text, safetensors.read(beside) if beside.exists() else {})
+
+
+def _read_pt2(path: Path, dims: Mapping[str, int] | None) -> Program:
+    try:
+        from burn.importers.torch import import_pt2
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        hint = "pip install 'burn-mlir[torch]'"
+        raise ModelError(f"{path} cannot be read", [Problem("a .pt2 file needs PyTorch", hint=hint)]) from None
+    return import_pt2(path, dims)
 
 
 def set_num_threads(threads: int) -> None:

@@ -58,8 +58,9 @@ def main(
     as_json: bool,
     **loading: Any,
 ) -> None:
-    """Write MODEL (an ONNX file) as a burn.nn module: OUTPUT/model.py and OUTPUT/model.safetensors. With --into, load
-    MODEL (weights) into a module of yours and save that: OUTPUT is a .safetensors, .bpk or .npz file."""
+    """Write MODEL (an ONNX file, or a .pt2 that torch.export saved) as a burn.nn module: OUTPUT/model.py and
+    OUTPUT/model.safetensors. With --into, load MODEL (weights) into a module of yours and save that: OUTPUT is a
+    .safetensors, .bpk or .npz file."""
     if into is not None:
         load_into(model, into, output, force=force, as_json=as_json, **loading)
         return

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
-from burn.dialect.dims import Dim, symbol
+from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
@@ -55,18 +55,23 @@ class ImportedProgram:
     user_outputs: tuple[str | tuple[Any], ...]
 
 
-def import_exported(exported: ExportedProgram, *, names: Mapping[str, str] | None = None) -> Program:
+def import_exported(
+    exported: ExportedProgram, *, names: Mapping[str, str] | None = None, dims: Mapping[str, int] | None = None
+) -> Program:
     """A program that torch.export made, as one of burn's.
 
-    names: what torch's size symbols ("s77") are called. Inputs are called as the module's `forward` calls them, outputs
+    names: what torch's size symbols ("s77") are called; by default the input and the axis, x_0. dims: values for named
+    sizes, the others stay dynamic. Inputs are called as the module's `forward` calls them, outputs
     by their keys. Raises ModelError that lists everything that cannot be imported."""
-    return import_program(exported, names=names).program
+    return import_program(exported, names=names, dims=dims).program
 
 
-def import_program(exported: ExportedProgram, *, names: Mapping[str, str] | None = None) -> ImportedProgram:
+def import_program(
+    exported: ExportedProgram, *, names: Mapping[str, str] | None = None, dims: Mapping[str, int] | None = None
+) -> ImportedProgram:
     """`import_exported`, with all that a caller of the program must know."""
     functional = _flat(exported).run_decompositions(for_export())
-    return _Import(functional, exported, names or {}).run()
+    return _Import(functional, exported, names or {}, dims or {}).run()
 
 
 def _flat(exported: ExportedProgram) -> ExportedProgram:
@@ -91,7 +96,9 @@ def _flat(exported: ExportedProgram) -> ExportedProgram:
 
 
 class _Import:
-    def __init__(self, exported: ExportedProgram, original: ExportedProgram, names: Mapping[str, str]) -> None:
+    def __init__(
+        self, exported: ExportedProgram, original: ExportedProgram, names: Mapping[str, str], dims: Mapping[str, int]
+    ) -> None:
         self.exported = exported
         self.out_spec = original.call_spec.out_spec
         specs = original.graph_signature.input_specs
@@ -99,6 +106,8 @@ class _Import:
         self.signature = exported.graph_signature
         self.sizes = Sizes()
         self.names = dict(names)
+        self.dims = dict(dims)
+        self.called: set[str] = set()
         self.placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
         self.mutated = {
             *self.signature.buffers_to_mutate.values(),
@@ -148,7 +157,10 @@ class _Import:
             elif isinstance(value, (torch.SymFloat, torch.SymBool)):
                 problems.append(Problem(f"input '{name}' is a number that varies; pass a tensor of no axes"))
         for name, value in tensors.values():
-            self._name_sizes(name, value, problems)
+            self._name_sizes(name, value)
+        if unused := sorted(self.dims.keys() - self.called):
+            hint = f"the sizes are called {', '.join(sorted(self.called)) or 'nothing: all are fixed'}"
+            problems.append(Problem(f"sizes were given for {', '.join(unused)}, which no input has", hint=hint))
         inputs: dict[int, tuple[str, TensorType]] = {}
         for i, (name, value) in tensors.items():
             try:
@@ -162,11 +174,13 @@ class _Import:
             raise ModelError(SUMMARY, problems)
         return dict(sorted(inputs.items()))
 
-    def _name_sizes(self, input_name: str, value: torch.Tensor, problems: list[Problem]) -> None:
-        for size in value.shape:
+    def _name_sizes(self, input_name: str, value: torch.Tensor) -> None:
+        for axis, size in enumerate(value.shape):
             expression = expression_of(size)
-            if getattr(expression, "is_Symbol", False) and expression not in self.sizes.symbols:
-                self.sizes.bind(size, symbol(self.names.get(str(expression), str(expression))))
+            if isinstance(size, torch.SymInt) and expression not in self.sizes.symbols:
+                name = self.names.get(str(expression), f"{input_name}_{axis}")
+                self.called.add(name)
+                self.sizes.bind(size, self.dims.get(name, symbol(name)))
 
     def _type(self, value: torch.Tensor) -> TensorType:
         return TensorType(dtype_name(value.dtype), tuple(self.sizes.dim(d) for d in value.shape))
@@ -270,4 +284,4 @@ def _unique(name: str, taken: set[str]) -> str:
     return result
 
 
-__all__ = ["Dim", "ImportedProgram", "Mutation", "import_exported", "import_program", "output_names"]
+__all__ = ["ImportedProgram", "Mutation", "import_exported", "import_program", "output_names"]
