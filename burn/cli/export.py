@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
 import sys
 import time
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from burn.cli.common import Named, Progress, Size, command, console, existing, make_inputs, print_json
+from burn.cli.objects import find
 from burn.errors import BurnError, Problem
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def _model(text: str, weights: Path | None) -> Callable[..., Any]:
     function without parameters makes."""
     from burn.nn import Module
 
-    found = _find(text)
+    found = find(text)
     if inspect.isclass(found) or (callable(found) and not isinstance(found, Module) and not _parameters(found)):
         needed = [p.name for p in _parameters(found) if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
         if needed:
@@ -145,44 +144,6 @@ def _parameters(found: Any) -> list[inspect.Parameter]:
         return list(inspect.signature(found).parameters.values())
     except ValueError:
         return []
-
-
-def _find(text: str) -> Any:
-    place, _, name = text.rpartition(":")
-    if place.endswith(".py"):
-        module = _load(existing(place))
-    else:
-        sys.path.insert(0, "")
-        try:
-            module = importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            raise BurnError(f"{place} cannot be imported", [str(error)]) from None
-        finally:
-            sys.path.remove("")
-    found: Any = module
-    for part in name.split("."):
-        if not hasattr(found, part):
-            models = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]
-            hint = f"it has {', '.join(models)}" if models else ""
-            raise BurnError(f"{place} has no '{name}'", [Problem("nothing of that name is in it", hint=hint)])
-        found = getattr(found, part)
-    return found
-
-
-def _load(path: Path) -> Any:
-    """A Python file as a module; files beside it can be imported from it."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent.absolute()))
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise BurnError(f"{path} is not Python", [f"line {error.lineno}: {error.msg}"]) from None
-    finally:
-        sys.path.remove(str(path.parent.absolute()))
-    return module
 
 
 def _compared(program: Program, path: Path, sizes: dict[str, int], seed: int, tolerance: float) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ DTypes = str | Mapping[str, str | None]
 
 ADAPTERS = ("auto", "torch", "burn", None)
 CAST = "cast"
+MAX_PREFIXES = 20  # that are tried for a hint
 
 
 def load_into(
@@ -66,7 +67,7 @@ def load_into(
             if not misfits:
                 taken.append((slot, becomes or slot.parameter.dtype))
     _leftovers(report, module, found, tensors, original, used, wanted)
-    _hints(report, original)
+    _hints(report)
     _refuse(report, partial, bool(taken))
     filled = [(slot, dtype, _elements(slot, tensors, dtype)) for slot, dtype in taken]
     for slot, dtype, weight in filled:  # nothing can fail from here on
@@ -179,15 +180,15 @@ def _same(left: Weight, right: Weight) -> bool:
     return left.array().tobytes() == right.array().tobytes()
 
 
-def _hints(report: Report, original: Mapping[str, str]) -> None:
+def _hints(report: Report) -> None:
     """A prefix that all names have, or lack, is the commonest reason that nothing fits."""
     if not report.missing or not report.unused:
         return
-    missing, unused = [m.name for m in report.missing], [u.name for u in report.unused]
+    missing, unused = {m.name for m in report.missing}, {u.name for u in report.unused}
     for longer, shorter, pattern in ((unused, missing, "^{}"), (missing, unused, "^")):
-        ending = min(shorter, key=len)
+        ending = min(sorted(shorter), key=len)
         prefixes = {name[: -len(ending)] for name in longer if name.endswith(f".{ending}")}
-        for prefix in sorted(prefixes, key=len):
+        for prefix in sorted(prefixes, key=lambda p: (len(p), p))[:MAX_PREFIXES]:
             having = sum(prefix + name in longer for name in shorter)
             if 2 * having > len(shorter):
                 text = (pattern.format(re.escape(prefix)), "" if longer is unused else prefix)
