@@ -1,6 +1,7 @@
 """The layers that models are written with. Enter at `Module`.
 
-Layers hold parameters and build ops when they are called in a traced function; nothing is computed here.
+Layers hold parameters and build ops when they are called: in a traced function they add them to its program, elsewhere they
+record them, and elements are computed when they are asked for.
 """
 
 from __future__ import annotations
@@ -8,34 +9,106 @@ from __future__ import annotations
 from typing import Any
 
 from burn.nn import activation as _activation
-from burn.nn.activation import Dropout, Flatten, PReLU
+from burn.nn import init, loss
+from burn.nn.activation import PReLU
 from burn.nn.attention import MultiheadAttention
-from burn.nn.containers import ModuleList, Sequential
-from burn.nn.layers import (
+from burn.nn.checks import Range
+from burn.nn.config import Config, ConfigError
+from burn.nn.containers import ModuleDict, ModuleList, Sequential
+from burn.nn.convolution import (
     Conv1d,
     Conv2d,
     Conv3d,
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
-    Embedding,
-    Linear,
+    DeformConv2d,
 )
-from burn.nn.module import Module
-from burn.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+from burn.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d, GaussianNoise
+from burn.nn.generator import manual_seed
+from burn.nn.linear import Bilinear, CosineSimilarity, Embedding, Identity, Linear, PairwiseDistance
+from burn.nn.module import Layer, Module
+from burn.nn.norm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    LocalResponseNorm,
+    RMSNorm,
+)
+from burn.nn.padding import (
+    CircularPad1d,
+    CircularPad2d,
+    CircularPad3d,
+    ConstantPad1d,
+    ConstantPad2d,
+    ConstantPad3d,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReflectionPad3d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ReplicationPad3d,
+    ZeroPad1d,
+    ZeroPad2d,
+    ZeroPad3d,
+)
 from burn.nn.parameter import Buffer, Parameter
-from burn.nn.pool import AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d
+from burn.nn.pool import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    LPPool1d,
+    LPPool2d,
+    LPPool3d,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+)
 from burn.nn.recurrent import GRU, LSTM, RNN
+from burn.nn.resample import (
+    Flatten,
+    Fold,
+    Interpolate1d,
+    Interpolate2d,
+    PixelShuffle,
+    PixelUnshuffle,
+    Unflatten,
+    Unfold,
+    Upsample,
+)
 
 __all__ = [
-    "Module", "ModuleList", "Sequential", "Parameter", "Buffer",
-    "Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
-    "LayerNorm", "RMSNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm",
+    # what models are made of
+    "Module", "Layer", "ModuleList", "ModuleDict", "Sequential", "Parameter", "Buffer", "Config", "ConfigError", "Range",
+    "manual_seed", "init", "loss",
+    # products
+    "Identity", "Linear", "Bilinear", "Embedding", "CosineSimilarity", "PairwiseDistance",
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "DeformConv2d",
+    # normalisation and noise
+    "LayerNorm", "RMSNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm", "LocalResponseNorm",
+    "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "GaussianNoise",
+    # sequences
     "LSTM", "GRU", "RNN", "MultiheadAttention",
-    "MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
-    "Dropout", "Flatten", "PReLU",
+    # windows, sizes and borders
+    "MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "LPPool3d",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d",
+    "Upsample", "Interpolate1d", "Interpolate2d", "PixelShuffle", "PixelUnshuffle", "Unfold", "Fold", "Flatten", "Unflatten",
+    "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
+    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d",
+    "CircularPad1d", "CircularPad2d", "CircularPad3d",
+    # activations
+    "PReLU", *_activation.FUNCTIONS,
 ]  # fmt: skip
-__all__ += list(_activation.FUNCTIONS)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn import ops
-from burn.nn.layers import Linear
+from burn.nn.linear import Linear
 from burn.nn.module import Module
 from burn.tensor import Tensor
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from burn.errors import TypeMismatch
 from burn.nn.module import Module
 
 
@@ -12,16 +13,26 @@ class ModuleList(Module):
     """Modules by number; a path says `blocks.0`."""
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
-        self._modules = list(modules)
+        self._modules = [_checked(self, module) for module in modules]
 
     def children(self) -> Iterator[tuple[str, Module]]:
         return ((str(i), module) for i, module in enumerate(self._modules))
 
     def append(self, module: Module) -> None:
-        self._modules.append(module)
+        self._modules.append(_checked(self, module))
+
+    def extend(self, modules: Iterable[Module]) -> None:
+        for module in modules:
+            self.append(module)
+
+    def insert(self, index: int, module: Module) -> None:
+        self._modules.insert(index, _checked(self, module))
 
     def __getitem__(self, index: int) -> Module:
         return self._modules[index]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self._modules[index] = _checked(self, module)
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -30,13 +41,77 @@ class ModuleList(Module):
         return iter(self._modules)
 
 
-class Sequential(ModuleList):
-    """Modules one after another."""
+class ModuleDict(Module):
+    """Modules by name; a path says `heads.classes`. Names are not empty and have no dots."""
 
-    def __init__(self, *modules: Module) -> None:
-        super().__init__(modules)
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        self._modules: dict[str, Module] = {}
+        for name, module in (modules or {}).items():
+            self[name] = module
+
+    def children(self) -> Iterator[tuple[str, Module]]:
+        return iter(self._modules.items())
+
+    def __getitem__(self, name: str) -> Module:
+        return self._modules[name]
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        self._modules[_name(self, name)] = _checked(self, module)
+
+    def __delitem__(self, name: str) -> None:
+        del self._modules[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def keys(self) -> Iterable[str]:
+        return self._modules.keys()
+
+    def values(self) -> Iterable[Module]:
+        return self._modules.values()
+
+    def items(self) -> Iterable[tuple[str, Module]]:
+        return self._modules.items()
+
+
+class Sequential(ModuleList):
+    """Modules one after another; what one gives the next one takes. By name too: `Sequential(up=nn.Linear(4, 8),
+    act=nn.ReLU())` has the paths `up` and `act`."""
+
+    def __init__(self, *modules: Module, **named: Module) -> None:
+        if modules and named:
+            raise TypeMismatch("a Sequential takes modules by position or by name", ["not both"])
+        super().__init__([*modules, *named.values()])
+        self._names = tuple(_name(self, name) for name in named)
+
+    def children(self) -> Iterator[tuple[str, Module]]:
+        names = self._names
+        return ((names[i] if i < len(names) else str(i), module) for i, module in enumerate(self._modules))
 
     def forward(self, x: Any) -> Any:
         for module in self:
             x = module(x)
         return x
+
+    def __getattr__(self, name: str) -> Module:
+        if not name.startswith("_") and name in vars(self).get("_names", ()):
+            return self._modules[self._names.index(name)]
+        raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+
+
+def _checked(owner: Module, module: Any) -> Module:
+    if not isinstance(module, Module):
+        raise TypeMismatch(f"a {type(owner).__name__} holds modules", [f"not a {type(module).__name__}"])
+    return module
+
+
+def _name(owner: Module, name: Any) -> str:
+    if not isinstance(name, str) or not name or "." in name:
+        raise TypeMismatch(f"{name!r} is no name in a {type(owner).__name__}", ["names are texts without dots"])
+    return name

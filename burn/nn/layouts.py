@@ -15,7 +15,7 @@ import numpy as np
 from burn.importers.weights.layouts import Part, Shape, needless, rule
 from burn.nn.activation import PReLU
 from burn.nn.attention import MultiheadAttention
-from burn.nn.layers import Linear
+from burn.nn.linear import Linear
 from burn.nn.module import Module
 from burn.nn.norm import GroupNorm, InstanceNorm, LayerNorm, RMSNorm, _BatchNorm
 from burn.nn.recurrent import GRU, LSTM, RNN, _Recurrent

@@ -11,24 +11,37 @@
 A module is called with lazy tensors, or compiled whole (`burn.compile(Classifier(), ("float32[batch, 784]",))`). A class
 attribute `inputs` that names the inputs and gives their types, and `outputs` with the outputs' names, let `burn.compile` do
 without examples.
+
+What a module was made with is its `config`, an immutable value (`burn.nn.config`): `Classifier.Config` is derived from the
+constructor, unless a class has a configuration of its own. Modules are for inference until `train()` is called.
 """
 
 from __future__ import annotations
 
+import copy
+import inspect
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from burn.dialect.types import FLOATS
 from burn.dialect.weights import Weight
-from burn.errors import ModelError, Problem
+from burn.errors import ModelError, Problem, TypeMismatch
 from burn.importers import weights
 from burn.importers.trace import active
 from burn.importers.weights.apply import DTypes, Filter, Remap, load_into
 from burn.importers.weights.checkpoint import Checkpoint
 from burn.importers.weights.report import Report
-from burn.nn.parameter import Parameter
+from burn.nn.checks import frozen
+from burn.nn.config import ConfigError, LayerConfig, derived
+from burn.nn.parameter import Buffer, Parameter
+from burn.nn.summary import observer, table
+
+if TYPE_CHECKING:
+    from burn.nn.config import Config
 
 M = TypeVar("M", bound="Module")
 
@@ -38,17 +51,78 @@ class Module:
 
     inputs: ClassVar[Mapping[str, str]] = {}
     outputs: ClassVar[Sequence[str]] = ()
+    training: bool = False
+    Config: ClassVar[Any]  # the configuration that the constructor stands for, unless a class defines its own
+
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    _elsewhere: ClassVar[Mapping[str, str]] = {}  # arguments that people look for here -> where to find them
+    _checked: ClassVar[bool] = False  # whether arguments are checked against the constructor's annotations
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        self = super().__new__(cls)
+        vars(self)["_arguments"] = (frozen(args), {k: frozen(v) for k, v in kwargs.items()})
+        if cls._checked:
+            _ = self.config
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # A copy is not made by the constructor, whose arguments would be checked again.
+        return _blank, (type(self),), dict(vars(self))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, (list, tuple, dict)) and name not in _OWN:
+            held = list(value.values() if isinstance(value, dict) else value)
+            if any(isinstance(v, (Module, Parameter)) for v in held):
+                kind = "ModuleDict" if isinstance(value, dict) else "ModuleList"
+                raise TypeMismatch(
+                    f"{type(self).__name__}.{name} would hide the modules or parameters in it",
+                    [f"a {type(value).__name__} is not looked into; write nn.{kind}(...), or name each"],
+                )
+        super().__setattr__(name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes, written with tensors."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        watching = observer.get()
         tracer = active()
         if tracer is None:
             return self.forward(*args, **kwargs)
         with tracer.scope(self):
-            return self.forward(*args, **kwargs)
+            result = self.forward(*args, **kwargs)
+        if watching is not None:
+            watching.saw(self, result)
+        return result
+
+    # ---- what it was made with ---------------------------------------------------------------------------------------
+    @property
+    def config(self) -> Config:
+        """The constructor's arguments as they were given, with the defaults filled in. Raises ConfigError for arguments that
+        the constructor does not take."""
+        if "_config" not in vars(self):
+            vars(self)["_config"] = self._recorded()
+        return vars(self)["_config"]
+
+    def _recorded(self) -> Config:
+        cls = type(self)
+        args, kwargs = self._arguments
+        own = cls.Config
+        if not issubclass(own, LayerConfig):
+            if len(args) == 1 and isinstance(args[0], own):
+                return args[0]
+            own = derived(cls)
+        try:
+            bound = inspect.signature(cls).bind(*args, **kwargs)
+        except TypeError as error:
+            taken = list(inspect.signature(cls).parameters)
+            hints = [Problem(hint) for name, hint in self._elsewhere.items() if name in kwargs and name not in taken]
+            problems = [Problem(str(error), hint=f"it takes {', '.join(taken)}"), *hints]
+            raise ConfigError(f"{cls.__name__} does not take these arguments", problems) from None
+        try:
+            return own(**{k: v for k, v in bound.arguments.items() if k != "self"})
+        except ConfigError as error:
+            raise ConfigError(f"{cls.__name__} does not take these arguments", error.problems) from None
 
     # ---- what is in it -----------------------------------------------------------------------------------------------
     def children(self) -> Iterator[tuple[str, Module]]:
@@ -61,18 +135,101 @@ class Module:
         for name, child in self.children():
             yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
 
-    def named_parameters(self, buffers: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """Parameters and, unless told otherwise, buffers by path; one that is shared under its first path only."""
+    def named_parameters(self, buffers: bool = True, shared: bool = False) -> Iterator[tuple[str, Parameter]]:
+        """Parameters and, unless told otherwise, buffers by path; one that is shared under its first path only, or under every
+        one (`shared`)."""
         seen: set[int] = set()
         for path, module in self.named_modules():
             for name, value in vars(module).items():
-                if isinstance(value, Parameter) and id(value) not in seen and (buffers or value.trainable):
+                if not isinstance(value, Parameter) or (isinstance(value, Buffer) and not buffers):
+                    continue
+                if shared or id(value) not in seen:
                     seen.add(id(value))
                     yield f"{path}.{name}" if path else name, value
 
-    def num_params(self, buffers: bool = False) -> int:
-        """How many numbers training could change."""
-        return sum(p.count for _, p in self.named_parameters(buffers))
+    def named_buffers(self) -> Iterator[tuple[str, Buffer]]:
+        """What training leaves alone but state dicts hold: tables, running statistics."""
+        return ((path, p) for path, p in self.named_parameters() if isinstance(p, Buffer))
+
+    def parameters(self) -> Iterator[Parameter]:
+        """What training may change, frozen or not, each once."""
+        return (p for _, p in self.named_parameters(buffers=False))
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all in it."""
+        return (module for _, module in self.named_modules())
+
+    def num_params(self, buffers: bool = False, trainable: bool = False) -> int:
+        """How many numbers its parameters have: with `buffers` also those, `trainable` only those not frozen."""
+        return sum(p.count for _, p in self.named_parameters(buffers) if p.trainable or not trainable)
+
+    # ---- changing all of it ------------------------------------------------------------------------------------------
+    def train(self: M, mode: bool = True) -> M:
+        """For training: dropout drops, batch normalisation takes the batch's statistics. Returns the module itself."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self: M) -> M:
+        """For inference, as modules are when they are made."""
+        return self.train(False)
+
+    def apply(self: M, function: Callable[[Module], Any]) -> M:
+        """Calls a function with every module, the inner ones first."""
+        for module in reversed(list(self.modules())):
+            function(module)
+        return self
+
+    def visit(self, function: Callable[[str, Parameter], Any], buffers: bool = False) -> None:
+        """Calls a function with every parameter and its path."""
+        for path, parameter in list(self.named_parameters(buffers)):
+            function(path, parameter)
+
+    def map(self: M, function: Callable[[str, Parameter], Any], buffers: bool = False) -> M:
+        """A copy whose parameters have the elements that the function gives for them (a tensor or an array of the same type; None
+        keeps them). Raises TypeMismatch naming the first that does not fit."""
+        other = self.clone()
+        for path, parameter in other.named_parameters(buffers):
+            parameter.name = path
+            elements = function(path, parameter)
+            if elements is not None:
+                parameter.assign(elements)
+        return other
+
+    def freeze(self: M, pattern: str = "") -> M:
+        """Parameters whose path a regular expression is found in (all, without one) are no longer trained. Raises TypeMismatch
+        where it is found in none."""
+        return self._set_trainable(pattern, False)
+
+    def unfreeze(self: M, pattern: str = "") -> M:
+        """The opposite of `freeze`."""
+        return self._set_trainable(pattern, True)
+
+    def _set_trainable(self: M, pattern: str, value: bool) -> M:
+        found = [p for path, p in self.named_parameters(buffers=False, shared=True) if re.search(pattern, path)]
+        if not found and pattern:
+            names = ", ".join(path for path, _ in self.named_parameters(buffers=False))
+            raise TypeMismatch(f"'{pattern}' is in no parameter's path", [f"the paths are {names or 'none'}"])
+        for parameter in found:
+            parameter.trainable = value
+        return self
+
+    def to(self: M, dtype: str) -> M:
+        """Float parameters and buffers become another float type, in place. Raises TypeMismatch."""
+        for _, parameter in self.named_parameters():
+            if parameter.dtype in FLOATS:
+                parameter.convert(dtype)
+        return self
+
+    def half(self: M) -> M:
+        return self.to("float16")
+
+    def bfloat16(self: M) -> M:
+        return self.to("bfloat16")
+
+    def clone(self: M) -> M:
+        """A copy with parameters of its own; what is shared inside stays shared. Elements are copied when they are changed."""
+        return copy.deepcopy(self)
 
     # ---- weights -----------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -157,17 +314,34 @@ class Module:
         head = f"{type(self).__name__}({self.extra_repr()}"
         return head + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
 
-    def summary(self) -> str:
-        """A table of the modules that have parameters of their own: path, kind, parameters."""
-        rows = []
-        for path, module in self.named_modules():
-            own = [value for value in vars(module).values() if isinstance(value, Parameter)]
-            if own:
-                shapes = ", ".join(f"[{', '.join(map(str, p.shape))}]" for p in own)
-                rows.append(
-                    (path or type(self).__name__, type(module).__name__, f"{sum(p.count for p in own):,}", shapes)
-                )
-        head = ("module", "kind", "parameters", "shapes")
-        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(3)]
-        lines = [f"{a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}  {d}" for a, b, c, d in [head, *rows]]
-        return "\n".join([*lines, f"{self.num_params():,} trainable parameters, {self.num_params(True):,} in all"])
+    def summary(self, *inputs: Any) -> str:
+        """A table of the modules: path, kind, parameters and their shapes. With inputs (types, "float32[batch, 784]", or
+        examples) also each module's output, for symbolic sizes too. Raises what calling the module with them raises."""
+        return table(self, inputs)
+
+
+def _blank(cls: type[Module]) -> Module:
+    return object.__new__(cls)
+
+
+class Layer(Module):
+    """Base of this package's modules: their arguments are checked when they are made. Raises ConfigError."""
+
+    _checked = True
+
+
+class _DerivedConfig:
+    """`Module.Config`: the configuration that a class's constructor stands for, made when it is first asked for."""
+
+    def __get__(self, instance: Module | None, owner: type[Module]) -> type[Config]:
+        made = owner.__dict__.get("_made_config")
+        if made is None:
+            made = derived(owner)
+            type.__setattr__(owner, "_made_config", made)
+        return made
+
+
+Module.Config = _DerivedConfig()
+
+_OWN = frozenset({"_arguments", "_modules"})
+"""Attributes in which modules keep others: what was given to the constructor, and a container's contents."""

@@ -6,33 +6,35 @@ never given any draws them from its initialiser at first use.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from burn.dialect.deferred import Deferred
-from burn.dialect.types import TensorType, numpy_dtype
+from burn.dialect.types import FLOATS, TensorType, numpy_dtype
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import TypeMismatch
 from burn.importers.trace import active
+from burn.nn import generator, init
+from burn.nn.init import Init, Simple
 from burn.tensor import Tensor
-
-Init = Callable[[tuple[int, ...]], np.ndarray]
 
 
 class Parameter(Tensor):
-    """A tensor that training changes. It is made from an array, or from a shape whose elements come later."""
+    """A tensor that training changes. It is made from an array, or from a shape whose elements come later: from a file, or from
+    `init`, a function of
+    the shape, or of the shape and a generator of random numbers, which each parameter has for itself."""
 
-    __slots__ = ("_init", "_leaf", "_type", "_weight", "name")
-    trainable = True
+    __slots__ = ("_init", "_leaf", "_stream", "_trainable", "_type", "_weight", "name")
 
     def __init__(
-        self, data: np.ndarray | tuple[int, ...] | list[int], dtype: str = "float32", init: Init | None = None
+        self, data: np.ndarray | tuple[int, ...] | list[int], dtype: str = "float32", init: Init | Simple | None = None
     ):
         self.name = ""  # where it is in the module it was last traced or loaded with
         self._init = init
+        self._stream = generator.draw() if init is not None else (0, 0)
+        self._trainable = True
         self._weight: Weight | None = None
         self._leaf: Deferred | None = None
         if isinstance(data, (tuple, list)):
@@ -48,6 +50,15 @@ class Parameter(Tensor):
     @property
     def is_traced(self) -> bool:
         return False
+
+    @property
+    def trainable(self) -> bool:
+        """Whether training changes it: see `Module.freeze`."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self._trainable = value
 
     @property
     def _value(self) -> Deferred:  # type: ignore[override]  # made when it is first computed with
@@ -68,8 +79,8 @@ class Parameter(Tensor):
     def weight(self) -> Weight:
         """Its elements where they lie."""
         if self._weight is None:
-            init = self._init or np.zeros
-            self._weight = array_weight(np.asarray(init(self.shape), numpy_dtype(self.dtype)))
+            array = init.drawn(self._init or init.zeros, self.shape, np.random.default_rng(self._stream))
+            self._weight = array_weight(np.asarray(array, numpy_dtype(self.dtype)))
         return self._weight
 
     @property
@@ -98,6 +109,32 @@ class Parameter(Tensor):
         self._type = TensorType(weight.dtype, weight.shape)
         self._weight, self._leaf = weight, None
 
+    def reset(self, init: Init | Simple, seed: int | None = None) -> None:
+        """Draws new elements when it is next used: from the process's generator, or the same for the same seed."""
+        self._init, self._stream = init, generator.draw() if seed is None else (seed, 0)
+        self._weight = self._leaf = None
+
+    def convert(self, dtype: str) -> None:
+        """Turns it into another float type, its elements rounded to that. Raises TypeMismatch for one that is no float."""
+        if dtype not in FLOATS or self._type.dtype not in FLOATS:
+            raise TypeMismatch(f"{self._type} does not become {dtype}", [f"float types are {', '.join(FLOATS)}"])
+        if self._weight is not None:
+            self._weight = array_weight(self.array.astype(numpy_dtype(dtype)))
+        self._type, self._leaf = self._type.with_dtype(dtype), None
+
+    def copy(self) -> Parameter:
+        """Another with the same elements, which are shared until either is assigned others."""
+        other = type(self)(self.shape, self.dtype)
+        other.name, other._init, other._stream, other._trainable = self.name, self._init, self._stream, self._trainable
+        other._weight = self._weight
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        return memo.setdefault(id(self), self.copy())
+
+    def __copy__(self) -> Parameter:
+        return self.copy()
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._type})"
 
@@ -106,19 +143,12 @@ class Buffer(Parameter):
     """A tensor that belongs to a module and that training leaves alone: a table, running statistics."""
 
     __slots__ = ()
-    trainable = False
 
+    @property
+    def trainable(self) -> bool:
+        return False
 
-def uniform(bound: float, seed: int = 0) -> Init:
-    """Numbers in [-bound, bound); the same for the same shape and seed."""
-
-    def draw(shape: tuple[int, ...]) -> np.ndarray:
-        return np.random.default_rng([seed, *shape]).uniform(-bound, bound, shape)
-
-    return draw
-
-
-def fan_in(shape: tuple[int, ...], axes: tuple[int, ...]) -> Init:
-    """The usual start of a layer's weights: uniform within 1 / sqrt(the number of inputs of an output)."""
-    inputs = prod(shape[a] for a in axes)
-    return uniform(max(inputs, 1) ** -0.5)
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        if value:
+            raise TypeMismatch("a buffer is not trained", [repr(self)])

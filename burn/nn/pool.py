@@ -1,47 +1,61 @@
-"""Pooling layers."""
+"""Pooling: windows that slide over the last axes, and regions that divide them (adaptive pooling)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from burn import ops
+from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.compose import along
-from burn.nn.layers import Pads, _Convolution
+from burn.dialect.dims import Dim, ceildiv, dim_max, dim_min
+from burn.nn.checks import Pads, PerAxis, Positive
+from burn.nn.spatial import Spatial
 from burn.tensor import Tensor
 
 
-class _Pool(_Convolution):
-    """A window that slides over the last axes. Shapes: x [N, C, d..] -> [N, C, e..]."""
+class _Pool(Spatial):
+    """A window that slides over the last axes. Shapes: x [N, C, d..] -> [N, C, e..], e = (d + padding - (k - 1) * dilation - 1)
+    // stride + 1, rounded up with `ceil_mode` as long as the last window begins inside of x or the padding before it."""
 
     KIND: ClassVar[str]
+    count_include_pad: bool = True
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
+        kernel_size: PerAxis,
+        stride: PerAxis | None = None,
         padding: Pads = 0,
-        dilation: int | Sequence[int] = 1,
+        dilation: PerAxis = 1,
+        ceil_mode: bool = False,
     ) -> None:
         self.kernel = self._each(kernel_size)
         self.stride = self.kernel if stride is None else self._each(stride)
         self.padding, self.dilation = self._pads(padding), self._each(dilation)
+        self.ceil_mode = ceil_mode
+
+    def _sizes(self, x: Tensor) -> list[tuple[Dim, ...]]:
+        """window, stride, dilation, rows before and after, of which so many for ceil_mode only: for each axis."""
+        self._check(x)
+        rows: list[tuple[Dim, ...]] = []
+        for d, k, s, t, a, b in zip(x.shape[2:], self.kernel, self.stride, self.dilation, *self.padding, strict=True):
+            extra: Dim = 0
+            if self.ceil_mode:
+                reach = (k - 1) * t + 1
+                count = dim_min(ceildiv(d + a + b - reach, s) + 1, ceildiv(d + a, s))
+                extra = dim_max((count - 1) * s + reach - d - a - b, 0)
+            rows.append((k, s, t, a, b + extra, extra))
+        return rows
 
     def _slide(self, x: Tensor) -> Tensor:
-        low, high = self.padding
-        return Tensor(
-            build.window_reduce(
-                x.value,
-                kind=self.KIND,
-                window=(1, 1, *self.kernel),
-                strides=(1, 1, *self.stride),
-                dilations=(1, 1, *self.dilation),
-                low=(0, 0, *low),
-                high=(0, 0, *high),
-            )
-        )
+        names = ("window", "strides", "dilations", "low", "high")
+        columns = list(zip(*self._sizes(x), strict=True))
+        outer = {"window": 1, "strides": 1, "dilations": 1, "low": 0, "high": 0}
+        sizes: dict[str, Any] = {n: (outer[n], outer[n], *c) for n, c in zip(names, columns[:5], strict=True)}
+        return Tensor(build.window_reduce(x.value, kind=self.KIND, **sizes))
 
     def extra_repr(self) -> str:
         return f"{self.kernel}, stride={self.stride}"
@@ -63,51 +77,106 @@ class _AvgPool(_Pool):
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
+        kernel_size: PerAxis,
+        stride: PerAxis | None = None,
         padding: Pads = 0,
-        dilation: int | Sequence[int] = 1,
+        dilation: PerAxis = 1,
         count_include_pad: bool = True,
+        ceil_mode: bool = False,
+        divisor_override: Positive | None = None,
     ) -> None:
-        super().__init__(kernel_size, stride, padding, dilation)
-        self.count_include_pad = count_include_pad
+        super().__init__(kernel_size, stride, padding, dilation, ceil_mode)
+        self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
 
     def forward(self, x: Tensor) -> Tensor:
         total = self._slide(x)
+        if self.divisor_override is not None:
+            return total / float(self.divisor_override)
+        return total / (self._counts(x) if self._varies(x) else float(prod(self.kernel)))
+
+    def _varies(self, x: Tensor) -> bool:
+        """Whether windows differ in how many elements count."""
         padded = any((*self.padding[0], *self.padding[1]))
-        return total / (float(prod(self.kernel)) if self.count_include_pad or not padded else self._counts(x))
+        return any(row[5] != 0 for row in self._sizes(x)) or (padded and not self.count_include_pad)
 
     def _counts(self, x: Tensor) -> Tensor:
-        """How many elements of x each window holds: a product of one factor an axis."""
+        """How many elements of x (or of the padding too) each window holds: a product of one factor an axis."""
         factors = []
-        sizes = zip(self.kernel, self.stride, self.dilation, *self.padding, strict=True)
-        for axis, parts in enumerate(sizes, 2):
-            ones = build.full(shape=(x.shape[axis],), dtype=x.dtype, value=1.0)
-            names = ("window", "strides", "dilations", "low", "high")
-            counted = build.window_reduce(ones, kind="sum", **{n: (p,) for n, p in zip(names, parts, strict=True)})
-            factors.append(Tensor(along(counted, axis, x.ndim)))
+        names = ("window", "strides", "dilations", "low", "high")
+        for axis, (k, s, t, a, b, extra) in enumerate(self._sizes(x), 2):
+            size = x.shape[axis]
+            if self.count_include_pad:
+                size, a, b = size + a + b - extra, 0, extra
+            ones = build.full(shape=(size,), dtype=x.dtype, value=1.0)
+            sizes: dict[str, Any] = {n: (p,) for n, p in zip(names, (k, s, t, a, b), strict=True)}
+            factors.append(Tensor(along(build.window_reduce(ones, kind="sum", **sizes), axis, x.ndim)))
         return reduce(lambda a, b: a * b, factors)
 
 
-class MaxPool1d(_MaxPool):
-    AXES = 1
+class _LPPool(_AvgPool):
+    """The p-norm of each window: (sum of x^p)^(1/p). Shapes: x [N, C, d..] -> [N, C, e..]."""
+
+    def __init__(
+        self, norm_type: float, kernel_size: PerAxis, stride: PerAxis | None = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__(kernel_size, stride, ceil_mode=ceil_mode)
+        self.p = float(norm_type)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # As torch: a window that ceil_mode cuts off is scaled up to a whole one.
+        return (super().forward(x**self.p) * float(prod(self.kernel))) ** (1.0 / self.p)
 
 
-class MaxPool2d(_MaxPool):
-    AXES = 2
+class _Adaptive(Spatial):
+    """Divides each of the last axes into as many regions as wanted: region i of o on an axis of d elements is
+    floor(i d / o) to ceil((i + 1) d / o). None keeps an axis. Shapes: x [N, C, d..] -> [N, C, o..]."""
+
+    KIND: ClassVar[str]
+
+    def __init__(self, output_size: Positive | Sequence[Positive | None] | None) -> None:
+        self.output_size = self._each(output_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self._check(x)
+        for axis, size in enumerate(self.output_size, 2):
+            if size is not None and size != x.shape[axis]:
+                x = adaptive(x, axis, size, self.KIND)
+        return x
+
+    def extra_repr(self) -> str:
+        return str(self.output_size)
 
 
-class MaxPool3d(_MaxPool):
-    AXES = 3
+def adaptive_mean(x: Tensor, axis: int, count: int) -> Tensor:
+    return adaptive(x, axis, count, "mean")
 
 
-class AvgPool1d(_AvgPool):
-    AXES = 1
+def adaptive(x: Tensor, axis: int, count: int, kind: str) -> Tensor:
+    """The mean or maximum of each of `count` regions of an axis: see `AdaptiveAvgPool1d`."""
+    size = x.shape[axis]
+    if count == 1:
+        return x.max(axis, keepdims=True) if kind == "max" else x.mean(axis, keepdims=True)
+    longest = ceildiv(size, count) + 1
+    region = Tensor(build.iota(shape=(count, 1), axis=0))
+    length = Tensor(compose.dim_value(size))
+    start, end = region * length // count, (region * length + length + (count - 1)) // count
+    place = start + Tensor(build.iota(shape=(1, longest), axis=1))
+    inside = (place < end).reshape(*(1,) * axis, count, longest, *(1,) * (x.ndim - axis - 1))
+    taken = Tensor(build.gather(x.value, ops.min(place, length - 1).value, axis=axis))
+    if kind == "max":
+        lowest = Tensor(compose.limit(x.dtype, highest=False))
+        return ops.select(inside, taken, lowest).max(axis + 1)
+    lengths = (end - start).astype(x.dtype).reshape(*(1,) * axis, count, *(1,) * (x.ndim - axis - 1))
+    return ops.select(inside, taken, 0.0).sum(axis + 1) / lengths
 
 
-class AvgPool2d(_AvgPool):
-    AXES = 2
+def _family(name: str, base: type[Spatial], kind: str = "") -> list[Any]:
+    own: dict[str, Any] = {"__doc__": base.__doc__, "__module__": __name__} | ({"KIND": kind} if kind else {})
+    return [type(f"{name}{n}d", (base,), own | {"AXES": n}) for n in (1, 2, 3)]
 
 
-class AvgPool3d(_AvgPool):
-    AXES = 3
+MaxPool1d, MaxPool2d, MaxPool3d = _family("MaxPool", _MaxPool)
+AvgPool1d, AvgPool2d, AvgPool3d = _family("AvgPool", _AvgPool)
+LPPool1d, LPPool2d, LPPool3d = _family("LPPool", _LPPool)
+AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = _family("AdaptiveAvgPool", _Adaptive, "mean")
+AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _family("AdaptiveMaxPool", _Adaptive, "max")

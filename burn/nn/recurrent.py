@@ -7,16 +7,20 @@ h (and c) [directions, batch, hidden].
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from burn.dialect import ops as build
 from burn.dialect.recurrent import DIRECTIONS
-from burn.nn.module import Module
-from burn.nn.parameter import Parameter, uniform
+from burn.nn.checks import Count, DTypeName
+from burn.nn.init import inputs_bound
+from burn.nn.module import Layer
+from burn.nn.parameter import Parameter
 from burn.tensor import Tensor
 
+Direction = Literal["forward", "reverse", "bidirectional"]
 
-class _Recurrent(Module):
+
+class _Recurrent(Layer):
     """weight_input [directions, gates * hidden, in], weight_hidden [directions, gates * hidden, hidden], bias
     [directions, 2 * gates * hidden]: the input's, then the recurrence's."""
 
@@ -24,15 +28,15 @@ class _Recurrent(Module):
 
     def __init__(
         self,
-        input_size: int,
-        hidden_size: int,
-        direction: str = "forward",
+        input_size: Count,
+        hidden_size: Count,
+        direction: Direction = "forward",
         bias: bool = True,
         activations: Sequence[str] = (),
         alphas: Sequence[float] = (),
         betas: Sequence[float] = (),
         clip: float = 0.0,
-        dtype: str = "float32",
+        dtype: DTypeName = "float32",
     ) -> None:
         self.options: dict[str, Any] = {
             "direction": direction,
@@ -43,7 +47,7 @@ class _Recurrent(Module):
         }
         self.sizes = (input_size, hidden_size)
         count, gates = len(DIRECTIONS[direction]), self.GATES * hidden_size
-        init = uniform(max(hidden_size, 1) ** -0.5)
+        init = inputs_bound(hidden_size)
         self.weight_input = Parameter((count, gates, input_size), dtype, init)
         self.weight_hidden = Parameter((count, gates, hidden_size), dtype, init)
         self.bias = Parameter((count, 2 * gates), dtype, init) if bias else None
@@ -71,8 +75,21 @@ class GRU(_Recurrent):
 
     GATES = 3
 
-    def __init__(self, input_size: int, hidden_size: int, *args: Any, reset_after: bool = False, **kwargs: Any) -> None:
-        super().__init__(input_size, hidden_size, *args, **kwargs)
+    def __init__(
+        self,
+        input_size: Count,
+        hidden_size: Count,
+        direction: Direction = "forward",
+        bias: bool = True,
+        activations: Sequence[str] = (),
+        alphas: Sequence[float] = (),
+        betas: Sequence[float] = (),
+        clip: float = 0.0,
+        dtype: DTypeName = "float32",
+        *,
+        reset_after: bool = False,
+    ) -> None:
+        super().__init__(input_size, hidden_size, direction, bias, activations, alphas, betas, clip, dtype)
         self.options["reset_after"] = reset_after
 
     def forward(self, x: Tensor, h: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, ...]:
@@ -88,19 +105,23 @@ class LSTM(_Recurrent):
 
     def __init__(
         self,
-        input_size: int,
-        hidden_size: int,
-        direction: str = "forward",
-        *args: Any,
+        input_size: Count,
+        hidden_size: Count,
+        direction: Direction = "forward",
+        bias: bool = True,
+        activations: Sequence[str] = (),
+        alphas: Sequence[float] = (),
+        betas: Sequence[float] = (),
+        clip: float = 0.0,
+        dtype: DTypeName = "float32",
+        *,
         couple: bool = False,
         peephole: bool = False,
-        dtype: str = "float32",
-        **kwargs: Any,
     ) -> None:
-        super().__init__(input_size, hidden_size, direction, *args, dtype=dtype, **kwargs)
+        super().__init__(input_size, hidden_size, direction, bias, activations, alphas, betas, clip, dtype)
         self.options["couple"] = couple
         shape = (len(DIRECTIONS[direction]), 3 * hidden_size)
-        self.peephole = Parameter(shape, dtype, uniform(max(hidden_size, 1) ** -0.5)) if peephole else None
+        self.peephole = Parameter(shape, dtype, inputs_bound(hidden_size)) if peephole else None
 
     def forward(
         self, x: Tensor, h: Tensor | None = None, c: Tensor | None = None, lengths: Tensor | None = None

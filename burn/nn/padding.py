@@ -1,0 +1,103 @@
+"""Padding: rows added around the last axes, as zeros, a number, the edge repeated or the tensor mirrored or repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from burn import ops
+from burn.dialect import compose
+from burn.dialect import ops as build
+from burn.errors import TypeMismatch
+from burn.nn.spatial import Spatial
+from burn.tensor import Tensor
+
+Index = Callable[[Any, Any], Any]
+
+INSIDE: dict[str, Index] = {
+    "replicate": lambda i, last: ops.min(ops.max(i, 0), last),
+    "reflect": lambda i, last: last - abs(last - abs(i)),
+    "circular": lambda i, last: ops.mod(i, last + 1),
+}
+"""Mode -> where a place outside of an axis takes its element, `last` being the axis's last place."""
+
+MODES = ("zeros", "constant", *INSIDE)
+
+
+def pad(x: Tensor, low: Sequence[int], high: Sequence[int], mode: str = "constant", value: float = 0.0) -> Tensor:
+    """The last axes with low rows before and high rows after; negative numbers take rows away. Raises TypeMismatch."""
+    if mode not in MODES:
+        raise TypeMismatch(f"there is no padding mode '{mode}'", [f"there are {', '.join(MODES)}"])
+    first = x.ndim - len(low)
+    if first < 0:
+        raise TypeMismatch(f"{len(low)} axes are to be padded", [f"{x.type} has fewer"])
+    cut = [slice(max(-a, 0), (d - max(-b, 0))) for a, b, d in zip(low, high, x.shape[first:], strict=True)]
+    if any(p < 0 for p in (*low, *high)):
+        x = x[(slice(None),) * first + tuple(cut)]
+    low, high = ([max(p, 0) for p in sizes] for sizes in (low, high))
+    if not any((*low, *high)):
+        return x
+    if mode in ("zeros", "constant"):
+        none = (0,) * first
+        number = compose.number_like(value if mode == "constant" else 0.0, x.value)
+        return Tensor(build.pad(x.value, number, low=(*none, *low), high=(*none, *high), interior=(0,) * x.ndim))
+    for axis, (before, after) in enumerate(zip(low, high, strict=True), first):
+        size = x.shape[axis]
+        least = {"reflect": max(before, after) + 1, "circular": max(before, after), "replicate": 1}[mode]
+        if isinstance(size, int) and size < least:
+            raise TypeMismatch(
+                f"{mode} padding by {before} and {after} needs {least} elements", [f"axis {axis} of {x.type}"]
+            )
+        if before or after:
+            place = Tensor(build.iota(shape=(before + size + after,), axis=0)) - before
+            last = Tensor(compose.dim_value(size)) - 1
+            x = Tensor(build.gather(x.value, INSIDE[mode](place, last).value, axis=axis))
+    return x
+
+
+class _Pad(Spatial):
+    """Pads the last axes. padding: one number for all sides, or (as torch has it) before and after the last axis, then before and
+    after the one before it, ... Shapes: x [.., d..] -> [.., before + d + after ..]."""
+
+    MODE: ClassVar[str]
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        sides = (padding,) * (2 * self.AXES) if isinstance(padding, int) else tuple(padding)
+        if len(sides) != 2 * self.AXES:
+            raise TypeMismatch(f"{type(self).__name__} takes {2 * self.AXES} pads", [f"not {len(sides)}"])
+        self.low, self.high = sides[::2][::-1], sides[1::2][::-1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return pad(x, self.low, self.high, self.MODE)
+
+    def extra_repr(self) -> str:
+        return f"low={self.low}, high={self.high}"
+
+
+class _ConstantPad(_Pad):
+    """Pads the last axes with a number, the sides given as for the other paddings."""
+
+    MODE = "constant"
+
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, x: Tensor) -> Tensor:
+        return pad(x, self.low, self.high, self.MODE, self.value)
+
+
+def _family(name: str, base: type[_Pad], mode: str, what: str) -> list[type[_Pad]]:
+    doc = f"The last {{}} padded with {what}. {base.__doc__}"
+    axes = {1: "axis", 2: "two axes", 3: "three axes"}
+    return [
+        type(f"{name}{n}d", (base,), {"__doc__": doc.format(axes[n]), "__module__": __name__, "AXES": n, "MODE": mode})
+        for n in axes
+    ]
+
+
+ZeroPad1d, ZeroPad2d, ZeroPad3d = _family("ZeroPad", _Pad, "zeros", "zeros")
+ConstantPad1d, ConstantPad2d, ConstantPad3d = _family("ConstantPad", _ConstantPad, "constant", "a number")
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _family("ReflectionPad", _Pad, "reflect", "their mirror image")
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _family("ReplicationPad", _Pad, "replicate", "their edge")
+CircularPad1d, CircularPad2d, CircularPad3d = _family("CircularPad", _Pad, "circular", "their other end")
