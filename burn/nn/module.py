@@ -26,10 +26,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
-
 from burn.dialect.types import FLOATS
 from burn.dialect.weights import Weight
-from burn.errors import ModelError, Problem, TypeMismatch
+from burn.errors import Problem, TypeMismatch
 from burn.importers import weights
 from burn.importers.trace import active
 from burn.importers.weights.apply import DTypes, Filter, Remap, load_into
@@ -237,20 +236,8 @@ class Module:
         return {name: parameter.array for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray | Weight]) -> None:
-        """Takes elements by path. Raises ModelError listing every missing, unknown or unfitting tensor."""
-        own = dict(self.named_parameters())
-        problems = [Problem(f"'{n}' is missing: it must be {p.type}") for n, p in own.items() if n not in state]
-        problems += [Problem(f"there is no parameter '{name}'") for name in state if name not in own]
-        for name, parameter in own.items():
-            if name in state:
-                parameter.name = name
-                try:
-                    parameter.assign(state[name])
-                except Exception as error:  # of whatever kind the array was
-                    text = "; ".join(p.message for p in getattr(error, "problems", ())) or str(error)
-                    problems.append(Problem(f"'{name}' does not fit: {text}"))
-        if problems:
-            raise ModelError(f"these weights are not those of {type(self).__name__}", problems)
+        """Takes elements by path, all or none. Raises ModelError listing every missing, unknown or unfitting tensor."""
+        self.load(state, adapter=None)
 
     def load(
         self,
@@ -264,7 +251,8 @@ class Module:
         adapter: str | None = "auto",
         top_level_key: str | None = None,
     ) -> Report:
-        """Takes the weights of a file (safetensors and its shards, torch's .pt/.pth/.bin, .bpk, .npz) or of a mapping.
+        """Takes the weights of a file (safetensors and its shards, torch's .pt/.pth/.bin, .bpk, .npz) or of a mapping (a state
+        dict, or what `burn.importers.weights.read` gives).
 
         remap: (pattern, replacement) pairs, regular expressions that are replaced in the tensors' names one after another.
         include, exclude: which parameters to load, by name: patterns, found anywhere in it, or a function. partial: let
@@ -278,7 +266,9 @@ class Module:
         left over or does not fit (with `partial`, when something does not fit, or nothing does); nothing is loaded then."""
         import burn.nn.layouts  # noqa: F401  # the layers' rules
 
-        if isinstance(source, Mapping):
+        if isinstance(source, Checkpoint):
+            checkpoint = source
+        elif isinstance(source, Mapping):
             checkpoint = Checkpoint.of(source)
         else:
             checkpoint = weights.read(source, top_level_key)

@@ -225,3 +225,33 @@ def test_unknown_options_are_refused(tmp_path: Path) -> None:
     Net().save(tmp_path / "n.safetensors")
     with pytest.raises(ModelError, match="no top-level keys"):
         weights.read(tmp_path / "n.safetensors", "state_dict")
+
+
+def test_a_state_dict_that_does_not_fit_changes_nothing() -> None:
+    net = Net()
+    before = {name: array.copy() for name, array in net.state_dict().items()}
+    with pytest.raises(ModelError):
+        net.load_state_dict({**STATE, "last.bias": np.zeros(5, np.float32)})
+    assert unchanged(net, before)
+    net.load_state_dict(STATE)
+    assert unchanged(net, STATE)
+
+
+def test_a_checkpoint_that_was_read_before(tmp_path: Path) -> None:
+    net = Net()
+    net.load_state_dict(STATE)
+    net.save(tmp_path / "n.bpk")
+    again = Net()
+    assert again.load(weights.read(tmp_path / "n.bpk")).complete  # it says whose layout it has
+    assert unchanged(again, STATE)
+
+
+def test_parameters_that_were_never_used_are_not_drawn_to_be_dropped() -> None:
+    def fail(*_: object) -> np.ndarray:
+        raise AssertionError("drawn")
+
+    import burn.nn.parameter as module
+
+    parameter = module.Parameter((2, 2), init=fail)
+    parameter.__del__()
+    del parameter
