@@ -37,20 +37,18 @@ class Explanation:
             times = "once" if self.uses == 1 else f"{self.uses} times"
             head += f", compiled in {self.seconds * 1e3:.0f} ms, used {times}"
         width = max((len(k.kind) for k in self.kernels), default=0)
-        rows = [
-            f"  {i}  {k.kind:{width}}  {k.name}  ({k.flops} operations, {k.bytes} bytes)"
-            for i, k in enumerate(self.kernels, 1)
-        ]
+        rows = [f"  {i}  {k.kind:{width}}  {k.name}  ({_cost(k)})" for i, k in enumerate(self.kernels, 1)]
         return "\n".join([head, *rows])
 
     __repr__ = __str__
 
 
 def explain(subject: Any) -> Explanation:
-    """The kernels that compute a lazy tensor (several: as one program), or those of an executable.
+    """The kernels that compute a lazy tensor (several: as one program), or those of what `burn.compile` or `burn.load` gave.
 
     A tensor that is not computed yet stays so: its program is compiled and not run. Raises TypeMismatch for a tensor that
     was never computed, such as one made from an array."""
+    subject = getattr(subject, "executable", subject)  # of what burn.compile makes of functions and torch's modules
     if isinstance(subject, Executable):
         return Explanation(subject.artefact.kernels)
     tensors = list(subject) if isinstance(subject, (tuple, list)) else [subject]
@@ -67,6 +65,11 @@ def explain(subject: Any) -> Explanation:
     if len(entries) > 1:
         raise TypeMismatch("these tensors were computed by several programs", ["explain them one by one"])
     return _of(entries[0])
+
+
+def _cost(kernel: KernelInfo) -> str:
+    moved = f"{kernel.bytes} bytes"
+    return moved if kernel.flops == "0" else f"{kernel.flops} operations, {moved}"
 
 
 def _of(entry: Entry) -> Explanation:

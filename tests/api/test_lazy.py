@@ -192,3 +192,14 @@ def test_memory_goes_with_the_last_tensor() -> None:
     del y
     gc.collect()
     assert entry.held == 0
+
+
+def test_explain_of_what_was_compiled_and_of_what_was_not() -> None:
+    run = burn.compile(gelu, ("float32[n, 3]",))
+    assert len(burn.explain(run)) == 1 and "1 kernel" in str(burn.explain(run))
+    product = draw(4, 4) @ draw(4, 4)
+    assert "128 operations" in str(burn.explain([product, product + 1.0]))
+    with pytest.raises(TypeMismatch, match="made from their elements"):
+        burn.explain(draw(3))
+    with pytest.raises(TypeMismatch, match="takes lazy tensors"):
+        burn.explain(3)
