@@ -3,7 +3,8 @@
     model = burn.load("model.onnx")       # compiled for this machine, kept in a cache on disk
     y = model(x)                          # numpy in, numpy out
 
-`load` and `compile` give executables; `Tensor`, `ops` and `nn` are what models are written in. Everything is imported
+`load` and `compile` give executables; `Tensor`, its methods as functions (`burn.exp(x)`, burn/functions.py), `ops` and `nn`
+are what models are written in. Everything is imported
 when it is first asked for, so that a program that runs a cached model pays for the runtime alone.
 """
 
@@ -13,22 +14,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from burn import nn, ops
-    from burn.control import cond, loop, read_dim
+    from burn import fft, linalg, nn, ops, random
+    from burn.compiled import compile, jit
+    from burn.control import cond, fori_loop, loop, read_dim, scan, while_loop
     from burn.errors import BurnError, CompileError, InputError, ModelError, RunError, TypeMismatch
     from burn.exporting import export
+    from burn.fft import blackman_window, hamming_window, hann_window
     from burn.lazy import explain
     from burn.loading import compile_count, load, set_num_threads
+    from burn.random import manual_seed
     from burn.runtime import Executable
     from burn.signature import spec
     from burn.tensor import Dim, Tensor, constant, from_numpy
-    from burn.compiled import compile, jit
 
 __all__ = [
     # from a file to something that runs
     "load", "Executable", "set_num_threads", "compile_count",
     # models in Python
-    "Tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "cond", "loop", "read_dim", "compile", "jit",
+    "Tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
+    "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim",
+    "random", "linalg", "fft", "manual_seed", "hann_window", "hamming_window", "blackman_window",
     # out again
     "export",
     # what can go wrong
@@ -40,14 +45,16 @@ _HOMES = {
     "burn.runtime": ("Executable",),
     "burn.tensor": ("Tensor", "constant", "from_numpy", "Dim"),
     "burn.lazy": ("explain",),
-    "burn.control": ("cond", "loop", "read_dim"),
+    "burn.control": ("cond", "loop", "while_loop", "fori_loop", "scan", "read_dim"),
+    "burn.random": ("manual_seed",),
+    "burn.fft": ("hann_window", "hamming_window", "blackman_window"),
     "burn.signature": ("spec",),
     "burn.compiled": ("compile", "jit"),
     "burn.exporting": ("export",),
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("nn", "ops")
+_MODULES = ("fft", "linalg", "nn", "ops", "random")
 
 
 def __getattr__(name: str) -> Any:
@@ -55,12 +62,12 @@ def __getattr__(name: str) -> Any:
         return import_module(f"burn.{name}")
     if name == "__version__":
         return import_module("burn.runtime._native").__version__
-    if name not in _HOME:
+    if name not in _HOME and (name.startswith("_") or name not in import_module("burn.functions").NAMES):
         raise AttributeError(f"module 'burn' has no attribute '{name}'")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(_HOME.get(name, "burn.functions")), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted({*__all__, "__version__", *import_module("burn.functions").NAMES})

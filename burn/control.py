@@ -1,6 +1,10 @@
-"""Control flow on traced values: `cond` for `if`, `loop` for `while` and `for`, `read_dim` for sizes from data.
+"""Control flow on values: `cond` for `if`, `while_loop`, `fori_loop` and `scan` for loops, `read_dim` for sizes from data.
 
-The functions given are called once, while tracing; what they use of the tensors around them they see as they are.
+    total = burn.scan(lambda carry, x: (carry + x, carry), 0.0, xs)
+
+In a traced function the functions given are called once, while tracing, and what they use of the tensors around them they see
+as they are; `loop` is what the others are written with. Outside, an iteration is computed before the next begins: its
+program is compiled once, since its structure stays the same.
 """
 
 from __future__ import annotations
@@ -15,8 +19,12 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import TensorType
 from burn.errors import TypeMismatch
 from burn.importers.trace import active, current
+from burn.lazy import evaluate
 from burn.signature import spec
-from burn.tensor import Tensor, lift
+from burn.tensor import Size, Tensor, constant, lift
+from burn.tensor.creation import zeros
+from burn.tensor.joining import concat
+from burn.trees import flatten, is_leaf, unflatten
 
 Types = Sequence[TensorType | str]
 
@@ -66,7 +74,7 @@ def loop(
     *,
     trips: Tensor | int | Dim | None = None,
     condition: Tensor | bool | None = None,
-    scans: int = 0,
+    scans: int | None = 0,
     carried_types: Types | None = None,
     results: Types | None = None,
     sizes: Sequence[str] = (),
@@ -74,23 +82,21 @@ def loop(
     """Repeats `body(iteration, condition, *carried) -> (condition, *carried, *slices)`.
 
     It ends after `trips` iterations or when the condition it returned is false; the last `scans` tensors that body
-    returns are stacked, one slice an iteration. Returns the final carried tensors and the stacks. A carried tensor
-    keeps its shape, unless `carried_types` (in the body) and `results` (in the end) give it sizes that are listed in
-    `sizes`."""
-    carried = [lift(value) for value in carried]
+    returns (None: all that are not carried) are stacked, one slice an iteration. Returns the final carried tensors and
+    the stacks. A carried tensor keeps its shape, unless `carried_types` (in the body) and `results` (in the end) give
+    it sizes that are listed in `sizes`."""
+    carried = [constant(value) for value in carried]
+    if trips is None and condition is None:
+        raise TypeMismatch("burn.loop does not end", ["give the number of trips, a condition, or both"])
+    if active() is None:
+        return _run(body, carried, trips, condition, scans, fixed=carried_types is None)
     count = None if trips is None else lift(trips, "int64")
     start = None if condition is None else lift(condition, "bool")
-    if count is None and start is None:
-        raise TypeMismatch("burn.loop does not end", ["give the number of trips, a condition, or both"])
     inner = [c.type for c in carried] if carried_types is None else [spec(t) for t in carried_types]
     new = list(sizes)
     region = _region(body, [TensorType("int64", ()), TensorType("bool", ()), *inner])
     given = region.types
-    if len(given) != 1 + len(carried) + scans:
-        raise TypeMismatch(
-            "the body of burn.loop returns the wrong number of tensors",
-            [f"{len(given)}, not the condition, {len(carried)} carried and {scans} slices"],
-        )
+    scans = _check_returned(given, inner if carried_types is None else [], len(carried), scans)
     if results is None:
         length: Dim = trips if isinstance(trips, (int, Expr)) and start is None else 0
         if scans and length == 0:
@@ -106,6 +112,127 @@ def loop(
     region.move_to(operation.regions[0])
     operation.opview.check()
     return tuple(Tensor(r) for r in operation.results)
+
+
+def _run(
+    body: Callable[..., Any], carried: list[Tensor], trips: Any, condition: Any, scans: int | None, fixed: bool
+) -> tuple[Tensor, ...]:
+    """The loop outside of traced functions. fixed: carried tensors keep their type, as they do in a traced one."""
+    going = condition is None or bool(condition)
+    limit = None if trips is None else int(trips)
+    rows: list[list[Tensor]] = []
+    first = len(carried)
+    iteration = 0
+    while going and (limit is None or iteration < limit):
+        given = _step(body, iteration, carried, scans, fixed)
+        evaluate(tensor.value for tensor in given)
+        going, carried = bool(given[0]), given[1 : 1 + first]
+        rows.append(given[1 + first :])
+        iteration += 1
+    if not rows and scans != 0:  # what the slices would be, without computing them
+        slices = _step(body, 0, carried, scans, fixed)[1 + first :]
+        return (*carried, *(zeros((0, *t.shape), dtype=t.dtype) for t in slices))
+    return (*carried, *(concat([t[None] for t in column]) for column in zip(*rows, strict=True)))
+
+
+def _step(
+    body: Callable[..., Any], iteration: int, carried: list[Tensor], scans: int | None, fixed: bool
+) -> list[Tensor]:
+    """What the body returns, as tensors."""
+    result = body(constant(iteration), constant(True), *carried)
+    given = [constant(value) for value in (result if isinstance(result, (tuple, list)) else (result,))]
+    _check_returned([t.type for t in given], [c.type for c in carried] if fixed else [], len(carried), scans)
+    return given
+
+
+def _check_returned(given: Sequence[TensorType], wanted: Sequence[TensorType], carried: int, scans: int | None) -> int:
+    """How many of what a body returned are slices. Raises TypeMismatch where it is not what was wanted."""
+    if len(given) < 1 + carried or (scans is not None and len(given) != 1 + carried + scans):
+        raise TypeMismatch(
+            "the body of burn.loop returns the wrong number of tensors",
+            [f"{len(given)}, not the condition, {carried} carried and {scans or 0} slices"],
+        )
+    problems = [
+        f"tensor {i} is {have} after an iteration, not {want}"
+        for i, (have, want) in enumerate(zip(given[1:], wanted, strict=False))
+        if have != want
+    ]
+    if problems:
+        raise TypeMismatch("what a loop carries keeps its type", problems)
+    return len(given) - 1 - carried
+
+
+# ---- loops over containers ---------------------------------------------------------------------------------------------
+def while_loop(condition: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
+    """`init`, then what `body(state)` makes of it, as long as `condition(state)` (a bool scalar) is true.
+
+    The state is a tensor, a number, or a container of them; its structure, types and shapes stay the same."""
+    state, structure = _leaves(init)
+
+    def step(iteration: Tensor, going: Tensor, *carried: Tensor) -> tuple:
+        new = _same(body(unflatten(structure, carried)), structure, "the body of burn.while_loop")
+        return _bool(condition(unflatten(structure, new))), *new
+
+    start = _bool(condition(unflatten(structure, state)))
+    return unflatten(structure, loop(step, state, condition=start))
+
+
+def fori_loop(start: Any, stop: Any, body: Callable[..., Any], init: Any) -> Any:
+    """`init`, then what `body(i, state)` makes of it, for i (an int64 scalar) from start to stop - 1."""
+    state, structure = _leaves(init)
+
+    def step(iteration: Tensor, going: Tensor, *carried: Tensor) -> tuple:
+        new = body(iteration + start, unflatten(structure, carried))
+        return going, *_same(new, structure, "the body of burn.fori_loop")
+
+    trips = stop - start
+    if isinstance(trips, Tensor):
+        trips = trips.astype("int64").maximum(0)
+    return unflatten(structure, loop(step, state, trips=max(trips, 0) if isinstance(trips, int) else trips))
+
+
+def scan(body: Callable[..., Any], init: Any, xs: Any = None, length: Size | None = None) -> tuple[Any, Any]:
+    """Runs `body(carry, x) -> (carry, y)` over the slices x of `xs` along their first axis; returns the last carry and the
+    ys, stacked. Both may be containers. Without xs, x is None and `length` says how often."""
+    state, structure = _leaves(init)
+    rows, row_structure = _leaves(xs)
+    lengths = [row.shape[0] if row.ndim else None for row in rows] + ([] if length is None else [length])
+    if not lengths or any(n is None or n != lengths[0] for n in lengths):
+        raise TypeMismatch("burn.scan needs one length", [f"that of the first axes of xs, or length: {lengths}"])
+    outputs: list[Any] = []
+
+    def step(iteration: Tensor, going: Tensor, *carried: Tensor) -> tuple:
+        x = unflatten(row_structure, [row.take(iteration) for row in rows])
+        result = body(unflatten(structure, carried), x)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise TypeMismatch("the body of burn.scan returns (carry, y)", [f"not a {type(result).__name__}"])
+        new = _same(result[0], structure, "the body of burn.scan")
+        slices, slice_structure = _leaves(result[1])
+        outputs[:] = [slice_structure]
+        return going, *new, *slices
+
+    results = loop(step, state, trips=lengths[0], scans=None)
+    count = len(state)
+    return unflatten(structure, results[:count]), unflatten(outputs[0], results[count:])
+
+
+def _leaves(value: Any) -> tuple[list[Tensor], Any]:
+    leaves, structure = flatten(value, lambda v: is_leaf(v) or isinstance(v, bool))
+    return [constant(leaf) for leaf in leaves], structure
+
+
+def _same(value: Any, structure: Any, who: str) -> list[Tensor]:
+    leaves, own = _leaves(value)
+    if own != structure:
+        raise TypeMismatch(f"{who} returns another structure than it was given", [f"{own} instead of {structure}"])
+    return leaves
+
+
+def _bool(condition: Any) -> Tensor:
+    flag = constant(condition)
+    if flag.dtype != "bool" or flag.ndim:
+        raise TypeMismatch("a condition is a bool scalar", [f"not {flag.type}"])
+    return flag
 
 
 class _region:

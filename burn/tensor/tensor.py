@@ -30,6 +30,7 @@ _INSTEAD = {
     "numpy array": "Call functions of burn rather than numpy's",
     "item()": "Keep it a tensor",
     "list": "Keep it a tensor",
+    "copy in a file": "Return it from the traced function",
     "len()": "Use x.shape[0], which may be symbolic",
     "DLPack": "Return it from the traced function",
 }
@@ -121,6 +122,20 @@ class Tensor(Updating):
         if not isinstance(length, int):
             self._unknown("len()")
         return length
+
+    def __contains__(self, value: Any) -> bool:
+        """Whether an element equals the value."""
+        return bool((self == value).any())
+
+    def __copy__(self) -> Tensor:
+        return self  # tensors do not change
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._must_have_elements("copy in a file")
+        return (of_array, (self._elements(),))
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))

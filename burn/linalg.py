@@ -1,0 +1,370 @@
+"""Linear algebra: `burn.linalg.solve(a, b)`. Matrices are on the last two axes, all axes before them are batches.
+
+The algorithms are loops over columns with masks in place of changing extents, so that one program serves every size. In a
+traced function they become part of it. Outside, each is compiled once for an element type and computed at once. 16-bit floats
+are reckoned with in float32, integers become float32. Sources: Golub and Van Loan, "Matrix Computations" (4th edition).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from burn.compiled import compile
+from burn.control import loop
+from burn.dialect import ops as build
+from burn.dialect.dims import Dim, dim_min, product
+from burn.dialect.types import FLOATS, broadcast_shapes
+from burn.errors import TypeMismatch
+from burn.importers.trace import active
+from burn.tensor import Tensor, constant
+from burn.tensor.base import made
+from burn.tensor.creation import eye, ones, zeros
+from burn.tensor.lifting import together
+
+
+class LU(NamedTuple):
+    """x[.., permutation, :] = lower @ upper; lower has ones on its diagonal."""
+
+    permutation: Tensor
+    lower: Tensor
+    upper: Tensor
+
+
+class QR(NamedTuple):
+    """x = q @ r; the columns of q are orthonormal, r is upper triangular."""
+
+    q: Tensor
+    r: Tensor
+
+
+class SLogDet(NamedTuple):
+    """det(x) = sign * exp(logarithm)."""
+
+    sign: Tensor
+    logarithm: Tensor
+
+
+# ---- how an algorithm is run -------------------------------------------------------------------------------------------
+class _Algorithm:
+    """A function of tensors [batch, rows, columns]; `shapes` names its operands' sizes."""
+
+    def __init__(self, function: Callable[..., Any], shapes: Sequence[str]) -> None:
+        self._function, self._shapes = function, shapes
+        self._programs: dict[str, Any] = {}
+
+    def __call__(self, *operands: Tensor) -> Any:
+        if active() is not None:
+            return self._function(*operands)
+        dtype = operands[0].dtype
+        if dtype not in self._programs:
+            self._programs[dtype] = compile(self._function, tuple(f"{dtype}[{s}]" for s in self._shapes))
+        return self._programs[dtype](*operands)
+
+
+def _algorithm(*shapes: str) -> Callable[[Callable[..., Any]], _Algorithm]:
+    return lambda function: _Algorithm(function, shapes)
+
+
+def _matrices(name: str, x: Any, square: bool = False) -> Tensor:
+    """x as [batch, m, n] floats in which sums are kept."""
+    given = constant(x)
+    if given.ndim < 2:
+        raise TypeMismatch(f"{name} is of matrices", [f"not of {given.type}"])
+    rows, columns = given.shape[-2:]
+    if square and rows != columns:
+        raise TypeMismatch(f"{name} is of square matrices", [f"not of {given.type}"])
+    return given._wide().reshape(product(given.shape[:-2]), rows, columns)
+
+
+def _back(result: Tensor, like: Tensor, *shape: Dim) -> Tensor:
+    """A result [batch, ..] with the batch axes of the matrices it is of, and their element type."""
+    dtype = like.dtype if like.dtype in FLOATS else "float32"
+    kept = result.dtype if result.dtype == "int64" else dtype
+    return result.reshape(*like.shape[:-2], *shape).astype(kept)
+
+
+def _row(x: Tensor, place: Tensor) -> Tensor:
+    """Row `place` of each matrix: [batch, n]."""
+    return x.take(place, 1)
+
+
+def _column(x: Tensor, place: Tensor) -> Tensor:
+    """Column `place` of each matrix: [batch, m]."""
+    return x.take(place, 2)
+
+
+def _index(size: Dim, *shape: int) -> Tensor:
+    """0, 1, .. size - 1, in the shape given, where -1 stands for the size."""
+    return made(build.iota(shape=(size,), axis=0)).reshape(*(size if d == -1 else d for d in shape))
+
+
+# ---- triangular factors ------------------------------------------------------------------------------------------------
+@_algorithm("batch, n, n")
+def _lu(x: Tensor) -> tuple[Tensor, ...]:
+    """Elimination with the largest pivot of each column: both factors in one matrix, the rows' order, and its sign."""
+    batch, n, _ = x.shape
+    row = _index(n, 1, -1)
+
+    def eliminate(step: Tensor, going: Tensor, matrix: Tensor, order: Tensor, sign: Tensor) -> tuple:
+        candidates = (row >= step).where(_column(matrix, step).abs(), -1.0)
+        pivot = candidates.argmax(1, keepdims=True)  # [batch, 1]
+        source = (row == step).where(pivot, (row == pivot).where(step, row))  # the two rows change places
+        order = order.gather(1, source)
+        matrix = matrix.gather(1, source.unsqueeze(-1).broadcast_to(batch, n, n))
+        sign = (pivot.squeeze(1) == step).where(sign, -sign)
+        pivots, column = _row(matrix, step), _column(matrix, step)
+        top = pivots.take(step, 1).unsqueeze(1)
+        factor = (row > step).where(column / (top == 0).where(1.0, top), 0.0)  # a column of zeros has none
+        right = (row > step).where(pivots, 0.0)
+        matrix = matrix - factor.unsqueeze(2) * right.unsqueeze(1)
+        kept = (row > step).where(factor, column).unsqueeze(2)
+        return going, (_index(n, 1, 1, -1) == step).where(kept, matrix), order, sign
+
+    order = row.broadcast_to(batch, n)
+    sign = ones(batch, dtype=x.dtype)
+    return loop(eliminate, (x, order, sign), trips=n)
+
+
+def lu(x: Any) -> LU:
+    """The factors of square matrices [.., n, n]: permutation [.., n] int64, lower and upper [.., n, n]."""
+    given = constant(x)
+    packed, order, _ = _lu(_matrices("lu", given, square=True))
+    n = given.shape[-1]
+    lower = packed.tril(-1) + eye(n, dtype=packed.dtype)
+    return LU(_back(order, given, n), _back(lower, given, n, n), _back(packed.triu(), given, n, n))
+
+
+def det(x: Any) -> Tensor:
+    """The determinants of square matrices: [.., n, n] -> [..]."""
+    given = constant(x)
+    packed, _, sign = _lu(_matrices("det", given, square=True))
+    return _back(packed.diagonal(0, 1, 2).prod(-1) * sign, given)
+
+
+def slogdet(x: Any) -> SLogDet:
+    """The determinants of square matrices as a sign and the logarithm of the magnitude, which do not overflow."""
+    given = constant(x)
+    packed, _, sign = _lu(_matrices("slogdet", given, square=True))
+    pivots = packed.diagonal(0, 1, 2)
+    return SLogDet(_back(pivots.sign().prod(-1) * sign, given), _back(pivots.abs().log().sum(-1), given))
+
+
+@_algorithm("batch, n, n")
+def _cholesky(x: Tensor) -> Tensor:
+    _, n, _ = x.shape
+    row = _index(n, 1, -1)
+
+    def column(step: Tensor, going: Tensor, lower: Tensor) -> tuple:
+        rest = _column(x, step) - (lower * _row(lower, step).unsqueeze(1)).sum(2)
+        root = rest.take(step, 1).unsqueeze(1).sqrt()
+        here = (row >= step).where(rest / root, 0.0)
+        return going, (_index(n, 1, 1, -1) == step).where(here.unsqueeze(2), lower)
+
+    return loop(column, (zeros(x.shape, dtype=x.dtype),), trips=n)[0]
+
+
+def cholesky(x: Any) -> Tensor:
+    """The lower triangular factors l with l @ l.mT = x of symmetric positive definite matrices [.., n, n], of which the
+    lower triangle is read. Of a matrix that is not positive definite the factor has NaNs."""
+    given = constant(x)
+    return _back(_cholesky(_matrices("cholesky", given, square=True)), given, *given.shape[-2:])
+
+
+@_algorithm("batch, n, n", "batch, n, k")
+def _substitute(x: Tensor, b: Tensor) -> Tensor:
+    """Forward substitution with lower triangular matrices."""
+    _, n, _ = x.shape
+    row = _index(n, 1, -1, 1)
+
+    def solve_row(step: Tensor, going: Tensor, solution: Tensor) -> tuple:
+        here = _row(x, step)  # the rows of the solution that are not known yet are zero
+        known = (here.unsqueeze(2) * solution).sum(1)
+        value = (_row(b, step) - known) / here.take(step, 1).unsqueeze(1)
+        return going, (row == step).where(value.unsqueeze(1), solution)
+
+    return loop(solve_row, (zeros(b.shape, dtype=b.dtype),), trips=n)[0]
+
+
+def _triangular(x: Tensor, b: Tensor, upper: bool) -> Tensor:
+    """An upper triangular system is a lower one with rows and columns in reverse."""
+    return _substitute(x.flip((1, 2)), b.flip(1)).flip(1) if upper else _substitute(x, b)
+
+
+def _systems(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+    """Matrices [batch, n, n], right sides [batch, n, k], and how a solution becomes a result."""
+    left, right = together(constant(a), constant(b), floating=True)
+    if left.ndim < 2 or left.shape[-1] != left.shape[-2]:
+        raise TypeMismatch(f"{name} is of square matrices", [f"not of {left.type}"])
+    n, vector = left.shape[-1], right.ndim == 1
+    if not right.ndim or (
+        (size := right.shape[0 if vector else -2]) != n and isinstance(size, int) and isinstance(n, int)
+    ):
+        raise TypeMismatch(f"{name} needs right sides of {n} rows", [f"not {right.type} for {left.type}"])
+    columns = right.unsqueeze(-1) if vector else right
+    try:
+        batch = broadcast_shapes(left.shape[:-2], columns.shape[:-2])
+    except ValueError as error:
+        raise TypeMismatch(f"the batches of {name} do not fit", [str(error)]) from None
+    k = columns.shape[-1]
+    x = left.broadcast_to(*batch, n, n)._wide().reshape(product(batch), n, n)
+    y = columns.broadcast_to(*batch, n, k)._wide().reshape(product(batch), n, k)
+
+    def shaped(solution: Tensor) -> Tensor:
+        whole = solution.reshape(*batch, n, k).astype(left.dtype)
+        return whole.squeeze(-1) if vector else whole
+
+    return x, y, shaped
+
+
+def solve_triangular(a: Any, b: Any, upper: bool = False) -> Tensor:
+    """The x with a @ x = b for triangular matrices [.., n, n], of which the other triangle is not read; b [.., n, k], or
+    one vector [n]."""
+    x, y, shaped = _systems("solve_triangular", a, b)
+    return shaped(_triangular(x, y, upper))
+
+
+def solve(a: Any, b: Any) -> Tensor:
+    """The x with a @ x = b for square matrices [.., n, n]; b [.., n, k], or one vector [n]. Of a singular matrix the
+    solution has infinities or NaNs."""
+    x, y, shaped = _systems("solve", a, b)
+    packed, order, _ = _lu(x)
+    lower = packed.tril(-1) + eye(x.shape[-1], dtype=x.dtype)
+    permuted = y.gather(1, order.unsqueeze(-1).broadcast_to(*y.shape))
+    return shaped(_triangular(packed, _triangular(lower, permuted, upper=False), upper=True))
+
+
+def inv(x: Any) -> Tensor:
+    """The inverses of square matrices [.., n, n]. That of a singular matrix has infinities or NaNs."""
+    given = constant(x)
+    _matrices("inv", given, square=True)
+    n = given.shape[-1]
+    return solve(given, eye(n, dtype=given._floating().dtype))
+
+
+# ---- orthogonal factors ------------------------------------------------------------------------------------------------
+@_algorithm("batch, m, n")
+def _qr(x: Tensor) -> tuple[Tensor, ...]:
+    """Householder's reflections, one a column."""
+    batch, m, n = x.shape
+    row = _index(m, 1, -1)
+
+    def reflect(step: Tensor, going: Tensor, q: Tensor, r: Tensor) -> tuple:
+        column = (row >= step).where(_column(r, step), 0.0)
+        head = column.take(step, 1).unsqueeze(1)
+        length = column.norm(2, 1, keepdims=True)
+        below = (row > step).where(column, 0.0).norm(2, 1, keepdims=True)
+        head_after = (head < 0).where(length, -length)
+        vector = (row == step).where(head - head_after, column)
+        square = vector.square().sum(1, keepdims=True)
+        # nothing below the diagonal: nothing to reflect
+        scale = (below == 0).where(0.0, 2.0 / (square == 0).where(1.0, square)).unsqueeze(2)
+        across, down = vector.unsqueeze(1), vector.unsqueeze(2)
+        r = r - scale * down * (down * r).sum(1, keepdims=True)
+        q = q - scale * (q * across).sum(2, keepdims=True) * across
+        return going, q, r
+
+    start = eye(m, dtype=x.dtype).broadcast_to(batch, m, m)
+    return loop(reflect, (start, x), trips=dim_min(m, n))
+
+
+def qr(x: Any, mode: str = "reduced") -> QR:
+    """x [.., m, n] = q [.., m, k] @ r [.., k, n], k = min(m, n), or m with mode "complete"."""
+    if mode not in ("reduced", "complete"):
+        raise TypeMismatch("qr's mode is reduced or complete", [f"not {mode!r}"])
+    given = constant(x)
+    m, n = given.shape[-2:] if given.ndim >= 2 else (0, 0)
+    q, r = _qr(_matrices("qr", given))
+    k = dim_min(m, n) if mode == "reduced" else m
+    return QR(_back(q._cut(2, 0, k), given, m, k), _back(r._cut(1, 0, k).triu(), given, k, n))
+
+
+def lstsq(a: Any, b: Any) -> Tensor:
+    """The x [n] or [n, k] for which a @ x comes nearest to b, for a matrix [m, n] of full rank, m >= n."""
+    left, right = together(constant(a), constant(b), floating=True)
+    rows, columns = left.shape if left.ndim == 2 else (None, None)
+    small = isinstance(rows, int) and isinstance(columns, int) and rows < columns
+    if rows is None or small or right.ndim not in (1, 2):
+        raise TypeMismatch(
+            "lstsq takes a matrix of at least as many rows as columns", [f"{left.type} and {right.type}"]
+        )
+    q, r = qr(left)
+    return solve_triangular(r, q.mT.matmul(right), upper=True)
+
+
+# ---- norms, powers, products -------------------------------------------------------------------------------------------
+def norm(
+    x: Any, ord: float | str | None = None, axis: int | Sequence[int] | None = None, keepdims: bool = False
+) -> Tensor:
+    """numpy.linalg.norm. Without ord and axis, the 2-norm of all elements. One axis: a vector's norm of any order. Two
+    axes: a matrix' norm, "fro", 1, -1, inf or -inf; those of singular values (2, -2, "nuc") raise TypeMismatch."""
+    given = constant(x)
+    if ord is None:
+        return given.norm(2, axis, keepdims)
+    axes = given._axes(axis)
+    if len(axes) == 1:
+        if isinstance(ord, str):
+            raise TypeMismatch(f"a vector has no norm '{ord}'", ["its order is a number"])
+        return given.norm(ord, axes, keepdims)
+    if len(axes) != 2:
+        raise TypeMismatch("a norm with an order is of vectors or matrices", [f"axes {list(axes)} of {given.type}"])
+    if ord == "fro":
+        return given.norm(2, axes, keepdims)
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise TypeMismatch(f"the matrix norm {ord!r} needs singular values", ["there are 'fro', 1, -1, inf and -inf"])
+    summed, over = axes if abs(ord) == 1 else axes[::-1]  # type: ignore[arg-type]
+    totals = given.norm(1, summed, keepdims=True)
+    result = totals.max(over, keepdims=True) if ord > 0 else totals.min(over, keepdims=True)  # type: ignore[operator]
+    return result if keepdims else result.squeeze(*axes)
+
+
+def matrix_power(x: Any, n: int) -> Tensor:
+    """Square matrices multiplied n times; their inverses for negative n."""
+    given = constant(x)
+    _matrices("matrix_power", given, square=True)
+    if n < 0:
+        return matrix_power(inv(given), -n)
+    size = given.shape[-1]
+    result: Tensor = eye(size, dtype=given.dtype).broadcast_to(*given.shape)
+    power, first = given, True
+    while n:
+        if n & 1:
+            result, first = (power if first else result.matmul(power)), False
+        n >>= 1
+        power = power.matmul(power) if n else power
+    return result
+
+
+def multi_dot(matrices: Sequence[Any]) -> Tensor:
+    """The product of several matrices, from left to right."""
+    result, *rest = map(constant, matrices)
+    for matrix in rest:
+        result = result.matmul(matrix)
+    return result
+
+
+def trace(x: Any, offset: int = 0) -> Tensor:
+    """The sums of the diagonals of matrices: [.., m, n] -> [..]."""
+    return constant(x).trace(offset, -2, -1)
+
+
+def matrix_transpose(x: Any) -> Tensor:
+    """Matrices with rows and columns exchanged."""
+    return constant(x).mT
+
+
+def cross(x: Any, y: Any, axis: int = -1) -> Tensor:
+    """The cross product of vectors of 3 elements along an axis."""
+    return constant(x).cross(y, axis)
+
+
+def outer(x: Any, y: Any) -> Tensor:
+    """The products of all pairs of elements: a matrix."""
+    return constant(x).outer(y)
+
+
+__all__ = [
+    "LU", "QR", "SLogDet", "cholesky", "cross", "det", "inv", "lstsq", "lu", "matrix_power", "matrix_transpose",
+    "multi_dot", "norm", "outer", "qr", "slogdet", "solve", "solve_triangular", "trace",
+]  # fmt: skip

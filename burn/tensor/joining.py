@@ -1,0 +1,92 @@
+"""Functions of several tensors: joining, stacking, choosing, Einstein sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from burn.dialect import einsum as sums
+from burn.dialect import ops as build
+from burn.errors import TypeMismatch
+from burn.tensor.base import made
+from burn.tensor.lifting import Operand, constant, lift, together
+
+if TYPE_CHECKING:
+    from burn.tensor.tensor import Tensor
+
+MOST = 64
+"""Tensors joined at once when they are joined without being traced: longer lists are joined in groups, whose programs
+have one structure however long the list is."""
+
+
+def _common(tensors: Sequence[Any], name: str) -> list[Tensor]:
+    """The tensors in one element type."""
+    given = list(tensors)
+    if not given:
+        raise TypeMismatch(f"{name} needs at least one tensor")
+    return together(*(constant(t) for t in given))
+
+
+def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Tensors one after another along an axis; their other sizes are the same."""
+    parts = _common(tensors, "concat")
+    first = parts[0]
+    if not first.ndim:
+        raise TypeMismatch("concat is of tensors with axes", [f"not of {first.type}; see stack"])
+    place = first._axis(axis)
+    rest = [t.shape[:place] + t.shape[place + 1 :] for t in parts]
+    for part, sizes in zip(parts, rest, strict=True):
+        if part.ndim != first.ndim or any(
+            a != b and isinstance(a, int) and isinstance(b, int) for a, b in zip(sizes, rest[0], strict=True)
+        ):
+            raise TypeMismatch(
+                f"concat joins axis {axis}; the other sizes agree", [f"not {first.type} and {part.type}"]
+            )
+    while len(parts) > MOST and not any(p.is_traced for p in parts):
+        groups = [parts[i : i + MOST] for i in range(0, len(parts), MOST)]
+        parts = [_joined(group, place).evaluate() for group in groups]
+    return _joined(parts, place)
+
+
+concatenate = cat = concat
+
+
+def _joined(parts: Sequence[Tensor], place: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else made(build.concat([t.value for t in parts], axis=place))
+
+
+def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Tensors of one shape, one after another along a new axis."""
+    parts = _common(tensors, "stack")
+    place = axis if axis >= 0 else parts[0].ndim + 1 + axis
+    shapes = {t.shape for t in parts}
+    if len(shapes) > 1:
+        raise TypeMismatch("stack is of tensors of one shape", [f"not {', '.join(str(t.type) for t in parts[:8])}"])
+    return concat([t.unsqueeze(place) for t in parts], place)
+
+
+def hstack(tensors: Sequence[Any]) -> Tensor:
+    """Tensors side by side: along the second axis, vectors along their only one."""
+    parts = [t if t.ndim else t.reshape(1) for t in _common(tensors, "hstack")]
+    return concat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Any]) -> Tensor:
+    """Tensors one below another: along the first axis, vectors as rows."""
+    parts = [t if t.ndim >= 2 else t.reshape(1, t.size) for t in _common(tensors, "vstack")]
+    return concat(parts, 0)
+
+
+def where(condition: Any, on_true: Operand, on_false: Operand) -> Tensor:
+    """`on_true` where the condition is true, `on_false` elsewhere; the three broadcast."""
+    return lift(condition, "bool").where(on_true, on_false)
+
+
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """The sum that an equation names: `einsum("bij,bjk->bik", x, y)`, with "..." and repeated labels as in numpy.
+    Raises TypeMismatch for an equation that is none, or does not fit."""
+    tensors = _common(operands, "einsum")
+    try:
+        return made(sums.einsum(equation, [t.value for t in tensors]))
+    except sums.Malformed as error:
+        raise TypeMismatch(f"einsum: {error}", [f"'{equation}' of {', '.join(str(t.type) for t in tensors)}"]) from None
