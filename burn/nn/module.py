@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
+
 from burn.dialect.types import FLOATS
 from burn.dialect.weights import Weight
 from burn.errors import Problem, TypeMismatch
