@@ -38,10 +38,17 @@ def is_pool(attrs: dict, dtype: str) -> bool:
     axes = slides(attrs)
     if not 0 < len(axes) <= MAX_POOLED:
         return False
-    if attrs["kind"] == "max":
-        return computed_in("MaxPool", dtype)
+    if attrs["kind"] == "max":  # of padding alone a pool makes the lowest number, not minus infinity
+        held = all(_holds_an_element(attrs, a) for a in axes)
+        return held and computed_in("MaxPool", dtype)
     dense = all(attrs["dilations"][a] == 1 for a in axes)  # AveragePool has dilations from opset 19 on
     return attrs["kind"] == "sum" and dense and computed_in("AveragePool", dtype) and dtype == "float32"
+
+
+def _holds_an_element(attrs: dict, axis: int) -> bool:
+    """Whether no window lies in the padding alone; of pads that are not numbers that is taken for granted."""
+    reach = (attrs["window"][axis] - 1) * attrs["dilations"][axis] + 1
+    return all(p < reach for p in (attrs["low"][axis], attrs["high"][axis]) if isinstance(p, int))
 
 
 def pooled(site: Site, average: bool = False) -> str:
