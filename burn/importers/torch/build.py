@@ -68,6 +68,9 @@ class Importer:
         return self.tracer.program
 
     # ---- types -------------------------------------------------------------------------------------------------------
+    def tensor_dtype(self, fake: torch.Tensor) -> str:
+        return dtype_name(fake.dtype)
+
     def tensor_type(self, fake: torch.Tensor) -> TensorType:
         """torch's type in burn's terms. Raises Unrepresentable."""
         return TensorType(dtype_name(fake.dtype), tuple(self.sizes.dim(d) for d in fake.shape))
@@ -254,6 +257,10 @@ def _filled(argument: Any, values: Mapping[fx.Node, Any]) -> Any:
     if isinstance(argument, (list, tuple)):
         return [_filled(a, values) for a in argument]
     return argument
+
+
+def is_failed(value: Any) -> bool:
+    return value is FAILED
 
 
 def as_output(value: Any) -> ir.Value:

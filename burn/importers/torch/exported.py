@@ -70,7 +70,11 @@ def import_program(
     exported: ExportedProgram, *, names: Mapping[str, str] | None = None, dims: Mapping[str, int] | None = None
 ) -> ImportedProgram:
     """`import_exported`, with all that a caller of the program must know."""
-    functional = _flat(exported).run_decompositions(for_export())
+    try:
+        functional = _flat(exported).run_decompositions(for_export())
+    except Exception as error:  # torch traces the program anew, and meets whatever its own operators refuse
+        hint = "this is torch's own refusal: see ExportedProgram.run_decompositions"
+        raise ModelError(SUMMARY, [Problem(str(error).strip() or type(error).__name__, hint=hint)]) from error
     return _Import(functional, exported, names or {}, dims or {}).run()
 
 

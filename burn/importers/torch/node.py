@@ -48,6 +48,16 @@ def aten(*names: str, namespace: str = "aten") -> Callable[[Builder], Builder]:
     return register
 
 
+def higher_order(name: str) -> Callable[[Builder], Builder]:
+    """Enters the builder of an operator that takes graphs (torch.cond ...)."""
+
+    def register(builder: Builder) -> Builder:
+        BUILDERS[name] = builder
+        return builder
+
+    return register
+
+
 @dataclass
 class Node:
     """One call in a graph: the operator's name, where it came from, and what torch found out about its results."""

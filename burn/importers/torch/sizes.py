@@ -38,6 +38,12 @@ class Sizes:
         if isinstance(expression, sympy.Symbol):
             self.symbols.setdefault(expression, dim)
 
+    def knows(self, value: Any) -> bool:
+        """Whether every symbol in a size has been bound."""
+        if isinstance(value, int):
+            return True
+        return all(s in self.symbols for s in expression_of(value).free_symbols)
+
     def dim(self, value: Any) -> Dim:
         """A Python int or a SymInt as a size. Raises Unrepresentable."""
         if isinstance(value, torch.SymInt):

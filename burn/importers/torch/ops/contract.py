@@ -72,10 +72,10 @@ def scaled(x: ir.Value, factor: Any, node: Node) -> ir.Value:
 @aten("addmm.default", "addmv.default", "addbmm.default", "baddbmm.default")
 def addmm(node: Node, c: ir.Value, a: ir.Value, b: ir.Value, beta: Any = 1, alpha: Any = 1) -> ir.Value:
     """beta * c + alpha * (a b); a c that counts for nothing may hold anything."""
-    if "addbmm" in node.op:
+    if node.op == "aten.addbmm.default":
         result = ops.dot_general(a, b, lhs_contract=(0, 2), rhs_contract=(0, 1))
     else:
-        result = bmm(node, a, b) if "baddbmm" in node.op else dot(a, b)
+        result = bmm(node, a, b) if node.op == "aten.baddbmm.default" else dot(a, b)
     result = scaled(result, alpha, node)
     if isinstance(beta, (int, float)) and beta == 0:
         return result

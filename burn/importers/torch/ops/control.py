@@ -1,0 +1,86 @@
+"""torch.cond and while_loop: their graphs become the regions of `burn.if` and `burn.loop`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, reshape
+from burn.dialect.control import If, Loop
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.types import TensorType, type_of
+from burn.importers.torch.build import Importer, Skipped, as_output, is_failed
+from burn.importers.torch.node import Node, higher_order
+
+
+def _results(importer: Importer, graph: torch.fx.GraphModule, operands: Sequence[Any]) -> list[ir.Value]:
+    """What a graph gives, built at the insertion point."""
+    values = importer.run(graph, operands)
+    if any(map(is_failed, values)):
+        raise Skipped
+    return [as_output(v) for v in values]
+
+
+def _flag(node: Node, predicate: Any) -> ir.Value:
+    value = convert(predicate, "bool") if isinstance(predicate, ir.Value) else node.scalar(predicate, "bool")
+    return reshape(value, ())
+
+
+@higher_order("cond")
+def cond(node: Node, predicate: Any, then: Any, otherwise: Any, operands: Sequence[Any]) -> Any:
+    """Both branches give the same types; a size in which they differ is a symbol of torch's that the op defines."""
+    if isinstance(predicate, bool):
+        return _results(node.importer, then if predicate else otherwise, operands)
+    condition = _flag(node, predicate)
+    draft = If.create(condition, result_types=[])
+    for region, graph in zip(draft.regions, (then, otherwise), strict=True):
+        with ir.InsertionPoint(region.blocks.append()):
+            ops.yield_(_results(node.importer, graph, operands))
+    names: list[str] = []
+    types = [_result_type(node, fake, names) for fake in node.meta]
+    final = If.create(condition, result_types=types, symbols=tuple(names))
+    _move_regions(draft, final)
+    final.opview.check()
+    return list(final.results)
+
+
+def _result_type(node: Node, fake: torch.Tensor, names: list[str]) -> TensorType:
+    sizes = node.importer.sizes
+    shape: list[Dim] = []
+    for size in fake.shape:
+        if not sizes.knows(size):
+            new = node.new_size("cond_size")
+            names.append(str(new))
+            sizes.bind(size, new)
+        shape.append(sizes.dim(size))
+    return TensorType(node.importer.tensor_dtype(fake), tuple(shape))
+
+
+@higher_order("while_loop")
+def while_loop(node: Node, condition: Any, body: Any, carried: Sequence[Any], additional: Sequence[Any]) -> Any:
+    """What is carried keeps its type, as torch demands."""
+    if not all(isinstance(v, ir.Value) for v in carried):
+        node.fail("a loop carries a number; make it a tensor without axes")
+    importer = node.importer
+    (start,) = _results(importer, condition, [*carried, *additional])
+    types = [type_of(v) for v in carried]
+    draft = Loop.create(None, _flag(node, start), list(carried), result_types=types)
+    arguments = [TensorType("int64", ()), TensorType("bool", ()), *types]
+    block = draft.regions[0].blocks.append(*(t.to_mlir() for t in arguments))
+    with ir.InsertionPoint(block):
+        given = list(block.arguments)[2:]
+        new = _results(importer, body, [*given, *additional])
+        (going,) = _results(importer, condition, [*new, *additional])
+        ops.yield_([_flag(node, going), *new])
+    draft.opview.check()
+    return list(draft.results)
+
+
+def _move_regions(source: ir.Operation, target: ir.Operation) -> None:
+    for old, new in zip(source.regions, target.regions, strict=True):
+        old.blocks[0].append_to(new)
+    source.erase()
