@@ -394,6 +394,8 @@ int import_numpy() {
 } // namespace
 
 NB_MODULE(_native, m) {
+    // Compiled programs live in caches that outlast the module (torch.compile's, for one); the system has their memory then.
+    nb::set_leak_warnings(false);
     if (import_numpy() < 0)
         throw nb::python_error();
     input_mismatch = PyErr_NewException("burn.runtime._native.InputMismatch", PyExc_ValueError, nullptr);
