@@ -50,12 +50,12 @@ class _Pool(Spatial):
             rows.append((k, s, t, a, b + extra, extra))
         return rows
 
-    def _slide(self, x: Tensor) -> Tensor:
+    def _slide(self, x: Tensor, kind: str = "") -> Tensor:
         names = ("window", "strides", "dilations", "low", "high")
         columns = list(zip(*self._sizes(x), strict=True))
         outer = {"window": 1, "strides": 1, "dilations": 1, "low": 0, "high": 0}
         sizes: dict[str, Any] = {n: (outer[n], outer[n], *c) for n, c in zip(names, columns[:5], strict=True)}
-        return Tensor(build.window_reduce(x.value, kind=self.KIND, **sizes))
+        return Tensor(build.window_reduce(x.value, kind=kind or self.KIND, **sizes))
 
     def extra_repr(self) -> str:
         return f"{self.kernel}, stride={self.stride}"
@@ -114,7 +114,7 @@ class _AvgPool(_Pool):
 
 
 class _LPPool(_AvgPool):
-    """The p-norm of each window: (sum of x^p)^(1/p). Shapes: x [N, C, d..] -> [N, C, e..]."""
+    """The p-norm of each window: (sum of x^p)^(1/p), or the largest |x| where p is infinite. Shapes: x [N, C, d..] -> [N, C, e..]."""
 
     def __init__(
         self, norm_type: float, kernel_size: PerAxis, stride: PerAxis | None = None, ceil_mode: bool = False
@@ -123,6 +123,8 @@ class _LPPool(_AvgPool):
         self.p = float(norm_type)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.p == float("inf"):
+            return self._slide(abs(x), "max")
         # As torch: a window that ceil_mode cuts off is scaled up to a whole one.
         return (super().forward(x**self.p) * float(prod(self.kernel))) ** (1.0 / self.p)
 

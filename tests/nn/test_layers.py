@@ -1,0 +1,104 @@
+"""Every layer beside torch's, which computes in float64: random configurations from `torch_table.py`, called with lazy tensors and,
+one of each, compiled with a symbolic batch."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn import nn
+
+torch = pytest.importorskip("torch")
+from tests.nn.torch_table import LAYERS, Draw, Drawn  # noqa: E402
+
+DRAWS = 3
+
+ELSEWHERE = {
+    "Module": "test_module.py",
+    "Layer": "test_module.py",
+    "ModuleList": "test_module.py",
+    "ModuleDict": "test_module.py",
+    "Sequential": "test_module.py",
+    "Parameter": "test_module.py",
+    "Buffer": "test_module.py",
+    "Config": "test_config.py",
+    "ConfigError": "test_config.py",
+    "Range": "test_config.py",
+    "manual_seed": "test_init.py",
+    "init": "test_init.py",
+    "loss": "test_loss.py",
+    "DeformConv2d": "torch has none: test_more_layers.py",
+    "LSTM": "ONNX's layouts: tests/dialect/test_recurrent.py; the stacked layers are in the table",
+    "GRU": "as LSTM",
+    "RNN": "as LSTM",
+}
+"""Names in burn.nn that have no row, and where they are tested."""
+
+
+def test_every_layer_is_in_the_table() -> None:
+    assert set(nn.__all__) - set(LAYERS) - set(ELSEWHERE) == set()
+    assert set(LAYERS) - set(nn.__all__) == set() and set(LAYERS) & set(ELSEWHERE) == set()
+
+
+def drawn(name: str, number: int) -> tuple[Drawn, list[np.ndarray]]:
+    """A row's layer with torch's weights, and torch's results in float64."""
+    seed = zlib.crc32(name.encode()) + number
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        row = LAYERS[name](Draw(seed))
+        theirs = row.theirs
+        if isinstance(theirs, torch.nn.Module):
+            state = {k: v.numpy().copy() for k, v in theirs.state_dict().items()}
+            if dict(row.ours.named_parameters()):
+                row.ours.load(state, adapter="torch")
+            theirs = theirs.double()
+        want = theirs(*map(_theirs, row.inputs), **row.their_options)
+    return row, [w.numpy() for w in _flat(want)]
+
+
+def _theirs(array: np.ndarray) -> Any:
+    tensor = torch.from_numpy(array)
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _flat(result: Any) -> list[Any]:
+    if isinstance(result, (tuple, list)):
+        return [tensor for part in result if part is not None for tensor in _flat(part)]
+    return [result]
+
+
+def check(got: list[np.ndarray], want: list[np.ndarray], name: str) -> None:
+    assert len(got) == len(want)
+    for a, b in zip(got, want, strict=True):
+        assert a.shape == b.shape and a.dtype == (np.float32 if b.dtype == np.float64 else b.dtype), name
+        scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * scale, err_msg=name)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_lazy_layers_are_torchs(name: str) -> None:
+    for number in range(DRAWS):
+        row, want = drawn(name, number)
+        got = row.ours(*map(burn.constant, row.inputs), **row.options)
+        check([g.numpy() for g in _flat(got)], want, f"{number}: {row.ours!r}")
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_compiled_layers_take_every_batch(name: str) -> None:
+    row, want = drawn(name, DRAWS)
+    examples = [
+        burn.spec(str(x.dtype), ("batch", *x.shape[1:]) if row.batch_axis == 0 and x.ndim > 1 else x.shape)
+        for x in row.inputs
+    ]
+
+    def call(*tensors: burn.Tensor) -> Any:
+        result = row.ours(*tensors, **row.options)
+        return tuple(_flat(result))
+
+    compiled = burn.compile(call, examples)
+    got = compiled(*row.inputs)
+    check(list(got) if isinstance(got, tuple) else [got], want, repr(row.ours))
