@@ -102,6 +102,7 @@ def test_two_state_dicts_are_not_guessed_at(tmp_path: Path) -> None:
     assert list(weights.read(tmp_path / "m.pt", "ema.deep")) == ["weight", "bias"]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_torchscript_gives_its_tensors(tmp_path: Path) -> None:
     model = torch.nn.Sequential(torch.nn.Conv1d(1, 2, 3), torch.nn.BatchNorm1d(2), torch.nn.ReLU()).eval()
     torch.jit.trace(model, torch.zeros(1, 1, 5)).save(tmp_path / "m.pt")
@@ -117,6 +118,7 @@ def test_a_whole_module_is_refused(tmp_path: Path) -> None:
         weights.read(tmp_path / "m.pt")
 
 
+@pytest.mark.filterwarnings("ignore:.*quantize:UserWarning")
 def test_sparse_and_quantised_tensors_are_named(tmp_path: Path) -> None:
     state = {
         "sparse": torch.eye(3).to_sparse(),
