@@ -43,6 +43,9 @@ class BurnError(Exception):
         super().__init__(summary)
 
     def __str__(self) -> str:
+        first = self.problems[0] if len(self.problems) == 1 else None
+        if first is not None and self.summary.endswith(first.message) and not (first.node or first.hint):
+            return self.summary  # the one problem says nothing more
         return "\n".join([self.summary, *(f"  - {problem}" for problem in self.problems)])
 
 
