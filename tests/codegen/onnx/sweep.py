@@ -200,6 +200,7 @@ def main() -> int:
     parser.add_argument("-j", type=int, default=2, help="worker processes")
     parser.add_argument("--opset", type=int, default=OPSET)
     parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES))
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth test")
     parser.add_argument("--trace", metavar="TEST", help="run one test in this process")
     parser.add_argument("--update", action="store_true", help="write the failures to failing.txt")
     args = parser.parse_args()
@@ -208,6 +209,7 @@ def main() -> int:
         return trace(next(c for c in cases if c.name == args.trace), args.opset)
     pattern = re.compile(args.k)
     cases = [c for c in cases if pattern.search(c.name) or pattern.search(c.family)]
+    cases = cases[:: args.every]
     start = time.monotonic()
     outcomes = sweep(cases, args.opset, args.j)
     print(report(outcomes))

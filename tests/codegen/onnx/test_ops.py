@@ -194,6 +194,29 @@ def test_transposed_convolution() -> None:
     assert "ConvTranspose" in operators(agree(lambda x, w: ops.conv_transpose(x, w, **options), feeds))
 
 
+@pytest.mark.parametrize("mask", ["none", "bool", "float", "repeated"])
+@pytest.mark.parametrize("opset", [21, 23])
+def test_attention(mask: str, opset: int) -> None:
+    """A query that may see no key gives zeros, whole and decomposed."""
+    masks = {
+        "bool": np.array([[1, 0, 1, 1, 0], [0] * 5, [1] * 5], bool),
+        "float": np.where(RANDOM.integers(0, 2, (2, 1, 3, 5)), floats(3, 5), -np.inf).astype(np.float32),
+        "repeated": np.array([[1, 0, 1, 1, 0]], bool),
+    }
+    feeds = {"q": floats(2, 4, 3, 8), "k": floats(2, 2, 5, 8), "v": floats(2, 2, 5, 6)}
+    if mask != "none":
+        feeds["mask"] = masks[mask]
+    made = agree(lambda q, k, v, m=None: ops.attention(q, k, v, m, scale=0.3, softcap=2.0), feeds, opset)
+    assert ("Attention" in operators(made)) == (opset == 23 and mask != "repeated")
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rotary_embedding(interleaved: bool) -> None:
+    feeds = {"x": floats(2, 3, 5, 8), "cos": floats(2, 5, 3), "sin": floats(2, 5, 3)}
+    for opset in (21, 23):
+        agree(lambda x, c, s: ops.rotary_embedding(x, c, s, interleaved=interleaved), feeds, opset)
+
+
 # ---- searching ---------------------------------------------------------------------------------------------------------
 
 

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 
-def test_outcomes_are_those_listed() -> None:
+@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.slow)])
+def test_outcomes_are_those_listed(every: int) -> None:
     """In a process of its own, as the workers are forked from it."""
-    command = [sys.executable, "-m", "tests.codegen.onnx.sweep", "-j", "2"]
+    command = [sys.executable, "-m", "tests.codegen.onnx.sweep", "-j", "2", "--every", str(every)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, "\n".join((done.stdout + done.stderr).splitlines()[-60:])

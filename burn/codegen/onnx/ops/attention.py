@@ -10,15 +10,19 @@ from burn.dialect.types import type_of
 
 
 def _agrees(op: Any) -> bool:
-    """Whether ONNX's operator means the same: positions that start at 0, and no mask, for which a query that may see no key
-    is left open there."""
-    plain = op.offset == 0 and op.left < 0 and op.right < 0 and op.lengths is None
-    return plain and op.mask is None
+    """Whether ONNX's operator means the same: positions that start at 0, no window, and a mask that is not repeated over
+    queries or keys."""
+    if op.offset != 0 or op.left >= 0 or op.right >= 0 or op.lengths is not None:
+        return False
+    if op.mask is None:
+        return True
+    mask, queries, keys = type_of(op.mask), type_of(op.q).shape[2], type_of(op.k).shape[2]
+    return mask.rank in (2, 4) and mask.shape[-2:] == (queries, keys)
 
 
 @emits("attention", since=23, operator="Attention", when=_agrees)
 def attention(site: Site) -> str:
-    q, k, v, *_ = site.inputs
+    q, k, v, mask, _ = site.inputs
     attrs = site.attrs
     precision = attrs["precision"]
     return site.node(
@@ -26,6 +30,7 @@ def attention(site: Site) -> str:
         q,
         k,
         v,
+        mask,
         scale=attrs["scale"],
         is_causal=1 if attrs["causal"] else None,
         softcap=attrs["softcap"] or None,
