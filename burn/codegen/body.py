@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, substitute
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, ceildiv, substitute
 from burn.dialect.types import DTYPES
 
 
@@ -154,7 +154,8 @@ class ContractionKernel:
     The right side is read in panels of `width` columns: column = panel * width + a place in 0..width-1. `lhs.offset` and
     `rhs.offset` are sums of products in the loops' variables; `rhs.offset` is that of the panel's first column, the others
     follow it. A place of lhs that is outside `valid` (0 <= e < n for each pair) counts as 0: convolution's padding. When the
-    right side is `packed`, the last panel is filled up with zeros; else columns past the last are not read."""
+    right side is `packed`, the last panel is filled up with zeros; else panels come one column wide, neighbouring columns are
+    neighbouring elements, and a back end makes its panels of them (`widened`). Columns past the last are then not read."""
 
     batch: tuple[LoopVar, ...]
     rows: tuple[LoopVar, ...]
@@ -169,6 +170,13 @@ class ContractionKernel:
     packed: bool
     epilogue: tuple[Write, ...]
     buffers: tuple[Buffer, ...]
+
+    def widened(self, width: int) -> ContractionKernel:
+        """The kernel with unpacked columns taken `width` at a time."""
+        panel = LoopVar("panel", ceildiv(self.column.extent, width))
+        place = 0 if panel.extent == 1 else Expr.of(panel) * width
+        offset = substitute(self.rhs.offset, {self.panel: place})
+        return replace(self, panel=panel, width=width, rhs=replace(self.rhs, offset=offset))
 
 
 Kernel = LoopKernel | ContractionKernel

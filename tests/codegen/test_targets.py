@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from burn.codegen.cpu.target import TARGETS
-from burn.compiler import executable
+from burn.compiler import compile_program, executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
@@ -57,3 +62,47 @@ def test_targets_agree(target: str, batch: int) -> None:
 def test_the_widest_target_is_chosen() -> None:
     assert "generic" in RUNNABLE
     assert RUNNABLE[0] == next(name for name, t in TARGETS.items() if set(t.features) <= features())
+
+
+def products(dtype: str, shapes: list[tuple[int, int, int]]) -> Program:
+    """Products of inputs, [m, k] by [k, n] each."""
+    types = [
+        (f"x{i}{side}", TensorType(dtype, d))
+        for i, (m, k, n) in enumerate(shapes)
+        for side, d in enumerate(((m, k), (k, n)))
+    ]
+    program = Program.create(types)
+    with program.building("products"):
+        sides = list(program.inputs)
+        made = [
+            ops.dot_general(a, b, lhs_contract=(1,), rhs_contract=(0,))
+            for a, b in zip(sides[::2], sides[1::2], strict=True)
+        ]
+    return program.finish([(f"y{i}", y) for i, y in enumerate(made)])
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_inputs(target: str, dtype: str) -> None:
+    """Columns that fill no panel, one panel, and some and a rest, of each target's width."""
+    rng = np.random.default_rng(5)
+    shapes = [(7, 5, 1), (1, 3, 4), (6, 1, 17), (13, 31, 33), (5, 0, 3), (0, 2, 2), (3, 64, 64)]
+    operands = [rng.standard_normal(d).astype(dtype) for m, k, n in shapes for d in ((m, k), (k, n))]
+    made = executable(products(dtype, shapes), target=target)(*operands)
+    for a, b, y in zip(operands[::2], operands[1::2], made, strict=True):
+        np.testing.assert_allclose(y, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-5)
+
+
+NEWER = {"generic": r"\bv[a-z]|[yz]mm", "avx2": r"zmm|xmm(1[6-9]|2\d|3[01])|ymm(1[6-9]|2\d|3[01])|%k[0-7]"}
+"""What stands in the disassembly of code that is not for a kind of CPU but for a newer one."""
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump shows the code")
+@pytest.mark.parametrize("target", list(NEWER))
+def test_code_is_for_its_target_and_not_for_this_machine(target: str, tmp_path: Path) -> None:
+    code = tmp_path / "code.o"
+    code.write_bytes(compile_program(products("float32", [(9, 16, 37)]), target=target).code)
+    shown = subprocess.run(["objdump", "-d", "--no-show-raw-insn", code], capture_output=True, text=True, check=True)
+    instructions = [line.partition(":")[2] for line in shown.stdout.splitlines() if line.startswith(" ")]
+    assert len(instructions) > 100
+    assert not [line for line in instructions if re.search(NEWER[target], line)]

@@ -15,9 +15,6 @@ from burn.dialect.types import type_of
 TILED = ("float32", "float64")
 """Element types that matrix kernels take."""
 
-UNPACKED_WIDTH = {"float32": 32, "float64": 16}
-"""Columns of a panel where the right side is not packed."""
-
 
 @dataclass(frozen=True)
 class Sides:
@@ -92,9 +89,9 @@ def _dot_sides(builder: Builder, op: Op) -> Sides | None:
         return None
     batch, rows, right = variables[:n], variables[n : n + len(free)], variables[n + len(free) :]
     column = right[-1]
-    width = rhs.shape[-1] if op.columns is not None else UNPACKED_WIDTH[lhs.dtype]
+    width = rhs.shape[-1] if op.columns is not None else 1
     assert isinstance(width, int)
-    panel = LoopVar("panel", ceildiv(column.extent, width))
+    panel = column if op.columns is None else LoopVar("panel", ceildiv(column.extent, width))
     a: list[Dim] = [0] * lhs.rank
     for axis, v in zip((*op.lhs_batch, *op.lhs_contract, *free), (*batch, *depth, *rows), strict=True):
         a[axis] = 0 if v.extent == 1 else Expr.of(v)
@@ -102,16 +99,13 @@ def _dot_sides(builder: Builder, op: Op) -> Sides | None:
     for axis, v in zip((*op.rhs_batch, *op.rhs_contract), (*batch, *depth), strict=True):
         b[axis] = 0 if rhs.shape[axis] == 1 else Expr.of(v)
     other = [x for x in range(rhs.rank) if x not in (*op.rhs_batch, *op.rhs_contract)]
-    at_panel = 0 if panel.extent == 1 else Expr.of(panel)
     if op.columns is not None:
-        b[other[0]] = at_panel
+        b[other[0]] = 0 if panel.extent == 1 else Expr.of(panel)
     else:
         for axis, v in zip(other, right, strict=True):
-            b[axis] = at_panel * width if v is column else Expr.of(v) if v.extent != 1 else 0
+            b[axis] = Expr.of(v) if v is column or v.extent != 1 else 0
         first = builder.low.at(op.rhs, tuple(b))
-        moved = [d + 1 if axis == other[-1] else d for axis, d in enumerate(b)]
-        second = builder.low.at(op.rhs, tuple(moved))
-        if not (isinstance(first, Load) and isinstance(second, Load) and second.offset - first.offset == 1):
+        if not isinstance(first, Load) or coefficient(first.offset, column) != 1:
             return None
     return Sides(
         (*batch, *right[:-1]), rows, column, depth[:-1], depth[-1],

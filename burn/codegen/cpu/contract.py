@@ -13,6 +13,7 @@ from burn.codegen.body import Accumulator, ContractionKernel, Rewriter, Write, c
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.emit import PTR, Int, Value, vector
+from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.loops import argument_names, conversions_size, open_kernel
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, exact_div, product, substitute
@@ -239,8 +240,8 @@ class _Printer:
         for r, left in enumerate(lefts):
             value = code.splat(code.load(left, at, self.element), self.lanes)
             for c in range(self.vectors):
-                total = carried[r * self.vectors + c]
-                results.append(code.raw(f"math.fma {value}, {columns[c]}, {total} : {self.type}", self.type))
+                product = Lanes(code, value).mad(Lanes(code, columns[c]), Lanes(code, carried[r * self.vectors + c]))
+                results.append(product.value)
         return results
 
     # ---- the epilogue --------------------------------------------------------------------------------------------------

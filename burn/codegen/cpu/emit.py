@@ -250,6 +250,8 @@ class Function:
         if element == "i1":
             byte = self.load(base, offset, vector(lanes, "i8"), mask)
             return self.cmp("ne", byte, self.const(0, byte.type))
+        if element == "bf16":  # LLVM takes masked ones apart, and rounds them again, where the CPU has no bfloat16
+            return self.cast("arith.bitcast", self.load(base, offset, vector(lanes, "i16"), mask), "bf16")
         address, align = self.gep(base, offset, element), max(1, bits(element) // 8)
         if mask is None:
             return self.raw(f"llvm.load {address} {{alignment = {align} : i64}} : {PTR} -> {type_}", type_)
@@ -263,6 +265,8 @@ class Function:
     def store(self, value: Value, base: Value, offset: Int, mask: Value | None = None) -> None:
         if element_of(value.type) == "i1":
             value = self.cast("arith.extui", value, "i8")
+        if element_of(value.type) == "bf16":
+            value = self.cast("arith.bitcast", value, "i16")
         element = element_of(value.type)
         address, align = self.gep(base, offset, element), max(1, bits(element) // 8)
         if mask is None:

@@ -54,7 +54,7 @@ class EntryBuilder:
     def __init__(self, program: Program, target: Target) -> None:
         self.program, self.target = program, target
         self.results = program.outputs
-        self.code = Function("burn_entry", [("run", PTR)], "i32")
+        self.code = Function("burn_entry", [("run", PTR)], "i32", attributes=target.attributes)
         self.run = self.code.arguments[0]
         self.sites: list[str] = []
         self.sizes = ScalarEmitter(self.code, [], [], {}, self.run, self.sites)

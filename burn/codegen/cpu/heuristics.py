@@ -134,7 +134,11 @@ def row_block(kernel: ContractionKernel, rows: Dim, tile: int) -> int | None:
     return block
 
 
-def panel_width(columns: Dim, target: Target, element_bytes: int) -> int:
-    """Columns of a panel: two vectors, or one where that covers all."""
-    lanes = target.lanes(element_bytes)
-    return lanes if isinstance(columns, int) and columns <= lanes else 2 * lanes
+def panel_width(kernel: ContractionKernel, target: Target) -> int:
+    """Columns of a panel where the right side is not packed: two vectors, or one where that holds every column (or wastes
+    far less). With two, six rows and more have a register for each sum."""
+    columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.lhs.dtype].size)
+    if not isinstance(columns, int):
+        return 2 * lanes
+    one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
+    return lanes if two > 1.5 * one or columns <= lanes else 2 * lanes

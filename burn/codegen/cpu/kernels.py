@@ -35,6 +35,8 @@ class KernelPrinter:
     def print(self, kernel: Kernel) -> Emitted:
         kernel = collapse(kernel)
         if isinstance(kernel, ContractionKernel):
+            if not kernel.packed:
+                kernel = kernel.widened(heuristics.panel_width(kernel, self.target))
             schedule = contract.Schedule.of(kernel, self.target)
             count, work = schedule.count(kernel), schedule.work(kernel)
         else:

@@ -40,8 +40,9 @@ EXTERNALS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 """The functions generated code may call (burn_rt.h, lib.h), with their LLVM types."""
 
-LIBC = ("memset", "memmove", "fmod", "fmodf")
-"""What LLVM itself may call."""
+HALF = ("__extendhfsf2", "__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__truncdfbf2")
+LIBC = ("memset", "memmove", "fmod", "fmodf", *HALF)
+"""What LLVM itself may call (symbols.c): conversions of halves only where the CPU has no instruction for them."""
 
 
 def declarations() -> str:

@@ -20,10 +20,16 @@ class Target:
 
     @property
     def attributes(self) -> str:
-        """LLVM function attributes: generate for exactly this CPU, and use its whole vectors."""
+        """LLVM function attributes: generate for exactly this CPU, and use its whole vectors.
+
+        The features are written out because LLVM takes those of the compiling machine where a function names none."""
         bits = 8 * self.vector_bytes
         width = f'["prefer-vector-width", "{bits}"], ["min-legal-vector-width", "{bits}"]'
-        return f'target_cpu = "{self.llvm_cpu}", passthrough = [{width}, "nounwind"]'
+        features = ", ".join(f'"+{name}"' for name in ("sse2", *self.features))
+        return (
+            f'target_cpu = "{self.llvm_cpu}", target_features = #llvm.target_features<[{features}]>, '
+            f'passthrough = [{width}, "nounwind", "noinline"]'
+        )
 
 
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
