@@ -158,18 +158,18 @@ def _leftovers(
             continue
         slot = shared.get(name)
         if name in reasons:
-            report.skipped.append(Skipped(original[name], reasons[name]))
+            report.skipped.append(Skipped(name, reasons[name]))
         elif slot is not None and slot.part is not None and slot.part.convert is None:
             source = tensors[slot.part.sources[0]]
             if _same(weight, source):
-                report.skipped.append(Skipped(original[name], f"the same parameter as '{slot.name}'"))
+                report.skipped.append(Skipped(name, f"the same parameter as '{slot.name}'"))
             else:
                 text = f"the elements of '{original[slot.part.sources[0]]}', with which it is shared"
                 report.mismatched.append(Mismatched(slot.name, original[name], text, "others"))
         elif not wanted(name):
-            report.skipped.append(Skipped(original[name], "not selected"))
+            report.skipped.append(Skipped(name, "not selected"))
         else:
-            report.unused.append(Unused(original[name], spelled(weight.dtype, weight.shape)))
+            report.unused.append(Unused(name, spelled(weight.dtype, weight.shape), original[name]))
 
 
 def _same(left: Weight, right: Weight) -> bool:

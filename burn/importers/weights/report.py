@@ -33,10 +33,11 @@ class Missing:
 
 @dataclass(frozen=True)
 class Unused:
-    """A tensor that no parameter takes."""
+    """A tensor that no parameter takes. source: what it is called in the file, before names were changed."""
 
     name: str
     type: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,10 @@ class Report:
             other = [n for n in m.looked_for if n != m.name]
             text = f"'{m.name}' is missing: it must be {m.type}"
             found.append(Problem(text, hint=f"or {' or '.join(other)}" if other else ""))
-        return found + [Problem(f"there is no parameter '{u.name}' for its {u.type}") for u in self.unused]
+        for u in self.unused:
+            called = f"it is called '{u.source}' in the file" if u.source != u.name else ""
+            found.append(Problem(f"there is no parameter '{u.name}' for its {u.type}", hint=called))
+        return found
 
     @staticmethod
     def _misfit(entry: Mismatched) -> str:
@@ -115,7 +119,7 @@ class Report:
     def _sections(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield "applied", [(a.name, f"{a.type}{self._origin(a)}") for a in self.applied]
         yield "missing", [(m.name, m.type) for m in self.missing]
-        yield "unused", [(u.name, u.type) for u in self.unused]
+        yield "unused", [(u.name, u.type + ("" if u.source == u.name else f" from {u.source}")) for u in self.unused]
         yield "mismatched", [(m.name, self._misfit(m)) for m in self.mismatched]
         yield "skipped", [(s.name, s.why) for s in self.skipped]
         yield "ignored", list(self.ignored.items())

@@ -97,6 +97,13 @@ def test_names_are_changed_in_order() -> None:
     assert Net().load(state, remap={"^model\\.": "", "layers.0": "first"}, adapter=None).complete
 
 
+def test_what_is_left_over_is_told_by_its_new_name_and_its_old_one() -> None:
+    error = refused(Net(), {**STATE, "more.x": np.zeros(2)}, remap=[("more", "much")], adapter=None)
+    assert "no parameter 'much.x' for its float64[2] (it is called 'more.x' in the file)" in str(error)
+    (hint,) = refused(Net(), STATE, remap=[("^", "deep.")], adapter=None).report.hints
+    assert "'deep.'" in hint
+
+
 def test_names_that_fall_together_and_bad_patterns_are_refused() -> None:
     with pytest.raises(ModelError, match="would both be called"):
         Net().load(STATE, remap=[("bias|weight", "x")])
