@@ -80,7 +80,7 @@ def test_a_name_without_a_format_is_refused_before_anything_is_written(tmp_path:
 
 
 def test_numpy_s_own_files(tmp_path: Path) -> None:
-    arrays = {**ARRAYS, "half": np.float16([1, 2]), "complex": np.complex64([1j])}
+    arrays = {**ARRAYS, "half": np.array([1, 2], np.float16), "complex": np.array([1j], np.complex64)}
     np.savez(tmp_path / "w.npz", **arrays)
     same(weights.read(tmp_path / "w.npz"), arrays)
     np.savez_compressed(tmp_path / "c.npz", **arrays)
@@ -164,7 +164,9 @@ def entry(begin: int, end: int, shape: list[int], dtype: object = "F32", **more:
 
 def test_a_file_as_burn_writes_it(tmp_path: Path) -> None:
     values = np.arange(6, dtype=np.float32)
-    data = values.tobytes().ljust(256, b"\0") + bytes([1, 0, 1]).ljust(256, b"\0") + np.uint32([1, 0]).tobytes()
+    data = (
+        values.tobytes().ljust(256, b"\0") + bytes([1, 0, 1]).ljust(256, b"\0") + np.array([1, 0], np.uint32).tobytes()
+    )
     tensors = {
         "b.weight": entry(0, 24, [2, 3], param_id=2**64 - 1),
         "mask": entry(256, 259, [3], {"Bool": "Native"}),
@@ -208,7 +210,7 @@ def test_what_is_written_keeps_the_format_s_rules(tmp_path: Path) -> None:
 
 
 def test_types_that_burn_lacks_are_all_named(tmp_path: Path) -> None:
-    bad = {"c": array_weight(np.complex64([1])), "f8": array_weight(np.zeros(1, ml_dtypes.float8_e5m2))}
+    bad = {"c": array_weight(np.array([1], np.complex64)), "f8": array_weight(np.zeros(1, ml_dtypes.float8_e5m2))}
     with pytest.raises(ModelError) as caught:
         weights.write(tmp_path / "w.bpk", bad)
     assert {p.node for p in caught.value.problems} == set(bad) and not list(tmp_path.iterdir())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ class Mnist(nn.Module):
 """
 
 
-def mnist() -> nn.Module:
+def mnist() -> Any:
     names: dict = {}
     exec(MNIST, names)
     return names["Mnist"]()
@@ -145,7 +146,7 @@ def test_burn_to_safetensors_to_torch(tmp_path: Path) -> None:
 # ---- the command ---------------------------------------------------------------------------------------------------------
 
 
-def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
+def run(folder: Path, *arguments: object) -> tuple[int, str, str]:
     (folder / "net.py").write_text(MNIST)
     before = sorted(folder.iterdir())
     result = CliRunner().invoke(main, [str(a) for a in arguments])
