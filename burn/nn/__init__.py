@@ -25,7 +25,6 @@ from burn.nn.convolution import (
     DeformConv2d,
 )
 from burn.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d, GaussianNoise
-from burn.nn.generator import manual_seed
 from burn.nn.linear import Bilinear, CosineSimilarity, Embedding, Identity, Linear, PairwiseDistance
 from burn.nn.module import Layer, Module
 from burn.nn.norm import (
@@ -89,7 +88,7 @@ from burn.nn.resample import (
 __all__ = [
     # what models are made of
     "Module", "Layer", "ModuleList", "ModuleDict", "Sequential", "Parameter", "Buffer", "Config", "ConfigError", "Range",
-    "manual_seed", "init", "loss",
+    "init", "loss",
     # products
     "Identity", "Linear", "Bilinear", "Embedding", "CosineSimilarity", "PairwiseDistance",
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "DeformConv2d",

@@ -1,27 +1,38 @@
 """Noise for training: dropout and its relatives. For inference each is the identity.
 
-A layer in training mode draws from the process's generator (`burn.nn.manual_seed`), or uses the `key` it is called with.
+A layer in training mode draws from the process's generator (`burn.manual_seed`), or uses the `key` it is called with.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from burn import ops
-from burn.dialect import ops as build
-from burn.nn import generator
+from burn import ops, random
+from burn.errors import TypeMismatch
+from burn.importers.trace import active
 from burn.nn.checks import Epsilon, Probability
 from burn.nn.module import Layer
 from burn.nn.spatial import Spatial
 from burn.tensor import Tensor
 
 
-def drop(x: Tensor, p: float, shape: tuple[Any, ...], key: Tensor) -> Tensor:
+def _key(layer: Layer, key: Tensor | None) -> Tensor | None:
+    """What a layer draws with; nothing for the process's generator. Raises TypeMismatch where a traced function has none."""
+    if key is None and active() is not None:
+        raise TypeMismatch(
+            f"{type(layer).__name__} in training mode draws random numbers, which a compiled function takes as an input",
+            [
+                "call .eval() on the module before it is compiled, or call the layer with a key: key=... (burn.random.key)"
+            ],
+        )
+    return key
+
+
+def drop(x: Tensor, p: float, shape: tuple[Any, ...], key: Tensor | None) -> Tensor:
     """x with elements (of a mask of `shape`, which broadcasts to x) zeroed with probability p, the others times 1 / (1 - p)."""
     if p == 1.0:
         return x * 0.0
-    draws = Tensor(build.random_uniform(key.value, shape=shape))
-    return ops.select(draws >= p, x * (1.0 / (1.0 - p)), 0.0)
+    return ops.select(random.uniform(shape, key=key) >= p, x * (1.0 / (1.0 - p)), 0.0)
 
 
 class Dropout(Layer):
@@ -34,7 +45,7 @@ class Dropout(Layer):
     def forward(self, x: Tensor, key: Tensor | None = None) -> Tensor:
         if not self.training or self.p == 0.0:
             return x
-        return drop(x, self.p, x.shape, generator.key(type(self).__name__) if key is None else key)
+        return drop(x, self.p, x.shape, _key(self, key))
 
     def extra_repr(self) -> str:
         return str(self.p)
@@ -49,7 +60,7 @@ class _ChannelDropout(Spatial, Dropout):
         if not self.training or self.p == 0.0:
             return x
         shape = (*x.shape[:2], *[1] * self.AXES)
-        return drop(x, self.p, shape, generator.key(type(self).__name__) if key is None else key)
+        return drop(x, self.p, shape, _key(self, key))
 
 
 class Dropout1d(_ChannelDropout):
@@ -76,8 +87,8 @@ class GaussianNoise(Layer):
     def forward(self, x: Tensor, key: Tensor | None = None) -> Tensor:
         if not self.training or self.std == 0.0:
             return x
-        key = generator.key("GaussianNoise") if key is None else key
-        return x + Tensor(build.random_normal(key.value, shape=x.shape, dtype=x.dtype, deviation=float(self.std)))
+        key = _key(self, key)
+        return x + random.normal(x.shape, key=key, dtype=x.dtype) * float(self.std)
 
     def extra_repr(self) -> str:
         return str(self.std)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-from burn import ops
 from burn.dialect import ops as build
 from burn.nn.checks import Count, DTypeName
 from burn.nn.init import Init, inputs_bound, normal
@@ -106,7 +105,7 @@ class CosineSimilarity(Layer):
         self.dim, self.eps = dim, eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return cosine_similarity(x1, x2, self.dim, self.eps)
+        return x1.cosine_similarity(x2, self.dim, self.eps)
 
 
 class PairwiseDistance(Layer):
@@ -116,28 +115,4 @@ class PairwiseDistance(Layer):
         self.p, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        return distance(x1 - x2 + self.eps, self.p, -1, self.keepdim)
-
-
-def cosine_similarity(x1: Tensor, x2: Tensor, axis: int, eps: float) -> Tensor:
-    product = x1 * x2
-    axis = product._axis(axis)
-    squares = [(x * x).broadcast_to(*product.shape).sum(axis) for x in (x1, x2)]
-    lengths = [ops.max(ops.sqrt(s), eps) for s in squares]
-    return product.sum(axis) / (lengths[0] * lengths[1])
-
-
-def distance(x: Tensor, p: float, axis: int = -1, keepdims: bool = False) -> Tensor:
-    """The p-norm along an axis; p may be infinite, and 0 counts what is not 0."""
-    magnitude = abs(x)
-    if p == float("inf"):
-        return magnitude.max(axis, keepdims)
-    if p == float("-inf"):
-        return magnitude.min(axis, keepdims)
-    if p == 0:
-        return (magnitude != 0.0).astype(x.dtype).sum(axis, keepdims)
-    if p == 1:
-        return magnitude.sum(axis, keepdims)
-    if p == 2:
-        return ops.sqrt((x * x).sum(axis, keepdims))
-    return (magnitude**p).sum(axis, keepdims) ** (1.0 / p)
+        return (x1 - x2 + self.eps).norm(self.p, -1, self.keepdim)

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
-from burn import ops
-from burn.dialect import compose
-from burn.dialect import ops as build
 from burn.errors import TypeMismatch
 from burn.nn.spatial import Spatial
 from burn.tensor import Tensor
 
-Index = Callable[[Any, Any], Any]
-
-INSIDE: dict[str, Index] = {
-    "replicate": lambda i, last: ops.min(ops.max(i, 0), last),
-    "reflect": lambda i, last: last - abs(last - abs(i)),
-    "circular": lambda i, last: ops.mod(i, last + 1),
-}
-"""Mode -> where a place outside of an axis takes its element, `last` being the axis's last place."""
-
-MODES = ("zeros", "constant", *INSIDE)
+MODES = {"zeros": "constant", "constant": "constant", "replicate": "edge", "reflect": "reflect", "circular": "wrap"}
+"""torch's name of a mode -> numpy's."""
 
 
 def pad(x: Tensor, low: Sequence[int], high: Sequence[int], mode: str = "constant", value: float = 0.0) -> Tensor:
@@ -31,28 +20,17 @@ def pad(x: Tensor, low: Sequence[int], high: Sequence[int], mode: str = "constan
     first = x.ndim - len(low)
     if first < 0:
         raise TypeMismatch(f"{len(low)} axes are to be padded", [f"{x.type} has fewer"])
-    cut = [slice(max(-a, 0), (d - max(-b, 0))) for a, b, d in zip(low, high, x.shape[first:], strict=True)]
     if any(p < 0 for p in (*low, *high)):
-        x = x[(slice(None),) * first + tuple(cut)]
-    low, high = ([max(p, 0) for p in sizes] for sizes in (low, high))
-    if not any((*low, *high)):
-        return x
-    if mode in ("zeros", "constant"):
-        none = (0,) * first
-        number = compose.number_like(value if mode == "constant" else 0.0, x.value)
-        return Tensor(build.pad(x.value, number, low=(*none, *low), high=(*none, *high), interior=(0,) * x.ndim))
-    for axis, (before, after) in enumerate(zip(low, high, strict=True), first):
-        size = x.shape[axis]
-        least = {"reflect": max(before, after) + 1, "circular": max(before, after), "replicate": 1}[mode]
-        if isinstance(size, int) and size < least:
+        kept = [slice(max(-a, 0), d - max(-b, 0)) for a, b, d in zip(low, high, x.shape[first:], strict=True)]
+        x = x[(slice(None),) * first + tuple(kept)]
+    widths = [(0, 0)] * first + [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
+    for size, (before, after) in zip(x.shape, widths, strict=True):
+        least = {"reflect": max(before, after) + 1, "circular": max(before, after)}.get(mode, 0)
+        if isinstance(size, int) and size < least:  # as torch; numpy would go on mirroring
             raise TypeMismatch(
-                f"{mode} padding by {before} and {after} needs {least} elements", [f"axis {axis} of {x.type}"]
+                f"{mode} padding by {before} and {after} needs {least} elements", [f"{x.type} has {size}"]
             )
-        if before or after:
-            place = Tensor(build.iota(shape=(before + size + after,), axis=0)) - before
-            last = Tensor(compose.dim_value(size)) - 1
-            x = Tensor(build.gather(x.value, INSIDE[mode](place, last).value, axis=axis))
-    return x
+    return x.pad(widths, MODES[mode], value) if any(map(any, widths)) else x
 
 
 class _Pad(Spatial):

@@ -16,8 +16,9 @@ from burn.dialect.types import FLOATS, TensorType, numpy_dtype
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import TypeMismatch
 from burn.importers.trace import active
-from burn.nn import generator, init
+from burn.nn import init
 from burn.nn.init import Init, Simple
+from burn.random import draw
 from burn.tensor import Tensor
 
 
@@ -33,7 +34,7 @@ class Parameter(Tensor):
     ):
         self.name = ""  # where it is in the module it was last traced or loaded with
         self._init = init
-        self._stream = generator.draw() if init is not None else (0, 0)
+        self._stream = draw() if init is not None else (0, 0)
         self._trainable = True
         self._weight: Weight | None = None
         self._leaf: Deferred | None = None
@@ -111,7 +112,7 @@ class Parameter(Tensor):
 
     def reset(self, init: Init | Simple, seed: int | None = None) -> None:
         """Draws new elements when it is next used: from the process's generator, or the same for the same seed."""
-        self._init, self._stream = init, generator.draw() if seed is None else (seed, 0)
+        self._init, self._stream = init, draw() if seed is None else (seed, 0)
         self._weight = self._leaf = None
 
     def convert(self, dtype: str) -> None:

@@ -28,7 +28,6 @@ ELSEWHERE = {
     "Config": "test_config.py",
     "ConfigError": "test_config.py",
     "Range": "test_config.py",
-    "manual_seed": "test_init.py",
     "init": "test_init.py",
     "loss": "test_loss.py",
     "DeformConv2d": "torch has none: test_more_layers.py",

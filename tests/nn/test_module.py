@@ -83,9 +83,9 @@ def test_wrong_weights_are_all_named() -> None:
 
 
 def test_a_fresh_module_starts_the_same_with_the_same_seed() -> None:
-    nn.manual_seed(3)
+    burn.manual_seed(3)
     one, two = Net(), Net()
-    nn.manual_seed(3)
+    burn.manual_seed(3)
     again = Net()
     again.rest[0].weight.array.sum()  # the order of use makes no difference
     for (path, a), (_, b), (_, c) in zip(*(n.named_parameters() for n in (one, two, again)), strict=True):
