@@ -43,7 +43,7 @@ def compile(
     gives torch's tensors (burn/importers/torch); `kwargs` are further examples for it, by name.
 
     Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported, and CompileError."""
-    if _is_torch(function):
+    if is_torch(function):
         from burn.importers.torch import compile_module
 
         return compile_module(function, example_inputs or (), kwargs, dynamic, target=target)
@@ -54,7 +54,7 @@ def compile(
     return executable if traced.is_flat else CompiledFunction(executable, traced.arguments, traced.results)
 
 
-def _is_torch(function: Any) -> bool:
+def is_torch(function: Any) -> bool:
     """Whether it is PyTorch's; which is not imported for this: only a caller that has it can have made one."""
     torch = sys.modules.get("torch")
     if torch is None:
