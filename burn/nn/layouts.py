@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from burn.importers.weights.layouts import Part, Shape, needless, rule
+from burn.importers.weights.layouts import Clash, Part, Shape, needless, rule
 from burn.nn.activation import PReLU
 from burn.nn.attention import MultiheadAttention
 from burn.nn.linear import Linear
@@ -115,10 +115,14 @@ def _recurrent_torch(layer: _Recurrent) -> Iterator[Part]:
     hidden = layer.weight_hidden.shape[2]
     endings = [("_l0",), ("",)] if directions == 1 else [("_l0", "_l0_reverse")]
     how = "gates reordered" if len(order) > 1 else "stacked"
+    clash = None
+    if isinstance(layer, GRU) and not layer.options["reset_after"]:
+        texts = ("of a GRU that resets the state before the product", "of torch's, which resets the product")
+        clash = Clash(*texts, "make it with reset_after=True")
     for ending in endings:
         for target, name, columns in (("weight_input", "weight_ih", inputs), ("weight_hidden", "weight_hh", hidden)):
             sources = tuple(name + e for e in ending)
-            yield Part(target, sources, ((rows, columns),) * directions, partial(_reordered, order), how)
+            yield Part(target, sources, ((rows, columns),) * directions, partial(_reordered, order), how, clash)
         if layer.bias is not None:
             sources = tuple(name + e for name in ("bias_ih", "bias_hh") for e in ending)
             yield Part("bias", sources, ((rows,),) * 2 * directions, partial(_reordered_biases, order), how)

@@ -29,7 +29,7 @@ import numpy as np
 
 from burn.dialect.types import FLOATS
 from burn.dialect.weights import Weight
-from burn.errors import Problem, TypeMismatch
+from burn.errors import ModelError, Problem, TypeMismatch
 from burn.importers import weights
 from burn.importers.trace import active
 from burn.importers.weights.apply import DTypes, Filter, Remap, load_into
@@ -267,10 +267,10 @@ class Module:
         left over or does not fit (with `partial`, when something does not fit, or nothing does); nothing is loaded then."""
         import burn.nn.layouts  # noqa: F401  # the layers' rules
 
-        if isinstance(source, Checkpoint):
-            checkpoint = source
-        elif isinstance(source, Mapping):
-            checkpoint = Checkpoint.of(source)
+        if isinstance(source, Mapping):
+            if top_level_key is not None:
+                raise ModelError("top_level_key is for files", ["take what lies under the key from the mapping"])
+            checkpoint = source if isinstance(source, Checkpoint) else Checkpoint.of(source)
         else:
             checkpoint = weights.read(source, top_level_key)
         return load_into(

@@ -237,6 +237,9 @@ def _misfits(
                 hint = "it is the other way round: adapter= says whose layout the file has"
             expected = spelled(weight.dtype if converts else own, shape)
             found.append(Mismatched(slot.name, original[source], expected, given, hint))
+    if part.clash is not None:
+        clash = part.clash
+        found.append(Mismatched(slot.name, original[part.sources[0]], clash.ours, clash.theirs, clash.hint))
     if not found and slot.ambiguous is not None:
         how = slot.ambiguous.how
         hint = f"adapter='torch' takes it {how}, adapter=None as it is"

@@ -47,6 +47,11 @@ class Checkpoint(dict[str, Weight]):
         checkpoint = cls(kind="memory")
         problems = []
         for name, array in arrays.items():
+            if isinstance(array, Mapping):
+                problems.append(
+                    Problem("it is a dict and no tensor", node=str(name), hint=f"load what lies under '{name}'")
+                )
+                continue
             try:
                 checkpoint[name] = array if isinstance(array, Weight) else array_weight(np.asarray(array))
             except BurnError as error:

@@ -24,15 +24,26 @@ LAYOUTS = ("torch", "burn")
 
 
 @dataclass(frozen=True)
+class Clash:
+    """Two layers of one name that compute different things: what this one is, what the other is, and what to do."""
+
+    ours: str
+    theirs: str
+    hint: str
+
+
+@dataclass(frozen=True)
 class Part:
     """Where one parameter comes from. sources: tensors, whose shapes must be `shapes`. convert: from those, as arrays, to
-    the parameter's elements; None when they are the source's own. how: the same in words, for the report."""
+    the parameter's elements; None when they are the source's own. how: the same in words, for the report. clash: why the
+    layer would not compute with them what it does there."""
 
     target: str
     sources: tuple[str, ...]
     shapes: tuple[Shape, ...]
     convert: Callable[..., np.ndarray] | None = None
     how: str = ""
+    clash: Clash | None = None
 
     def under(self, prefix: str) -> Part:
         """The same with paths from the module that the layer is in."""

@@ -230,6 +230,10 @@ def test_unknown_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="there is no adapter 'jax'"):
         Net().load(STATE, adapter="jax")
     Net().save(tmp_path / "n.safetensors")
+    with pytest.raises(ModelError, match="top_level_key is for files"):
+        Net().load(STATE, top_level_key="model")
+    with pytest.raises(ModelError, match="'state_dict': it is a dict"):
+        Net().load({"state_dict": STATE})  # type: ignore[dict-item]
     with pytest.raises(ModelError, match="no top-level keys"):
         weights.read(tmp_path / "n.safetensors", "state_dict")
 

@@ -9,6 +9,7 @@ import pytest
 
 import burn
 from burn import nn
+from burn.errors import ModelError
 from burn.importers.weights.layouts import rule
 
 rng = np.random.default_rng(23)
@@ -100,6 +101,15 @@ def test_cells_of_torch(kind: str) -> None:
     want = theirs(torch.from_numpy(x[0]))
     want = (want[0] if kind == "LSTM" else want).detach().numpy()
     np.testing.assert_allclose(outputs(ours, x)[0], want, rtol=1e-5, atol=1e-5)
+
+
+def test_a_gru_that_computes_something_else_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+    state = filled(torch, torch.nn.GRU(3, 5))
+    with pytest.raises(ModelError, match=r"resets the state before the product.*reset_after=True"):
+        nn.GRU(3, 5, reset_after=False).load(state, adapter="torch")
+    own = nn.GRU(3, 5, reset_after=False)
+    assert own.load(own.state_dict()).complete
 
 
 # ---- Burn ----------------------------------------------------------------------------------------------------------------
