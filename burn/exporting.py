@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from burn.compiled import is_torch
+from burn.dialect.program import Program
 from burn.trace import Dynamic, trace_examples
 
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def export(
-    function: Callable[..., Any],
+    function: Any,
     path: str | os.PathLike[str],
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     dynamic: Dynamic | None = None,
@@ -21,15 +23,32 @@ def export(
     opset: int | None = None,
     external_data: bool | None = None,
 ) -> onnx.ModelProto:
-    """Writes a module or a function of tensors as an ONNX model and returns it.
+    """Writes a module or a function of tensors, or a PyTorch module, as an ONNX model and returns the model.
 
     example_inputs, dynamic: as for `burn.compile`; named sizes stay dynamic. opset: of the default domain, 18 to the newest
     that the installed `onnx` has; 21 by default. external_data: keep the weights in `<path>.data`; by default when
-    they pass 1.9 GB together.
+    they pass 1.9 GB together. A PyTorch module's buffers that it changes are inputs, and outputs with their new values.
 
-    Raises TypeMismatch for operands that do not fit each other, and ModelError listing every op that ONNX does not have
-    in that opset; then no file is written."""
+    Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported from PyTorch or
+    listing every op that ONNX does not have in that opset; then no file is written."""
     from burn.codegen.onnx import write
 
-    program = trace_examples(function, example_inputs, dynamic)
-    return write(program, path, opset, external_data=external_data)
+    return write(program_of(function, example_inputs, dynamic), path, opset, external_data=external_data)
+
+
+def program_of(function: Any, example_inputs: Any = None, dynamic: Dynamic | None = None) -> Program:
+    """The program of whatever `burn.compile` takes."""
+    if not is_torch(function):
+        return trace_examples(function, example_inputs, dynamic)
+    from torch.export import ExportedProgram
+
+    from burn.importers.torch import import_exported
+    from burn.importers.torch.export import export as export_module
+
+    if isinstance(function, ExportedProgram):
+        return import_exported(function)
+    by_name = isinstance(example_inputs, Mapping)
+    made = export_module(
+        function, () if by_name else example_inputs or (), example_inputs if by_name else None, dynamic
+    )
+    return import_exported(made.program, names=made.names)

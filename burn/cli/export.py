@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from burn.cli.common import Named, Progress, Size, command, console, existing, make_inputs, print_json
 from burn.cli.objects import find
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from burn.dialect.program import Program
 
 TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
+TRACED_SIZE = 4  # what PyTorch sees of a size that varies
 
 
 @command
@@ -53,8 +55,8 @@ def main(
 ) -> None:
     """Write MODEL as an ONNX file.
 
-    MODEL is file.py:Name or package.module:Name (a burn.nn.Module, its class, or a function of tensors), or an .onnx or
-    .mlir file."""
+    MODEL is file.py:Name or package.module:Name (a burn.nn.Module or a torch.nn.Module, its class, or a function of
+    tensors), or an .onnx, .mlir or .pt2 file."""
     start = time.perf_counter()
     if dims and not verify:
         raise click.UsageError("--dim goes with --verify: sizes that have names stay dynamic")
@@ -111,9 +113,31 @@ def read(model: str, inputs: dict[str, str], weights: Path | None) -> Program:
         from burn.loading import read_program
 
         return read_program(path)
-    from burn.trace import trace_examples
+    from burn.compiled import is_torch
+    from burn.exporting import program_of
 
-    return trace_examples(_model(model, weights), inputs or None)
+    found = _model(model, weights)
+    if not is_torch(found):
+        return program_of(found, inputs or None)
+    return program_of(found, *_torch_examples(inputs))
+
+
+def _torch_examples(inputs: dict[str, str]) -> tuple[dict[str, Any], dict[str, dict[int, str]]]:
+    """Tensors of zeros for PyTorch to trace with, and the names of their sizes that vary."""
+    import torch
+
+    from burn.importers.torch.dtypes import to_tensor
+    from burn.runtime.dtypes import numpy_dtype
+    from burn.signature import spec
+
+    examples: dict[str, torch.Tensor] = {}
+    dynamic: dict[str, dict[int, str]] = {}
+    for name, text in inputs.items():
+        type_ = spec(text)
+        sizes = [d if isinstance(d, int) else TRACED_SIZE for d in type_.shape]
+        examples[name] = to_tensor(np.zeros(sizes, numpy_dtype(type_.dtype)))
+        dynamic[name] = {i: str(d) for i, d in enumerate(type_.shape) if not isinstance(d, int)}
+    return examples, {name: axes for name, axes in dynamic.items() if axes}
 
 
 def _model(text: str, weights: Path | None) -> Callable[..., Any]:

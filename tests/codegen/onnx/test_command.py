@@ -89,6 +89,19 @@ def test_a_file_at_another_opset(source: Path, tmp_path: Path) -> None:
     assert onnx.load(second).opset_import[0].version == 25
 
 
+def test_a_pytorch_module_class(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "exported_torch_models.py"
+    path.write_text(
+        "import torch\n\nclass Net(torch.nn.Sequential):\n    def __init__(self):\n"
+        "        super().__init__(torch.nn.Linear(4, 3), torch.nn.ReLU())\n"
+    )
+    verify = ("--verify", "onnxruntime", "--dim", "n=7")
+    done = run(f"{path}:Net", "-o", tmp_path / "net.onnx", "--input", "input=float32[n,4]", *verify)
+    assert done.exit_code == 0, done.output
+    assert [o.op_type for o in onnx.load(tmp_path / "net.onnx").graph.node] == ["Gemm", "Relu"]
+
+
 @pytest.mark.parametrize(
     "name, message",
     [

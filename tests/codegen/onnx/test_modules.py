@@ -168,3 +168,17 @@ def test_a_function_with_named_sizes(tmp_path: Any) -> None:
     burn.export(lambda x, y: ops.add(x, y), path, (floats(2, 3), floats(3)), dynamic={0: {0: "rows"}})
     run = burn.load(path, cache=False)
     assert run(floats(5, 3), floats(3)).shape == (5, 3)
+
+
+def test_a_pytorch_module(tmp_path: Any) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(16, 4, 32, activation="gelu", batch_first=True, norm_first=True).eval()
+    path = tmp_path / "layer.onnx"
+    model = burn.export(layer, path, (torch.randn(3, 5, 16),), dynamic={0: {0: "batch", 1: "seq"}})
+    assert [d.dim_param or d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim] == ["batch", "seq", 16]
+    assert "linear1.weight" in {t.name for t in model.graph.initializer}
+    for shape in ((3, 5, 16), (1, 9, 16)):
+        x = torch.randn(shape)
+        with torch.no_grad():
+            close(ort(model, [x.numpy()]), [layer(x).numpy()])
