@@ -26,6 +26,28 @@ from burn.nn.convolution import (
 )
 from burn.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d, GaussianNoise
 from burn.nn.linear import Bilinear, CosineSimilarity, Embedding, Identity, Linear, PairwiseDistance
+from burn.nn.loss import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CosineEmbeddingLoss,
+    CrossEntropyLoss,
+    CTCLoss,
+    GaussianNLLLoss,
+    HingeEmbeddingLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    LpLoss,
+    MarginRankingLoss,
+    MSELoss,
+    MultiMarginLoss,
+    NLLLoss,
+    PoissonNLLLoss,
+    RNNTLoss,
+    SmoothL1Loss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+)
 from burn.nn.module import Layer, Module
 from burn.nn.norm import (
     BatchNorm1d,
@@ -105,6 +127,10 @@ __all__ = [
     "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
     "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d",
     "CircularPad1d", "CircularPad2d", "CircularPad3d",
+    # losses
+    "MSELoss", "L1Loss", "LpLoss", "SmoothL1Loss", "HuberLoss", "GaussianNLLLoss", "PoissonNLLLoss",
+    "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "KLDivLoss", "MultiMarginLoss", "SoftMarginLoss",
+    "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss", "CTCLoss", "RNNTLoss",
     # activations
     "PReLU", *_activation.FUNCTIONS,
 ]  # fmt: skip

@@ -114,7 +114,9 @@ class _AvgPool(_Pool):
 
 
 class _LPPool(_AvgPool):
-    """The p-norm of each window: (sum of x^p)^(1/p), or the largest |x| where p is infinite. Shapes: x [N, C, d..] -> [N, C, e..]."""
+    """The p-norm of each window: (sum of x^p)^(1/p), or the largest |x| where p is infinite.
+
+    Shapes: x [N, C, d..] -> [N, C, e..]."""
 
     def __init__(
         self, norm_type: float, kernel_size: PerAxis, stride: PerAxis | None = None, ceil_mode: bool = False

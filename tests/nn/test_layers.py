@@ -1,5 +1,5 @@
-"""Every layer beside torch's, which computes in float64: random configurations from `torch_table.py`, called with lazy tensors and,
-one of each, compiled with a symbolic batch."""
+"""Every layer and loss beside torch's, which computes in float64: random configurations from `torch_table.py`, called with lazy
+tensors and, one of each, compiled with a symbolic batch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import burn
 from burn import nn
 
 torch = pytest.importorskip("torch")
+import tests.nn.torch_losses  # noqa: E402, F401  # its rows
 from tests.nn.torch_table import LAYERS, Draw, Drawn  # noqa: E402
 
 DRAWS = 3
@@ -29,7 +30,8 @@ ELSEWHERE = {
     "ConfigError": "test_config.py",
     "Range": "test_config.py",
     "init": "test_init.py",
-    "loss": "test_loss.py",
+    "loss": "the losses are in the table",
+    "RNNTLoss": "torch has none: test_transducer.py",
     "DeformConv2d": "torch has none: test_more_layers.py",
     "LSTM": "ONNX's layouts: tests/dialect/test_recurrent.py; the stacked layers are in the table",
     "GRU": "as LSTM",
