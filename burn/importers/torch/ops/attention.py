@@ -90,6 +90,7 @@ def flash_attention(
     """[b, h, s, d] -> the output, and log(sum(exp(scores))) of every query [b, h, s]."""
     if dropout:
         node.fail("dropout inside of attention is not supported")
+    k, v = (_heads_of(q, x) for x in (k, v))
     factor = _scale(node, q, scale)
     mask = (
         attn_mask if attn_mask is None or type_of(attn_mask).dtype == "bool" else convert(attn_mask, type_of(q).dtype)
@@ -102,6 +103,11 @@ def flash_attention(
     top = ops.select(ops.eq(top, number_like(float("-inf"), top)), number_like(0, top), top)
     total = ops.reduce(ops.exp(ops.sub(s, top)), kind="sum", axes=(3,))
     return [out, ops.add(ops.log(total), reshape(top, type_of(total).shape))]
+
+
+def _heads_of(q: ir.Value, x: ir.Value) -> ir.Value:
+    """Keys or values under q's batch and heads, which the kernel takes to be equal; torch may know them as symbols only."""
+    return reshape(x, (*type_of(q).shape[:2], *type_of(x).shape[2:]))
 
 
 def _biased(q: ir.Value, k: ir.Value, mask: ir.Value | None, causal: bool, scale: float) -> ir.Value:
@@ -126,6 +132,7 @@ def flash_attention_backward(
 ) -> list[ir.Value]:
     """The gradients of q, k and v (arXiv:2205.14135, appendix B.2): with p the probabilities, dp = grad v^T,
     ds = p * (dp - sum(grad * out))."""
+    k, v = (_heads_of(q, x) for x in (k, v))
     factor = _scale(node, q, scale)
     mask = (
         attn_mask if attn_mask is None or type_of(attn_mask).dtype == "bool" else convert(attn_mask, type_of(q).dtype)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, reshape, transpose
+from burn.dialect.compose import broadcast_to, convert, dim_value, number, reshape, transpose
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import broadcast_shapes, type_of
@@ -172,12 +172,13 @@ def scatter_reduce(
 
 @aten("index_add.default")
 def index_add(node: Node, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, alpha: Any = 1) -> ir.Value:
-    if not type_of(x).rank:
-        return ops.add(x, reshape(source, ()))
-    axis, shape = node.axis(dim, x), type_of(x).shape
     source = node.as_result(source)
     if not (isinstance(alpha, (int, float)) and alpha == 1):
         source = ops.mul(source, node.scalar(alpha))
+    if not type_of(x).rank:
+        total = ops.reduce(reshape(source, (type_of(source).elements,)), kind="sum", axes=(0,))
+        return ops.add(x, total)
+    axis, shape = node.axis(dim, x), type_of(x).shape
     return _rows_written(x, axis, index, source, "add", shape)
 
 
@@ -198,6 +199,19 @@ def _rows_written(
     column = reshape(convert(index, "int64"), (count, 1))
     written = ops.scatter_nd(transpose(x, order), column, transpose(rows, order), reduction=kind)
     return transpose(written, tuple(order.index(i) for i in range(len(shape))))
+
+
+@aten("masked_scatter.default")
+def masked_scatter(node: Node, x: ir.Value, mask: ir.Value, source: ir.Value) -> ir.Value:
+    """Where the mask is true the elements of source in order: the n-th true place takes the n-th."""
+    shape = node.shape
+    total = product(shape)
+    chosen = reshape(broadcast_to(mask, shape), (total,))
+    order = ops.cumulative(convert(chosen, "int64"), kind="sum", axis=0, exclusive=True)
+    last = ops.sub(dim_value(type_of(source).elements), number(1, "int64"))
+    taken = ops.gather(reshape(source, (type_of(source).elements,)), ops.min(order, last), axis=0)
+    flat = reshape(broadcast_to(x, shape), (total,))
+    return reshape(ops.select(chosen, taken, flat), shape)
 
 
 # ---- what depends on data -----------------------------------------------------------------------------------------------
@@ -231,7 +245,7 @@ def unique(node: Node, x: ir.Value, *rest: Any) -> list[Any]:
     values, _, inverse, occurrences = ops.unique(x, count=str(count), axis=axis)
     size = node.meta[0].shape[0 if axis is None else axis]
     node.importer.sizes.bind(size, count)
-    shape = type_of(x).shape if axis is None else (type_of(x).shape[axis],)
+    shape = node.result_type(1).shape
     return [values, reshape(inverse, shape), occurrences]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.compose import convert, count, dim_value, limit, number, number_like, reshape, wide
 from burn.dialect.compose import mean as mean_of
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, floordiv
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, type_of
 from burn.importers.torch.node import Node, aten
@@ -169,6 +169,45 @@ def kthvalue(node: Node, x: ir.Value, k: int, dim: int = -1, keepdim: bool = Fal
     axis = node.axis(dim, x)
     values, places = ops.sort(x, axis=axis, descending=False)
     return [reshape(part(v, axis, k - 1, 1), node.result_type(0).shape) for v in (values, places)]
+
+
+@aten("median.default", "median.dim")
+def median(node: Node, x: ir.Value, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower of the two in the middle; NaN where there is one (they sort last, so that the last element tells)."""
+    if dim is None:
+        x, axis = reshape(x, (type_of(x).elements,)), 0
+    else:
+        axis = node.axis(dim, x)
+    if not type_of(x).rank:
+        return [x, number(0, "int64")]
+    values, places = ops.sort(x, axis=axis, descending=False)
+    size = type_of(x).shape[axis]
+    middle = floordiv(size - 1, 2)
+    results = [(part(v, axis, middle, 1), part(v, axis, size - 1, 1)) for v in (values, places)]
+    if type_of(x).dtype in FLOATS:
+        spoilt = ops.isnan(results[0][1])
+        chosen = [ops.select(spoilt, last, value) for value, last in results]
+    else:
+        chosen = [value for value, _ in results]
+    if dim is None:
+        return reshape(chosen[0], ())
+    return [reshape(v, node.result_type(0).shape) for v in chosen]
+
+
+@aten("_cdist_forward.default")
+def cdist(node: Node, a: ir.Value, b: ir.Value, p: float, mode: int | None) -> ir.Value:
+    """Distances of rows [.., m, d] and [.., n, d] -> [.., m, n]."""
+    s, t = type_of(a).shape, type_of(b).shape
+    gap = ops.abs(ops.sub(reshape(a, (*s[:-1], 1, s[-1])), reshape(b, (*t[:-2], 1, *t[-2:]))))
+    axes = (type_of(gap).rank - 1,)
+    if p == 2:
+        return ops.sqrt(ops.reduce(ops.mul(gap, gap), kind="sum", axes=axes))
+    if p == 0:
+        return ops.reduce(convert(ops.ne(gap, number_like(0, gap)), node.dtype), kind="sum", axes=axes)
+    if p in (1, float("inf")):
+        return ops.reduce(gap, kind="sum" if p == 1 else "max", axes=axes)
+    total = ops.reduce(ops.pow(gap, number_like(p, gap)), kind="sum", axes=axes)
+    return ops.pow(total, number_like(1 / p, total))
 
 
 @aten("logsumexp.default")

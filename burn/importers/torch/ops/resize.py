@@ -20,6 +20,8 @@ def resample(node: Node, x: ir.Value, factors: Sequence[float | None], **options
     """To the sizes that torch gives; a factor, where the caller gave one, says how far apart the samples are."""
     n = len(node.shape) - 2
     known = tuple(float(f) for f in factors if isinstance(f, (int, float)) and f > 0)
+    if options["transformation"] == "align_corners":  # the corners decide how far apart the samples are
+        known = ()
     return ops.resize(
         x, axes=tuple(range(2, n + 2)), sizes=node.shape[2:], factors=known if len(known) == n else (), **options
     )

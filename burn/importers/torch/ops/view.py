@@ -82,6 +82,26 @@ def turn(node: Node, x: ir.Value) -> ir.Value:
     return transpose(x, tuple(reversed(range(rank))))
 
 
+@aten("copy.default")
+def copy(node: Node, x: ir.Value, source: ir.Value, non_blocking: bool = False) -> ir.Value:
+    """x overwritten by source."""
+    return broadcast_to(convert(source, type_of(x).dtype), type_of(x).shape)
+
+
+@aten("as_strided.default", "as_strided_copy.default")
+def as_strided(node: Node, x: ir.Value, size: list[Dim], stride: list[Dim], offset: Any = None) -> ir.Value:
+    """Places in the memory of x, which is row-major in a program of values: so must torch's be."""
+    meta = node.argument_meta(0)
+    if not meta.is_contiguous() or meta.storage_offset() != 0:
+        node.fail("a view by strides of a tensor that is not contiguous")
+    flat = reshape(x, (type_of(x).elements,))
+    place = node.scalar(offset or 0, "int64")
+    for axis, step in enumerate(stride):
+        steps = ops.mul(ops.iota(shape=(size[axis],), axis=0), node.scalar(step, "int64"))
+        place = ops.add(place, reshape(steps, tuple(d if i == axis else 1 for i, d in enumerate(size))))
+    return ops.gather(flat, broadcast_to(place, tuple(size)), axis=0)
+
+
 # ---- parts --------------------------------------------------------------------------------------------------------------
 def part(x: ir.Value, axis: int, start: Dim, size: Dim, step: int = 1) -> ir.Value:
     """`size` places of one axis, the others whole."""
