@@ -150,7 +150,7 @@ def _by_burn(module: Any, example: tuple[Any, ...]) -> Any:
 def _backend_burn(module: Any, example: tuple[Any, ...]) -> Any:
     import torch
 
-    return torch.compile(module, backend="burn")
+    return torch.compile(module, backend="burn", options={"freeze": True})  # weights are constants here too
 
 
 def _not_installed(distribution: str) -> str:
