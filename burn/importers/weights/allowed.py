@@ -96,6 +96,7 @@ SYMBOLS = frozenset(
                                     "preserve_format", "per_tensor_affine", "per_channel_affine",
                                     "per_tensor_symmetric", "per_channel_symmetric", "Tensor")}
     | {"torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer"}
+    | {"numpy.ndarray"}
     | {f"builtins.{name}" for name in ("list", "dict", "tuple", "int", "float", "str", "bool", "bytes")}
     | STORAGE_TYPES.keys()
 )  # fmt: skip
@@ -215,6 +216,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     "builtins.set": _sequence(list),
     "builtins.frozenset": _sequence(list),
     "builtins.complex": _opaque("a complex number"),
+    "argparse.Namespace": _opaque("settings"),
+    "numpy.dtype": _opaque("a numpy type"),
+    **{f"numpy.{core}.multiarray.scalar": _opaque("a numpy number") for core in ("core", "_core")},
+    **{f"numpy.{core}.multiarray._reconstruct": _opaque("a numpy array") for core in ("core", "_core")},
 }
 """What may be called, and the function of ours that is called for it."""
 

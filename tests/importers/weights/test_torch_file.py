@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,17 @@ def test_the_state_dict_in_a_training_script_s_file(tmp_path: Path) -> None:
     assert "state.0.exp_avg" in weights.read(path, "optimizer_state_dict")
     with pytest.raises(ModelError, match=r"top-level key 'ema'(.|\n)*'model_state_dict'"):
         weights.read(path, "ema")
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["zip", "legacy"])
+def test_numbers_and_settings_beside_the_weights_are_let_go(legacy: bool, tmp_path: Path) -> None:
+    saved = {
+        "model": {"w": torch.ones(2)}, "best": np.float64(0.5), "curve": np.arange(3), "args": argparse.Namespace(lr=0.1),
+    }  # fmt: skip
+    torch.save(saved, tmp_path / "m.pt", _use_new_zipfile_serialization=not legacy)
+    checkpoint = weights.read(tmp_path / "m.pt")
+    assert list(checkpoint) == ["w"]
+    assert checkpoint.ignored == {"best": "a numpy number", "curve": "a numpy array", "args": "settings"}
 
 
 def test_two_state_dicts_are_not_guessed_at(tmp_path: Path) -> None:
