@@ -151,12 +151,15 @@ class LoopKernel:
 class ContractionKernel:
     """acc[batch.., rows.., column] = sum over outer.., inner of lhs * rhs; the epilogue's writes read it as `Accumulator`.
 
+    Both sides are converted to `dtype` where they are read: products and sums are of that type.
+
     The right side is read in panels of `width` columns: column = panel * width + a place in 0..width-1. `lhs.offset` and
     `rhs.offset` are sums of products in the loops' variables; `rhs.offset` is that of the panel's first column, the others
     follow it. A place of lhs that is outside `valid` (0 <= e < n for each pair) counts as 0: convolution's padding. When the
     right side is `packed`, the last panel is filled up with zeros; else panels come one column wide, neighbouring columns are
     neighbouring elements, and a back end makes its panels of them (`widened`). Columns past the last are then not read."""
 
+    dtype: str
     batch: tuple[LoopVar, ...]
     rows: tuple[LoopVar, ...]
     column: LoopVar

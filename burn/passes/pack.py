@@ -9,18 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from burn.codegen.builders.matrix import matrix_type
 from burn.dialect import ops
 from burn.dialect.dims import Dim, ceildiv
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
-from burn.dialect.types import type_of
+from burn.dialect.types import DTYPES, type_of
 from burn.passes.cleanup import blocks, erase_dead
 from burn.passes.constants import Constants
 from burn.passes.pipeline import register
-
-PACKED = {"float32": 4, "float64": 8}
-"""Element types that the matrix kernels take, with their bytes."""
 
 MIN_GROUP_CHANNELS = 4
 """Channels a group needs for the matrix kernel to pay; below that (depthwise) the channels themselves are the vector."""
@@ -52,8 +50,8 @@ class Pack:
             op.operation.results[0].replace_all_uses_with(packed)
 
     def width(self, columns: int, dtype: str) -> int:
-        """Two vectors, or one where that holds every column (or wastes far less)."""
-        lanes = self.vector_bytes // PACKED[dtype]
+        """Two vectors of sums, which are of type `dtype`, or one where that holds every column (or wastes far less)."""
+        lanes = self.vector_bytes // DTYPES[dtype].size
         one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
         return lanes if columns <= lanes or two > 1.5 * one else 2 * lanes
 
@@ -75,10 +73,9 @@ def _panels(matrix: ir.Value, batch: int, width: int) -> ir.Value:
 
 
 def _pack_dot(pack: Pack, op: Op, constant: Constants) -> ir.Value | None:
-    lhs, rhs = type_of(op.lhs), type_of(op.rhs)
+    rhs, summed = type_of(op.rhs), matrix_type(op)
     free = [a for a in range(rhs.rank) if a not in (*op.rhs_batch, *op.rhs_contract)]
-    result = type_of(op.operation.results[0])
-    if rhs.dtype not in PACKED or len({lhs.dtype, rhs.dtype, result.dtype}) > 1 or len(free) != 1:
+    if summed is None or len(free) != 1:
         return None
     if not op.rhs_contract:
         return None
@@ -88,7 +85,7 @@ def _pack_dot(pack: Pack, op: Op, constant: Constants) -> ir.Value | None:
     assert isinstance(columns, int)
     batch, depth = len(op.rhs_batch), len(op.rhs_contract)
     ordered = ops.transpose(op.rhs, permutation=(*op.rhs_batch, *op.rhs_contract, free[0]))
-    packed = _panels(ordered, batch, pack.width(columns, rhs.dtype))
+    packed = _panels(ordered, batch, pack.width(columns, summed))
     attrs = op.attrs | {
         "rhs_batch": tuple(range(batch)),
         "rhs_contract": tuple(range(batch + 1, batch + 1 + depth)),
@@ -108,9 +105,8 @@ def _columns_last(op: Op, column: int) -> ir.Value | None:
 
 
 def _pack_conv(pack: Pack, op: Op, constant: Constants) -> ir.Value | None:
-    x, weight = type_of(op.x), type_of(op.weight)
-    result = type_of(op.operation.results[0])
-    if op.layout != "last" or weight.dtype not in PACKED or len({x.dtype, weight.dtype, result.dtype}) > 1:
+    weight, summed = type_of(op.weight), matrix_type(op)
+    if op.layout != "last" or summed is None:
         return None
     if not weight.is_static or not constant(op.weight) or 0 in weight.shape:
         return None
@@ -123,7 +119,7 @@ def _pack_conv(pack: Pack, op: Op, constant: Constants) -> ir.Value | None:
     rank = len(spatial) + 3
     split = ops.reshape(op.weight, shape=(*spatial, channels, op.groups, each))
     ordered = ops.transpose(split, permutation=(rank - 2, *range(rank - 2), rank - 1))
-    packed = _panels(ordered, 1, pack.width(each, weight.dtype))
+    packed = _panels(ordered, 1, pack.width(each, summed))
     return ops.conv(op.x, packed, **(op.attrs | {"columns": outputs}))
 
 

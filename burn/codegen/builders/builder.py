@@ -30,6 +30,13 @@ def accumulate_type(dtype: str) -> str:
     return ACCUMULATE.get(dtype, dtype)
 
 
+def contraction_type(*dtypes: str) -> str:
+    """The element type that products are summed in: int32 for small integers, float32 for half floats."""
+    dtype = dtypes[-1]
+    small = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"}
+    return small.get(dtype, accumulate_type(dtype))
+
+
 def convert(scalar: Scalar, dtype: str) -> Scalar:
     return scalar if scalar.dtype == dtype else Convert(dtype, scalar)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn.codegen.body import Apply, Const, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
-from burn.codegen.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loops, place, untangle
+from burn.codegen.builders.builder import Builder, Call, anchor_of, contraction_type, convert, loops, place, untangle
 from burn.codegen.builders.matrix import matrix_kernel
 from burn.codegen.lower import Place, linear
 from burn.dialect.control import Group
@@ -32,13 +32,6 @@ def contract(group: Group) -> list[Call]:
         writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, place(variables))))
     stages = (Stage(inner, (Reduction("r0", "sum", dtype, body),)), Stage((), (), tuple(writes)))
     return [builder.call(lambda buffers: LoopKernel(variables, stages, buffers))]
-
-
-def contraction_type(*dtypes: str) -> str:
-    """The element type that products are summed in: int32 for small integers, float32 for half floats."""
-    dtype = dtypes[-1]
-    small = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"}
-    return small.get(dtype, accumulate_type(dtype))
 
 
 def _dot_body(builder: Builder, op: Op, index: Place) -> tuple[Scalar, tuple[LoopVar, ...]]:

@@ -5,15 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from burn.codegen.body import Accumulator, ContractionKernel, Load, Scalar, Write
-from burn.codegen.builders.builder import Builder, Call, loops, place, untangle
+from burn.codegen.builders.builder import Builder, Call, contraction_type, convert, loops, place, untangle
 from burn.codegen.lower import Place, linear
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
 
-TILED = ("float32", "float64")
-"""Element types that matrix kernels take."""
+READ_AS = {
+    **dict.fromkeys(("float32", "float16", "bfloat16"), "float32"),
+    "float64": "float64",
+    **dict.fromkeys(("int32", "int16", "uint16", "int8", "uint8"), "int32"),
+}
+"""Element types of the operands of matrix kernels, and the type that each is multiplied and summed in."""
+
+
+def matrix_type(op: Op) -> str | None:
+    """The element type that a dot product or a convolution is summed in as a matrix kernel; None where there is none."""
+    result = type_of(op.operation.results[0]).dtype
+    lhs, rhs = (type_of(v).dtype for v in op.operation.operands)
+    dtype = contraction_type(lhs, result)
+    return dtype if READ_AS.get(lhs) == READ_AS.get(rhs) == dtype else None
 
 
 @dataclass(frozen=True)
@@ -35,11 +47,11 @@ class Sides:
 
 
 def matrix_kernel(group: Group, anchor: Op) -> list[Call] | None:
-    """The contraction as a matrix kernel, where its operands can be read as one: a float type, neighbouring columns side by
-    side, index maps without division. None where not."""
+    """The contraction as a matrix kernel, where its operands can be read as one: of types in `READ_AS`, neighbouring columns
+    side by side, index maps without division. None where not."""
     result = anchor.operation.results[0]
-    operands = anchor.operation.operands
-    if {type_of(v).dtype for v in (*operands, result)} - {type_of(result).dtype} or type_of(result).dtype not in TILED:
+    dtype = matrix_type(anchor)
+    if dtype is None:
         return None
     builder = Builder(group)
     sides = (_dot_sides if anchor.OP_NAME == "dot_general" else _conv_sides)(builder, anchor)
@@ -50,7 +62,8 @@ def matrix_kernel(group: Group, anchor: Op) -> list[Call] | None:
         return None
     if any(coefficient(sides.rhs.offset, v) is None for v in (*sides.batch, sides.panel, *sides.outer, sides.inner)):
         return None
-    builder.low.define(result, lambda index: Accumulator(type_of(result).dtype))
+    total = convert(Accumulator(dtype), type_of(result).dtype)
+    builder.low.define(result, lambda index: total)
     space = type_of(result).shape
     writes = []
     for number, value in enumerate(group.yielded):
@@ -60,6 +73,7 @@ def matrix_kernel(group: Group, anchor: Op) -> list[Call] | None:
     return [
         builder.call(
             lambda buffers: ContractionKernel(
+                dtype,
                 sides.batch,
                 sides.rows,
                 sides.column,

@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from burn.codegen.body import Accumulator, ContractionKernel, Rewriter, Write, children, loop_atoms, own_dims, walk
+from burn.codegen.body import (
+    Accumulator,
+    ContractionKernel,
+    Load,
+    Rewriter,
+    Write,
+    children,
+    loop_atoms,
+    own_dims,
+    walk,
+)
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import heuristics
+from burn.codegen.cpu import heuristics, math
 from burn.codegen.cpu.emit import PTR, Int, Value, vector
-from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.loops import argument_names, conversions_size, open_kernel
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, exact_div, product, substitute
@@ -51,7 +60,7 @@ class Schedule:
 
 
 def vector_lanes(kernel: ContractionKernel, target: Target) -> int:
-    return min(target.lanes(conversions_size(kernel.lhs.dtype)), kernel.width)
+    return min(target.lanes(conversions_size(kernel.dtype)), kernel.width)
 
 
 def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
@@ -62,18 +71,19 @@ def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: l
 class _Printer:
     def __init__(self, kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> None:
         self.kernel, self.schedule = kernel, schedule
-        self.element = conversions.element_type(kernel.lhs.dtype)
+        self.element = conversions.element_type(kernel.dtype)
+        self.left, self.right = (conversions.element_type(side.dtype) for side in (kernel.lhs, kernel.rhs))
         self.lanes = vector_lanes(kernel, target)
         self.vectors = kernel.width // self.lanes
         self.row_count = product([v.extent for v in kernel.rows])
         self.tile, self.split = schedule.tile, schedule.split
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
+        self.zeros, self.staged = self._scratch()
 
     def print(self) -> str:
         code, emitter, kernel = self.code, self.emitter, self.kernel
         begin, end = code.arguments[2:]
-        zeros = self._zeros()
         tiles = ceildiv(self.row_count, self.tile)
         block = self.schedule.block
         blocks = ceildiv(tiles, block) if block else 1
@@ -97,25 +107,29 @@ class _Printer:
             first = code.mul(tile, self.tile)
             if blocks != 1:
                 with code.if_(code.cmp("slt", first, emitter.dim(self.row_count))):
-                    self._tile(first, zeros)
+                    self._tile(first)
             else:
-                self._tile(first, zeros)
+                self._tile(first)
         code.return_()
         return code.text()
 
-    def _zeros(self) -> Value | None:
-        """A row of zeros for pixels outside the operand."""
+    def _scratch(self) -> tuple[Value | None, Value | None]:
+        """A row of zeros for pixels outside the operand, and room for a tile's rows where they must be converted."""
         kernel, code = self.kernel, self.code
-        if not kernel.valid:
-            return None
-        length = self.emitter.dim(kernel.inner.extent)
-        size = code.mul(length, conversions_size(kernel.lhs.dtype))
-        memory = code.call("burn_rt_scratch", [self.emitter.worker, code.value(size)], PTR)
+        size: Int = 0
+        if kernel.valid:
+            size = code.mul(self.emitter.dim(kernel.inner.extent), conversions_size(kernel.lhs.dtype))
+        room = code.mul(code.udiv(code.add(size, 63), 64), 64)
+        converts = kernel.lhs.dtype != kernel.dtype
+        stage = self.tile * heuristics.STAGE * conversions_size(kernel.dtype) if converts else 0
+        if size == 0 and stage == 0:
+            return None, None
+        memory = code.call("burn_rt_scratch", [self.emitter.worker, code.value(code.add(room, stage))], PTR)
         assert memory is not None
-        zero = code.const(0, self.element)
-        with code.for_(0, length) as loop:
-            code.store(zero, memory, loop.iv)
-        return memory
+        if kernel.valid:
+            with code.for_(0, size) as loop:
+                code.store(code.const(0, "i8"), memory, loop.iv)
+        return memory if kernel.valid else None, code.gep(memory, room, "i8") if converts else None
 
     def _places(self, row: Int) -> None:
         """Sets the row loops for a flattened row number."""
@@ -126,7 +140,7 @@ class _Printer:
             last = position == len(self.kernel.rows) - 1
             emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
 
-    def _tile(self, first: Int, zeros: Value | None) -> None:
+    def _tile(self, first: Int) -> None:
         code, emitter = self.code, self.emitter
         exact = self.schedule.even
         rows: list[Int] = []
@@ -134,7 +148,7 @@ class _Printer:
         for r in range(self.tile):
             row = code.add(first, r)
             rows.append(row if exact or r == 0 else code.min(row, code.sub(total, 1)))
-        sums = self._sum(rows, zeros)
+        sums = self._sum(rows)
         if exact or self.tile == 1:
             self._epilogue(rows, sums, None)
             return
@@ -145,67 +159,114 @@ class _Printer:
             self._epilogue(rows, sums, [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)])
 
     # ---- the sum -------------------------------------------------------------------------------------------------------
-    def _sum(self, rows: list[Int], zeros: Value | None) -> list[Value]:
+    def _sum(self, rows: list[Int]) -> list[Value]:
         """The tile's accumulators, row by row, after all of the contraction."""
         zero = self.code.const(0, self.type)
         start = [zero] * (self.tile * self.vectors * self.split)
-        sums = self._depth(list(self.kernel.outer), start, rows, zeros)
+        sums = self._depth(list(self.kernel.outer), start, rows)
         each = self.tile * self.vectors
         total = sums[:each]
         for part in range(1, self.split):
             total = [
-                self.code.op("arith.addf", a, b)
+                math.apply(self.code, "add", self.kernel.dtype, a, b)
                 for a, b in zip(total, sums[part * each : (part + 1) * each], strict=True)
             ]
         return total
 
-    def _depth(self, outer: list[LoopVar], carried: list[Value], rows: list[Int], zeros: Value | None) -> list[Value]:
-        code, emitter = self.code, self.emitter
+    def _depth(self, outer: list[LoopVar], carried: list[Value], rows: list[Int]) -> list[Value]:
+        code, emitter, kernel = self.code, self.emitter, self.kernel
         if outer:
             with code.for_(0, emitter.dim(outer[0].extent), 1, carried) as loop, emitter.scope():
                 emitter.places[outer[0]] = loop.iv
-                loop.yield_(*self._depth(outer[1:], loop.carried, rows, zeros))
+                loop.yield_(*self._depth(outer[1:], loop.carried, rows))
             return loop.results
-        lefts = [self._row_address(row, zeros) for row in rows]
-        kernel = self.kernel
+        lefts = [self._row_address(row) for row in rows]
         emitter.places[kernel.inner] = 0
-        right = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs.offset), self.element)
+        right = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs.offset), self.right)
         masks = None if kernel.packed else self._masks()
         depth = emitter.dim(kernel.inner.extent)
+        if self.staged is None:
+            return self._run(depth, carried, lefts, self._advance(kernel.lhs), right, masks)
+        with code.for_(0, depth, heuristics.STAGE, carried) as loop, emitter.scope():
+            length = code.min(code.sub(depth, loop.iv), heuristics.STAGE)
+            converted = self._stage(lefts, loop.iv, length)
+            part = code.gep(right, code.mul(loop.iv, self._advance(kernel.rhs)), self.right)
+            loop.yield_(*self._run(length, loop.carried, converted, 1, part, masks))
+        return loop.results
+
+    def _advance(self, side: Load) -> Int:
+        """How far apart a side's elements lie along the innermost contraction loop."""
+        step = coefficient(side.offset, self.kernel.inner)
+        if step is None:
+            raise CompileError("internal: a contraction's operand does not advance evenly")
+        return self.emitter.dim(step)
+
+    def _stage(self, lefts: list[Value], start: Int, length: Int) -> list[Value]:
+        """The rows' elements from `start` on, converted side by side; returns where each row's begin."""
+        code, kernel = self.code, self.kernel
+        assert self.staged is not None
+        step = self._advance(kernel.lhs)
+        rows = [code.gep(self.staged, r * heuristics.STAGE, self.element) for r in range(self.tile)]
+
+        def copy(k: Int, lanes: int) -> None:
+            for left, row in zip(lefts, rows, strict=True):
+                loaded = code.load(left, code.mul(code.add(start, k), step), vector(lanes, self.left))
+                code.store(conversions.convert(code, loaded, kernel.lhs.dtype, kernel.dtype), row, k)
+
+        whole: Int = 0
+        if step == 1:
+            whole = code.mul(code.udiv(length, self.lanes), self.lanes)
+            with code.for_(0, whole, self.lanes) as loop:
+                copy(loop.iv, self.lanes)
+        with code.for_(whole, length) as loop:
+            copy(loop.iv, 1)
+        return rows
+
+    def _run(
+        self, length: Int, carried: list[Value], lefts: list[Value], step: Int, right: Value, masks: list[Value] | None
+    ) -> list[Value]:
+        """The sums after `length` places of the innermost contraction loop; a row's elements lie `step` apart."""
+        code, emitter = self.code, self.emitter
+
+        def multiply(k: Int, sums: list[Value]) -> list[Value]:
+            return self._step(
+                k, sums, [code.load(left, code.mul(k, step), self.element) for left in lefts], right, masks
+            )
+
         if self.split == 1:
-            with code.for_(0, depth, 1, carried) as loop, emitter.scope():
-                loop.yield_(*self._step(loop.iv, loop.carried, lefts, right, masks))
+            with code.for_(0, length, 1, carried) as loop, emitter.scope():
+                loop.yield_(*multiply(loop.iv, loop.carried))
             return loop.results
         each = self.tile * self.vectors
-        whole = code.mul(code.udiv(depth, self.split), self.split)
+        whole = code.mul(code.udiv(length, self.split), self.split)
         with code.for_(0, whole, self.split, carried) as loop, emitter.scope():
             parts: list[Value] = []
             for s in range(self.split):
-                parts += self._step(code.add(loop.iv, s), loop.carried[s * each : (s + 1) * each], lefts, right, masks)
+                parts += multiply(code.add(loop.iv, s), loop.carried[s * each : (s + 1) * each])
             loop.yield_(*parts)
         results = loop.results
-        if isinstance(depth, int) and depth % self.split == 0:
+        if isinstance(length, int) and length % self.split == 0:
             return results
-        with code.for_(whole, depth, 1, results[:each]) as loop, emitter.scope():
-            loop.yield_(*self._step(loop.iv, loop.carried, lefts, right, masks))
+        with code.for_(whole, length, 1, results[:each]) as loop, emitter.scope():
+            loop.yield_(*multiply(loop.iv, loop.carried))
         return [*loop.results, *results[each:]]
 
-    def _row_address(self, row: Int, zeros: Value | None) -> Value:
+    def _row_address(self, row: Int) -> Value:
         """Where a row's elements begin, at the current place of the outer loops."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with emitter.scope():
             self._places(row)
             emitter.places[kernel.inner] = 0
             offset = emitter.dim(kernel.lhs.offset)
-            address = code.gep(emitter.pointers[kernel.lhs.buffer], offset, self.element)
-            if zeros is None:
+            address = code.gep(emitter.pointers[kernel.lhs.buffer], offset, self.left)
+            if self.zeros is None:
                 return address
             inside: Value | None = None
             for place, extent in kernel.valid:
                 test = code.cmp("ult", code.value(emitter.dim(place)), code.value(emitter.dim(extent)))
                 inside = test if inside is None else code.op("arith.andi", inside, test)
             assert inside is not None
-            return code.select(inside, address, zeros)
+            return code.select(inside, address, self.zeros)
 
     def _masks(self) -> list[Value] | None:
         """Which columns of each vector exist, where the last panel may be short."""
@@ -226,23 +287,17 @@ class _Printer:
     ) -> list[Value]:
         """One place of the innermost contraction loop: rows x vectors multiply-adds."""
         code, kernel = self.code, self.kernel
-        step_left = coefficient(kernel.lhs.offset, kernel.inner)
-        step_right = coefficient(kernel.rhs.offset, kernel.inner)
-        if step_left is None or step_right is None:
-            raise CompileError("internal: a contraction's operand does not advance evenly")
-        at = code.mul(k, self.emitter.dim(step_right))
-        columns = [
-            code.load(right, code.add(at, c * self.lanes), self.type, masks[c] if masks else None)
-            for c in range(self.vectors)
+        at = code.mul(k, self._advance(kernel.rhs))
+        columns: list[Value] = []
+        for c in range(self.vectors):
+            mask = masks[c] if masks else None
+            loaded = code.load(right, code.add(at, c * self.lanes), vector(self.lanes, self.right), mask)
+            columns.append(conversions.convert(code, loaded, kernel.rhs.dtype, kernel.dtype))
+        return [
+            math.apply(code, "fma", kernel.dtype, code.splat(left, self.lanes), column, carried[r * self.vectors + c])
+            for r, left in enumerate(lefts)
+            for c, column in enumerate(columns)
         ]
-        at = code.mul(k, self.emitter.dim(step_left))
-        results = []
-        for r, left in enumerate(lefts):
-            value = code.splat(code.load(left, at, self.element), self.lanes)
-            for c in range(self.vectors):
-                product = Lanes(code, value).mad(Lanes(code, columns[c]), Lanes(code, carried[r * self.vectors + c]))
-                results.append(product.value)
-        return results
 
     # ---- the epilogue --------------------------------------------------------------------------------------------------
     def _epilogue(self, rows: list[Int], sums: list[Value], exists: list[Value] | None) -> None:

@@ -90,10 +90,14 @@ def grain(work: Dim) -> Dim:
 
     if isinstance(work, int):
         return max(1, GRAIN // max(work, 1))
-    return dim_max(1, floordiv(GRAIN, dim_max(1, work)))
+    return dim_max(1, floordiv(GRAIN, work + 1))  # no work for an empty size, which max(1, work) would not help
 
 
 # ---- contractions ------------------------------------------------------------------------------------------------------
+
+STAGE = 512
+"""Places of the depth for which a tile's rows are converted at a time: eight rows of float32 are 16 KiB and stay in the
+first-level cache."""
 
 L2_BLOCK = 384 * 1024
 """Bytes of the left side that should stay in the second-level cache while panels of the right side pass by."""
@@ -124,7 +128,7 @@ def row_block(kernel: ContractionKernel, rows: Dim, tile: int) -> int | None:
     A right side that fits in the cache stays there: few rows at a time. A larger one passes by once for each block."""
     depth = product([v.extent for v in (*kernel.outer, kernel.inner)])
     width = DTYPES[kernel.lhs.dtype].size
-    right = depth * kernel.column.extent * width
+    right = depth * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
     if isinstance(right, int) and right <= L2_BLOCK:
         return 1
     footprint = kernel.inner.extent * width if kernel.valid else depth * width
@@ -137,7 +141,7 @@ def row_block(kernel: ContractionKernel, rows: Dim, tile: int) -> int | None:
 def panel_width(kernel: ContractionKernel, target: Target) -> int:
     """Columns of a panel where the right side is not packed: two vectors, or one where that holds every column (or wastes
     far less). With two, six rows and more have a register for each sum."""
-    columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.lhs.dtype].size)
+    columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
     if not isinstance(columns, int):
         return 2 * lanes
     one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes

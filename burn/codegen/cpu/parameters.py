@@ -138,7 +138,7 @@ def fingerprint(kernel: Kernel, schedule: object) -> str:
         lines.append(f"loop {loop.name} {loop.extent}")
     if isinstance(kernel, ContractionKernel):
         counts = (len(kernel.batch), len(kernel.rows), len(kernel.outer))
-        lines.append(f"{counts} {kernel.width} {kernel.packed} {kernel.lhs.dtype}")
+        lines.append(f"{counts} {kernel.width} {kernel.packed} {kernel.dtype} {kernel.lhs.dtype} {kernel.rhs.dtype}")
         lines += [
             f"lhs {kernel.lhs.buffer} {dim(kernel.lhs.offset)}",
             f"rhs {kernel.rhs.buffer} {dim(kernel.rhs.offset)}",
