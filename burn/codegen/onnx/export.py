@@ -85,6 +85,7 @@ class Exporter:
         program = self.program
         self.decompose(program.block)
         erase_dead(program.block)
+        self._check_names()
         for name in (*program.input_names, *program.output_names):
             self.graph.reserve(name)
         inputs = list(zip(program.input_names, program.input_types, strict=True))
@@ -112,6 +113,19 @@ class Exporter:
             ir_version=helper.find_min_ir_version_for([helper.make_opsetid("", self.opset)]),
         )
         return model, weights
+
+    def _check_names(self) -> None:
+        """ONNX has one space of names: an output that is not an input itself needs one of its own."""
+        program = self.program
+        inputs = dict(zip(program.input_names, program.inputs, strict=True))
+        hint = "give the outputs other names"
+        for i, (name, value) in enumerate(zip(program.output_names, program.outputs, strict=True)):
+            if name in program.output_names[:i]:
+                self.problems.append(Problem(f"two outputs are called '{name}'", hint=hint))
+            elif name in inputs and inputs[name] != value:
+                self.problems.append(Problem(f"an input and an output are called '{name}'", hint=hint))
+            elif not name:
+                self.problems.append(Problem(f"output {i} has no name", hint=hint))
 
     def _value_info(self, name: str, type_: TensorType, what: str) -> Any:
         try:

@@ -222,8 +222,10 @@ class GraphWriter:
         return known.input(0) if known.inputs and known.input(0) in bound else None
 
     def _only(self, known: Schema, spelled: str) -> str:
+        """The type of a result that no operand gives; of control flow the caller knows it."""
         types = known.allowed.get(spelled) or _elements([spelled])
-        return next(iter(types)) if len(types) == 1 else "float32"
+        assert len(types) == 1 or known.name in ("If", "Loop"), f"the type of {known.name}'s result is not said"
+        return next(iter(types))
 
     def _add(self, operator: str, inputs: list[str | None], outputs: int, attrs: dict, shared: bool) -> list[str]:
         key = (operator, tuple(inputs), tuple(sorted((k, str(v)) for k, v in attrs.items())))

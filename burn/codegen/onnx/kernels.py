@@ -29,7 +29,7 @@ KERNELS: dict[str, frozenset[str]] = {
     "BitShift": frozenset({"uint8", "uint32", "uint64"}),
     "Neg": _FLOATS | _INTS,
     **dict.fromkeys(("Floor", "Ceil", "Round", "Sqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos"), _FLOATS),
-    **dict.fromkeys(("Tanh", "Sigmoid", "Softmax", "LogSoftmax", "LpNormalization", "GroupNormalization"), _FLOATS),
+    **dict.fromkeys(("Tanh", "Sigmoid", "Softmax", "LogSoftmax", "LpNormalization"), _FLOATS),
     **dict.fromkeys(("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf"), _SINGLE),
     **dict.fromkeys(("Elu", "LeakyRelu", "Selu", "HardSigmoid", "HardSwish", "Softplus", "Mish"), _SINGLE),
     **dict.fromkeys(("Softsign", "Gelu", "ThresholdedRelu", "PRelu", "InstanceNormalization", "LRN"), _SINGLE),
@@ -37,7 +37,8 @@ KERNELS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "AveragePool"), _SINGLE),
     "Celu": frozenset({"float32"}),
     "Relu": _FLOATS | {"int8", "int32"},
-    "LayerNormalization": _FLOATS | {"bfloat16"},
+    # the standard takes the statistics of float64 in float32
+    **dict.fromkeys(("LayerNormalization", "GroupNormalization"), _SINGLE),
     "BatchNormalization": _FLOATS,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), frozenset({"float32"})),
     "IsNaN": _FLOATS | {"bfloat16"},

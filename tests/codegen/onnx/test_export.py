@@ -117,6 +117,15 @@ def test_names_that_clash() -> None:
     close(ort(model, [np.zeros(40, np.float32)]), [np.ones(40, np.float32)])
 
 
+def test_outputs_need_names_of_their_own() -> None:
+    made = program(lambda x, y: (ops.exp(x), ops.exp(y), x), x="float32[3]", y="float32[3]")
+    made.output_names = ["y", "z", "z"]
+    with pytest.raises(ModelError) as raised:
+        export(made)
+    messages = [p.message for p in raised.value.problems]
+    assert messages == ["an input and an output are called 'y'", "two outputs are called 'z'"]
+
+
 def test_external_data_is_read_back(tmp_path: Path) -> None:
     array = np.random.default_rng(1).standard_normal((300, 7)).astype(np.float32)
     made = weighted(array)

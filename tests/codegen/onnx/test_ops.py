@@ -12,7 +12,7 @@ from burn.dialect.compose import dim_value, number
 from burn.dialect.control import If, Loop
 from burn.dialect.dims import floordiv, symbol
 from burn.dialect.mlir import ir
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import TensorType, numpy_dtype, type_of
 from tests.codegen.onnx.building import agree, burn, close, exported, operators, ort, program
 
 N = symbol("n")
@@ -215,6 +215,43 @@ def test_rotary_embedding(interleaved: bool) -> None:
     feeds = {"x": floats(2, 3, 5, 8), "cos": floats(2, 5, 3), "sin": floats(2, 5, 3)}
     for opset in (21, 23):
         agree(lambda x, c, s: ops.rotary_embedding(x, c, s, interleaved=interleaved), feeds, opset)
+
+
+# ---- activations and normalisations ------------------------------------------------------------------------------------
+
+ACTIVATIONS = {
+    "relu": {}, "leaky_relu": {"alpha": 0.2}, "thresholded_relu": {"alpha": 0.7}, "elu": {"alpha": 1.3}, "selu": {},
+    "celu": {"alpha": 0.6}, "hard_sigmoid": {"alpha": 0.3, "beta": 0.4}, "hard_swish": {}, "silu": {"alpha": 1.5},
+    "gelu": {"approximate": "tanh"}, "softplus": {}, "mish": {}, "softsign": {}, "softmax": {"axis": 0}, "log_softmax": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_activations(dtype: str) -> None:
+    made = program(
+        lambda x: [getattr(ops, name)(x, **options) for name, options in ACTIVATIONS.items()], x=f"{dtype}[n, 7]"
+    )
+    tolerance = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}[dtype]
+    for opset in (18, 21, 24):
+        x = (3 * floats(5, 7)).astype(numpy_dtype(dtype))
+        close(ort(exported(made, opset), [x]), burn(made, [x]), tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("opset", [18, 21, 23])
+def test_normalisations(dtype: str, opset: int) -> None:
+    """With a scale and bias, with neither, over the last axes and the channels."""
+
+    def build(x: ir.Value, v: ir.Value, w: ir.Value) -> Any:
+        return [
+            ops.layer_norm(x, v, None), ops.layer_norm(x, None, None, axis=2), ops.rms_norm(x, v, epsilon=1e-3),
+            ops.rms_norm(x, None), ops.instance_norm(x, w, w), ops.instance_norm(x, None, w), ops.lp_norm(x, axis=1),
+            ops.group_norm(x, w, w, groups=3), ops.group_norm(x, None, None, groups=2), ops.lrn(x, size=3),
+            ops.batch_norm(x, w, w, w, ops.mul(w, w)),
+        ]  # fmt: skip
+
+    feeds = {n: a.astype(dtype) for n, a in {"x": floats(2, 6, 3, 5), "v": floats(5), "w": floats(6)}.items()}
+    agree(build, feeds, opset, {"float64": 1e-9, "float32": 1e-5, "float16": 4e-3}[dtype])
 
 
 # ---- searching ---------------------------------------------------------------------------------------------------------

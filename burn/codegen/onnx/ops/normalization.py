@@ -84,6 +84,7 @@ def lp_norm(site: Site) -> str:
     return site.node("LpNormalization", site.inputs[0], axis=site.attrs["axis"], p=site.attrs["p"])
 
 
-@emits("lrn", operator="LRN", when=lambda op: op.size % 2 == 1)
+@emits("lrn", operator="LRN", when=lambda op: op.size % 2 == 1 and type_of(op.x).rank == 4)
 def lrn(site: Site) -> str:
+    """Of images: runtimes take no other ranks."""
     return site.node("LRN", site.inputs[0], **{k: site.attrs[k] for k in ("size", "alpha", "beta", "bias")})

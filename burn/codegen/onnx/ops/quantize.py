@@ -30,12 +30,14 @@ def _quantises(op: Any) -> bool:
 def quantize(site: Site) -> str:
     block = site.attrs["block"] or None
     saturate = None if site.attrs["saturate"] else 0
-    return site.node("QuantizeLinear", *site.inputs, axis=_axis(site), block_size=block, saturate=saturate)
+    return site.node(
+        "QuantizeLinear", *site.inputs, to=site.attrs["dtype"], axis=_axis(site), block_size=block, saturate=saturate
+    )
 
 
 def dequantize(site: Site) -> str:
     block = site.attrs["block"] or None
-    return site.node("DequantizeLinear", *site.inputs, axis=_axis(site), block_size=block)
+    return site.node("DequantizeLinear", *site.inputs, to="float32", axis=_axis(site), block_size=block)
 
 
 def _enter(opset: int, types: tuple[str, ...]) -> None:
@@ -73,7 +75,7 @@ def dequantize_int32(site: Site) -> str:
     """Runtimes want no zero point there."""
     x, scale, zero = site.inputs
     x = x if zero is None else site.node("Sub", x, _spread(site, zero))
-    return site.node("DequantizeLinear", x, scale, axis=_axis(site))
+    return site.node("DequantizeLinear", x, scale, to="float32", axis=_axis(site))
 
 
 def _spread(site: Site, zero: str) -> str:
