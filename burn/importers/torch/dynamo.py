@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import entry_points
 from typing import Any
 
 import torch
@@ -56,7 +57,9 @@ def backend(
     return compiler(graph, example_inputs)
 
 
-register_backend(backend, name="burn")
+if not entry_points(group="torch_dynamo_backends", name="burn"):
+    # Installed, burn is found by its entry point, and torch refuses a name that is registered twice.
+    register_backend(backend, name="burn")
 
 
 def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], freeze: bool) -> Callable[[list[Any]], Any]:
