@@ -11,7 +11,8 @@ from typing import Any
 from burn.nn import activation as _activation
 from burn.nn import init, loss
 from burn.nn.activation import PReLU
-from burn.nn.attention import MultiheadAttention
+from burn.nn.attention import CrossAttention, MultiheadAttention
+from burn.nn.cache import KeyValueCache, LayerCache
 from burn.nn.checks import Range
 from burn.nn.config import Config, ConfigError
 from burn.nn.containers import ModuleDict, ModuleList, Sequential
@@ -25,6 +26,7 @@ from burn.nn.convolution import (
     DeformConv2d,
 )
 from burn.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d, GaussianNoise
+from burn.nn.feedforward import GEGLU, FeedForward, GatedLinear, ReGLU, SwiGLU
 from burn.nn.linear import Bilinear, CosineSimilarity, Embedding, Identity, Linear, PairwiseDistance
 from burn.nn.loss import (
     BCELoss,
@@ -94,6 +96,7 @@ from burn.nn.pool import (
     MaxPool2d,
     MaxPool3d,
 )
+from burn.nn.position import LearnedPositions, RotaryEmbedding, SinusoidalPositions
 from burn.nn.recurrent import GRU, LSTM, RNN
 from burn.nn.resample import (
     Flatten,
@@ -105,6 +108,13 @@ from burn.nn.resample import (
     Unflatten,
     Unfold,
     Upsample,
+)
+from burn.nn.stacked import StackedGRU, StackedLSTM, StackedRNN
+from burn.nn.transformer import (
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
 )
 
 __all__ = [
@@ -118,7 +128,11 @@ __all__ = [
     "LayerNorm", "RMSNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm", "LocalResponseNorm",
     "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "GaussianNoise",
     # sequences
-    "LSTM", "GRU", "RNN", "MultiheadAttention",
+    "LSTM", "GRU", "RNN", "StackedLSTM", "StackedGRU", "StackedRNN",
+    "MultiheadAttention", "CrossAttention", "KeyValueCache", "LayerCache",
+    "TransformerEncoder", "TransformerEncoderLayer", "TransformerDecoder", "TransformerDecoderLayer",
+    "FeedForward", "GatedLinear", "SwiGLU", "GEGLU", "ReGLU",
+    "RotaryEmbedding", "SinusoidalPositions", "LearnedPositions",
     # windows, sizes and borders
     "MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "LPPool3d",
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d",

@@ -116,8 +116,8 @@ class Module:
             bound = inspect.signature(cls).bind(*args, **kwargs)
         except TypeError as error:
             taken = list(inspect.signature(cls).parameters)
-            hints = [Problem(hint) for name, hint in self._elsewhere.items() if name in kwargs and name not in taken]
-            problems = [Problem(str(error), hint=f"it takes {', '.join(taken)}"), *hints]
+            wrong = {hint for name, hint in self._elsewhere.items() if name in kwargs and name not in taken}
+            problems = [Problem(str(error), hint=f"it takes {', '.join(taken)}"), *map(Problem, sorted(wrong))]
             raise ConfigError(f"{cls.__name__} does not take these arguments", problems) from None
         try:
             return own(**{k: v for k, v in bound.arguments.items() if k != "self"})

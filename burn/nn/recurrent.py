@@ -25,6 +25,10 @@ class _Recurrent(Layer):
     [directions, 2 * gates * hidden]: the input's, then the recurrence's."""
 
     GATES: ClassVar[int]
+    _elsewhere = dict.fromkeys(
+        ("num_layers", "batch_first", "bidirectional", "dropout"),
+        "torch's recurrent networks, with these options, are nn.StackedLSTM, nn.StackedGRU and nn.StackedRNN",
+    )
 
     def __init__(
         self,

@@ -13,7 +13,8 @@ import burn
 from burn import nn
 
 torch = pytest.importorskip("torch")
-import tests.nn.torch_losses  # noqa: E402, F401  # its rows
+import tests.nn.torch_losses  # noqa: E402  # its rows
+import tests.nn.torch_sequences  # noqa: E402, F401
 from tests.nn.torch_table import LAYERS, Draw, Drawn  # noqa: E402
 
 DRAWS = 3
@@ -33,6 +34,8 @@ ELSEWHERE = {
     "loss": "the losses are in the table",
     "RNNTLoss": "torch has none: test_transducer.py",
     "DeformConv2d": "torch has none: test_more_layers.py",
+    "KeyValueCache": "test_decoding.py",
+    "LayerCache": "test_decoding.py",
     "LSTM": "ONNX's layouts: tests/dialect/test_recurrent.py; the stacked layers are in the table",
     "GRU": "as LSTM",
     "RNN": "as LSTM",
@@ -51,13 +54,13 @@ def drawn(name: str, number: int) -> tuple[Drawn, list[np.ndarray]]:
     torch.manual_seed(seed)
     with torch.no_grad():
         row = LAYERS[name](Draw(seed))
-        theirs = row.theirs
-        if isinstance(theirs, torch.nn.Module):
-            state = {k: v.numpy().copy() for k, v in theirs.state_dict().items()}
+        module = row.module or row.theirs
+        if isinstance(module, torch.nn.Module):
+            state = {k: v.numpy().copy() for k, v in module.state_dict().items()}
             if dict(row.ours.named_parameters()):
-                row.ours.load(state, adapter="torch")
-            theirs = theirs.double()
-        want = theirs(*map(_theirs, row.inputs), **row.their_options)
+                row.ours.load(state, adapter="torch", remap=row.remap)
+            module.double()
+        want = row.theirs(*map(_theirs, row.inputs), **row.their_options)
     return row, [w.numpy() for w in _flat(want)]
 
 
@@ -84,7 +87,7 @@ def check(got: list[np.ndarray], want: list[np.ndarray], name: str) -> None:
 def test_lazy_layers_are_torchs(name: str) -> None:
     for number in range(DRAWS):
         row, want = drawn(name, number)
-        got = row.ours(*map(burn.constant, row.inputs), **row.options)
+        got = (row.call or row.ours)(*map(burn.constant, row.inputs), **row.options)
         check([g.numpy() for g in _flat(got)], want, f"{number}: {row.ours!r}")
 
 
@@ -97,7 +100,7 @@ def test_compiled_layers_take_every_batch(name: str) -> None:
     ]
 
     def call(*tensors: burn.Tensor) -> Any:
-        result = row.ours(*tensors, **row.options)
+        result = (row.call or row.ours)(*tensors, **row.options)
         return tuple(_flat(result))
 
     compiled = burn.compile(call, examples)

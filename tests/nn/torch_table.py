@@ -52,14 +52,18 @@ class Draw:
 
 @dataclass
 class Drawn:
-    """ours and theirs, and what both are called with. outputs: which of torch's results there are. options: keyword arguments
-    of our call, their_options of theirs."""
+    """ours and theirs, and what both are called with. options: keyword arguments of our call, their_options of theirs; call:
+    ours, where it is not the layer alone. module: where the weights come from, if not from `theirs`; remap: names changed on the
+    way. batch_axis: None where the compiled layer has no symbolic batch."""
 
     ours: nn.Module
     theirs: Callable[..., Any]
     inputs: list[np.ndarray]
     options: dict[str, Any] = field(default_factory=dict)
     their_options: dict[str, Any] = field(default_factory=dict)
+    module: Any = None
+    call: Callable[..., Any] | None = None
+    remap: list[tuple[str, str]] = field(default_factory=list)
     batch_axis: int | None = 0
 
 

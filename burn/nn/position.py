@@ -1,0 +1,95 @@
+"""Positions in a sequence: rotated into queries and keys, added as waves, or learned."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from burn import ops
+from burn.dialect.dims import Dim
+from burn.errors import TypeMismatch
+from burn.nn.checks import Count, DTypeName, Positive, Range
+from burn.nn.init import normal
+from burn.nn.module import Layer
+from burn.nn.parameter import Parameter
+from burn.tensor import Tensor, constant
+
+Offset = Dim | Tensor
+"""The position of a sequence's first element: a size, or an integer tensor, [] or one number a sequence [b]."""
+
+
+def positions(length: Dim, offset: Offset) -> Tensor:
+    """offset, offset + 1, ... Shapes: offset [] -> [1, length], [b] -> [b, length]; int64."""
+    place = ops.iota(shape=(1, length), axis=1)
+    if isinstance(offset, Tensor):
+        return place + offset.astype("int64").reshape(-1, 1)
+    return place if offset == 0 else place + offset
+
+
+def angles(places: Tensor, dim: int, base: float) -> Tensor:
+    """Each position times base^(-2 i / dim), i = 0 .. dim / 2 - 1. Shapes: places [b, s] -> float32[b, s, dim / 2]."""
+    frequencies = base ** (-np.arange(0, dim, 2, dtype=np.float64) / dim)
+    return places.astype("float32").unsqueeze(2) * constant(frequencies.astype(np.float32))
+
+
+class RotaryEmbedding(Layer):
+    """Rotates pairs of features by angles that grow with the position, so that products of queries and keys depend on their
+    distance (arXiv:2104.09864). Shapes: x [b, heads, s, d], offset a size or [] or [b] -> the same.
+
+    dim: how many of the features, all without it. The pairs are features (i, dim / 2 + i), or (2 i, 2 i + 1) when
+    `interleaved`."""
+
+    def __init__(
+        self,
+        dim: Positive,
+        base: Annotated[float, Range(0, open=True)] = 10000.0,
+        interleaved: bool = False,
+    ) -> None:
+        if dim % 2:
+            raise TypeMismatch("rotary embedding takes features in pairs", [f"{dim} is odd"])
+        self.dim, self.base, self.interleaved = dim, float(base), interleaved
+
+    def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
+        if x.ndim != 4:
+            raise TypeMismatch("RotaryEmbedding takes [b, heads, s, d]", [f"not {x.type}"])
+        angle = angles(positions(x.shape[2], offset), self.dim, self.base)
+        cos, sin = angle.cos().astype(x.dtype), angle.sin().astype(x.dtype)
+        return ops.rotary_embedding(x, cos, sin, interleaved=self.interleaved)
+
+    def extra_repr(self) -> str:
+        return f"{self.dim}, base={self.base:g}"
+
+
+class SinusoidalPositions(Layer):
+    """x plus sin(position base^(-2 i / dim)) at features 2 i and the cosine at 2 i + 1 (arXiv:1706.03762). Shapes: x [b, s, dim],
+    offset a size or [] or [b] -> the same."""
+
+    def __init__(self, dim: Positive, base: Annotated[float, Range(0, open=True)] = 10000.0) -> None:
+        if dim % 2:
+            raise TypeMismatch("sinusoidal positions take features in pairs", [f"{dim} is odd"])
+        self.dim, self.base = dim, float(base)
+
+    def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
+        if x.ndim != 3:
+            raise TypeMismatch("SinusoidalPositions takes [b, s, dim]", [f"not {x.type}"])
+        angle = angles(positions(x.shape[1], offset), self.dim, self.base).unsqueeze(3)
+        waves = ops.concat([angle.sin(), angle.cos()], axis=3).flatten(2)
+        return x + waves.astype(x.dtype)
+
+    def extra_repr(self) -> str:
+        return str(self.dim)
+
+
+class LearnedPositions(Layer):
+    """x plus a row of a table for each position. Shapes: x [b, s, dim], offset a size or [] or [b] -> the same; weight [count,
+    dim]. A position beyond the table is an error when it runs."""
+
+    def __init__(self, count: Count, dim: Count, dtype: DTypeName = "float32") -> None:
+        self.weight = Parameter((count, dim), dtype, normal(0.0, 0.02))
+
+    def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
+        return x + self.weight.take(positions(x.shape[1], offset))
+
+    def extra_repr(self) -> str:
+        return ", ".join(map(str, self.weight.shape))
