@@ -132,7 +132,7 @@ def _vit(true_size: bool) -> nn.Module:
 
     small = {
         "hidden_size": 48,
-        "num_hidden_layers": 2,
+        "num_hidden_layers": 1,
         "num_attention_heads": 3,
         "intermediate_size": 96,
         "image_size": 32,
@@ -149,7 +149,7 @@ def _vit_inputs(model: Any, batch: int, length: int) -> Inputs:
 def _t5(true_size: bool) -> nn.Module:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    small = {"d_model": 48, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 3, "vocab_size": 101}
+    small = {"d_model": 48, "d_kv": 16, "d_ff": 96, "num_layers": 1, "num_heads": 3, "vocab_size": 101}
     return _eval(T5ForConditionalGeneration(T5Config(use_cache=False, **({} if true_size else small))))
 
 

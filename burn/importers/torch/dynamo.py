@@ -23,6 +23,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
 from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from burn.dialect.dims import symbol
 from burn.dialect.types import TensorType
@@ -119,7 +120,8 @@ class _Program:
         from burn.compiler import executable
 
         build = _Build(graph, constants)
-        program = build.run()
+        with unset_fake_temporarily():  # a graph's own constants are true tensors
+            program = build.run()
         self.executable: Executable = executable(program)
         self.positions = build.positions
         self.outputs = build.outputs

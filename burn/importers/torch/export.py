@@ -71,7 +71,7 @@ def export(
 
 
 def _dim(given: Any) -> Any:
-    return torch.export.Dim.DYNAMIC if isinstance(given, str) else given
+    return torch.export.Dim.AUTO if isinstance(given, str) else given
 
 
 def _known_containers() -> None:
@@ -177,7 +177,7 @@ def _names(program: ExportedProgram, varying: list[Varying]) -> dict[str, str]:
     for v in varying:
         size = users[v.leaf].meta["val"].shape[v.axis]
         expression = expression_of(size)
-        if isinstance(size, int):
+        if not getattr(expression, "free_symbols", ()):
             hint = "the module computes with it as a fixed number, or it must equal a fixed size"
             problems.append(Problem(f"'{v.path}' axis {v.axis} ('{v.name}') can only be {size}", hint=hint))
         elif getattr(expression, "is_Symbol", False):

@@ -58,7 +58,7 @@ def test_small_models(name: str) -> None:
     check_compile(MODELS[name], true_size=False)
 
 
-@pytest.mark.parametrize("name", ["BERT-base", "Llama-style decoder", "U-Net"])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "BERT-base")) for n in MODELS])
 def test_small_models_through_torch_compile(name: str) -> None:
     check_backend(MODELS[name], true_size=False)
 
