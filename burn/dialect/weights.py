@@ -210,6 +210,10 @@ class WeightStore:
         self._unpacked.pop(key, None)
         self._keys.pop(self._identity(weight), None)
 
+    def copy(self) -> WeightStore:
+        """The same constants under the same keys, to be added to and removed from apart; their bytes are shared."""
+        return WeightStore(dict(self._weights), dict(self._keys), dict(self._files), {}, dict(self._next))
+
     def items(self) -> Iterator[tuple[str, Weight]]:
         return iter(self._weights.items())
 

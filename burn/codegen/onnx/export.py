@@ -61,14 +61,14 @@ def build(program: Program, opset: int | None = None, name: str = "main") -> tup
 
 
 def copy(program: Program) -> Program:
-    """The program again, to be rewritten; the weights are shared."""
+    """The program again, to be rewritten; the weights' bytes are shared."""
     with context():
         clone = program.module.operation.clone()
         module = ir.Module.create(ir.Location.unknown())
         for operation in list(clone.regions[0].blocks[0].operations):
             operation.operation.detach_from_parent()
             module.body.append(operation)
-    return Program(module, program.weights, list(program.input_names), list(program.output_names))
+    return Program(module, program.weights.copy(), list(program.input_names), list(program.output_names))
 
 
 class Exporter:

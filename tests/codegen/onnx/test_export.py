@@ -20,7 +20,7 @@ from burn.dialect.weights import array_weight
 from burn.errors import BurnError, ModelError
 from burn.loading import read_program
 from burn.signature import spec
-from tests.codegen.onnx.building import close, exported, operators, ort, program
+from tests.codegen.onnx.building import burn, close, exported, operators, ort, program
 
 
 def weighted(array: np.ndarray, key: str = "layer.weight") -> Program:
@@ -39,6 +39,14 @@ def test_the_program_stays_as_it_is() -> None:
     before = to_text(made, locations=True)
     assert "Erf" in operators(exported(made, 18))
     assert to_text(made, locations=True) == before
+
+
+def test_a_copy_can_be_compiled_and_the_program_exported_after() -> None:
+    """Compiling folds constants and forgets them; the original's are its own."""
+    made = weighted(np.ones((40,), np.float32))
+    x = np.zeros(40, np.float32)
+    for _ in range(2):
+        close(burn(made, [x]), ort(exported(made), [x]))
 
 
 @pytest.mark.parametrize("opset", [17, NEWEST + 1, 0])
