@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from burn.errors import BurnError, ModelError, Problem
-from burn.nn.checks import frozen, problem_of, spelled
+from burn.nn.checks import FrozenDict, frozen, problem_of, spelled
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -191,11 +191,13 @@ class LayerConfig(Config):
     """Base of the configurations derived from modules' constructors; `init` calls the constructor."""
 
     _module: ClassVar[type]
-    _variadic: ClassVar[str] = ""  # the name of the parameter that takes all further arguments by position
+    _variadic: ClassVar[str] = ""  # the parameter that takes all further arguments by position
+    _named: ClassVar[str] = ""  # the one that takes those by name
 
     def init(self) -> Any:
         fields = dict(self._items())
-        return self._module(*fields.pop(self._variadic, ()), **fields)
+        rest, named = fields.pop(self._variadic, ()), fields.pop(self._named, {})
+        return self._module(*rest, **fields, **named)
 
 
 def derived(cls: type) -> type[LayerConfig]:
@@ -205,15 +207,15 @@ def derived(cls: type) -> type[LayerConfig]:
     annotations: dict[str, Any] = {}
     space: dict[str, Any] = {"_module": cls, "_derived": True, "__module__": cls.__module__}
     for parameter in parameters:
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            continue
         hint = hints.get(parameter.name, Any)
         default = frozen(parameter.default)
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             space["_variadic"], hint, default = parameter.name, tuple[hint, ...], ()
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            space["_named"], hint, default = parameter.name, dict[str, hint], FrozenDict()
         annotations[parameter.name] = hint
         keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        if parameter.default is not inspect.Parameter.empty or default == ():
+        if default is not inspect.Parameter.empty:
             space[parameter.name] = dataclasses.field(default=default, kw_only=keyword)
         elif keyword:
             space[parameter.name] = dataclasses.field(kw_only=True)

@@ -33,7 +33,7 @@ ELSEWHERE = {
     "init": "test_init.py",
     "loss": "the losses are in the table",
     "RNNTLoss": "torch has none: test_transducer.py",
-    "DeformConv2d": "torch has none: test_more_layers.py",
+    "DeformConv2d": "torch has none: test_module.py",
     "KeyValueCache": "test_decoding.py",
     "LayerCache": "test_decoding.py",
     "LSTM": "ONNX's layouts: tests/dialect/test_recurrent.py; the stacked layers are in the table",
