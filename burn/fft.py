@@ -135,3 +135,9 @@ def _fitted(x: Tensor, length: Dim | None, axis: int) -> Tensor:
     kept = x._cut(axis, 0, dim_min(have, length))
     missing = length - kept.shape[axis]
     return kept.pad([(0, missing if i == axis else 0) for i in range(x.ndim)])
+
+
+__all__ = [
+    "Spectrum", "blackman_window", "fft", "fftfreq", "hamming_window", "hann_window", "ifft", "irfft", "rfft", "rfftfreq",
+    "stft",
+]  # fmt: skip

@@ -283,3 +283,9 @@ def categorical(logits: Tensor, axis: int = -1, shape: Shape | None = None, *, k
     dtype = "float64" if logits.dtype == "float64" else "float32"
     noise = gumbel((*sizes, moved.shape[-1]), dtype=dtype, key=_key(key, "categorical"))
     return (moved.astype(dtype) + noise).argmax(-1)
+
+
+__all__ = [
+    "bernoulli", "bits", "categorical", "choice", "exponential", "fold_in", "gumbel", "key", "manual_seed", "normal",
+    "permutation", "randint", "split", "truncated_normal", "uniform",
+]  # fmt: skip

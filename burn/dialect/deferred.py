@@ -62,6 +62,12 @@ class Deferred:
         self.held = 0
         self.entry: Any = None
 
+    def siblings(self) -> list[Deferred]:
+        """All results of the op, itself among them, that anything still refers to."""
+        if self.application is None:
+            return [self]
+        return [result for reference in self.application.results if (result := reference()) is not None]
+
     @property
     def depth(self) -> int:
         """How many recorded ops lie one after another up to here."""

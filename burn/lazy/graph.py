@@ -92,7 +92,7 @@ def collect(roots: Iterable[Deferred]) -> Graph:
         if application.op.OP_NAME not in SOURCES:
             for reference in application.results:
                 result = reference()
-                if result is not None and result.held:
+                if result is not None and result.held and result.array is None:
                     held[result] = None
     outputs = list(dict.fromkeys([*wanted, *held]))
     return _graph(places, leaves, outputs)

@@ -40,7 +40,7 @@ class Base:
             if value.array is None and (value.depth > DEEPEST or not value.type.is_static):
                 from burn.lazy import evaluate
 
-                evaluate([value])
+                evaluate(value.siblings())
 
     def __del__(self) -> None:
         value = getattr(self, "_value", None)

@@ -129,7 +129,8 @@ def _spaced(start: float, stop: float, num: Dim, endpoint: bool) -> Tensor:
         step = (float(stop) - float(start)) / made(compose.dim_value(gaps, "float64")).maximum(1.0)
     row = place * step + float(start)
     if endpoint and count != 1:  # exactly, however the product was rounded
-        row = (place == made(compose.dim_value(gaps, "float64"))).where(float(stop), row)
+        last = (place == made(compose.dim_value(gaps, "float64"))) & (place > 0)
+        row = last.where(float(stop), row)
     return row
 
 
@@ -219,9 +220,9 @@ def window(name: str, size: Dim, periodic: bool, dtype: str) -> Tensor:
     n = made(build.iota(shape=(count,), axis=0, dtype="float64"))
     turn = n * (2 * math.pi) / made(compose.dim_value(period, "float64")).maximum(1.0)
     parts = [c * (turn * float(i)).cos() for i, c in enumerate(WINDOWS[name]) if i]
-    whole: Tensor = parts[0] + WINDOWS[name][0]
+    whole = parts[0] + WINDOWS[name][0]
     for part in parts[1:]:
         whole = whole + part
-    if count == 1:
-        whole = whole * 0.0 + 1.0
+    if not periodic:  # a window of one place, which is its own middle
+        whole = made(build.broadcast_to((made(compose.dim_value(count)) == 1).value, shape=(count,))).where(1.0, whole)
     return made(compose.convert(whole.value, dtype if dtype in FLOATS else _checked("float32")))

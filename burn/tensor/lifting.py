@@ -45,12 +45,26 @@ def constant(elements: Any, dtype: str | None = None) -> Tensor:
     if dtype is not None:
         if dtype not in DTYPES:
             raise TypeMismatch(f"there is no element type '{dtype}'")
-        array = array.astype(numpy_dtype(dtype))
+        array = _converted(array, dtype, exact=not isinstance(elements, (np.ndarray, np.generic)))
     elif isinstance(elements, np.ndarray) and active() is None:
         array = array.copy()  # what is recorded now is computed later
     if array.dtype.kind == "O":
         raise TypeMismatch("these elements do not make a tensor", [f"a {type(elements).__name__} is not numbers"])
     return of_array(array)
+
+
+def _converted(array: np.ndarray, dtype: str, exact: bool) -> np.ndarray:
+    """exact: integers written in the program must fit; those of an array wrap around, as in numpy."""
+    try:
+        with np.errstate(all="ignore"):
+            converted = array.astype(numpy_dtype(dtype))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise TypeMismatch(f"these elements do not make a tensor of {dtype}", [str(error)]) from None
+    if exact and array.dtype.kind in "iu" and DTYPES[dtype].kind in ("int", "uint"):
+        wrong = array[converted.astype(array.dtype) != array]
+        if wrong.size or (array.size and DTYPES[dtype].kind == "uint" and array.min() < 0):
+            raise TypeMismatch(f"{wrong.flat[0] if wrong.size else array.min()} is no {dtype}", ["it is out of range"])
+    return converted
 
 
 def from_numpy(array: np.ndarray) -> Tensor:

@@ -120,7 +120,7 @@ class Reductions(Arranging):
         return self._without_nan(float("inf"))._reduced_or_nan("min", self, axis, keepdims)
 
     def _reduced_or_nan(self, kind: str, given: Reductions, axis: Axes, keepdims: bool) -> Tensor:
-        result = self._reduce("any" if (kind, self.dtype) == ("max", "bool") else kind, axis, keepdims)
+        result = self.max(axis, keepdims) if kind == "max" else self.min(axis, keepdims)
         return given.isnan().all(axis, keepdims).where(float("nan"), result) if self.dtype in FLOATS else result
 
     def _without_nan(self, instead: float) -> Tensor:
