@@ -1,11 +1,13 @@
 """Constant right-hand sides of contractions are rearranged once, at compile time, into the panels that a matrix kernel reads.
 
-Packing is written as ordinary ops on the constant (transpose, pad, reshape); `fold` computes them. Convolutions must be
-channels-last by then (`layout`).
+Packing is written as ordinary ops on the constant (transpose, pad, reshape); `fold` computes them. Right sides that a loop
+reads in every iteration are packed in front of it. Convolutions must be channels-last by then (`layout`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +19,7 @@ from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.cleanup import blocks, erase_dead
-from burn.passes.constants import Constants
+from burn.passes.constants import VIEWS, Constants, attribute_symbols, is_named
 from burn.passes.pipeline import register
 
 MIN_GROUP_CHANNELS = 4
@@ -33,27 +35,73 @@ class Pack:
     vector_bytes: int = 64
 
     def run(self, program: Program) -> None:
-        constant = Constants()
         with context():
+            packing = _Packing(self)
             for block in blocks(program.block):
                 for operation in list(block.operations):
                     op = operation.opview
-                    if isinstance(op, Op) and op.OP_NAME in _PACKERS and op.columns is None:
-                        self._pack(op, constant)
+                    if isinstance(op, Op) and op.OP_NAME in PACKERS and op.columns is None:
+                        packing.pack(op)
             erase_dead(program.block)
-
-    def _pack(self, op: Op, constant: Constants) -> None:
-        """What is replaced stays behind without uses, so that what `constant` remembers of a value holds."""
-        with op.operation.location, ir.InsertionPoint(op.operation):
-            packed = _PACKERS[op.OP_NAME](self, op, constant)
-        if packed is not None:
-            op.operation.results[0].replace_all_uses_with(packed)
 
     def width(self, columns: int, dtype: str) -> int:
         """Two vectors of sums, which are of type `dtype`, or one where that holds every column (or wastes far less)."""
         lanes = self.vector_bytes // DTYPES[dtype].size
         one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
         return lanes if columns <= lanes or two > 1.5 * one else 2 * lanes
+
+
+class _Packing:
+    """One run over a program: what is known to be constant, and right sides that were turned before.
+
+    What is replaced stays behind without uses, so that what is known of a value holds."""
+
+    def __init__(self, options: Pack) -> None:
+        self.options = options
+        self.constant = Constants()
+        self.turned: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
+
+    def pack(self, op: Op) -> None:
+        with op.operation.location, ir.InsertionPoint(op.operation):
+            packed = PACKERS[op.OP_NAME](self, op)
+        if packed is not None:
+            op.operation.results[0].replace_all_uses_with(packed)
+
+    def columns_last(self, value: ir.Value, order: tuple[int, ...]) -> ir.Value:
+        """A right side that is computed, turned where it is made: once for all products that read it. Whether that moves data
+        is for fusion to see."""
+        if (value, order) not in self.turned:
+            with _behind(value):
+                self.turned[value, order] = ops.transpose(value, permutation=order)
+        return self.turned[value, order]
+
+
+def _behind(value: ir.Value) -> ir.InsertionPoint:
+    """The place right after a value's definition."""
+    owner = value.owner
+    return ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+
+
+def _outermost_loop(op: Op, source: ir.Value) -> ir.Operation | None:
+    """The outermost of the loops around `op` that all leave `source` as it is; branches of a condition end the search."""
+    home = source.owner if isinstance(source.owner, ir.Block) else source.owner.operation.block
+    found: ir.Operation | None = None
+    inner = op.operation
+    while inner.block != home:
+        inner = inner.block.owner.operation
+        if inner.name != "burn.loop":
+            break
+        found = inner
+    return found
+
+
+def _views(value: ir.Value) -> tuple[ir.Value, list[Op]]:
+    """What a value is a view of, and the views of static sizes between, the outer one first."""
+    chain: list[Op] = []
+    while (op := is_named(value, *VIEWS)) is not None and type_of(value).is_static and not attribute_symbols(op):
+        chain.append(op)
+        value = op.x
+    return value, chain
 
 
 def _panels(matrix: ir.Value, batch: int, width: int) -> ir.Value:
@@ -72,20 +120,28 @@ def _panels(matrix: ir.Value, batch: int, width: int) -> ir.Value:
     return ops.transpose(split, permutation=order)
 
 
-def _pack_dot(pack: Pack, op: Op, constant: Constants) -> ir.Value | None:
+def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
     rhs, summed = type_of(op.rhs), matrix_type(op)
     free = [a for a in range(rhs.rank) if a not in (*op.rhs_batch, *op.rhs_contract)]
     if summed is None or len(free) != 1:
         return None
     if not op.rhs_contract:
         return None
-    if not rhs.is_static or not constant(op.rhs) or rhs.shape[free[0]] == 0:
-        return _columns_last(op, free[0])
-    columns = rhs.shape[free[0]]
+    order = (*op.rhs_batch, *op.rhs_contract, free[0])
+    columns, batch, depth = rhs.shape[free[0]], len(op.rhs_batch), len(op.rhs_contract)
+    source, views = _views(op.rhs)
+    loop = _outermost_loop(op, source)
+    if not rhs.is_static or columns == 0 or not (packing.constant(op.rhs) or loop is not None):
+        if order == tuple(range(len(order))):
+            return None
+        attrs = op.attrs | {"rhs_batch": tuple(range(batch)), "rhs_contract": tuple(range(batch, batch + depth))}
+        return ops.dot_general(op.lhs, packing.columns_last(op.rhs, order), **attrs)
     assert isinstance(columns, int)
-    batch, depth = len(op.rhs_batch), len(op.rhs_contract)
-    ordered = ops.transpose(op.rhs, permutation=(*op.rhs_batch, *op.rhs_contract, free[0]))
-    packed = _panels(ordered, batch, pack.width(columns, summed))
+    with ir.InsertionPoint(loop) if loop is not None else nullcontext():
+        for view in reversed(views):
+            source = type(view).build(source, **view.attrs)
+        ordered = ops.transpose(source, permutation=order)
+        packed = _panels(ordered, batch, packing.options.width(columns, summed))
     attrs = op.attrs | {
         "rhs_batch": tuple(range(batch)),
         "rhs_contract": tuple(range(batch + 1, batch + 1 + depth)),
@@ -94,21 +150,11 @@ def _pack_dot(pack: Pack, op: Op, constant: Constants) -> ir.Value | None:
     return ops.dot_general(op.lhs, packed, **attrs)
 
 
-def _columns_last(op: Op, column: int) -> ir.Value | None:
-    """A right side that is computed: its columns become its last axis. Whether that moves data is for fusion to see."""
-    order = (*op.rhs_batch, *op.rhs_contract, column)
-    if order == tuple(range(len(order))):
-        return None
-    batch, depth = len(op.rhs_batch), len(op.rhs_contract)
-    attrs = op.attrs | {"rhs_batch": tuple(range(batch)), "rhs_contract": tuple(range(batch, batch + depth))}
-    return ops.dot_general(op.lhs, ops.transpose(op.rhs, permutation=order), **attrs)
-
-
-def _pack_conv(pack: Pack, op: Op, constant: Constants) -> ir.Value | None:
+def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     weight, summed = type_of(op.weight), matrix_type(op)
     if op.layout != "last" or summed is None:
         return None
-    if not weight.is_static or not constant(op.weight) or 0 in weight.shape:
+    if not weight.is_static or not packing.constant(op.weight) or 0 in weight.shape:
         return None
     channels, outputs = weight.shape[-2:]
     assert isinstance(channels, int) and isinstance(outputs, int)
@@ -119,8 +165,8 @@ def _pack_conv(pack: Pack, op: Op, constant: Constants) -> ir.Value | None:
     rank = len(spatial) + 3
     split = ops.reshape(op.weight, shape=(*spatial, channels, op.groups, each))
     ordered = ops.transpose(split, permutation=(rank - 2, *range(rank - 2), rank - 1))
-    packed = _panels(ordered, 1, pack.width(each, summed))
+    packed = _panels(ordered, 1, packing.options.width(each, summed))
     return ops.conv(op.x, packed, **(op.attrs | {"columns": outputs}))
 
 
-_PACKERS = {"dot_general": _pack_dot, "conv": _pack_conv}
+PACKERS: dict[str, Callable[[_Packing, Op], ir.Value | None]] = {"dot_general": _pack_dot, "conv": _pack_conv}

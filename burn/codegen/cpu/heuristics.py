@@ -139,10 +139,13 @@ def row_block(kernel: ContractionKernel, rows: Dim, tile: int) -> int | None:
 
 
 def panel_width(kernel: ContractionKernel, target: Target) -> int:
-    """Columns of a panel where the right side is not packed: two vectors, or one where that holds every column (or wastes
-    far less). With two, six rows and more have a register for each sum."""
+    """Columns of a panel where the right side is not packed: two vectors, or one where two would waste half as much
+    again. With two, six rows and more have a register for each sum. One row or two leave registers for more vectors, and
+    longer runs of the right side are read at a time."""
     columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
+    rows = product([v.extent for v in kernel.rows])
+    widest = {1: 8, 2: 4}.get(rows, 2) * lanes if isinstance(rows, int) else 2 * lanes
     if not isinstance(columns, int):
-        return 2 * lanes
-    one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
-    return lanes if two > 1.5 * one or columns <= lanes else 2 * lanes
+        return widest
+    read = {width: -(-columns // width) * width for width in (widest, 2 * lanes, lanes)}
+    return next(width for width in read if read[width] <= 1.5 * read[lanes])

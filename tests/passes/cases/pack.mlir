@@ -24,3 +24,49 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<5x4xf32>) -> tensor<3x5xf32> {
 // CHECK: burn.dot_general
 // CHECK-SAME: rhs_contract = array<i64: 0>
 // CHECK-NOT: columns
+
+// ----- two products share a right side that is turned once
+// rounds
+func.func @main(%x: tensor<3x4xf32>, %z: tensor<2x4xf32>, %y: tensor<5x4xf32>) -> (tensor<3x5xf32>, tensor<2x5xf32>) {
+  %0 = "burn.dot_general"(%x, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>} : (tensor<3x4xf32>, tensor<5x4xf32>) -> tensor<3x5xf32>
+  %1 = "burn.dot_general"(%z, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>} : (tensor<2x4xf32>, tensor<5x4xf32>) -> tensor<2x5xf32>
+  "burn.return"(%0, %1) : (tensor<3x5xf32>, tensor<2x5xf32>) -> ()
+}
+// CHECK: burn.transpose
+// CHECK-NOT: burn.transpose
+// CHECK-COUNT-2: rhs_contract = array<i64: 0>
+
+// ----- what a loop reads in every iteration is packed in front of it, through a view in the loop
+// rounds
+func.func @main(%x: tensor<3x4xf32>, %y: tensor<7x4xf32>) -> tensor<3x4xf32> {
+  %t = "burn.full"() {bits = 3 : i64, dtype = "int64", shape = []} : () -> tensor<i64>
+  %0 = "burn.loop"(%t, %x) ({
+  ^bb0(%i: tensor<i64>, %c: tensor<i1>, %a: tensor<3x4xf32>):
+    %s = "burn.slice"(%y) {starts = ["2", "0"], sizes = ["4", "4"], steps = array<i64: 1, 1>} : (tensor<7x4xf32>) -> tensor<4x4xf32>
+    %1 = "burn.dot_general"(%a, %s) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>} : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<3x4xf32>
+    "burn.yield"(%c, %1) : (tensor<i1>, tensor<3x4xf32>) -> ()
+  }) {scans = 0 : i64, segments = array<i64: 1, 0, 1>, symbols = []} : (tensor<i64>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  "burn.return"(%0) : (tensor<3x4xf32>) -> ()
+}
+// CHECK: burn.slice
+// CHECK: burn.pad
+// CHECK: burn.loop
+// CHECK-NOT: burn.slice
+// CHECK: burn.dot_general
+// CHECK-SAME: columns = 4
+
+// ----- a right side that changes from one iteration to the next is turned in the loop
+// rounds
+func.func @main(%x: tensor<3x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %t = "burn.full"() {bits = 3 : i64, dtype = "int64", shape = []} : () -> tensor<i64>
+  %0 = "burn.loop"(%t, %y) ({
+  ^bb0(%i: tensor<i64>, %c: tensor<i1>, %a: tensor<4x4xf32>):
+    %1 = "burn.dot_general"(%y, %a) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    "burn.yield"(%c, %1) : (tensor<i1>, tensor<4x4xf32>) -> ()
+  }) {scans = 0 : i64, segments = array<i64: 1, 0, 1>, symbols = []} : (tensor<i64>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  "burn.return"(%0) : (tensor<4x4xf32>) -> ()
+}
+// CHECK: burn.loop
+// CHECK: burn.transpose
+// CHECK: burn.dot_general
+// CHECK-NOT: columns
