@@ -53,7 +53,7 @@ def _mask(batch: int, length: int) -> torch.Tensor:
 def _bert(true_size: bool) -> nn.Module:
     from transformers import BertConfig, BertModel
 
-    small = {
+    small: Inputs = {
         "hidden_size": 48,
         "num_hidden_layers": 2,
         "num_attention_heads": 3,
@@ -74,14 +74,14 @@ _SEQUENCES = {0: "batch", 1: "sequence"}
 def _gpt2(true_size: bool) -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    small = {"n_embd": 48, "n_layer": 2, "n_head": 3, "vocab_size": 101, "n_positions": 64}
+    small: Inputs = {"n_embd": 48, "n_layer": 2, "n_head": 3, "vocab_size": 101, "n_positions": 64}
     return _eval(GPT2LMHeadModel(GPT2Config(**({} if true_size else small))))
 
 
 def _llama(true_size: bool) -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    small = {
+    small: Inputs = {
         "hidden_size": 64,
         "num_hidden_layers": 2,
         "num_attention_heads": 4,
@@ -90,7 +90,7 @@ def _llama(true_size: bool) -> nn.Module:
         "vocab_size": 101,
         "max_position_embeddings": 64,
     }
-    large = {
+    large: Inputs = {
         "hidden_size": 512,
         "num_hidden_layers": 8,
         "num_attention_heads": 8,
@@ -130,7 +130,7 @@ _CACHED = {
 def _vit(true_size: bool) -> nn.Module:
     from transformers import ViTConfig, ViTForImageClassification
 
-    small = {
+    small: Inputs = {
         "hidden_size": 48,
         "num_hidden_layers": 1,
         "num_attention_heads": 3,
@@ -149,7 +149,7 @@ def _vit_inputs(model: Any, batch: int, length: int) -> Inputs:
 def _t5(true_size: bool) -> nn.Module:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    small = {"d_model": 48, "d_kv": 16, "d_ff": 96, "num_layers": 1, "num_heads": 3, "vocab_size": 101}
+    small: Inputs = {"d_model": 48, "d_kv": 16, "d_ff": 96, "num_layers": 1, "num_heads": 3, "vocab_size": 101}
     return _eval(T5ForConditionalGeneration(T5Config(use_cache=False, **({} if true_size else small))))
 
 
@@ -165,14 +165,14 @@ def _whisper(true_size: bool) -> nn.Module:
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-    small = {
+    small: Inputs = {
         "d_model": 48,
         "encoder_layers": 2,
         "encoder_attention_heads": 3,
         "encoder_ffn_dim": 96,
         "max_source_positions": 20,
     }
-    large = {"d_model": 384, "encoder_layers": 4, "encoder_attention_heads": 6, "encoder_ffn_dim": 1536}
+    large: Inputs = {"d_model": 384, "encoder_layers": 4, "encoder_attention_heads": 6, "encoder_ffn_dim": 1536}
     return _eval(WhisperEncoder(WhisperConfig(**(large if true_size else small))))
 
 

@@ -48,21 +48,21 @@ def export(
     dict, a cache) axes count for every tensor in it, or a mapping or sequence of the same form says more. Raises
     ModelError for names that fit no argument, sizes that the module fixes, and what torch.export refuses."""
     _known_containers()
-    args, kwargs = tuple(args), dict(kwargs or {})
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    varying = _varying(module, args, kwargs, dynamic or {})
+    positional, by_name = tuple(args), dict(kwargs or {})
+    leaves, spec = pytree.tree_flatten((positional, by_name))
+    varying = _varying(module, positional, by_name, dynamic or {})
     leaves = _enlarged(leaves, varying)
-    args, kwargs = pytree.tree_unflatten(leaves, spec)
+    positional, by_name = pytree.tree_unflatten(leaves, spec)
     shapes = None
     if varying:
         collection = torch.export.ShapesCollection()
-        leaves = pytree.tree_leaves((args, kwargs))
+        leaves = pytree.tree_leaves((positional, by_name))
         for leaf in dict.fromkeys(v.leaf for v in varying):
             collection[leaves[leaf]] = {v.axis: _dim(v.given) for v in varying if v.leaf == leaf}
-        shapes = collection.dynamic_shapes(module, args, kwargs)
+        shapes = collection.dynamic_shapes(module, positional, by_name)
     try:
         with torch.no_grad():
-            program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
+            program = torch.export.export(module, positional, by_name, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         text = str(error).strip()
         hint = "torch.export cannot write this module down; see https://docs.pytorch.org/docs/stable/export.html"

@@ -70,12 +70,16 @@ def import_program(
     exported: ExportedProgram, *, names: Mapping[str, str] | None = None, dims: Mapping[str, int] | None = None
 ) -> ImportedProgram:
     """`import_exported`, with all that a caller of the program must know."""
+    return _Import(decomposed(exported), exported, names or {}, dims or {}).run()
+
+
+def decomposed(exported: ExportedProgram) -> ExportedProgram:
+    """The program in the operators that the import starts from, its inputs and outputs plain sequences."""
     try:
-        functional = _flat(exported).run_decompositions(for_export())
+        return _flat(exported).run_decompositions(for_export())
     except Exception as error:  # torch traces the program anew, and meets whatever its own operators refuse
         hint = "this is torch's own refusal: see ExportedProgram.run_decompositions"
         raise ModelError(SUMMARY, [Problem(str(error).strip() or type(error).__name__, hint=hint)]) from error
-    return _Import(functional, exported, names or {}, dims or {}).run()
 
 
 def _flat(exported: ExportedProgram) -> ExportedProgram:
@@ -201,11 +205,7 @@ class _Import:
             return inputs[index]
         if spec.kind is InputKind.USER_INPUT:
             return getattr(spec.arg, "value", None)
-        return importer.constant(self._tensor(str(spec.target)), str(spec.target))
-
-    def _tensor(self, target: str) -> torch.Tensor:
-        exported = self.exported
-        return exported.state_dict[target] if target in exported.state_dict else exported.constants[target]
+        return importer.constant(tensor_of(self.exported, str(spec.target)), str(spec.target))
 
     # ---- outputs -----------------------------------------------------------------------------------------------------
     def _outputs(
@@ -241,6 +241,13 @@ class _Import:
         if problems:
             raise ModelError(SUMMARY, problems)
         return outputs, mutations, user
+
+
+def tensor_of(exported: ExportedProgram, target: str) -> torch.Tensor:
+    """A parameter, buffer or lifted constant by its name."""
+    tensor = exported.state_dict[target] if target in exported.state_dict else exported.constants[target]
+    assert isinstance(tensor, torch.Tensor)
+    return tensor
 
 
 def output_names(out_spec: Any) -> list[str]:
@@ -288,4 +295,12 @@ def _unique(name: str, taken: set[str]) -> str:
     return result
 
 
-__all__ = ["ImportedProgram", "Mutation", "import_exported", "import_program", "output_names"]
+__all__ = [
+    "ImportedProgram",
+    "Mutation",
+    "decomposed",
+    "import_exported",
+    "import_program",
+    "output_names",
+    "tensor_of",
+]

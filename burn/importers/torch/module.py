@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from burn.errors import InputError, Problem
 from burn.importers.torch.dtypes import to_array, to_tensor
 from burn.importers.torch.export import export
-from burn.importers.torch.exported import ImportedProgram, import_program
+from burn.importers.torch.exported import ImportedProgram, import_program, tensor_of
 from burn.importers.torch.random import RANDOM_STATE, draw_state
 from burn.runtime import Executable
 
@@ -58,11 +58,12 @@ class CompiledModule:
         self.executable = executable
         self._imported = imported
         spec = exported.call_spec
+        assert spec.in_spec is not None and spec.out_spec is not None
         self._in_spec, self._out_spec = spec.in_spec, spec.out_spec
         args, kwargs = self._in_spec.children()
         self._args, self._kwargs = len(args.children()), tuple(kwargs.context or ())
         self._names = _argument_names(exported, self._args, self._kwargs)
-        self._buffers = {name: _buffer(exported, target) for name, target in imported.buffers.items()}
+        self._buffers = {name: tensor_of(exported, target) for name, target in imported.buffers.items()}
         self._order = [spec.name for spec in executable.inputs]
         outputs = [spec.name for spec in executable.outputs]
         self._places = {name: i for i, name in enumerate(outputs)}
@@ -143,7 +144,3 @@ def _argument_names(exported: ExportedProgram, positional: int, by_name: Sequenc
     if len(names) < positional:
         names = [f"arg{i}" for i in range(positional)]
     return [*names[:positional], *by_name]
-
-
-def _buffer(exported: ExportedProgram, target: str) -> torch.Tensor:
-    return exported.state_dict[target] if target in exported.state_dict else exported.constants[target]

@@ -32,26 +32,26 @@ def convolution_backward(
 ) -> list[Any]:
     """The gradients of the input, the weight and the bias, those that are wanted."""
     n = type_of(weight).rank - 2
-    stride, padding, dilation = each(stride, n), each(padding, n), each(dilation, n)
-    options = {"strides": stride, "dilations": dilation, "groups": groups}
+    strides, pads, dilations = each(stride, n), each(padding, n), each(dilation, n)
+    options = {"strides": strides, "dilations": dilations, "groups": groups}
     results: list[Any] = [None, None, None]
     if wanted[0] and transposed:
-        results[0] = ops.conv(grad, weight, low=padding, high=padding, **options)
+        results[0] = ops.conv(grad, weight, low=pads, high=pads, **options)
     elif wanted[0]:
         rows = zip(
             type_of(grad).shape[2:],
-            stride,
+            strides,
             type_of(weight).shape[2:],
-            dilation,
-            padding,
+            dilations,
+            pads,
             type_of(x).shape[2:],
             strict=True,
         )
         high = tuple((e - 1) * s + (k - 1) * t + 1 - p - d for e, s, k, t, p, d in rows)
-        results[0] = ops.conv_transpose(grad, weight, low=padding, high=high, extra=(0,) * n, **options)
+        results[0] = ops.conv_transpose(grad, weight, low=pads, high=high, extra=(0,) * n, **options)
     if wanted[1]:
         few, many = (x, grad) if transposed else (grad, x)
-        results[1] = _weight_gradient(few, many, type_of(weight).shape[2:], stride, padding, dilation, groups)
+        results[1] = _weight_gradient(few, many, type_of(weight).shape[2:], strides, pads, dilations, groups)
     if wanted[2]:
         results[2] = ops.reduce(grad, kind="sum", axes=(0, *range(2, n + 2)))
     return results
@@ -145,7 +145,7 @@ def upsample_backward(node: Node, grad: ir.Value, size: Any, input_size: list[Di
     if "exact" in node.op:
         options = {"mode": "nearest", "transformation": "half_pixel", "rounding": "round_prefer_ceil"}
     if "linear" in node.op or "cubic" in node.op:
-        align, *rest = rest
+        align, rest = rest[0], rest[1:]
         transformation = "align_corners" if align else "half_pixel"
         options = {"mode": "cubic" if "cubic" in node.op else "linear", "transformation": transformation}
     dtype = type_of(grad).dtype

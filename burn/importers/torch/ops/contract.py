@@ -113,18 +113,18 @@ def convolution(
     n = type_of(weight).rank - 2
     if not 1 <= n <= 3:
         node.fail(f"takes 1 to 3 spatial axes, not a weight {type_of(weight)}")
-    stride, pads, dilation = each(stride, n), each(padding, n), each(dilation, n)
+    strides, pads, dilations = each(stride, n), each(padding, n), each(dilation, n)
     if transposed:
         result = ops.conv_transpose(
             x,
             weight,
-            strides=stride,
-            dilations=dilation,
+            strides=strides,
+            dilations=dilations,
             low=pads,
             high=pads,
             extra=each(output_padding, n),
             groups=groups,
         )
     else:
-        result = ops.conv(x, weight, strides=stride, dilations=dilation, low=pads, high=pads, groups=groups)
+        result = ops.conv(x, weight, strides=strides, dilations=dilations, low=pads, high=pads, groups=groups)
     return with_bias(result, bias)
