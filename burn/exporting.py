@@ -27,7 +27,7 @@ def export(
 
     example_inputs, dynamic: as for `burn.compile`; named sizes stay dynamic. opset: of the default domain, 18 to the newest
     that the installed `onnx` has; 21 by default. external_data: keep the weights in `<path>.data`; by default when
-    they pass 1.9 GB together. A PyTorch module's buffers that it changes are inputs, and outputs with their new values.
+    they pass 1.9 GB together. What a PyTorch module changes (a buffer, a cache) is an input `name` and an output `new_name`.
 
     Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported from PyTorch or
     listing every op that ONNX does not have in that opset; then no file is written."""
@@ -37,7 +37,7 @@ def export(
 
 
 def program_of(function: Any, example_inputs: Any = None, dynamic: Dynamic | None = None) -> Program:
-    """The program of whatever `burn.compile` takes."""
+    """The program of whatever `burn.compile` takes; its outputs are not called as its inputs are."""
     if not is_torch(function):
         return trace_examples(function, example_inputs, dynamic)
     from torch.export import ExportedProgram
@@ -46,9 +46,12 @@ def program_of(function: Any, example_inputs: Any = None, dynamic: Dynamic | Non
     from burn.importers.torch.export import export as export_module
 
     if isinstance(function, ExportedProgram):
-        return import_exported(function)
-    by_name = isinstance(example_inputs, Mapping)
-    made = export_module(
-        function, () if by_name else example_inputs or (), example_inputs if by_name else None, dynamic
-    )
-    return import_exported(made.program, names=made.names)
+        program = import_exported(function)
+    else:
+        by_name = isinstance(example_inputs, Mapping)
+        args, kwargs = ((), example_inputs) if by_name else (example_inputs or (), None)
+        made = export_module(function, args, kwargs, dynamic)
+        program = import_exported(made.program, names=made.names)
+    taken = set(program.input_names)
+    program.output_names = [f"new_{name}" if name in taken else name for name in program.output_names]
+    return program
