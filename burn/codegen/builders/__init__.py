@@ -7,22 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from burn.codegen.builders import contract, cumulative, loop, reduce, scatter, window
 from burn.codegen.builders.builder import Call
-from burn.codegen.builders.contract import contract
-from burn.codegen.builders.cumulative import cumulative
-from burn.codegen.builders.loop import loop
-from burn.codegen.builders.reduce import reduce
-from burn.codegen.builders.scatter import scatter
-from burn.codegen.builders.window import window
 from burn.dialect.control import Group
 
 BUILDERS: dict[str, Callable[[Group], list[Call]]] = {
-    "loop": loop,
-    "reduce": reduce,
-    "window": window,
-    "contract": contract,
-    "cumulative": cumulative,
-    "scatter": scatter,
+    "loop": loop.build,
+    "reduce": reduce.build,
+    "window": window.build,
+    "contract": contract.build,
+    "cumulative": cumulative.build,
+    "scatter": scatter.build,
 }
 
 

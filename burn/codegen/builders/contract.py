@@ -12,7 +12,7 @@ from burn.dialect.op import Op
 from burn.dialect.types import type_of
 
 
-def contract(group: Group) -> list[Call]:
+def build(group: Group) -> list[Call]:
     """One dot_general or convolution, then what follows at the same places. Results leave in the order of trailing views."""
     anchor = anchor_of(group, "dot_general", "conv")
     tiled = matrix_kernel(group, anchor)

@@ -10,7 +10,7 @@ from burn.dialect.dims import Dim, Expr
 from burn.dialect.types import type_of
 
 
-def cumulative(group: Group) -> list[Call]:
+def build(group: Group) -> list[Call]:
     """A running reduction: the axis is walked in order, each place combining the one before with its own element."""
     op = anchor_of(group, "cumulative")
     type_ = type_of(op.x)

@@ -11,7 +11,7 @@ from burn.dialect.op import Op
 from burn.dialect.types import type_of
 
 
-def loop(group: Group) -> list[Call]:
+def build(group: Group) -> list[Call]:
     yielded = group.yielded
     root = op_of(yielded[0]) if len(yielded) == 1 else None
     if root is not None and root.OP_NAME == "concat" and len(root.xs) > 1:

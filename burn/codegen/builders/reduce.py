@@ -13,7 +13,7 @@ from burn.dialect.reduction import ArgReduce, Reduce
 from burn.dialect.types import type_of
 
 
-def reduce(group: Group) -> list[Call]:
+def build(group: Group) -> list[Call]:
     """Stages over one space: each reduction runs over the reduced axes at every place of the kept ones; results of earlier
     stages are at hand in later ones. A costly value that two stages need is kept in scratch memory."""
     anchors = [op for op in group.ops if isinstance(op, (Reduce, ArgReduce))]

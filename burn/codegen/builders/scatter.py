@@ -10,7 +10,7 @@ from burn.dialect.op import source_name
 from burn.dialect.types import type_of
 
 
-def scatter(group: Group) -> list[Call]:
+def build(group: Group) -> list[Call]:
     """A copy of x, then the updates in order, by one thread: places may repeat."""
     op = anchor_of(group, "scatter_elements", "scatter_nd")
     x, indices, updates = type_of(op.x), type_of(op.indices), type_of(op.updates)

@@ -10,7 +10,7 @@ from burn.dialect.dims import LoopVar
 from burn.dialect.types import type_of
 
 
-def window(group: Group) -> list[Call]:
+def build(group: Group) -> list[Call]:
     """One window reduction; places outside the operand are the reduction's identity, what follows is applied to the result."""
     anchor = anchor_of(group, "window_reduce")
     x, result = type_of(anchor.x), anchor.operation.results[0]
