@@ -163,7 +163,11 @@ class Config:
         import yaml
 
         try:
+            depth = 0
             for event in yaml.parse(text, yaml.SafeLoader):
+                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+                if depth > DEEPEST:
+                    raise ConfigError("this is no configuration", [f"it is nested more than {DEEPEST} levels deep"])
                 if isinstance(event, yaml.AliasEvent):  # a few of them make a document of any size
                     raise ConfigError("this YAML is not taken", ["it has aliases (*name); write the values out"])
             values = yaml.safe_load(text)

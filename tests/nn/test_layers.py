@@ -17,7 +17,7 @@ import tests.nn.torch_losses  # noqa: E402  # its rows
 import tests.nn.torch_sequences  # noqa: E402, F401
 from tests.nn.torch_table import LAYERS, Draw, Drawn  # noqa: E402
 
-DRAWS = 3
+DRAWS = 2
 
 ELSEWHERE = {
     "Module": "test_module.py",
