@@ -2,8 +2,8 @@
 
     python docs/gen.py [FOLDER]        # docs/reference by default
 
-One page for each family of ops, one for `burn.nn`, one for the passes. Nothing here is written by hand, so nothing can be
-out of step.
+One page for each family of ops, one for tensors and their functions, one for `burn.nn`, one for the passes. Nothing here is
+written by hand, so nothing can be out of step: the element types of a function are those it is tested with (tests/api/rows.py).
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+import burn
 from burn import nn, ops
 from burn.dialect import FAMILIES
 from burn.dialect.mlir import context
 from burn.dialect.op import REGISTRY, Op
+from burn.dialect.types import DTYPES
+from burn.functions import FREE, NAMES
 
 HERE = Path(__file__).parent
 
@@ -26,6 +30,7 @@ def main(folder: Path) -> None:
     context()
     folder.mkdir(parents=True, exist_ok=True)
     pages = {f"ops-{family}.md": op_page(family) for family in FAMILIES}
+    pages["tensor.md"] = tensor_page()
     pages["nn.md"] = layer_page()
     pages["passes.md"] = pass_page()
     for name, text in pages.items():
@@ -65,17 +70,111 @@ def signature_of(function: object) -> str:
     return re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(function)))  # type: ignore[arg-type]
 
 
+TENSOR_FAMILIES = {
+    "Creation": "creation", "Functions of elements": "math", "Comparison, logic and bits": "logic",
+    "Activations": "activations", "Conversion": "conversions", "Shapes": "shapes", "Moving elements": "arranging",
+    "Joining and choosing": "joining", "Reductions": "reductions", "Statistics": "statistics", "Products": "products",
+    "Sorting and searching": "sorting", "Reading at places": "indexing", "Writing at places": "updating",
+}  # fmt: skip
+"""Headings, and the modules of burn.tensor whose functions stand under them."""
+
+TENSOR_MODULES = ("linalg", "fft", "random", "control")
+
+
+def tensor_page() -> str:
+    """Every function of tensors: how it is called, what it does, and with which element types it is tested."""
+    parts = ["# Tensors", "", inspect.cleandoc(import_module("burn.tensor.tensor").__doc__ or ""), ""]
+    parts += [
+        "Most functions are methods too: `burn.sum(x, 0)` is `x.sum(0)`. Element types are those that each function is"
+    ]
+    parts += [
+        "tested with, against numpy, where "
+        + "; ".join(f"{word}: {', '.join(kind_types(kind))}" for kind, word in KINDS.items())
+        + ".",
+        "",
+    ]
+    types_ = tested_types()
+    for heading, module in TENSOR_FAMILIES.items():
+        names = [n for n in NAMES if _home(n) == f"burn.tensor.{module}"]
+        parts += function_table(heading, [(n, getattr(burn, n), f"burn.{n}") for n in names], types_)
+    for module in TENSOR_MODULES:
+        home = import_module(f"burn.{module}")
+        prefix = "burn" if module == "control" else f"burn.{module}"
+        public = [n for n in getattr(home, "__all__", dir(home)) if inspect.isfunction(getattr(home, n))]
+        public = [n for n in public if getattr(home, n).__module__ == home.__name__ and not n.startswith("_")]
+        parts += [
+            f"# {prefix if module != 'control' else 'Control flow'}",
+            "",
+            inspect.cleandoc(home.__doc__ or ""),
+            "",
+        ]
+        parts += function_table("", [(f"{module}.{n}", getattr(home, n), f"{prefix}.{n}") for n in public], types_)
+    return "\n".join(parts)
+
+
+def _home(name: str) -> str:
+    function = FREE[name] if name in FREE else getattr(burn.Tensor, name)
+    return function.__module__
+
+
+def tested_types() -> dict[str, tuple[str, ...]]:
+    """The element types in the row of each name; none where the tests are not kept as a checkout's are."""
+    sys.path.insert(0, str(HERE.parent))
+    rows = import_module("tests.api.rows").ROWS
+    return {row.key: row.dtypes for row in rows}
+
+
+KINDS = {"float": "floats", "int": "ints", "uint": "uints", "bool": "bools"}
+
+
+def kind_types(kind: str) -> list[str]:
+    """A kind's element types of 8 bits and more: the smaller ones are stored, not reckoned with."""
+    return [n for n, d in DTYPES.items() if d.kind == kind and (d.bits >= 8 or kind == "bool")]
+
+
+def _types(dtypes: tuple[str, ...]) -> str:
+    """Element types, whole kinds by their names."""
+    words = []
+    for kind, word in KINDS.items():
+        every = kind_types(kind)
+        some = [n for n in every if n in dtypes]
+        words += [word] if some == every else some
+    return ", ".join(words)
+
+
+def function_table(
+    heading: str, functions: list[tuple[str, Any, str]], types_: dict[str, tuple[str, ...]]
+) -> list[str]:
+    lines = [f"## {heading}", ""] if heading else []
+    lines += ["| function | element types | |", "|---|---|---|"]
+    for key, function, name in functions:
+        summary = (inspect.getdoc(function) or "").split("\n\n", 1)[0]
+        cells = (f"`{name}{signature_of(function)}`", _types(types_.get(key, ())), " ".join(summary.split()))
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return [*lines, ""]
+
+
 def layer_page() -> str:
     parts = ["# burn.nn", "", inspect.cleandoc(nn.__doc__ or ""), ""]
     for name in nn.__all__:
-        cls = getattr(nn, name)
-        try:
-            signature = signature_of(cls).replace(" -> None", "")
-        except ValueError:
-            signature = "(...)"
-        doc = inspect.getdoc(cls) or ""
-        parts += [f"## {name}", "", "```python", f"nn.{name}{signature}", "```", "", doc, ""]
+        member = getattr(nn, name)
+        if inspect.ismodule(member):  # nn.init, nn.loss: what they define themselves
+            parts += [f"# burn.nn.{name}", "", inspect.cleandoc(member.__doc__ or ""), ""]
+            own = [n for n, v in vars(member).items() if getattr(v, "__module__", "") == member.__name__]
+            parts += [
+                line for n in own if not n.startswith("_") for line in layer_entry(f"{name}.{n}", getattr(member, n))
+            ]
+        else:
+            parts += layer_entry(name, member)
     return "\n".join(parts)
+
+
+def layer_entry(name: str, layer: Any) -> list[str]:
+    try:
+        signature = signature_of(layer).replace(" -> None", "")
+    except (TypeError, ValueError):
+        signature = "(...)"
+    return [f"## {name}", "", "```python", f"nn.{name}{signature}", "```", "", inspect.getdoc(layer) or "", ""]
 
 
 def pass_page() -> str:

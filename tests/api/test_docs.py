@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 from burn import nn, ops
+from burn.functions import NAMES
+from tests.api.rows import ROWS
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "gen.py"
 
@@ -15,7 +18,11 @@ def test_every_op_and_layer_has_its_entry(tmp_path: Path) -> None:
     subprocess.run([sys.executable, SCRIPT, tmp_path], check=True, capture_output=True)
     text = "\n".join(page.read_text() for page in tmp_path.glob("ops-*.md"))
     missing = [name for name in ops.names() if f"burn.ops.{name}(" not in text]
-    missing += [name for name in nn.__all__ if f"nn.{name}(" not in (tmp_path / "nn.md").read_text()]
+    layers = [name for name in nn.__all__ if not inspect.ismodule(getattr(nn, name))]
+    missing += [name for name in layers if f"nn.{name}(" not in (tmp_path / "nn.md").read_text()]
+    tensors = (tmp_path / "tensor.md").read_text()
+    missing += [name for name in NAMES if f"`burn.{name}(" not in tensors]
+    missing += [row.key for row in ROWS if f"`burn.{row.key}(" not in tensors]
     assert not missing
     linked = (tmp_path / "index.md").read_text()
     assert all(f"({page.name})" in linked for page in tmp_path.glob("*.md") if page.name != "index.md")
