@@ -6,7 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, Block, _compare, blocks, run
+from tests.docs.pages import PAGES, ROOT, Block, _compare, blocks, run
+
+ASSUMED = """```python
+import numpy as np
+import torch
+import burn
+
+burn.export(lambda input: input * 2.0, "model.onnx", ("float32[batch, 4]",))
+x = np.ones((2, 4), np.float32)
+module, example = torch.nn.Linear(4, 3), torch.ones(2, 4)
+names = {"features": torch.nn.Linear(784, 128), "head": torch.nn.Linear(128, 10)}
+torch.save(torch.nn.ModuleDict(names).state_dict(), "classifier.pt")
+```
+"""
+"""What the README's code takes for granted: a model and its input, a PyTorch module, a checkpoint."""
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name != "README.md"], ids=lambda p: p.stem)
@@ -15,6 +29,14 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(str(tmp_path))
     wanted = sum(block.kind == "console" or block.kind.startswith("python") for block in blocks(page))
     assert 0 < run(page, tmp_path) <= wanted
+
+
+def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(ASSUMED + (ROOT / "README.md").read_text())
+    assert run(page, tmp_path) > 2
 
 
 def test_blocks_are_found(tmp_path: Path) -> None:
