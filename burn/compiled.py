@@ -46,7 +46,8 @@ def compile(
     if is_torch(function):
         from burn.importers.torch import compile_module
 
-        return compile_module(function, example_inputs or (), kwargs, dynamic, target=target)
+        examples = () if example_inputs is None else example_inputs  # a tensor has no truth value
+        return compile_module(function, examples, kwargs, dynamic, target=target)
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))

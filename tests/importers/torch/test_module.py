@@ -58,6 +58,25 @@ def test_positions_names_and_wrong_calls() -> None:
         compiled(x.double(), y)
 
 
+def test_one_tensor_needs_no_tuple() -> None:
+    x = torch.randn(3, 2)
+    torch.testing.assert_close(burn.compile(torch.nn.Tanh(), x)(x), x.tanh())
+
+
+def test_results_are_memory_of_their_own() -> None:
+    weight = torch.nn.Parameter(torch.randn(40))
+    module = Function(lambda x, y, scale: (x, weight, x.view(-1), x + 1))
+    module.weight = weight
+    x = torch.randn(5, 8)
+    kept, before = x.clone(), weight.detach().clone()
+    compiled = compile_module(module, (x,))
+    for result in compiled(x):
+        result.fill_(7)
+    torch.testing.assert_close(x, kept)
+    torch.testing.assert_close(weight.detach(), before)
+    torch.testing.assert_close(compiled(x)[1], before)
+
+
 def test_dynamic_that_does_not_fit() -> None:
     module = Function(lambda x, y, scale: x + 1)
     with pytest.raises(burn.ModelError) as error:
