@@ -89,7 +89,17 @@ def constant(program: Program, array: np.ndarray, dtype: str) -> ir.Value:
     return ops.weight(key=program.weights.add_array(array, "w"), shape=array.shape, dtype=dtype)
 
 
-SIZES = [(1, 5, 1), (7, 31, 33), (13, 515, 40), (1, 1030, 17), (3, 1, 64), (9, 0, 5), (0, 3, 4), (3, 4, 0)]
+SIZES = [
+    (1, 5, 1),
+    (7, 31, 33),
+    (13, 515, 40),
+    (40, 1030, 203),
+    (1, 130, 300),
+    (3, 1, 64),
+    (9, 0, 5),
+    (0, 3, 4),
+    (3, 4, 0),
+]
 
 
 @pytest.mark.parametrize(("types", "target"), CASES, ids=str)
@@ -115,6 +125,20 @@ def test_products(types: Types, target: str) -> None:
     got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), target=target)(*case.arrays)
     for y, (want, size, depth) in zip(got, wanted, strict=True):
         check(y, want, size, types.result, depth)
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_products_over_two_axes_in_batches(target: str) -> None:
+    """Every batch's panels are copied anew, both contracted axes in order."""
+    case = Case(5)
+    a, b = case.input((3, 40, 5, 103), "float32"), case.input((3, 5, 103, 203), "float32")
+    program = Program.create(case.types)
+    axes = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2, 3), "rhs_contract": (1, 2)}
+    with program.building("p"):
+        y = ops.dot_general(*program.inputs, **axes)
+    got = executable(program.finish([("y", y)]), target=target)(*case.arrays)
+    want = np.einsum("brij,bijc->brc", exact(a), exact(b))
+    check(got, want, np.einsum("brij,bijc->brc", np.abs(exact(a)), np.abs(exact(b))), "float32", 515)
 
 
 def convolved(x: np.ndarray, w: np.ndarray, stride: int, pad: int, groups: int) -> np.ndarray:

@@ -25,6 +25,7 @@ from burn.codegen.cpu import heuristics, math
 from burn.codegen.cpu.emit import PTR, Int, Value, vector
 from burn.codegen.cpu.loops import argument_names, conversions_size, open_kernel
 from burn.codegen.cpu.target import Target
+from burn.codegen.lower import linear
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, exact_div, product, substitute
 from burn.errors import CompileError
 
@@ -32,12 +33,14 @@ from burn.errors import CompileError
 @dataclass(frozen=True)
 class Schedule:
     """What is decided while sizes are numbers. `tile` rows are summed at a time, each sum split in `split`; tiles are taken in
-    blocks of `block` through all panels (None: all tiles); `even` says that tiles cover the rows exactly."""
+    blocks of `block` through all panels (None: all tiles); `even` says that tiles cover the rows exactly, `copies` that a panel
+    is copied side by side before a block's tiles read it."""
 
     tile: int
     split: int
     block: int | None
     even: bool
+    copies: bool
 
     @staticmethod
     def of(kernel: ContractionKernel, target: Target) -> Schedule:
@@ -46,7 +49,8 @@ class Schedule:
         tile = heuristics.tile_rows(rows, vectors, bool(kernel.valid), target)
         split = heuristics.split_depth(tile, vectors, target)
         even = isinstance(rows, int) and rows % tile == 0
-        return Schedule(tile, split, heuristics.row_block(kernel, rows, tile), even)
+        block = heuristics.row_block(kernel, rows, tile)
+        return Schedule(tile, split, block, even, heuristics.copies_panel(kernel, rows, tile, block))
 
     def count(self, kernel: ContractionKernel) -> Dim:
         """Iterations of a launch: tiles x panels x batches."""
@@ -79,7 +83,7 @@ class _Printer:
         self.tile, self.split = schedule.tile, schedule.split
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
-        self.zeros, self.staged = self._scratch()
+        self.zeros, self.staged, self.copied = self._scratch()
 
     def print(self) -> str:
         code, emitter, kernel = self.code, self.emitter, self.kernel
@@ -89,9 +93,11 @@ class _Printer:
         blocks = ceildiv(tiles, block) if block else 1
         in_block: Dim = block if block else tiles
         panels = kernel.panel.extent
-        with code.for_(begin, end) as flat, emitter.scope():
+        carried = [] if self.copied is None else [code.const(-1)]
+        with code.for_(begin, end, 1, carried) as flat, emitter.scope():
             n = emitter.dim(in_block)
             place, rest = code.urem(flat.iv, n), code.udiv(flat.iv, n)
+            group = rest
             n = emitter.dim(panels)
             panel, rest = code.urem(rest, n), code.udiv(rest, n)
             which: Int = 0
@@ -103,6 +109,10 @@ class _Printer:
                 last = position == len(kernel.batch) - 1
                 emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
             emitter.places[kernel.panel] = panel
+            if self.copied is not None:
+                with code.if_(code.cmp("ne", group, flat.carried[0])), emitter.scope():
+                    self._copy_panel(list(kernel.outer), self.copied)
+                flat.yield_(code.value(group))
             tile = code.add(code.mul(which, emitter.dim(in_block)), place)
             first = code.mul(tile, self.tile)
             if blocks != 1:
@@ -113,23 +123,57 @@ class _Printer:
         code.return_()
         return code.text()
 
-    def _scratch(self) -> tuple[Value | None, Value | None]:
-        """A row of zeros for pixels outside the operand, and room for a tile's rows where they must be converted."""
+    def _scratch(self) -> tuple[Value | None, Value | None, Value | None]:
+        """A row of zeros for pixels outside the operand, room for a tile's rows where they must be converted, and room for a
+        panel where it is copied."""
         kernel, code = self.kernel, self.code
-        size: Int = 0
-        if kernel.valid:
-            size = code.mul(self.emitter.dim(kernel.inner.extent), conversions_size(kernel.lhs.dtype))
-        room = code.mul(code.udiv(code.add(size, 63), 64), 64)
-        converts = kernel.lhs.dtype != kernel.dtype
-        stage = self.tile * heuristics.STAGE * conversions_size(kernel.dtype) if converts else 0
-        if size == 0 and stage == 0:
-            return None, None
-        memory = code.call("burn_rt_scratch", [self.emitter.worker, code.value(code.add(room, stage))], PTR)
+        zeros, panel = kernel.inner.extent, product([v.extent for v in (*kernel.outer, kernel.inner)]) * kernel.width
+        sizes: list[Int | None] = [
+            code.mul(self.emitter.dim(zeros), conversions_size(kernel.lhs.dtype)) if kernel.valid else None,
+            self.tile * heuristics.STAGE * conversions_size(kernel.dtype) if kernel.lhs.dtype != kernel.dtype else None,
+            code.mul(self.emitter.dim(panel), conversions_size(kernel.rhs.dtype)) if self.schedule.copies else None,
+        ]
+        starts: list[Int] = []
+        end: Int = 0
+        for size in sizes:
+            starts.append(end)
+            end = code.add(end, code.mul(code.udiv(code.add(size or 0, 63), 64), 64))
+        if all(size is None for size in sizes):
+            return None, None, None
+        memory = code.call("burn_rt_scratch", [self.emitter.worker, code.value(end)], PTR)
         assert memory is not None
-        if kernel.valid:
-            with code.for_(0, size) as loop:
+        if sizes[0] is not None:
+            with code.for_(0, sizes[0]) as loop:
                 code.store(code.const(0, "i8"), memory, loop.iv)
-        return memory if kernel.valid else None, code.gep(memory, room, "i8") if converts else None
+        zeros_at, staged, copied = (
+            None if size is None else code.gep(memory, start, "i8") for size, start in zip(sizes, starts, strict=True)
+        )
+        return zeros_at, staged, copied
+
+    def _copy_panel(self, outer: list[LoopVar], copied: Value) -> None:
+        """The panel's columns, those that exist, one place of the depth after another."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        loop_var = outer[0] if outer else kernel.inner
+        with code.for_(0, emitter.dim(loop_var.extent)) as loop, emitter.scope():
+            emitter.places[loop_var] = loop.iv
+            if outer:
+                self._copy_panel(outer[1:], copied)
+                return
+            source = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs.offset), self.right)
+            target = code.gep(
+                copied, emitter.dim(self._copied_offset() + Expr.of(kernel.inner) * kernel.width), self.right
+            )
+            masks = self._masks()
+            for c in range(self.vectors):
+                mask = masks[c] if masks else None
+                loaded = code.load(source, c * self.lanes, vector(self.lanes, self.right), mask)
+                code.store(loaded, target, c * self.lanes)
+
+    def _copied_offset(self) -> Dim:
+        """Where in a copied panel the innermost contraction loop begins."""
+        outer = self.kernel.outer
+        at = linear([Expr.of(v) for v in outer], [v.extent for v in outer])
+        return at * self.kernel.inner.extent * self.kernel.width
 
     def _places(self, row: Int) -> None:
         """Sets the row loops for a flattened row number."""
@@ -182,15 +226,18 @@ class _Printer:
             return loop.results
         lefts = [self._row_address(row) for row in rows]
         emitter.places[kernel.inner] = 0
-        right = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs.offset), self.right)
-        masks = None if kernel.packed else self._masks()
+        if self.copied is None:
+            right = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs.offset), self.right)
+        else:
+            right = code.gep(self.copied, emitter.dim(self._copied_offset()), self.right)
+        masks = None if kernel.packed or self.copied is not None else self._masks()
         depth = emitter.dim(kernel.inner.extent)
         if self.staged is None:
             return self._run(depth, carried, lefts, self._advance(kernel.lhs), right, masks)
         with code.for_(0, depth, heuristics.STAGE, carried) as loop, emitter.scope():
             length = code.min(code.sub(depth, loop.iv), heuristics.STAGE)
             converted = self._stage(lefts, loop.iv, length)
-            part = code.gep(right, code.mul(loop.iv, self._advance(kernel.rhs)), self.right)
+            part = code.gep(right, code.mul(loop.iv, self._right_step()), self.right)
             loop.yield_(*self._run(length, loop.carried, converted, 1, part, masks))
         return loop.results
 
@@ -200,6 +247,9 @@ class _Printer:
         if step is None:
             raise CompileError("internal: a contraction's operand does not advance evenly")
         return self.emitter.dim(step)
+
+    def _right_step(self) -> Int:
+        return self._advance(self.kernel.rhs) if self.copied is None else self.kernel.width
 
     def _stage(self, lefts: list[Value], start: Int, length: Int) -> list[Value]:
         """The rows' elements from `start` on, converted side by side; returns where each row's begin."""
@@ -287,7 +337,7 @@ class _Printer:
     ) -> list[Value]:
         """One place of the innermost contraction loop: rows x vectors multiply-adds."""
         code, kernel = self.code, self.kernel
-        at = code.mul(k, self._advance(kernel.rhs))
+        at = code.mul(k, self._right_step())
         columns: list[Value] = []
         for c in range(self.vectors):
             mask = masks[c] if masks else None

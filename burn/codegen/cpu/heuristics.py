@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from burn.codegen.body import EXPENSIVE, Apply, ContractionKernel, Fetched, Load, LoopKernel, loop_atoms, own_dims, walk
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Atom, Dim, LoopVar, coefficient, product, substitute
+from burn.dialect.dims import Atom, Dim, LoopVar, ceildiv, coefficient, product, substitute
 from burn.dialect.types import DTYPES
 
 CHUNK = 2048
@@ -136,6 +136,16 @@ def row_block(kernel: ContractionKernel, rows: Dim, tile: int) -> int | None:
     if isinstance(rows, int) and block * tile >= rows:
         return None
     return block
+
+
+def copies_panel(kernel: ContractionKernel, rows: Dim, tile: int, block: int | None) -> bool:
+    """Whether a panel of an unpacked right side is copied before the tiles of a block read it, one after the other.
+
+    In place, its rows lie as far apart as the right side is wide: often in one set of the cache. Four tiles pay for a copy."""
+    tiles = ceildiv(rows, tile)
+    if kernel.packed or not isinstance(tiles, int):
+        return False
+    return min(tiles, block or tiles) >= 4
 
 
 def panel_width(kernel: ContractionKernel, target: Target) -> int:
