@@ -22,6 +22,7 @@ import functools
 import inspect
 import json
 import os
+import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -56,10 +57,14 @@ class Config:
     ConfigError, naming every wrong field at once, when one is made or read."""
 
     __config_fields__: ClassVar[bool] = True
+    _names: ClassVar[tuple[dict[str, Any], dict[str, Any]]] = ({}, {})
     _derived: ClassVar[bool] = False  # whether the types of the fields are those of a constructor
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        # Where the class statement stands, for annotations that are text: it may be in a function, or in no module at all.
+        frame = sys._getframe(1)
+        cls._names = (frame.f_globals, dict(frame.f_locals))
         for name in inspect.get_annotations(cls):
             if isinstance(cls.__dict__.get(name), (list, dict)):
                 setattr(cls, name, frozen(cls.__dict__[name]))
@@ -241,7 +246,15 @@ def _hints(cls: type) -> dict[str, Any]:
     if getattr(cls, "_derived", False):
         return dict(cls.__annotations__)
     try:
-        return typing.get_type_hints(cls, include_extras=True)
+        hints: dict[str, Any] = {}
+        for base in reversed(cls.__mro__):
+            if issubclass(base, Config) and base is not Config:
+                outer, local = base._names
+                own = typing.get_type_hints(
+                    _Annotations(base), outer, {base.__name__: base, **local}, include_extras=True
+                )
+                hints |= own
+        return hints
     except NameError as error:
         raise ConfigError(f"the fields of {cls.__qualname__} have unknown types", [str(error)]) from None
 
@@ -249,6 +262,13 @@ def _hints(cls: type) -> dict[str, Any]:
 def _required(field: dataclasses.Field[Any], given: Mapping[str, Any]) -> bool:
     missing = dataclasses.MISSING
     return field.name not in given and field.default is missing and field.default_factory is missing
+
+
+class _Annotations:
+    """A class's own annotations, for `typing.get_type_hints`, which looks up those of a class in its module alone."""
+
+    def __init__(self, cls: type) -> None:
+        self.__annotations__ = inspect.get_annotations(cls)
 
 
 def _setter(name: str) -> Callable[[Config, Any], Config]:

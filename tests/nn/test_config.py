@@ -141,6 +141,20 @@ def test_every_layer_has_a_configuration_that_makes_it() -> None:
             assert cls.Config is cls.Config and cls.Config.__qualname__ == f"{cls.__qualname__}.Config"
 
 
+def test_types_may_be_local() -> None:
+    class Inner(nn.Config):
+        size: int = 1
+
+    class Outer(nn.Config):
+        inner: Inner = Inner()
+        again: Outer | None = None
+
+    made = Outer.from_json('{"inner": {"size": 4}, "again": {"inner": {"size": 5}}}')
+    assert made.inner == Inner(4) and made.again is not None and made.again.inner == Inner(5)
+    with pytest.raises(nn.ConfigError, match=r"attribute 'again.inner.size': must be int, not 'x'"):
+        Outer.from_json('{"again": {"inner": {"size": "x"}}}')
+
+
 class Configured(nn.Module):
     class Config(nn.Config):
         width: int = 3
