@@ -28,7 +28,7 @@ from tests.api.rows import BOOL, CONVERSIONS, FLOATS, INTS, ROWS, UINTS, Row
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 SIZES = (0, 1, 2, 3, 5, 7)
-EXAMPLES = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+EXAMPLES = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 ONCE = settings(EXAMPLES, max_examples=1)
 
 ELSEWHERE = {

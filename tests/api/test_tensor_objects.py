@@ -148,7 +148,8 @@ UFUNCS = {"set": None, "add": np.add, "multiply": np.multiply, "min": np.minimum
 def test_writing_through_at(name: str, how: str) -> None:
     x, index = draw(3, 4, 5), WRITTEN[name]
     ufunc = UFUNCS[how]
-    for value in (2.0, draw(*x[index].shape)):
+    values: tuple[Any, ...] = (2.0, draw(*x[index].shape))
+    for value in values:
         if name == "list" and how == "set" and not isinstance(value, float):
             value = np.broadcast_to(value[:1], value.shape)  # which of several stays is not for numpy to say
         wanted = x.copy()

@@ -1,0 +1,129 @@
+"""Loops over values: the same results in a traced function and outside, containers, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn.errors import TypeMismatch
+from burn.lazy import statistics
+
+RANDOM = np.random.default_rng(3)
+
+
+def both(function: Callable[..., Any], *arrays: Any, specs: tuple[str, ...] | None = None) -> list[np.ndarray]:
+    """The results outside of a traced function, after they were compared with those inside."""
+    lazy = function(*map(burn.constant, arrays))
+    traced = burn.compile(function, specs or arrays)(*arrays)
+    pairs = zip(*((r if isinstance(r, (tuple, list)) else [r]) for r in (lazy, traced)), strict=True)
+    results = []
+    for ours, theirs in pairs:
+        assert ours.dtype == str(theirs.dtype)
+        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)
+        results.append(ours.numpy())
+    return results
+
+
+@pytest.mark.parametrize("limit", [0.5, 1.0, 100.0])
+def test_while_loop(limit: float) -> None:
+    def function(x: burn.Tensor) -> Any:
+        return burn.while_loop(lambda s: s[0] < limit, lambda s: (s[0] * 2.0, s[1] + 1), (x.sum(), 0))
+
+    value, count = both(function, np.ones(3, np.float32) / 3)
+    expected, steps = 1.0, 0
+    while expected < limit:
+        expected, steps = expected * 2, steps + 1
+    assert count == steps and abs(value - expected) < 1e-4
+
+
+def test_containers_keep_their_structure() -> None:
+    def function(x: burn.Tensor) -> Any:
+        state = {"x": x, "pair": [x * 0.0, True]}
+        end = burn.fori_loop(0, 3, lambda i, s: {"x": s["x"] + i, "pair": [s["x"], ~s["pair"][1]]}, state)
+        return end["x"], end["pair"][0], end["pair"][1]
+
+    x = RANDOM.standard_normal(4).astype(np.float32)
+    last, before, flag = both(function, x)
+    np.testing.assert_allclose(last, x + 3, rtol=1e-6)
+    np.testing.assert_allclose(before, x + 1, rtol=1e-6)
+    assert not flag
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 5), (3, 7), (4, 4), (5, 2)])
+def test_fori_loop(start: int, stop: int) -> None:
+    (total,) = both(lambda x: burn.fori_loop(start, stop, lambda i, s: s * 2 + i, x), np.int64(1))
+    expected = 1
+    for i in range(start, stop):
+        expected = expected * 2 + i
+    assert total == expected
+
+
+def test_bounds_may_be_tensors_and_sizes() -> None:
+    (total,) = both(lambda n: burn.fori_loop(0, n, lambda i, s: s + i, 0), np.int64(6))
+    assert total == 15
+    (total,) = both(
+        lambda x: burn.fori_loop(0, x.shape[0], lambda i, s: s + x[0], 0.0),
+        np.ones(7, np.float32),
+        specs=("float32[n]",),
+    )
+    assert total == 7
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 70])
+def test_scan(length: int) -> None:
+    def function(xs: burn.Tensor) -> Any:
+        carry, (sums, doubled) = burn.scan(lambda c, x: (c + x, (c.sum(), x * 2.0)), burn.zeros(3), xs)
+        return carry, sums, doubled
+
+    xs = RANDOM.standard_normal((length, 3)).astype(np.float32)
+    carry, sums, doubled = both(function, xs, specs=("float32[n, 3]",))
+    np.testing.assert_allclose(carry, xs.sum(0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(sums, np.concatenate([[0.0], xs.cumsum(0).sum(1)])[:length], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(doubled, xs * 2)
+
+
+def test_scan_without_xs() -> None:
+    carry, powers = both(lambda x: burn.scan(lambda c, _: (c * 2, c), x, length=6), np.int64(1))
+    assert carry == 64 and powers.tolist() == [1, 2, 4, 8, 16, 32]
+
+
+def test_iterations_share_a_program() -> None:
+    burn.fori_loop(0, 5, lambda i, s: s + i, 0)
+    before = statistics().compiled
+    assert burn.fori_loop(0, 50, lambda i, s: s + i, 0).item() == 1225
+    assert statistics().compiled == before
+
+
+def test_loop_outside_of_traced_functions() -> None:
+    total, rows = burn.loop(
+        lambda i, going, t: (t < 7, t + 2, t * 10), [burn.constant(1)], trips=100, condition=True, scans=1
+    )
+    assert total.item() == 9 and rows.tolist() == [10, 30, 50, 70]
+    assert burn.cond(total > 0, lambda: 1, lambda: 2) == 1
+
+
+REFUSED: dict[str, tuple[Callable[[burn.Tensor], Any], str]] = {
+    "type": (lambda x: burn.while_loop(lambda s: s < 9, lambda s: s.astype("int64"), x.sum()), "keeps its type"),
+    "shape": (lambda x: burn.fori_loop(0, 2, lambda i, s: burn.concat([s, s]), x), "keeps its type"),
+    "structure": (lambda x: burn.fori_loop(0, 2, lambda i, s: (s, s), x), "another structure"),
+    "condition": (lambda x: burn.while_loop(lambda s: s < 9, lambda s: s, x), "bool scalar"),
+    "scan's body": (lambda x: burn.scan(lambda c, v: c, 0.0, x), r"returns \(carry, y\)"),
+    "lengths": (lambda x: burn.scan(lambda c, v: (c, c), 0.0, (x, x[:2])), "one length"),
+    "no length": (lambda x: burn.scan(lambda c, v: (c, c), x), "one length"),
+    "no end": (lambda x: burn.loop(lambda i, c, s: (c, s), [x]), "does not end"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("mode", ["lazy", "traced"])
+def test_what_is_refused(name: str, mode: str) -> None:
+    function, message = REFUSED[name]
+    with pytest.raises(TypeMismatch, match=message):
+        if mode == "lazy":
+            function(burn.zeros(3))
+        else:
+            burn.compile(function, ("float32[3]",))
