@@ -8,6 +8,7 @@ https://github.com/tracel-ai/burn, crates/burn-nn.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,8 @@ from burn.nn.linear import Linear
 from burn.nn.module import Module
 from burn.nn.norm import GroupNorm, InstanceNorm, LayerNorm, RMSNorm, _BatchNorm
 from burn.nn.recurrent import GRU, LSTM, RNN, _Recurrent
+from burn.nn.stacked import _Stacked
+from burn.nn.transformer import _TransformerLayer
 
 # ---- products ------------------------------------------------------------------------------------------------------------
 
@@ -82,6 +85,23 @@ def _attention(layer: MultiheadAttention) -> Iterator[Part]:
         yield Part("output.bias", ("out_proj.bias",), (layer.output.bias.shape,))
 
 
+TRANSFORMER = {"feed.inner": "linear1", "feed.outer": "linear2"}
+
+
+@rule(_TransformerLayer, "torch")
+def _transformer_torch(layer: _TransformerLayer) -> Iterator[Part]:
+    """torch.nn.TransformerEncoderLayer and TransformerDecoderLayer."""
+    for name, other in (("attention", "self_attn"), ("cross", "multihead_attn")):
+        inner = getattr(layer, name, None)
+        for part in () if inner is None else _attention(inner):
+            sources = tuple(f"{other}.{source}" for source in part.sources)
+            yield replace(part, target=f"{name}.{part.target}", sources=sources)
+    for path, parameter in layer.named_parameters():
+        name, _, kind = path.rpartition(".")
+        if name in TRANSFORMER:
+            yield Part(path, (f"{TRANSFORMER[name]}.{kind}",), (parameter.shape,))
+
+
 # ---- recurrence ----------------------------------------------------------------------------------------------------------
 
 GATES: dict[type, tuple[tuple[int, ...], tuple[str, ...]]] = {
@@ -126,6 +146,17 @@ def _recurrent_torch(layer: _Recurrent) -> Iterator[Part]:
         if layer.bias is not None:
             sources = tuple(name + e for name in ("bias_ih", "bias_hh") for e in ending)
             yield Part("bias", sources, ((rows,),) * 2 * directions, partial(_reordered_biases, order), how)
+
+
+@rule(_Stacked, "torch")
+def _stacked_torch(layer: _Stacked) -> Iterator[Part]:
+    """torch numbers the layers at the end: `weight_ih_l1`."""
+    for number, inner in enumerate(layer.layers):
+        assert isinstance(inner, _Recurrent)
+        for part in _recurrent_torch(inner):
+            if part.sources[0].endswith("_l0"):
+                sources = tuple(source.replace("_l0", f"_l{number}") for source in part.sources)
+                yield replace(part, target=f"layers.{number}.{part.target}", sources=sources)
 
 
 def _stacked(directions: int, transposed: bool, *arrays: np.ndarray) -> np.ndarray:

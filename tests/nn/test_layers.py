@@ -58,7 +58,7 @@ def drawn(name: str, number: int) -> tuple[Drawn, list[np.ndarray]]:
         if isinstance(module, torch.nn.Module):
             state = {k: v.numpy().copy() for k, v in module.state_dict().items()}
             if dict(row.ours.named_parameters()):
-                row.ours.load(state, adapter="torch", remap=row.remap)
+                row.ours.load(state, adapter="torch")
             module.double()
         want = row.theirs(*map(_theirs, row.inputs), **row.their_options)
     return row, [w.numpy() for w in _flat(want)]

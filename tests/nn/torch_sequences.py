@@ -17,8 +17,6 @@ F = torch.nn.functional
 
 # ---- recurrent ---------------------------------------------------------------------------------------------------------
 
-LAYER_NAMES = [(r"^(weight|bias)_(ih|hh)_l(\d+)(_reverse)?$", r"layers.\3.\1_\2_l0\4")]
-
 
 def _stacked(kind: str) -> Callable[[Draw], Drawn]:
     def row(draw: Draw) -> Drawn:
@@ -34,16 +32,14 @@ def _stacked(kind: str) -> Callable[[Draw], Drawn]:
             draw.normal(layers * (1 + options["bidirectional"]), batch, hidden) for _ in range(1 + (kind == "LSTM"))
         ]
         if not draw.flag():
-            return Drawn(ours, theirs, [x], remap=LAYER_NAMES, batch_axis=0 if options["batch_first"] else None)
+            return Drawn(ours, theirs, [x], batch_axis=0 if options["batch_first"] else None)
         if kind != "LSTM":
-            return Drawn(ours, theirs, [x, *states], remap=LAYER_NAMES, batch_axis=None)
+            return Drawn(ours, theirs, [x, *states], batch_axis=None)
 
         def both(module: Any) -> Callable[..., Any]:
             return lambda a, h, c: module(a, (h, c))
 
-        return Drawn(
-            ours, both(theirs), [x, *states], module=theirs, call=both(ours), remap=LAYER_NAMES, batch_axis=None
-        )
+        return Drawn(ours, both(theirs), [x, *states], module=theirs, call=both(ours), batch_axis=None)
 
     return row
 
@@ -135,11 +131,6 @@ def _cross(draw: Draw) -> Drawn:
 
 # ---- transformers ------------------------------------------------------------------------------------------------------
 
-PARTS = [
-    (r"\bself_attn\b", "attention"), (r"\bmultihead_attn\b", "cross"), (r"\blinear1\b", "feed.inner"),
-    (r"\blinear2\b", "feed.outer"),
-]  # fmt: skip
-
 
 def _transformer(kind: str, stacked: bool) -> Callable[[Draw], Drawn]:
     def row(draw: Draw) -> Drawn:
@@ -150,7 +141,6 @@ def _transformer(kind: str, stacked: bool) -> Callable[[Draw], Drawn]:
             dim, heads, hidden, 0.0, activation, norm_first=first, bias=bias, batch_first=True
         )
         options = {"activation": activation, "norm_first": first, "bias": bias}
-        remap = list(PARTS)
         if stacked:
             norm = torch.nn.LayerNorm(dim, bias=bias) if first else None
             arguments = {"enable_nested_tensor": False} if kind == "Encoder" else {}
@@ -162,9 +152,9 @@ def _transformer(kind: str, stacked: bool) -> Callable[[Draw], Drawn]:
         square = torch.from_numpy(~np.tril(np.ones((x.shape[1],) * 2, bool))) if causal else None
         if kind == "Encoder":
             their_options = {"mask" if stacked else "src_mask": square}
-            return Drawn(ours, theirs, [x], {"causal": causal}, their_options, remap=remap)
+            return Drawn(ours, theirs, [x], {"causal": causal}, their_options)
         inputs = [x, draw.normal(batch, draw.size(), dim)]
-        return Drawn(ours, theirs, inputs, {"causal": causal}, {"tgt_mask": square}, remap=remap)
+        return Drawn(ours, theirs, inputs, {"causal": causal}, {"tgt_mask": square})
 
     return row
 

@@ -53,8 +53,7 @@ class Draw:
 @dataclass
 class Drawn:
     """ours and theirs, and what both are called with. options: keyword arguments of our call, their_options of theirs; call:
-    ours, where it is not the layer alone. module: where the weights come from, if not from `theirs`; remap: names changed on the
-    way. batch_axis: None where the compiled layer has no symbolic batch."""
+    ours, where it is not the layer alone. module: where the weights come from, if not from `theirs`. batch_axis: None where the compiled layer has no symbolic batch."""
 
     ours: nn.Module
     theirs: Callable[..., Any]
@@ -63,7 +62,6 @@ class Drawn:
     their_options: dict[str, Any] = field(default_factory=dict)
     module: Any = None
     call: Callable[..., Any] | None = None
-    remap: list[tuple[str, str]] = field(default_factory=list)
     batch_axis: int | None = 0
 
 
