@@ -99,13 +99,13 @@ def exp2(node: Node, x: ir.Value) -> ir.Value:
     return ops.pow(number_like(2.0, x), x)
 
 
-LOGARITHMS = {"log2.default": math.log(2.0), "log10.default": math.log(10.0)}
+LOGARITHMS = {"log2": math.log(2.0), "log10": math.log(10.0)}
 
 
-@aten(*LOGARITHMS)
+@aten(*(f"{name}.default" for name in LOGARITHMS))
 def logarithm(node: Node, x: ir.Value) -> ir.Value:
     x = node.as_result(x)
-    return ops.div(ops.log(x), number_like(LOGARITHMS[node.op.removeprefix("aten.")], x))
+    return ops.div(ops.log(x), number_like(LOGARITHMS[node.op.split(".")[1]], x))
 
 
 @aten("erfc.default")

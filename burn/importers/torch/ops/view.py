@@ -91,15 +91,20 @@ def copy(node: Node, x: ir.Value, source: ir.Value, non_blocking: bool = False) 
 @aten("as_strided.default", "as_strided_copy.default")
 def as_strided(node: Node, x: ir.Value, size: list[Dim], stride: list[Dim], offset: Any = None) -> ir.Value:
     """Places in the memory of x, which is row-major in a program of values: so must torch's be."""
+    places = strided_places(node, size, stride, offset)
+    return ops.gather(reshape(x, (type_of(x).elements,)), places, axis=0)
+
+
+def strided_places(node: Node, size: list[Dim], stride: list[Dim], offset: Any) -> ir.Value:
+    """Where in the memory of the first operand the elements of a view by strides lie: [size..], int64."""
     meta = node.argument_meta(0)
     if not meta.is_contiguous() or meta.storage_offset() != 0:
         node.fail("a view by strides of a tensor that is not contiguous")
-    flat = reshape(x, (type_of(x).elements,))
     place = node.scalar(offset or 0, "int64")
     for axis, step in enumerate(stride):
         steps = ops.mul(ops.iota(shape=(size[axis],), axis=0), node.scalar(step, "int64"))
         place = ops.add(place, reshape(steps, tuple(d if i == axis else 1 for i, d in enumerate(size))))
-    return ops.gather(flat, broadcast_to(place, tuple(size)), axis=0)
+    return broadcast_to(place, tuple(size))
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,173 @@
+"""Special functions that burn has no primitive for, from elementary ones.
+
+They are computed in float64 and rounded once: for float32 and smaller they are exact to the last digit or two, for float64
+to about 1e-14 (of the value, or of 1 beside a zero). Formulas are of the Digital Library of Mathematical Functions,
+https://dlmf.nist.gov, with its numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, number_like
+from burn.dialect.mlir import ir
+from burn.dialect.resize import polynomial
+from burn.importers.torch.node import Node, aten
+
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+"""B2, B4 .. B14 (24.2.4)."""
+SHIFT = 10
+"""Asymptotic series are taken this far to the right of the argument, where their seven terms reach float64."""
+
+
+def _double(function: Callable[[ir.Value], ir.Value]) -> Callable[[Node, ir.Value], ir.Value]:
+    def build(node: Node, x: ir.Value) -> ir.Value:
+        return convert(function(convert(x, "float64")), node.dtype)
+
+    return build
+
+
+def _c(value: float, x: ir.Value) -> ir.Value:
+    return number_like(value, x)
+
+
+def _where(condition: ir.Value, value: float | ir.Value, other: ir.Value) -> ir.Value:
+    return ops.select(condition, value if isinstance(value, ir.Value) else _c(value, other), other)
+
+
+def _series(x: ir.Value, *coefficients: float) -> ir.Value:
+    """sum of c[k] x^k, the lowest power first."""
+    return polynomial(x, *reversed(coefficients))
+
+
+def _whole(x: ir.Value) -> ir.Value:
+    return ops.eq(ops.floor(x), x)
+
+
+# ---- the gamma function's family ------------------------------------------------------------------------------------------
+def lgamma(x: ir.Value) -> ir.Value:
+    """log|gamma(x)|: Stirling's series (5.11.1) at x + 10, and the reflection (5.5.3) below 1/2; infinite at 0, -1, .."""
+    small = ops.lt(x, _c(0.5, x))
+    y = ops.select(small, ops.sub(_c(1.0, x), x), x)
+    steps: Any = y
+    for k in range(1, SHIFT):
+        steps = ops.mul(steps, ops.add(y, _c(k, y)))
+    steps = _where(ops.gt(y, _c(1e6, y)), 1.0, steps)  # the series needs no shift there, and the product would overflow
+    z = _where(ops.gt(y, _c(1e6, y)), y, ops.add(y, _c(SHIFT, y)))
+    inverse = ops.reciprocal(z)
+    terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)]
+    tail = ops.mul(inverse, _series(ops.mul(inverse, inverse), *terms))
+    main = ops.sub(ops.mul(ops.sub(z, _c(0.5, z)), ops.log(z)), z)
+    main = ops.add(ops.add(main, _c(0.5 * math.log(2 * math.pi), z)), tail)
+    value = _where(ops.eq(y, _c(math.inf, y)), math.inf, ops.sub(main, ops.log(steps)))
+    turn = ops.sub(x, ops.floor(x))
+    sine = ops.abs(ops.sin(ops.mul(turn, _c(math.pi, x))))
+    reflected = ops.sub(ops.sub(_c(math.log(math.pi), x), ops.log(sine)), value)
+    reflected = _where(_whole(x), math.inf, reflected)
+    return _where(ops.isinf(x), math.inf, ops.select(small, reflected, value))
+
+
+def digamma(x: ir.Value) -> ir.Value:
+    """gamma'(x) / gamma(x): the asymptotic series (5.11.2) at x + 10, the recurrence (5.5.2), the reflection (5.5.4); NaN at
+    -1, -2, .., and an infinity of the other sign at the two zeros."""
+    small = ops.lt(x, _c(0.5, x))
+    y = ops.select(small, ops.sub(_c(1.0, x), x), x)
+    steps: Any = ops.reciprocal(y)
+    for k in range(1, SHIFT):
+        steps = ops.add(steps, ops.reciprocal(ops.add(y, _c(k, y))))
+    z = ops.add(y, _c(SHIFT, y))
+    inverse = ops.reciprocal(z)
+    square = ops.mul(inverse, inverse)
+    terms = [b / (2 * k) for k, b in enumerate(BERNOULLI, 1)]
+    tail = ops.add(ops.mul(inverse, _c(0.5, z)), ops.mul(square, _series(square, *terms)))
+    value = ops.sub(ops.sub(ops.log(z), tail), steps)
+    angle = ops.mul(ops.sub(x, ops.round(x)), _c(math.pi, x))
+    reflected = ops.sub(value, ops.div(_c(math.pi, x), ops.tan(angle)))
+    reflected = _where(_whole(x), math.nan, reflected)
+    result = ops.select(small, reflected, value)
+    return _where(ops.eq(x, _c(0.0, x)), ops.neg(ops.reciprocal(x)), result)
+
+
+def zeta(s: ir.Value, q: ir.Value) -> ir.Value:
+    """sum over k >= 0 of (q + k)^-s, for s > 1: ten terms, then Euler and Maclaurin's formula (25.11.5) with seven."""
+    power = ops.neg(s)
+    total: Any = ops.pow(q, power)
+    for k in range(1, SHIFT):
+        total = ops.add(total, ops.pow(ops.add(q, _c(k, q)), power))
+    a = ops.add(q, _c(SHIFT, q))
+    last = ops.pow(a, power)
+    total = ops.add(total, ops.div(ops.mul(last, a), ops.sub(s, _c(1.0, s))))
+    total = ops.add(total, ops.mul(last, _c(0.5, q)))
+    inverse = ops.reciprocal(a)
+    square = ops.mul(inverse, inverse)
+    factor = ops.mul(ops.mul(last, inverse), s)  # s (s + 1) .. (s + 2k - 2) a^(-s - 2k + 1)
+    for k, b in enumerate(BERNOULLI, 1):
+        total = ops.add(total, ops.mul(factor, _c(b / math.factorial(2 * k), q)))
+        rising = ops.mul(ops.add(s, _c(2 * k - 1, s)), ops.add(s, _c(2 * k, s)))
+        factor = ops.mul(ops.mul(factor, square), rising)
+    pole = ops.and_(ops.le(q, _c(0.0, q)), _whole(q))
+    undefined = ops.and_(ops.lt(q, _c(0.0, q)), ops.not_(_whole(s)))
+    total = _where(pole, math.inf, _where(undefined, math.nan, total))
+    total = _where(ops.eq(s, _c(1.0, s)), math.inf, total)
+    return _where(ops.lt(s, _c(1.0, s)), math.nan, total)
+
+
+@aten("zeta.default", namespace="prims")
+def zeta_of_two(node: Node, s: ir.Value, q: ir.Value) -> ir.Value:
+    return node.as_result(zeta(convert(s, "float64"), convert(q, "float64")))
+
+
+@aten("polygamma.default")
+def polygamma(node: Node, n: int, x: ir.Value) -> ir.Value:
+    """The n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x)."""
+    x = convert(x, "float64")
+    if n == 0:
+        return node.as_result(digamma(x))
+    sign = 1.0 if n % 2 else -1.0
+    return node.as_result(ops.mul(zeta(_c(n + 1, x), x), _c(sign * math.factorial(n), x)))
+
+
+# ---- error functions --------------------------------------------------------------------------------------------------------
+CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503)
+CENTRE = (*CENTRE, -0.00417768164, 0.246640727, 1.50140941)
+TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613)
+TAIL = (*TAIL, 0.00943887047, 1.00167406, 2.83297682)
+"""Giles' polynomials for the inverse error function, good to 1e-7 (GPU Computing Gems, 2011, chapter 10)."""
+
+
+def erfinv(x: ir.Value) -> ir.Value:
+    """Giles' approximation, then two of Newton's steps; infinite at -1 and 1, NaN beyond."""
+    w = ops.neg(ops.log1p(ops.neg(ops.mul(x, x))))
+    near = polynomial(ops.sub(w, _c(2.5, x)), *CENTRE)
+    far = polynomial(ops.sub(ops.sqrt(w), _c(3.0, x)), *TAIL)
+    y = ops.mul(ops.select(ops.lt(w, _c(5.0, x)), near, far), x)
+    for _ in range(2):
+        slope = ops.mul(ops.exp(ops.neg(ops.mul(y, y))), _c(2 / math.sqrt(math.pi), x))
+        y = ops.sub(y, ops.div(ops.sub(ops.erf(y), x), slope))
+    y = ops.select(ops.eq(ops.abs(x), _c(1.0, x)), ops.mul(x, _c(math.inf, x)), y)
+    return _where(ops.gt(ops.abs(x), _c(1.0, x)), math.nan, y)
+
+
+def ndtri(x: ir.Value) -> ir.Value:
+    """The inverse of the normal distribution's cumulative function."""
+    return ops.mul(erfinv(ops.sub(ops.mul(x, _c(2.0, x)), _c(1.0, x))), _c(math.sqrt(2), x))
+
+
+def cbrt(x: ir.Value) -> ir.Value:
+    """The real cube root, with one of Newton's steps."""
+    size = ops.abs(x)
+    root = ops.pow(size, _c(1 / 3, x))
+    better = ops.sub(root, ops.div(ops.sub(root, ops.div(size, ops.mul(root, root))), _c(3.0, x)))
+    plain = ops.and_(ops.gt(size, _c(0.0, x)), ops.not_(ops.isinf(size)))
+    root = ops.select(plain, better, root)
+    return ops.select(ops.lt(x, _c(0.0, x)), ops.neg(root), root)
+
+
+PRIMS = {"lgamma": lgamma, "digamma": digamma, "erf_inv": erfinv, "ndtri": ndtri, "cbrt": cbrt}
+for _name, _function in PRIMS.items():
+    aten(f"{_name}.default", namespace="prims")(_double(_function))
+for _name, _function in {"lgamma": lgamma, "digamma": digamma, "erfinv": erfinv, "special_ndtri": ndtri}.items():
+    aten(f"{_name}.default")(_double(_function))
