@@ -19,6 +19,7 @@ from burn.dialect.dims import Dim, Expr
 from burn.dialect.shape import slice_bounds
 from burn.dialect.types import INTEGERS, broadcast_shapes
 from burn.errors import TypeMismatch
+from burn.importers.trace import active
 from burn.tensor.base import Base, made, of_array
 from burn.tensor.lifting import constant, lift
 from burn.tensor.sorting import Sorting
@@ -83,7 +84,8 @@ class Indexing(Sorting):
 
     def _plan(self, index: Any) -> _Plan:
         entries = self._entries(index)
-        tensors = any(isinstance(e, (Base, bool)) for e in entries)
+        computed = isinstance(self._value, Deferred) and self._value.array is not None and active() is None
+        tensors = any(isinstance(e, (Base, bool)) or (computed and isinstance(e, int)) for e in entries)
         plan, axis, apart = _Plan(), 0, False
         for entry in entries:
             if entry is None or entry is Ellipsis:
@@ -96,6 +98,9 @@ class Indexing(Sorting):
                 plan.front, plan.at = plan.front or apart, len(plan.kept) if plan.at is None else plan.at
                 continue
             dim, step = self.shape[axis], 1
+            if isinstance(entry, int) and computed:
+                # an operand rather than a part of the program: x[:, i] for every i is one program
+                entry = of_array(np.array(self._within(entry, axis)))
             if isinstance(entry, slice):
                 step = 1 if entry.step is None else int(entry.step)
                 if step == 0:

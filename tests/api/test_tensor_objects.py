@@ -78,6 +78,16 @@ def test_pieces_of_what_is_computed_are_views() -> None:
     np.testing.assert_array_equal(x[:, 1].numpy(), x.numpy()[:, 1])  # not in one piece: computed
 
 
+def test_columns_share_a_program() -> None:
+    x = burn.constant(draw(5, 7, 2))
+    x[:, 0].evaluate()
+    before = statistics().compiled
+    for i in range(-7, 7):
+        np.testing.assert_array_equal(x[:, i].numpy(), x.numpy()[:, i])
+    assert statistics().compiled == before
+    np.testing.assert_array_equal(x[1, :, 1].numpy(), x.numpy()[1, :, 1])
+
+
 INDICES: dict[str, Callable[[Any], Any]] = {
     "adjacent": lambda x: x[:, [0, 2], [1, 1]],
     "apart": lambda x: x[[0, 1], :, [1, 2]],
