@@ -53,7 +53,8 @@ class Draw:
 @dataclass
 class Drawn:
     """ours and theirs, and what both are called with. options: keyword arguments of our call, their_options of theirs; call:
-    ours, where it is not the layer alone. module: where the weights come from, if not from `theirs`. batch_axis: None where the compiled layer has no symbolic batch."""
+    ours, where it is not the layer alone. module: where the weights come from, if not from `theirs`.
+    batch_axis: None where the compiled layer has no symbolic batch."""
 
     ours: nn.Module
     theirs: Callable[..., Any]
