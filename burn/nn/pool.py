@@ -175,7 +175,8 @@ def adaptive(x: Tensor, axis: int, count: int, kind: str) -> Tensor:
 
 
 def _family(name: str, base: type[Spatial], kind: str = "") -> list[Any]:
-    own: dict[str, Any] = {"__doc__": base.__doc__, "__module__": __name__} | ({"KIND": kind} if kind else {})
+    doc = f"{base.__doc__}\n\n{_Pool.__doc__}" if base in (_MaxPool, _AvgPool) else base.__doc__
+    own: dict[str, Any] = {"__doc__": doc, "__module__": __name__} | ({"KIND": kind} if kind else {})
     return [type(f"{name}{n}d", (base,), own | {"AXES": n}) for n in (1, 2, 3)]
 
 

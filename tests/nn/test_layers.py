@@ -106,3 +106,28 @@ def test_compiled_layers_take_every_batch(name: str) -> None:
     compiled = burn.compile(call, examples)
     got = compiled(*row.inputs)
     check(list(got) if isinstance(got, tuple) else [got], want, repr(row.ours))
+
+
+# Layers whose sizes are computed from those of their input, and a size of it.
+SIZES = {
+    "upsampling": (lambda: nn.Upsample(scale_factor=1.5, mode="bilinear"), "float32[n, 2, h, w]", (1, 2, 5, 7)),
+    "regions": (lambda: nn.AdaptiveAvgPool2d((3, 2)), "float32[n, 2, h, w]", (2, 2, 7, 5)),
+    "ceiling": (lambda: nn.AvgPool2d(3, 2, 1, ceil_mode=True), "float32[n, 2, h, w]", (2, 2, 8, 5)),
+    "mirrored": (lambda: nn.ReflectionPad2d(2), "float32[n, 2, h, w]", (2, 2, 8, 5)),
+    "windows": (lambda: nn.Unfold(2), "float32[n, 2, h, w]", (2, 2, 8, 5)),
+    "shuffled": (lambda: nn.PixelShuffle(2), "float32[n, 4, h, w]", (2, 4, 8, 5)),
+    "no steps": (lambda: nn.StackedLSTM(3, 4, 2), "float32[t, n, 3]", (0, 2, 3)),
+    "no batch": (lambda: nn.MultiheadAttention(4, 2), "float32[n, s, 4]", (0, 3, 4)),
+    "no sequence": (lambda: nn.TransformerEncoderLayer(4, 2, 8), "float32[n, s, 4]", (2, 0, 4)),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_every_size_may_be_symbolic(name: str) -> None:
+    make, type_, shape = SIZES[name]
+    layer, x = make(), Draw(0).normal(*shape)
+    want = [t.numpy() for t in _flat(layer(burn.constant(x)))]
+    compiled = burn.compile(lambda y: tuple(_flat(layer(y))), (type_,))(x)
+    for a, b in zip(compiled if isinstance(compiled, (tuple, list)) else [compiled], want, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)

@@ -135,7 +135,7 @@ def _cross(draw: Draw) -> Drawn:
 def _transformer(kind: str, stacked: bool) -> Callable[[Draw], Drawn]:
     def row(draw: Draw) -> Drawn:
         heads = draw.size(1, 3)
-        dim, hidden, batch = heads * draw.size(1, 4), draw.size(2, 9), draw.size(1, 3)
+        dim, hidden, batch = heads * draw.size(2, 4), draw.size(2, 9), draw.size(1, 3)
         first, activation, bias = draw.flag(), draw.one_of("relu", "gelu"), draw.flag()
         theirs = getattr(torch.nn, f"Transformer{kind}Layer")(
             dim, heads, hidden, 0.0, activation, norm_first=first, bias=bias, batch_first=True
@@ -148,6 +148,9 @@ def _transformer(kind: str, stacked: bool) -> Callable[[Draw], Drawn]:
             ours = getattr(nn, f"Transformer{kind}")(dim, heads, hidden, 2, **options)
         else:
             ours = getattr(nn, f"Transformer{kind}Layer")(dim, heads, hidden, **options)
+        for name, parameter in theirs.named_parameters():  # which torch makes alike in every layer
+            values = draw.normal(*parameter.shape)
+            parameter.copy_(torch.from_numpy(values if "norm" in name else values / max(dim, hidden) ** 0.5))
         x, causal = draw.normal(batch, draw.size(2, 6), dim), draw.flag()
         square = torch.from_numpy(~np.tril(np.ones((x.shape[1],) * 2, bool))) if causal else None
         if kind == "Encoder":
