@@ -34,6 +34,8 @@ TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.bfloat16: 3e-2, tor
 DTYPES = ("float32", "int64")
 LARGEST = 5000
 """Samples with more elements are passed over while there are smaller ones."""
+UNDEFINED = ("empty", "new_empty")
+"""Operators whose results hold anything."""
 ORDER = ("pass", "drawn", "complex", "unexported", "missing", "refused", "crash", "wrong")
 GOOD = ("pass", "drawn")
 OUTSIDE = ("complex", "unexported")
@@ -102,11 +104,31 @@ def outcome(calls: list[Call]) -> tuple[str, str]:
         return kind, " ".join(text.split())[:200]
     except Exception as error:
         return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    for results, (_, (wanted, random)) in zip(got, pairs, strict=True):
-        for have, want in zip(results, wanted, strict=True):
-            if reason := difference(have, want, random):
-                return "wrong", reason
+    for results, (call, (wanted, random)) in zip(got, pairs, strict=True):
+        undefined = random or getattr(call.function, "name", "").startswith(UNDEFINED)
+        reasons = [difference(have, want, undefined) for have, want in zip(results, wanted, strict=True)]
+        if any(reasons) and not nearer_the_truth(results, wanted, call):
+            return "wrong", next(filter(None, reasons))
     return ("drawn" if any(random for _, (_, random) in pairs) else "pass"), ""
+
+
+def nearer_the_truth(have: list[torch.Tensor], want: list[torch.Tensor], call: Call) -> bool:
+    """Whether what torch gives in float64 lies no further from our result than from torch's own."""
+    wide = Call.__new__(Call)
+    wide.__dict__.update(call.__dict__)
+    wide.tensors = [t.double() if t.is_floating_point() else t for t in call.tensors]
+    truth = eager(wide)
+    if truth is None or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(have, want, strict=True)):
+        return False
+
+    def error(tensors: list[torch.Tensor]) -> float:
+        pairs = zip(tensors, truth[0], strict=True)
+        return max(
+            ((t.double() - e.double()).abs().nan_to_num(0).max().item() for t, e in pairs if t.numel()), default=0.0
+        )
+
+    same_nan = all(torch.equal(a.isnan(), b.isnan()) for a, b in zip(have, want, strict=True))
+    return same_nan and error(have) <= error(want)
 
 
 def difference(have: torch.Tensor, want: torch.Tensor, random: bool) -> str:

@@ -24,6 +24,33 @@ def mm(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
     return dot(a, b)
 
 
+@aten("_int_mm.default", "mm.dtype")
+def wide_mm(node: Node, a: ir.Value, b: ir.Value, *rest: Any) -> ir.Value:
+    """Products that are summed in the result's wider type."""
+    return dot(node.as_result(a), node.as_result(b))
+
+
+@aten("_trilinear.default")
+def trilinear(
+    node: Node,
+    a: ir.Value,
+    b: ir.Value,
+    c: ir.Value,
+    expand_a: list[int],
+    expand_b: list[int],
+    expand_c: list[int],
+    summed: list[int],
+    unroll_dim: int = 1,
+) -> ir.Value:
+    """The product of three tensors, each with new axes at the places named, summed over axes."""
+    rank = type_of(a).rank + len(expand_a)
+    factors = []
+    for x, new in ((a, expand_a), (b, expand_b), (c, expand_c)):
+        sizes = iter(type_of(x).shape)
+        factors.append(reshape(x, tuple(1 if i in new else next(sizes) for i in range(rank))))
+    return ops.reduce(ops.mul(ops.mul(factors[0], factors[1]), factors[2]), kind="sum", axes=tuple(sorted(summed)))
+
+
 @aten("bmm.default")
 def bmm(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
     return batched(a, b, 1)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, number, number_like
+from burn.dialect.compose import broadcast_to, convert, number, number_like, reshape
 from burn.dialect.dims import Expr
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, INTEGERS, type_of
 from burn.importers.torch.node import Node, aten
+from burn.importers.torch.ops.view import part
 
 
 def filled(node: Node, value: Any) -> ir.Value:
@@ -142,3 +143,47 @@ def randint(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
     draws = ops.random_uniform(node.importer.random_key(), shape=node.shape, dtype="float64")
     width = number(high - low, "float64")
     return convert(ops.add(ops.floor(ops.mul(draws, width)), number(low, "float64")), node.dtype)
+
+
+@aten("randperm.default")
+def randperm(node: Node, n: Any, **keywords: Any) -> ir.Value:
+    """The numbers below n in the order of as many random ones."""
+    draws = ops.random_uniform(node.importer.random_key(), shape=(n,), dtype="float64")
+    return node.as_result(ops.sort(draws, axis=0, descending=False)[1])
+
+
+@aten("multinomial.default")
+def multinomial(node: Node, x: ir.Value, count: Any, replacement: bool = False, **keywords: Any) -> ir.Value:
+    """Places of a row, as likely as its numbers say: x [.., n] -> [.., count].
+
+    With replacement a draw from [0, total) is looked up among the running sums. Without, the places of the least of n waiting
+    times, each exponential with its number as rate (Efraimidis and Spirakis, 2006)."""
+    type_ = type_of(x)
+    weights, last = convert(x, "float64"), type_.rank - 1
+    key = node.importer.random_key()
+    if not replacement:
+        draws = ops.random_uniform(key, shape=type_.shape, dtype="float64")
+        waits = ops.div(ops.neg(ops.log1p(ops.neg(draws))), weights)
+        return part(ops.sort(waits, axis=last, descending=False)[1], last, 0, count)
+    lead = type_.shape[:last]
+    sums = ops.cumulative(weights, kind="sum", axis=last)
+    total = part(sums, last, type_.shape[last] - 1, 1)
+    draws = ops.mul(ops.random_uniform(key, shape=(*lead, count), dtype="float64"), total)
+    passed = ops.le(reshape(sums, (*lead, 1, type_.shape[last])), reshape(draws, (*lead, count, 1)))
+    return ops.reduce(convert(passed, "int64"), kind="sum", axes=(last + 1,))
+
+
+@aten("rrelu_with_noise_functional.default")
+def rrelu(
+    node: Node, x: ir.Value, noise: ir.Value, low: float, high: float, training: bool = False, generator: Any = None
+) -> list[ir.Value]:
+    """Negative numbers times a slope: the middle of [low, high], in training a random one of it."""
+    slope = number_like((low + high) / 2, x)
+    if training:
+        type_ = type_of(x)
+        slope = ops.random_uniform(
+            node.importer.random_key(), shape=type_.shape, dtype=type_.dtype, low=float(low), high=float(high)
+        )
+    negative = ops.le(x, number_like(0, x))
+    kept = ops.select(negative, slope, number_like(1, x))
+    return [ops.mul(x, kept), kept if training else noise]

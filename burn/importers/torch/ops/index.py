@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, dim_value, number, reshape, transpose
+from burn.dialect.compose import broadcast_to, convert, dim_value, limit, number, reshape, transpose
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
-from burn.dialect.types import broadcast_shapes, type_of
+from burn.dialect.types import FLOATS, broadcast_shapes, type_of
 from burn.importers.torch.node import Node, aten
 
 
@@ -150,24 +151,77 @@ def _scattered(node: Node, x: ir.Value, dim: int, index: ir.Value, src: Any, kin
         return reshape(_scattered(node, x, 0, index, src, kind), ())
     sizes = type_of(index).shape
     if isinstance(src, ir.Value) and type_of(src).rank:
-        updates = node.as_result(src)
+        updates = convert(src, type_of(x).dtype)
         if type_of(updates).shape != sizes:
             updates = ops.slice(updates, starts=(0,) * len(sizes), sizes=sizes, steps=(1,) * len(sizes))
     else:
-        updates = broadcast_to(node.scalar(src), sizes)
+        updates = broadcast_to(node.scalar(src, type_of(x).dtype), sizes)
     return ops.scatter_elements(x, convert(index, "int64"), updates, axis=node.axis(dim, x), reduction=kind)
 
 
-REDUCTIONS = {"sum": ("add", 0), "prod": ("mul", 1), "amax": ("max", None), "amin": ("min", None)}
+REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+def combined(
+    node: Node, x: ir.Value, src: ir.Value, reduce: str, include_self: bool, write: Callable[..., ir.Value]
+) -> ir.Value:
+    """x with src combined into it. `write(into, values, kind)` scatters; without the old values the places that it
+    reaches start from what changes nothing. A mean of integers is rounded down."""
+    if reduce not in REDUCTIONS:
+        node.fail(f"there is no reduction '{reduce}'")
+    kind, type_ = REDUCTIONS[reduce], type_of(x)
+    if include_self and reduce != "mean":
+        return write(x, src, kind)
+    one = ops.broadcast_to(number(1, "int64"), shape=type_of(src).shape)
+    times = write(ops.full(shape=type_.shape, dtype="int64", value=0.0), one, "add")
+    if not include_self:
+        start = (
+            limit(type_.dtype, highest=kind == "min") if kind in ("max", "min") else number(kind == "mul", type_.dtype)
+        )
+        x = ops.select(ops.gt(times, number(0, "int64")), start, x)
+    total = write(x, src, kind)
+    if reduce != "mean":
+        return total
+    own = number(1, "int64")
+    divisor = convert(ops.add(times, own) if include_self else ops.max(times, own), type_.dtype)
+    return ops.div(total, divisor) if type_.dtype in FLOATS else ops.floordiv(total, divisor)
 
 
 @aten("scatter_reduce.two")
 def scatter_reduce(
     node: Node, x: ir.Value, dim: int, index: ir.Value, src: ir.Value, reduce: str, include_self: bool = True
 ) -> ir.Value:
-    if reduce not in REDUCTIONS or not include_self:
-        node.fail(f"the reduction '{reduce}'{'' if include_self else ' without the old values'} is not supported")
-    return _scattered(node, x, dim, index, src, REDUCTIONS[reduce][0])
+    def write(into: ir.Value, values: ir.Value, kind: str) -> ir.Value:
+        return _scattered(node, into, dim, index, values, kind)
+
+    sizes = type_of(index).shape
+    if sizes and type_of(src).shape != sizes:
+        src = ops.slice(src, starts=(0,) * len(sizes), sizes=sizes, steps=(1,) * len(sizes))
+    return combined(node, x, src, reduce, include_self, write)
+
+
+@aten("index_reduce.default")
+def index_reduce(
+    node: Node, x: ir.Value, dim: int, index: ir.Value, source: ir.Value, reduce: str, *, include_self: bool = True
+) -> ir.Value:
+    shape = type_of(x).shape or (1,)
+    flat, rows = (reshape(v, s) for v, s in ((x, shape), (source, type_of(source).shape or (1,))))
+    axis = node.axis(dim, flat)
+
+    def write(into: ir.Value, values: ir.Value, kind: str) -> ir.Value:
+        return _rows_written(into, axis, index, values, kind, shape)
+
+    return reshape(combined(node, flat, rows, reduce, include_self, write), type_of(x).shape)
+
+
+@aten("put.default")
+def put(node: Node, x: ir.Value, index: ir.Value, source: ir.Value, accumulate: bool = False) -> ir.Value:
+    """Writes at places in the flattened x."""
+    n, total = type_of(index).elements, type_of(x).elements
+    places = reshape(convert(index, "int64"), (n, 1))
+    kind = "add" if accumulate else "none"
+    written = ops.scatter_nd(reshape(x, (total,)), places, reshape(source, (n,)), reduction=kind)
+    return reshape(written, type_of(x).shape)
 
 
 @aten("index_add.default")
@@ -245,8 +299,10 @@ def unique(node: Node, x: ir.Value, *rest: Any) -> list[Any]:
     values, _, inverse, occurrences = ops.unique(x, count=str(count), axis=axis)
     size = node.meta[0].shape[0 if axis is None else axis]
     node.importer.sizes.bind(size, count)
-    shape = node.result_type(1).shape
-    return [values, reshape(inverse, shape), occurrences]
+    nothing = ops.full(shape=(0,), dtype="int64", value=0.0)  # torch's, for what was not asked for
+    wanted = [not isinstance(m.shape[0] if m.ndim else 1, int) or m.numel() != 0 for m in node.meta[1:3]]
+    inverse = reshape(inverse, node.result_type(1).shape) if wanted[0] else nothing
+    return [values, inverse, occurrences if wanted[1] else nothing]
 
 
 @aten("_local_scalar_dense.default", "item.default")
@@ -259,9 +315,10 @@ def item(node: Node, x: ir.Value) -> Any:
     return convert(scalar, "bool" if isinstance(meta, torch.SymBool) else "float64")
 
 
-@aten("searchsorted.Tensor", "bucketize.Tensor")
-def searchsorted(node: Node, a: ir.Value, b: ir.Value, **keywords: Any) -> ir.Value:
+@aten("searchsorted.Tensor", "searchsorted.Scalar", "bucketize.Tensor", "bucketize.Scalar")
+def searchsorted(node: Node, a: Any, b: Any, **keywords: Any) -> ir.Value:
     """How many of the sorted numbers lie below each value (or, from the right, not above it)."""
+    a, b = (v if isinstance(v, ir.Value) else node.scalar(v, type_of(o).dtype) for v, o in ((a, b), (b, a)))
     edges, values = (b, a) if "bucketize" in node.op else (a, b)
     right = keywords.get("right") or keywords.get("side") == "right"
     if keywords.get("sorter") is not None:

@@ -141,6 +141,14 @@ def nan_to_num(node: Node, x: ir.Value, nan: Any, posinf: Any, neginf: Any) -> i
     return ops.select(ops.eq(x, limit(dtype, highest=False)), low, result)
 
 
+@aten("angle.default")
+def angle(node: Node, x: ir.Value) -> ir.Value:
+    """pi for negative numbers, 0 for the others, NaN for NaN."""
+    value = node.as_result(x)
+    turned = ops.select(ops.lt(value, number_like(0, value)), number_like(math.pi, value), number_like(0, value))
+    return ops.select(ops.isnan(value), value, turned)
+
+
 # ---- two operands -------------------------------------------------------------------------------------------------------
 def _overloads(name: str) -> tuple[str, ...]:
     return (f"{name}.Tensor", f"{name}.Scalar")
@@ -268,6 +276,21 @@ def copysign(node: Node, a: ir.Value, b: Any) -> ir.Value:
     negative = ops.lt(ops.bitcast(b, dtype=integer), number(0, integer))
     magnitude = ops.abs(a)
     return ops.select(negative, ops.neg(magnitude), magnitude)
+
+
+@aten("nextafter.default", namespace="prims")
+@aten("nextafter.default")
+def nextafter(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The float beside a in the direction of b: its bits as an integer, one up or down."""
+    integer = f"int{DTYPES[type_of(a).dtype].bits}"
+    bits, one, zero = ops.bitcast(a, dtype=integer), number(1, integer), number_like(0, a)
+    away = ops.eq(ops.gt(a, zero), ops.gt(b, a))
+    moved = ops.bitcast(ops.select(away, ops.add(bits, one), ops.sub(bits, one)), dtype=type_of(a).dtype)
+    least = ops.bitcast(one, dtype=type_of(a).dtype)
+    from_zero = ops.select(ops.gt(b, zero), least, ops.neg(least))
+    result = ops.select(ops.eq(a, zero), from_zero, moved)
+    result = ops.select(ops.eq(a, b), b, result)
+    return ops.select(ops.or_(ops.isnan(a), ops.isnan(b)), ops.add(a, b), result)
 
 
 SHIFTS = {"bitwise_left_shift": "shift_left", "__lshift__": "shift_left"}

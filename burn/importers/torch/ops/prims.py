@@ -58,7 +58,11 @@ for _name, _builder in SAME.items():
 
 FUNCTIONS = {
     **{name: name for name in ("add", "sub", "mul", "div", "fmod", "pow", "eq", "ne", "lt", "le", "gt", "ge")},
-    **{"maximum": "max", "minimum": "min", "remainder": "mod", "bitwise_and": "and_", "bitwise_or": "or_"},
+    "maximum": "max",
+    "minimum": "min",
+    "remainder": "mod",
+    "bitwise_and": "and_",
+    "bitwise_or": "or_",
     "bitwise_xor": "xor",
 }
 """Prim of two operands -> burn's function."""

@@ -194,22 +194,6 @@ def median(node: Node, x: ir.Value, dim: int | None = None, keepdim: bool = Fals
     return [reshape(v, node.result_type(0).shape) for v in chosen]
 
 
-@aten("_cdist_forward.default")
-def cdist(node: Node, a: ir.Value, b: ir.Value, p: float, mode: int | None) -> ir.Value:
-    """Distances of rows [.., m, d] and [.., n, d] -> [.., m, n]."""
-    s, t = type_of(a).shape, type_of(b).shape
-    gap = ops.abs(ops.sub(reshape(a, (*s[:-1], 1, s[-1])), reshape(b, (*t[:-2], 1, *t[-2:]))))
-    axes = (type_of(gap).rank - 1,)
-    if p == 2:
-        return ops.sqrt(ops.reduce(ops.mul(gap, gap), kind="sum", axes=axes))
-    if p == 0:
-        return ops.reduce(convert(ops.ne(gap, number_like(0, gap)), node.dtype), kind="sum", axes=axes)
-    if p in (1, float("inf")):
-        return ops.reduce(gap, kind="sum" if p == 1 else "max", axes=axes)
-    total = ops.reduce(ops.pow(gap, number_like(p, gap)), kind="sum", axes=axes)
-    return ops.pow(total, number_like(1 / p, total))
-
-
 @aten("logsumexp.default")
 def logsumexp(node: Node, x: ir.Value, dim: Any, keepdim: bool = False) -> ir.Value:
     x = node.as_result(x)

@@ -1,0 +1,56 @@
+"""Sums, means and maxima of bags of embeddings."""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, limit, number, number_like, reshape
+from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
+from burn.importers.torch.node import Node, aten
+from burn.importers.torch.ops.statistics import ones_like, tallied
+from burn.importers.torch.ops.view import part
+
+MODES = ("sum", "mean", "max")
+
+
+@aten("_embedding_bag.default", "_embedding_bag_forward_only.default")
+def embedding_bag(
+    node: Node,
+    weight: ir.Value,
+    indices: ir.Value,
+    offsets: ir.Value,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: ir.Value | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> list[ir.Value | None]:
+    """weight [v, d], indices [n]; bag b holds the indices from offsets[b] to the next offset -> [bags, d]. Rows of
+    `padding_idx` count for nothing; an empty bag is 0. The other results are torch's notes for the gradient."""
+    if any(map(node.uses, (1, 2, 3))):
+        node.fail("only the embeddings are built, not which index went to which bag")
+    bags, depth = node.result_type(0).shape
+    n = type_of(indices).shape[0]
+    dtype = type_of(weight).dtype
+    starts = convert(part(offsets, 0, 0, bags), "int64")
+    begun = tallied(starts, n + 1, ones_like(starts, "int64"))
+    bag = ops.sub(part(ops.cumulative(begun, kind="sum", axis=0), 0, 0, n), number(1, "int64"))
+    rows = ops.gather(weight, indices, axis=0)
+    if per_sample_weights is not None:
+        rows = ops.mul(rows, reshape(convert(per_sample_weights, dtype), (n, 1)))
+    counted = ops.ne(indices, number_like(padding_idx, indices)) if padding_idx >= 0 else None
+    kind = MODES[mode]
+    nothing = limit(dtype, highest=False) if kind == "max" else number(0, dtype)
+    if counted is not None:
+        rows = ops.select(reshape(counted, (n, 1)), rows, nothing)
+    start = ops.broadcast_to(nothing, shape=(bags, depth))
+    reduction = "max" if kind == "max" else "add"
+    out = ops.scatter_nd(start, reshape(bag, (n, 1)), rows, reduction=reduction)
+    if kind == "sum":
+        return [out, None, None, None]
+    sizes = tallied(bag, bags, ones_like(bag, "int64") if counted is None else convert(counted, "int64"))
+    sizes = reshape(sizes, (bags, 1))
+    if kind == "max":
+        return [ops.select(ops.gt(sizes, number(0, "int64")), out, number(0, dtype)), None, None, None]
+    return [ops.div(out, convert(ops.max(sizes, number(1, "int64")), dtype)), None, None, None]

@@ -1,0 +1,159 @@
+"""Counting and choosing: bins, runs, the most frequent, the middle of what is no NaN, and places repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, dim_value, number, number_like, reshape, transpose, wide
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.importers.torch.node import Node, aten
+from burn.importers.torch.ops.view import part
+
+
+def tallied(places: ir.Value, size: Dim, values: ir.Value) -> ir.Value:
+    """Into each of `size` places the sum of the values [n] that are to go there; places [n], int64."""
+    none = ops.full(shape=(size,), dtype=type_of(values).dtype, value=0.0)
+    return ops.scatter_nd(none, reshape(places, (type_of(places).elements, 1)), values, reduction="add")
+
+
+def ones_like(x: ir.Value, dtype: str) -> ir.Value:
+    return ops.full(shape=type_of(x).shape, dtype=dtype, value=1.0)
+
+
+# ---- bins ---------------------------------------------------------------------------------------------------------------
+@aten("bincount.default")
+def bincount(node: Node, x: ir.Value, weights: ir.Value | None = None, minlength: Any = 0) -> ir.Value:
+    """How often each number occurs, or the sum of its weights: x [n] -> [max(x) + 1], or `minlength` if that is more."""
+    x = convert(x, "int64")
+    top = ops.add(ops.reduce(x, kind="max", axes=(0,)), number(1, "int64"))
+    size = node.read_dim(ops.max(top, node.scalar(minlength, "int64")), node.meta.shape[0])
+    return tallied(x, size, ones_like(x, "int64") if weights is None else node.as_result(weights))
+
+
+@aten("histc.default")
+def histc(node: Node, x: ir.Value, bins: int = 100, low: float = 0, high: float = 0) -> ir.Value:
+    """How many elements lie in each of `bins` equal parts of [low, high]; of all numbers' range where both are equal."""
+    flat = reshape(x, (type_of(x).elements,))
+    value = convert(flat, wide(type_of(x).dtype))
+    if low == high:
+        first, last = (ops.reduce(value, kind=kind, axes=(0,)) for kind in ("min", "max"))
+        same = ops.eq(first, last)
+        one = number_like(1, value)
+        first, last = ops.select(same, ops.sub(first, one), first), ops.select(same, ops.add(last, one), last)
+    else:
+        first, last = number_like(low, value), number_like(high, value)
+    inside = ops.and_(ops.ge(value, first), ops.le(value, last))
+    steps = ops.mul(ops.sub(value, first), ops.div(number_like(bins, value), ops.sub(last, first)))
+    place = ops.min(convert(ops.select(inside, steps, number_like(0, steps)), "int64"), number(bins - 1, "int64"))
+    return node.as_result(tallied(place, bins, convert(inside, type_of(value).dtype)))
+
+
+# ---- repetition and runs ------------------------------------------------------------------------------------------------
+@aten("repeat_interleave.Tensor")
+def repeat_interleave(node: Node, repeats: ir.Value, output_size: Any = None) -> ir.Value:
+    """Place i, repeats[i] times: [n] -> [sum of repeats]. A place begins where as many before it have ended."""
+    ends = ops.cumulative(convert(repeats, "int64"), kind="sum", axis=0)
+    total = output_size
+    if total is None:
+        total = node.read_dim(ops.reduce(convert(repeats, "int64"), kind="sum", axes=(0,)), node.meta.shape[0])
+    ended = tallied(ends, total + 1, ones_like(ends, "int64"))
+    return node.as_result(part(ops.cumulative(ended, kind="sum", axis=0), 0, 0, total))
+
+
+@aten("unique_consecutive.default")
+def unique_consecutive(node: Node, x: ir.Value, inverse: bool, counts: bool, dim: int | None = None) -> list[Any]:
+    """The first of every run of equal elements (or slices along `dim`), each element's run, and the runs' lengths."""
+    shape = type_of(x).shape
+    if dim is None:
+        x, axis = reshape(x, (type_of(x).elements,)), 0
+    else:
+        axis = node.axis(dim, x)
+    n = type_of(x).shape[axis]
+    if n == 0:
+        node.fail("of no elements is not supported")
+    differ = ops.ne(part(x, axis, 1, n - 1), part(x, axis, 0, n - 1))
+    others = tuple(i for i in range(type_of(x).rank) if i != axis)
+    if others:
+        differ = ops.reduce(differ, kind="any", axes=others)
+    begins = ops.concat([ops.full(shape=(1,), dtype="bool", value=1.0), differ], axis=0)
+    count = node.new_size("runs")
+    first = reshape(ops.nonzero(begins, count=str(count)), (count,))
+    node.importer.sizes.bind(node.meta[0].shape[axis], count)
+    run = ops.sub(ops.cumulative(convert(begins, "int64"), kind="sum", axis=0), number(1, "int64"))
+    nothing = ops.full(shape=(0,), dtype="int64", value=0.0)
+    places = nothing if tuple(node.meta[1].shape) == (0,) else reshape(run, shape if dim is None else (n,))
+    lengths = tallied(run, count, ones_like(run, "int64")) if counts else nothing
+    return [ops.gather(x, first, axis=axis), places, lengths]
+
+
+@aten("nonzero_static.default")
+def nonzero_static(node: Node, x: ir.Value, *, size: Dim, fill_value: int = -1) -> ir.Value:
+    """The first `size` places of non-zero elements, one row each; rows of `fill_value` where there are fewer."""
+    rank = type_of(x).rank
+    if not rank:
+        return ops.full(shape=(size, 0), dtype="int64", value=0.0)
+    found = ops.nonzero(x, count=str(node.new_size("count")))
+    rest = ops.full(shape=(rank, size), dtype="int64", value=float(fill_value), bits=fill_value)
+    return transpose(part(ops.concat([found, rest], axis=1), 1, 0, size), (1, 0))
+
+
+# ---- one of a row -------------------------------------------------------------------------------------------------------
+@aten("mode.default")
+def mode(node: Node, x: ir.Value, dim: int = -1, keepdim: bool = False) -> list[ir.Value]:
+    """The most frequent element, the smallest of several, and where it stands last."""
+    if not type_of(x).rank:
+        return [x, number(0, "int64")]
+    axis = node.axis(dim, x)
+    n = type_of(x).shape[axis]
+    values, places = ops.sort(x, axis=axis, descending=False)
+    place = ops.iota(shape=type_of(x).shape, axis=axis)
+    differ = ops.ne(part(values, axis, 1, n - 1), part(values, axis, 0, n - 1))
+    begins = ops.select(differ, part(place, axis, 1, n - 1), number(0, "int64"))
+    begins = ops.concat([part(place, axis, 0, 1), begins], axis=axis)
+    length = ops.sub(place, ops.cumulative(begins, kind="max", axis=axis))
+    return _taken(node, (values, places), ops.arg_reduce(length, kind="max", axis=axis, keepdims=True), axis)
+
+
+@aten("nanmedian.default", "nanmedian.dim")
+def nanmedian(node: Node, x: ir.Value, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower of the two in the middle of what is no NaN (NaN sorts last); NaN where there is nothing else."""
+    if not type_of(x).rank:
+        return x if dim is None else [x, number(0, "int64")]
+    if dim is None:
+        x, axis = reshape(x, (type_of(x).elements,)), 0
+    else:
+        axis = node.axis(dim, x)
+    values, places = ops.sort(x, axis=axis, descending=False)
+    one = number(1, "int64")
+    if type_of(x).dtype in FLOATS:
+        counted = ops.reduce(convert(ops.not_(ops.isnan(x)), "int64"), kind="sum", axes=(axis,), keepdims=True)
+        last = ops.sub(counted, one)
+    else:
+        row = TensorType("int64", tuple(1 if i == axis else d for i, d in enumerate(type_of(x).shape)))
+        last = ops.broadcast_to(ops.sub(dim_value(type_of(x).shape[axis]), one), shape=row.shape)
+    middle = ops.shift_right(ops.max(last, number(0, "int64")), one)
+    if dim is None:
+        return reshape(ops.gather_elements(values, middle, axis=axis), ())
+    return _taken(node, (values, places), middle, axis)
+
+
+def _taken(node: Node, pair: tuple[ir.Value, ir.Value], place: ir.Value, axis: int) -> list[ir.Value]:
+    shape = node.result_type(0).shape
+    return [reshape(ops.gather_elements(v, place, axis=axis), shape) for v in pair]
+
+
+# ---- running ------------------------------------------------------------------------------------------------------------
+@aten("logcumsumexp.default")
+def logcumsumexp(node: Node, x: ir.Value, dim: int) -> ir.Value:
+    """log of the running sum of exp(x), in float64 relative to the largest: a sum less than e^-700 of it is -inf."""
+    if not type_of(x).rank:
+        return x
+    axis = node.axis(dim, x)
+    value = convert(x, "float64")
+    top = ops.reduce(value, kind="max", axes=(axis,), keepdims=True)
+    top = ops.select(ops.isinf(top), number(0.0, "float64"), top)
+    total = ops.cumulative(ops.exp(ops.sub(value, top)), kind="sum", axis=axis)
+    return node.as_result(ops.add(ops.log(total), top))
