@@ -133,11 +133,22 @@ class Parameter(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         return memo.setdefault(id(self), self.copy())
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _restored, (type(self), self.array, self.dtype, self.name, self._trainable)
+
     def __copy__(self) -> Parameter:
         return self.copy()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._type})"
+
+
+def _restored(cls: type[Parameter], array: np.ndarray, dtype: str, name: str, trainable: bool) -> Parameter:
+    """A parameter out of a pickle."""
+    made = cls(array.shape, dtype)
+    made.assign(Weight(dtype, array.shape, np.ascontiguousarray(array)))
+    made.name, made._trainable = name, trainable
+    return made
 
 
 class Buffer(Parameter):
