@@ -1,8 +1,7 @@
 """Prints contraction kernels: one register tile of rows x columns after another, the whole sum in registers.
 
-The left side is read in place, an element broadcast at a time; the right side in vectors of neighbouring columns. Padding of a
-convolution costs nothing in the inner loop: a pixel that does not exist is read from a row of zeros. `emit` is the entry
-point; tile sizes and the order of tiles come from `heuristics.py`.
+An element of the left side is broadcast at a time, and multiplied by vectors of neighbouring columns of the right side.
+`emit` is the entry point; `operands.py` says where both sides are read, `heuristics.py` tile sizes and the order of tiles.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from burn.codegen.body import (
     Accumulator,
     ContractionKernel,
-    Load,
     Rewriter,
     Write,
     children,
@@ -22,12 +20,11 @@ from burn.codegen.body import (
 )
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math
-from burn.codegen.cpu.emit import PTR, Int, Value, vector
+from burn.codegen.cpu.emit import Int, Value, vector
 from burn.codegen.cpu.loops import argument_names, conversions_size, open_kernel
+from burn.codegen.cpu.operands import Operands, place_rows
 from burn.codegen.cpu.target import Target
-from burn.codegen.lower import linear
-from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, exact_div, product, substitute
-from burn.errors import CompileError
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, product, substitute
 
 
 @dataclass(frozen=True)
@@ -76,14 +73,13 @@ class _Printer:
     def __init__(self, kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> None:
         self.kernel, self.schedule = kernel, schedule
         self.element = conversions.element_type(kernel.dtype)
-        self.left, self.right = (conversions.element_type(side.dtype) for side in (kernel.lhs, kernel.rhs))
         self.lanes = vector_lanes(kernel, target)
         self.vectors = kernel.width // self.lanes
         self.row_count = product([v.extent for v in kernel.rows])
         self.tile, self.split = schedule.tile, schedule.split
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
-        self.zeros, self.staged, self.copied = self._scratch()
+        self.read = Operands(kernel, schedule.tile, self.lanes, schedule.copies, self.emitter)
 
     def print(self) -> str:
         code, emitter, kernel = self.code, self.emitter, self.kernel
@@ -93,7 +89,7 @@ class _Printer:
         blocks = ceildiv(tiles, block) if block else 1
         in_block: Dim = block if block else tiles
         panels = kernel.panel.extent
-        carried = [] if self.copied is None else [code.const(-1)]
+        carried = [] if self.read.copied is None else [code.const(-1)]
         with code.for_(begin, end, 1, carried) as flat, emitter.scope():
             n = emitter.dim(in_block)
             place, rest = code.urem(flat.iv, n), code.udiv(flat.iv, n)
@@ -109,9 +105,9 @@ class _Printer:
                 last = position == len(kernel.batch) - 1
                 emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
             emitter.places[kernel.panel] = panel
-            if self.copied is not None:
+            if self.read.copied is not None:
                 with code.if_(code.cmp("ne", group, flat.carried[0])), emitter.scope():
-                    self._copy_panel(list(kernel.outer), self.copied)
+                    self.read.copy_panel()
                 flat.yield_(code.value(group))
             tile = code.add(code.mul(which, emitter.dim(in_block)), place)
             first = code.mul(tile, self.tile)
@@ -122,67 +118,6 @@ class _Printer:
                 self._tile(first)
         code.return_()
         return code.text()
-
-    def _scratch(self) -> tuple[Value | None, Value | None, Value | None]:
-        """A row of zeros for pixels outside the operand, room for a tile's rows where they must be converted, and room for a
-        panel where it is copied."""
-        kernel, code = self.kernel, self.code
-        zeros, panel = kernel.inner.extent, product([v.extent for v in (*kernel.outer, kernel.inner)]) * kernel.width
-        sizes: list[Int | None] = [
-            code.mul(self.emitter.dim(zeros), conversions_size(kernel.lhs.dtype)) if kernel.valid else None,
-            self.tile * heuristics.STAGE * conversions_size(kernel.dtype) if kernel.lhs.dtype != kernel.dtype else None,
-            code.mul(self.emitter.dim(panel), conversions_size(kernel.rhs.dtype)) if self.schedule.copies else None,
-        ]
-        starts: list[Int] = []
-        end: Int = 0
-        for size in sizes:
-            starts.append(end)
-            end = code.add(end, code.mul(code.udiv(code.add(size or 0, 63), 64), 64))
-        if all(size is None for size in sizes):
-            return None, None, None
-        memory = code.call("burn_rt_scratch", [self.emitter.worker, code.value(end)], PTR)
-        assert memory is not None
-        if sizes[0] is not None:
-            with code.for_(0, sizes[0]) as loop:
-                code.store(code.const(0, "i8"), memory, loop.iv)
-        zeros_at, staged, copied = (
-            None if size is None else code.gep(memory, start, "i8") for size, start in zip(sizes, starts, strict=True)
-        )
-        return zeros_at, staged, copied
-
-    def _copy_panel(self, outer: list[LoopVar], copied: Value) -> None:
-        """The panel's columns, those that exist, one place of the depth after another."""
-        code, emitter, kernel = self.code, self.emitter, self.kernel
-        loop_var = outer[0] if outer else kernel.inner
-        with code.for_(0, emitter.dim(loop_var.extent)) as loop, emitter.scope():
-            emitter.places[loop_var] = loop.iv
-            if outer:
-                self._copy_panel(outer[1:], copied)
-                return
-            source = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs.offset), self.right)
-            target = code.gep(
-                copied, emitter.dim(self._copied_offset() + Expr.of(kernel.inner) * kernel.width), self.right
-            )
-            masks = self._masks()
-            for c in range(self.vectors):
-                mask = masks[c] if masks else None
-                loaded = code.load(source, c * self.lanes, vector(self.lanes, self.right), mask)
-                code.store(loaded, target, c * self.lanes)
-
-    def _copied_offset(self) -> Dim:
-        """Where in a copied panel the innermost contraction loop begins."""
-        outer = self.kernel.outer
-        at = linear([Expr.of(v) for v in outer], [v.extent for v in outer])
-        return at * self.kernel.inner.extent * self.kernel.width
-
-    def _places(self, row: Int) -> None:
-        """Sets the row loops for a flattened row number."""
-        code, emitter = self.code, self.emitter
-        rest = row
-        for position, loop in enumerate(reversed(self.kernel.rows)):
-            n = emitter.dim(loop.extent)
-            last = position == len(self.kernel.rows) - 1
-            emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
 
     def _tile(self, first: Int) -> None:
         code, emitter = self.code, self.emitter
@@ -218,59 +153,25 @@ class _Printer:
         return total
 
     def _depth(self, outer: list[LoopVar], carried: list[Value], rows: list[Int]) -> list[Value]:
-        code, emitter, kernel = self.code, self.emitter, self.kernel
+        code, emitter, kernel, read = self.code, self.emitter, self.kernel, self.read
         if outer:
             with code.for_(0, emitter.dim(outer[0].extent), 1, carried) as loop, emitter.scope():
                 emitter.places[outer[0]] = loop.iv
                 loop.yield_(*self._depth(outer[1:], loop.carried, rows))
             return loop.results
-        lefts = [self._row_address(row) for row in rows]
+        lefts = [read.row_address(row) for row in rows]
         emitter.places[kernel.inner] = 0
-        if self.copied is None:
-            right = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs.offset), self.right)
-        else:
-            right = code.gep(self.copied, emitter.dim(self._copied_offset()), self.right)
-        masks = None if kernel.packed or self.copied is not None else self._masks()
+        right = read.column_address()
+        masks = None if kernel.packed or read.copied is not None else read.masks()
         depth = emitter.dim(kernel.inner.extent)
-        if self.staged is None:
-            return self._run(depth, carried, lefts, self._advance(kernel.lhs), right, masks)
+        if read.staged is None:
+            return self._run(depth, carried, lefts, read.advance(kernel.lhs), right, masks)
         with code.for_(0, depth, heuristics.STAGE, carried) as loop, emitter.scope():
             length = code.min(code.sub(depth, loop.iv), heuristics.STAGE)
-            converted = self._stage(lefts, loop.iv, length)
-            part = code.gep(right, code.mul(loop.iv, self._right_step()), self.right)
+            converted = read.stage(lefts, loop.iv, length)
+            part = code.gep(right, code.mul(loop.iv, read.right_step()), read.right)
             loop.yield_(*self._run(length, loop.carried, converted, 1, part, masks))
         return loop.results
-
-    def _advance(self, side: Load) -> Int:
-        """How far apart a side's elements lie along the innermost contraction loop."""
-        step = coefficient(side.offset, self.kernel.inner)
-        if step is None:
-            raise CompileError("internal: a contraction's operand does not advance evenly")
-        return self.emitter.dim(step)
-
-    def _right_step(self) -> Int:
-        return self._advance(self.kernel.rhs) if self.copied is None else self.kernel.width
-
-    def _stage(self, lefts: list[Value], start: Int, length: Int) -> list[Value]:
-        """The rows' elements from `start` on, converted side by side; returns where each row's begin."""
-        code, kernel = self.code, self.kernel
-        assert self.staged is not None
-        step = self._advance(kernel.lhs)
-        rows = [code.gep(self.staged, r * heuristics.STAGE, self.element) for r in range(self.tile)]
-
-        def copy(k: Int, lanes: int) -> None:
-            for left, row in zip(lefts, rows, strict=True):
-                loaded = code.load(left, code.mul(code.add(start, k), step), vector(lanes, self.left))
-                code.store(conversions.convert(code, loaded, kernel.lhs.dtype, kernel.dtype), row, k)
-
-        whole: Int = 0
-        if step == 1:
-            whole = code.mul(code.udiv(length, self.lanes), self.lanes)
-            with code.for_(0, whole, self.lanes) as loop:
-                copy(loop.iv, self.lanes)
-        with code.for_(whole, length) as loop:
-            copy(loop.iv, 1)
-        return rows
 
     def _run(
         self, length: Int, carried: list[Value], lefts: list[Value], step: Int, right: Value, masks: list[Value] | None
@@ -301,47 +202,16 @@ class _Printer:
             loop.yield_(*multiply(loop.iv, loop.carried))
         return [*loop.results, *results[each:]]
 
-    def _row_address(self, row: Int) -> Value:
-        """Where a row's elements begin, at the current place of the outer loops."""
-        code, emitter, kernel = self.code, self.emitter, self.kernel
-        with emitter.scope():
-            self._places(row)
-            emitter.places[kernel.inner] = 0
-            offset = emitter.dim(kernel.lhs.offset)
-            address = code.gep(emitter.pointers[kernel.lhs.buffer], offset, self.left)
-            if self.zeros is None:
-                return address
-            inside: Value | None = None
-            for place, extent in kernel.valid:
-                test = code.cmp("ult", code.value(emitter.dim(place)), code.value(emitter.dim(extent)))
-                inside = test if inside is None else code.op("arith.andi", inside, test)
-            assert inside is not None
-            return code.select(inside, address, self.zeros)
-
-    def _masks(self) -> list[Value] | None:
-        """Which columns of each vector exist, where the last panel may be short."""
-        kernel, code = self.kernel, self.code
-        columns = kernel.column.extent
-        if exact_div(columns, kernel.width) is not None:
-            return None
-        left = code.sub(self.emitter.dim(columns), code.mul(self.emitter.places[kernel.panel], kernel.width))
-        return [
-            code.cmp(
-                "slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(left, c * self.lanes)), self.lanes)
-            )
-            for c in range(self.vectors)
-        ]
-
     def _step(
         self, k: Int, carried: list[Value], lefts: list[Value], right: Value, masks: list[Value] | None
     ) -> list[Value]:
         """One place of the innermost contraction loop: rows x vectors multiply-adds."""
         code, kernel = self.code, self.kernel
-        at = code.mul(k, self._right_step())
+        at = code.mul(k, self.read.right_step())
         columns: list[Value] = []
         for c in range(self.vectors):
             mask = masks[c] if masks else None
-            loaded = code.load(right, code.add(at, c * self.lanes), vector(self.lanes, self.right), mask)
+            loaded = code.load(right, code.add(at, c * self.lanes), vector(self.lanes, self.read.right), mask)
             columns.append(conversions.convert(code, loaded, kernel.rhs.dtype, kernel.dtype))
         return [
             math.apply(code, "fma", kernel.dtype, code.splat(left, self.lanes), column, carried[r * self.vectors + c])
@@ -354,7 +224,7 @@ class _Printer:
         """Writes the tile: for every vector of columns, what does not depend on the row once, then row by row."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         lane = LoopVar("lane", self.lanes)
-        masks = self._masks()
+        masks = self.read.masks()
         for c in range(self.vectors):
             column = Expr.of(kernel.panel) * kernel.width + c * self.lanes + Expr.of(lane)
             rewrite = Rewriter(lambda d, column=column: substitute(d, {kernel.column: column}))
@@ -387,7 +257,7 @@ class _Printer:
                     self.emitter.value(node)
 
     def _write_row(self, writes: list[Write], row: Int, total: Value) -> None:
-        self._places(row)
+        place_rows(self.emitter, self.kernel, row)
         self.emitter.accumulator = total
         for write in writes:
             self.emitter.store(write.buffer, write.offset, write.value)

@@ -1,0 +1,165 @@
+"""Where a contraction kernel reads its two sides.
+
+In place where it can: no im2col, and padding of a convolution costs nothing in the inner loop, because a pixel that does not
+exist is read from a row of zeros. Rows of another type than the sums are converted a stretch at a time; a right side that is
+not packed is copied panel by panel where enough rows read it. `Operands` is the entry point.
+"""
+
+from __future__ import annotations
+
+from burn.codegen.body import ContractionKernel, Load
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import heuristics
+from burn.codegen.cpu.emit import PTR, Int, Value, vector
+from burn.codegen.cpu.loops import conversions_size
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.lower import linear
+from burn.dialect.dims import Dim, Expr, LoopVar, coefficient, exact_div, product
+from burn.errors import CompileError
+
+
+class Operands:
+    """Both sides of one kernel, `tile` rows and a panel of vectors of `lanes` at a time. `zeros`, `staged` and `copied` are
+    scratch memory, or None where it is not needed."""
+
+    def __init__(self, kernel: ContractionKernel, tile: int, lanes: int, copies: bool, emitter: ScalarEmitter) -> None:
+        self.kernel, self.tile, self.lanes = kernel, tile, lanes
+        self.code, self.emitter = emitter.code, emitter
+        self.vectors = kernel.width // lanes
+        self.element, self.left, self.right = map(
+            conversions.element_type, (kernel.dtype, kernel.lhs.dtype, kernel.rhs.dtype)
+        )
+        self.zeros, self.staged, self.copied = self._scratch(copies)
+
+    def _scratch(self, copies: bool) -> tuple[Value | None, Value | None, Value | None]:
+        """A row of zeros for pixels outside the operand, room for a tile's rows where they must be converted, and room for a
+        panel where it is copied."""
+        kernel, code = self.kernel, self.code
+        zeros, panel = kernel.inner.extent, product([v.extent for v in (*kernel.outer, kernel.inner)]) * kernel.width
+        sizes: list[Int | None] = [
+            code.mul(self.emitter.dim(zeros), conversions_size(kernel.lhs.dtype)) if kernel.valid else None,
+            self.tile * heuristics.STAGE * conversions_size(kernel.dtype) if kernel.lhs.dtype != kernel.dtype else None,
+            code.mul(self.emitter.dim(panel), conversions_size(kernel.rhs.dtype)) if copies else None,
+        ]
+        starts: list[Int] = []
+        end: Int = 0
+        for size in sizes:
+            starts.append(end)
+            end = code.add(end, code.mul(code.udiv(code.add(size or 0, 63), 64), 64))
+        if all(size is None for size in sizes):
+            return None, None, None
+        memory = code.call("burn_rt_scratch", [self.emitter.worker, code.value(end)], PTR)
+        assert memory is not None
+        if sizes[0] is not None:
+            with code.for_(0, sizes[0]) as loop:
+                code.store(code.const(0, "i8"), memory, loop.iv)
+        zeros_at, staged, copied = (
+            None if size is None else code.gep(memory, start, "i8") for size, start in zip(sizes, starts, strict=True)
+        )
+        return zeros_at, staged, copied
+
+    def copy_panel(self) -> None:
+        """Copies the panel's columns, those that exist, one place of the depth after another."""
+        assert self.copied is not None
+        self._copy((*self.kernel.outer, self.kernel.inner), self.copied)
+
+    def _copy(self, depth: tuple[LoopVar, ...], copied: Value) -> None:
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        if depth:
+            with code.for_(0, emitter.dim(depth[0].extent)) as loop, emitter.scope():
+                emitter.places[depth[0]] = loop.iv
+                self._copy(depth[1:], copied)
+            return
+        source = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs.offset), self.right)
+        place = self._copied_offset() + Expr.of(kernel.inner) * kernel.width
+        target = code.gep(copied, emitter.dim(place), self.right)
+        masks = self.masks()
+        for c in range(self.vectors):
+            mask = masks[c] if masks else None
+            loaded = code.load(source, c * self.lanes, vector(self.lanes, self.right), mask)
+            code.store(loaded, target, c * self.lanes)
+
+    def _copied_offset(self) -> Dim:
+        """Where in a copied panel the innermost contraction loop begins."""
+        outer = self.kernel.outer
+        at = linear([Expr.of(v) for v in outer], [v.extent for v in outer])
+        return at * self.kernel.inner.extent * self.kernel.width
+
+    def column_address(self) -> Value:
+        """Where the panel's elements begin, at the current place of the outer loops and the inner one's first."""
+        emitter = self.emitter
+        if self.copied is not None:
+            return self.code.gep(self.copied, emitter.dim(self._copied_offset()), self.right)
+        return self.code.gep(emitter.pointers[self.kernel.rhs.buffer], emitter.dim(self.kernel.rhs.offset), self.right)
+
+    def row_address(self, row: Int) -> Value:
+        """Where a row's elements begin, at the current place of the outer loops."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        with emitter.scope():
+            place_rows(emitter, kernel, row)
+            emitter.places[kernel.inner] = 0
+            offset = emitter.dim(kernel.lhs.offset)
+            address = code.gep(emitter.pointers[kernel.lhs.buffer], offset, self.left)
+            if self.zeros is None:
+                return address
+            inside: Value | None = None
+            for place, extent in kernel.valid:
+                test = code.cmp("ult", code.value(emitter.dim(place)), code.value(emitter.dim(extent)))
+                inside = test if inside is None else code.op("arith.andi", inside, test)
+            assert inside is not None
+            return code.select(inside, address, self.zeros)
+
+    def advance(self, side: Load) -> Int:
+        """How far apart a side's elements lie along the innermost contraction loop."""
+        step = coefficient(side.offset, self.kernel.inner)
+        if step is None:
+            raise CompileError("internal: a contraction's operand does not advance evenly")
+        return self.emitter.dim(step)
+
+    def right_step(self) -> Int:
+        """How far apart the right side's elements lie along that loop, where they are read."""
+        return self.advance(self.kernel.rhs) if self.copied is None else self.kernel.width
+
+    def stage(self, lefts: list[Value], start: Int, length: Int) -> list[Value]:
+        """The rows' elements from `start` on, converted side by side; returns where each row's begin."""
+        code, kernel = self.code, self.kernel
+        assert self.staged is not None
+        step = self.advance(kernel.lhs)
+        rows = [code.gep(self.staged, r * heuristics.STAGE, self.element) for r in range(self.tile)]
+
+        def copy(k: Int, lanes: int) -> None:
+            for left, row in zip(lefts, rows, strict=True):
+                loaded = code.load(left, code.mul(code.add(start, k), step), vector(lanes, self.left))
+                code.store(conversions.convert(code, loaded, kernel.lhs.dtype, kernel.dtype), row, k)
+
+        whole: Int = 0
+        if step == 1:
+            whole = code.mul(code.udiv(length, self.lanes), self.lanes)
+            with code.for_(0, whole, self.lanes) as loop:
+                copy(loop.iv, self.lanes)
+        with code.for_(whole, length) as loop:
+            copy(loop.iv, 1)
+        return rows
+
+    def masks(self) -> list[Value] | None:
+        """Which columns of each vector exist, where the last panel may be short."""
+        kernel, code = self.kernel, self.code
+        columns = kernel.column.extent
+        if exact_div(columns, kernel.width) is not None:
+            return None
+        left = code.sub(self.emitter.dim(columns), code.mul(self.emitter.places[kernel.panel], kernel.width))
+        return [
+            code.cmp(
+                "slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(left, c * self.lanes)), self.lanes)
+            )
+            for c in range(self.vectors)
+        ]
+
+
+def place_rows(emitter: ScalarEmitter, kernel: ContractionKernel, row: Int) -> None:
+    """Sets the row loops for a flattened row number."""
+    code, rest = emitter.code, row
+    for position, loop in enumerate(reversed(kernel.rows)):
+        n = emitter.dim(loop.extent)
+        last = position == len(kernel.rows) - 1
+        emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
