@@ -83,6 +83,8 @@ def of_examples(
             hint = "give example_inputs, or the class attribute `inputs`"
             raise TypeMismatch(f"what inputs {name} takes is not known", [hint])
         examples = declared
+    if not isinstance(examples, (tuple, list)) and _is_example(examples):
+        examples = (examples,)  # one input, without its tuple
     names = list(declared) or list(signature.parameters)
     if isinstance(examples, Mapping):
         given = dict(examples)

@@ -9,16 +9,19 @@ def f(x): return burn.ops.gelu(x @ w)                               # compiled a
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from burn import trees
 from burn.arguments import Arguments, Dynamic, bound, described
+from burn.errors import TypeMismatch
 from burn.signature import as_array
 from burn.tensor import Tensor
-from burn.trace import Traced, arguments_of, name_of, signature_of, trace_call
+from burn.trace import Traced, arguments_of, is_module, name_of, signature_of, trace_call
 
 if TYPE_CHECKING:
     from burn.runtime import Executable
@@ -105,6 +108,7 @@ class Jit:
         self._function, self._dynamic = function, dynamic or {}
         self._signature = signature_of(function)
         self._lock = threading.Lock()
+        self._states: dict[Any, _State] = {}  # of the modules that a program's constants come from
         self.programs: dict[Any, CompiledFunction] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -114,18 +118,54 @@ class Jit:
             return self._function(*args, **kwargs)  # part of a program that is being traced
         arguments = described(self._signature, given, self._dynamic)
         key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
-        program = self.programs.get(key)
+        modules = [m for m in (self._function, *_fixed(arguments.structures)) if is_module(m)]
+        program = self._known(key, modules)
         if program is None:
             with self._lock:
-                program = self.programs.get(key)
+                program = self._known(key, modules)
                 if program is None:
                     traced = trace_call(self._function, arguments)
                     program = CompiledFunction(_executable(traced), arguments, traced.results)
+                    self._states[key] = _State.of(modules)
                     self.programs[key] = program
         return program.run_leaves([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
 
+    def _known(self, key: Any, modules: Sequence[Any]) -> CompiledFunction | None:
+        """The program for a signature, unless a module has other weights now, or another mode."""
+        program = self.programs.get(key)
+        return program if program is not None and self._states[key].holds(modules) else None
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+@dataclass(frozen=True)
+class _State:
+    """What of some modules is written into a program: their parameters' elements, and whether they are in training."""
+
+    weights: tuple[Any, ...]
+    training: tuple[bool, ...]
+
+    @staticmethod
+    def of(modules: Sequence[Any]) -> _State:
+        parameters = (p for m in modules for _, p in m.named_parameters(shared=True))
+        return _State(tuple(p.weight for p in parameters), tuple(i.training for m in modules for i in m.modules()))
+
+    def holds(self, modules: Sequence[Any]) -> bool:
+        if not modules:
+            return True
+        now = _State.of(modules)
+        same = len(now.weights) == len(self.weights) and all(map(operator.is_, now.weights, self.weights))
+        return same and now.training == self.training
+
+
+def _fixed(structures: Sequence[trees.Structure]) -> Iterator[Any]:
+    """What in a call's arguments is no tensor."""
+    for structure in structures:
+        if isinstance(structure, trees.Fixed):
+            yield structure.value
+        elif isinstance(structure, trees.Node):
+            yield from _fixed(structure.children)
 
 
 def jit(function: Callable[..., Any] | None = None, *, dynamic: Dynamic | None = None) -> Any:
@@ -135,5 +175,10 @@ def jit(function: Callable[..., Any] | None = None, *, dynamic: Dynamic | None =
 
     numpy arrays in, numpy arrays out; tensors in, tensors out. dynamic: as for `compile`; sizes named there do not count
     into the signature. In a function that is being traced, the call is part of that. Parameters of modules are constants of
-    the program: a change of them is not seen."""
+    the program: where the module is the function or among its arguments (`self`, too), it is compiled anew when they have
+    changed, or its mode; elsewhere a change is not seen. Raises TypeMismatch for a PyTorch module."""
+    if function is not None and is_torch(function):
+        raise TypeMismatch(
+            "burn.jit is for functions of burn's tensors", ["compile a PyTorch module with burn.compile"]
+        )
     return functools.partial(jit, dynamic=dynamic) if function is None else Jit(function, dynamic)

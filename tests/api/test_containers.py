@@ -127,3 +127,39 @@ def test_jit_compiles_once_for_many_threads() -> None:
         thread.join()
     assert len(results) == 8 and all((r["y"][0] == 1).all() for r in results)
     assert burn.compile_count() == before + 1
+
+
+def test_jit_sees_other_weights_and_another_mode() -> None:
+    from burn import nn
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            self.linear = nn.Linear(3, 2)
+
+        @burn.jit
+        def fast(self, x):
+            return self.forward(x)
+
+        def forward(self, x):
+            return self.linear(x) * (2.0 if self.training else 1.0)
+
+    model, x = Model(), draw(5, 3)
+    whole, passed = burn.jit(model), burn.jit(lambda m, x: m(x))
+    for change in (lambda: None, lambda: model.linear.weight.assign(draw(2, 3)), model.train, model.eval):
+        change()
+        want = (x @ model.linear.weight.numpy().T + model.linear.bias.numpy()) * (2 if model.training else 1)
+        for got in (whole(x), passed(model, x), model.fast(x)):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    before = burn.compile_count()
+    whole(x), passed(model, x), model.fast(x)
+    assert burn.compile_count() == before
+    assert len(whole.programs) == 1  # the old ones are let go
+
+
+def test_one_example_needs_no_tuple() -> None:
+    x = draw(1, 4)
+    for example in ("float32[1, 4]", x, burn.constant(x)):
+        np.testing.assert_allclose(burn.compile(lambda x: x + 1.0, example)(x), x + 1)
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeMismatch, match=r"burn\.compile"):
+        burn.jit(torch.nn.Linear(2, 2))
