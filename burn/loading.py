@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_EXTERNAL_NAME = 4096
 _EXTERNAL = b"\n\x08location\x12"  # protobuf: key = "location", then the value's tag
+WEIGHTS = frozenset((".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".bpk", ".npz", ".npy"))
 _PACKAGES = ("dialect", "importers", "passes", "codegen")
 
 
@@ -88,6 +89,9 @@ def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
     """The program in an ONNX model, in one of torch.export's (.pt2), or in a text (.mlir). Raises ModelError."""
     if path.suffix == ".pt2":
         return _read_pt2(path, dims)
+    if path.suffix in WEIGHTS:
+        hint = "give them to a module, module.load(path), or to burn-import with --into"
+        raise ModelError(f"{path} holds no program", [Problem("these are weights alone", hint=hint)])
     if path.suffix != ".mlir":
         from burn.importers.onnx import import_onnx
 

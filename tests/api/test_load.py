@@ -157,3 +157,10 @@ def test_import_burn_is_light() -> None:
     script = "import sys, burn; print([m for m in ('numpy', 'onnx', 'torch_mlir', 'click') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_weights_are_no_program(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"")
+    with pytest.raises(burn.ModelError, match=r"weights alone .*module\.load"):
+        burn.load(path)
