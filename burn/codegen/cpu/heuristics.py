@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from burn.codegen.body import EXPENSIVE, Apply, ContractionKernel, Fetched, Load, LoopKernel, loop_atoms, own_dims, walk
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Atom, Dim, LoopVar, ceildiv, coefficient, product, substitute
+from burn.dialect.dims import Atom, Dim, LoopVar, ceildiv, coefficient, dim_max, floordiv, product, substitute
 from burn.dialect.types import DTYPES
 
 CHUNK = 2048
@@ -84,13 +84,11 @@ def work(kernel: LoopKernel, lane: str, chunk: int | None) -> Dim:
     return substitute(total, outer)
 
 
-def grain(work: Dim) -> Dim:
-    """Iterations that make a range worth a thread: GRAIN / work, at least 1. Symbolic where the work is."""
-    from burn.dialect.dims import dim_max, floordiv
-
+def grain(work: Dim, least: int = 1) -> Dim:
+    """Iterations that make a range worth a thread: GRAIN / work, at least `least`. Symbolic where the work is."""
     if isinstance(work, int):
-        return max(1, GRAIN // max(work, 1))
-    return dim_max(1, floordiv(GRAIN, work + 1))  # no work for an empty size, which max(1, work) would not help
+        return max(least, GRAIN // max(work, 1))
+    return dim_max(least, floordiv(GRAIN, work + 1))  # no work for an empty size, which max(1, work) would not help
 
 
 # ---- contractions ------------------------------------------------------------------------------------------------------
@@ -138,14 +136,18 @@ def row_block(kernel: ContractionKernel, rows: Dim, tile: int) -> int | None:
     return block
 
 
+COPIED_TILES = 4
+"""Tiles that one after the other read a copied panel and so pay for the copy."""
+
+
 def copies_panel(kernel: ContractionKernel, rows: Dim, tile: int, block: int | None) -> bool:
     """Whether a panel of an unpacked right side is copied before the tiles of a block read it, one after the other.
 
-    In place, its rows lie as far apart as the right side is wide: often in one set of the cache. Four tiles pay for a copy."""
+    In place, its rows lie as far apart as the right side is wide: often in one set of the cache."""
     tiles = ceildiv(rows, tile)
     if kernel.packed or not isinstance(tiles, int):
         return False
-    return min(tiles, block or tiles) >= 4
+    return min(tiles, block or tiles) >= COPIED_TILES
 
 
 def panel_width(kernel: ContractionKernel, target: Target) -> int:

@@ -38,10 +38,12 @@ class KernelPrinter:
             if not kernel.packed:
                 kernel = kernel.widened(heuristics.panel_width(kernel, self.target))
             schedule = contract.Schedule.of(kernel, self.target)
-            count, work = schedule.count(kernel), schedule.work(kernel)
+            count = schedule.count(kernel)
+            grain = heuristics.grain(schedule.work(kernel), heuristics.COPIED_TILES if schedule.copies else 1)
         else:
             schedule = loops.Schedule.of(kernel, self.target)
-            count, work = schedule.count(kernel), heuristics.work(kernel, schedule.lane, schedule.chunk)
+            count = schedule.count(kernel)
+            grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk))
         general, values = parametrize(kernel)
         key = fingerprint(general, schedule)
         if key not in self._known:
@@ -56,4 +58,4 @@ class KernelPrinter:
             self._known[key] = (name, argument_names(general))
         name, arguments = self._known[key]
         sizes = tuple(values[a] if a in values else symbol(a) for a in arguments)
-        return Emitted(name, sizes, count, heuristics.grain(work))
+        return Emitted(name, sizes, count, grain)
