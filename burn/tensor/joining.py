@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from burn.dialect import einsum as sums
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
-from burn.tensor.base import made
+from burn.tensor.base import Base, made
 from burn.tensor.lifting import Operand, constant, lift, together
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ have one structure however long the list is."""
 
 def _common(tensors: Sequence[Any], name: str) -> list[Tensor]:
     """The tensors in one element type."""
+    if isinstance(tensors, Base):
+        raise TypeMismatch(f"{name} takes its tensors as one list", [f"write burn.{name}([x, y])"])
     given = list(tensors)
     if not given:
         raise TypeMismatch(f"{name} needs at least one tensor")

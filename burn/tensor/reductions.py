@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.dialect.types import FLOATS
+from burn.dialect.types import DTYPES, FLOATS
 from burn.errors import TypeMismatch
 from burn.tensor.arranging import Arranging
 from burn.tensor.base import made
@@ -28,6 +28,8 @@ class Reductions(Arranging):
     __slots__ = ()
 
     def _reduce(self, kind: str, axis: Axes, keepdims: bool) -> Tensor:
+        if DTYPES[self.dtype].kind not in ("float", "int", "uint", "bool"):
+            raise TypeMismatch(f"reductions are of floats, integers and bools, not of {self.dtype}", [f"{self.type}"])
         return made(build.reduce(self.value, kind=kind, axes=self._axes(axis), keepdims=keepdims))
 
     def _counted(self) -> Tensor:

@@ -12,7 +12,7 @@ same structure is compiled once in a process. Functions that are no methods are 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -37,12 +37,26 @@ _INSTEAD = {
 """What to do where a traced tensor has no elements to look at."""
 
 
+_CALLED_HERE = {
+    "view": "reshape", "numel": "size", "dim": "ndim", "masked_scatter": "at[mask].set", "index_put": "at[index].set",
+    "index_add": "at[index].add", "clone": "the tensor itself: tensors do not change", "detach": "the tensor itself",
+    "contiguous": "the tensor itself: elements lie in row-major order",
+}  # fmt: skip
+"""What other libraries' users look for, and what they find here."""
+
+
 class Tensor(Updating):
     """A tensor: of the traced program, or lazy. Its families of methods derive from each other, in the order
     `base`, `conversions`, `operators`, `math`, `logic`, `activations`, `shapes`, `arranging`, `reductions`, `statistics`,
     `products`, `sorting`, `indexing`, `updating`: each may use those before it."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:  # checkers know the attributes that there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            instead = f"; use {_CALLED_HERE[name]}" if name in _CALLED_HERE else ""
+            raise AttributeError(f"'Tensor' has no attribute '{name}'{instead}")
 
     # ---- its elements ------------------------------------------------------------------------------------------------
     def numpy(self) -> np.ndarray:

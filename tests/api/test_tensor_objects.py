@@ -243,6 +243,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "where": (lambda: X.where(1.0, 0.0), "by bools"),
     "clip": (lambda: X.clip(), "give low, high or both"),
     "scatter": (lambda: X.scatter(0, [[0]], 1.0, "sub"), "no reduction 'sub'"),
+    "sum of text": (lambda: burn.sum("x"), "reductions are of floats"),
+    "loose tensors": (lambda: burn.concat(X, X), r"burn\.concat\(\[x, y\]\)"),
     "complex": (lambda: burn.constant([1j]).exp(), "floats and integers"),
     "out of range": (lambda: burn.constant([1, 300], "uint8"), "300 is no uint8"),
     "negative": (lambda: burn.constant(-1, "uint64"), "-1 is no uint64"),
@@ -254,6 +256,12 @@ def test_refusals_say_what_to_do(name: str) -> None:
     function, message = REFUSED[name]
     with pytest.raises(TypeMismatch, match=message):
         function()
+
+
+def test_names_of_other_libraries_are_explained() -> None:
+    with pytest.raises(AttributeError, match="use reshape"):
+        X.view(3, 2)  # type: ignore[attr-defined]
+    assert not hasattr(X, "no_such_method") and hasattr(X, "reshape")
 
 
 def test_operators_have_names() -> None:
