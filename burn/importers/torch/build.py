@@ -19,11 +19,14 @@ from burn.dialect.compose import dim_value, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.errors import BurnError, ModelError, Problem
+from burn.importers.torch.complexes import COMPLEX, Complex, computes_with_complex, real_meta
 from burn.importers.torch.dtypes import dtype_name, to_weight
 from burn.importers.torch.node import BUILDERS, Node, module_path, source_line, source_place
 from burn.importers.torch.random import RANDOM_STATE
+from burn.importers.torch.refusals import COMPLEX as COMPLEX_REASON
+from burn.importers.torch.refusals import REASONS
 from burn.importers.torch.sizes import Sizes, Unrepresentable
 from burn.importers.trace import Tracer, tracing
 
@@ -55,6 +58,11 @@ class Importer:
     """The state of one import: a graph's placeholders have been given values, `run` builds the rest."""
 
     def __init__(self, inputs: Sequence[tuple[str, TensorType]], sizes: Sizes) -> None:
+        """Raises ModelError for complex inputs."""
+        hint = "take torch.view_as_real(z), and torch.view_as_complex inside"
+        complex_ = [name for name, type_ in inputs if DTYPES[type_.dtype].kind == "complex"]
+        if complex_:
+            raise ModelError(SUMMARY, [Problem(f"input '{name}' is complex", hint=hint) for name in complex_])
         self.tracer = Tracer(inputs)
         self.sizes = sizes
         self.problems: list[Problem] = []
@@ -87,6 +95,9 @@ class Importer:
             shown = ", ".join(list(places)[:PLACES]) + (f" and {len(places) - PLACES} more" * (len(places) > PLACES))
             times = f"{len(nodes)} time{'s' * (len(nodes) > 1)}"
             hint = "write it in other operators, or register a builder with burn.importers.torch.aten"
+            if any(map(computes_with_complex, nodes)):
+                hint = COMPLEX_REASON
+            hint = REASONS.get(op.split(".")[1] if "." in op else op, hint)
             self.problems.append(Problem(f"is not supported; used {times} in {shown}", op=op, hint=hint))
         self._missing.clear()
         if self.problems:
@@ -121,6 +132,11 @@ class Importer:
 
     def constant(self, tensor: torch.Tensor, name: str) -> Any:
         """A parameter, buffer or lifted constant; the program reads the tensor's own memory."""
+        if tensor.is_complex():
+            parts = [
+                self.constant(p.contiguous(), f"{name}.{n}") for n, p in (("real", tensor.real), ("imag", tensor.imag))
+            ]
+            return FAILED if FAILED in parts else Complex(*parts)
         try:
             return self.tracer.constant(tensor, to_weight(tensor), name)
         except BurnError as error:
@@ -146,7 +162,7 @@ class Importer:
         meta = node.meta.get("val")
         if op in NO_EFFECT:
             return None
-        builder = BUILDERS.get(op)
+        builder = (COMPLEX if computes_with_complex(node) else BUILDERS).get(op)
         here = Node(node, self, op)
         if builder is None and isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)):
             return self._number(here, meta)
@@ -216,6 +232,9 @@ class Importer:
         return self._fit(node, result, node.meta)
 
     def _fit(self, node: Node, value: Any, meta: Any) -> Any:
+        if isinstance(value, Complex):
+            part = real_meta(meta)
+            return Complex(self._fit(node, value.real, part), self._fit(node, value.imag, part))
         if not isinstance(value, ir.Value) or not isinstance(meta, torch.Tensor):
             return value
         have, want = type_of(value), self.tensor_type(meta)
@@ -271,6 +290,8 @@ def as_output(value: Any) -> ir.Value:
         return number(value, "bool")
     if isinstance(value, float):
         return number(value, "float64")
+    if isinstance(value, Complex):
+        raise ModelError(SUMMARY, [Problem("it returns complex numbers", hint="return torch.view_as_real(z)")])
     return dim_value(value)
 
 

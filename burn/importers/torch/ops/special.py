@@ -92,7 +92,21 @@ def digamma(x: ir.Value) -> ir.Value:
 
 
 def zeta(s: ir.Value, q: ir.Value) -> ir.Value:
-    """sum over k >= 0 of (q + k)^-s, for s > 1: ten terms, then Euler and Maclaurin's formula (25.11.5) with seven."""
+    """sum over k >= 0 of (q + k)^-s, for s > 1. A negative q takes a whole s: its negative terms are those of a sum to the
+    other side, (-1)^s (zeta(s, 1 - f) - zeta(s, 1 - q)) with f the part of q after the point."""
+    one, negative = _c(1.0, s), ops.lt(q, _c(0.0, q))
+    f = ops.sub(q, ops.floor(q))
+    even = ops.eq(ops.mod(s, _c(2.0, s)), _c(0.0, s))
+    others = ops.sub(_sum(s, ops.sub(one, f)), _sum(s, ops.sub(one, ops.select(negative, q, _c(0.0, q)))))
+    below = ops.add(_sum(s, f), ops.select(even, others, ops.neg(others)))
+    total = ops.select(negative, ops.select(_whole(s), below, _c(math.nan, s)), _sum(s, q))
+    total = _where(ops.and_(ops.le(q, _c(0.0, q)), _whole(q)), math.inf, total)
+    total = _where(ops.eq(s, one), math.inf, total)
+    return _where(ops.lt(s, one), math.nan, total)
+
+
+def _sum(s: ir.Value, q: ir.Value) -> ir.Value:
+    """`zeta` for q > 0: ten terms, then Euler and Maclaurin's formula (25.11.5) with seven."""
     power = ops.neg(s)
     total: Any = ops.pow(q, power)
     for k in range(1, SHIFT):
@@ -108,11 +122,7 @@ def zeta(s: ir.Value, q: ir.Value) -> ir.Value:
         total = ops.add(total, ops.mul(factor, _c(b / math.factorial(2 * k), q)))
         rising = ops.mul(ops.add(s, _c(2 * k - 1, s)), ops.add(s, _c(2 * k, s)))
         factor = ops.mul(ops.mul(factor, square), rising)
-    pole = ops.and_(ops.le(q, _c(0.0, q)), _whole(q))
-    undefined = ops.and_(ops.lt(q, _c(0.0, q)), ops.not_(_whole(s)))
-    total = _where(pole, math.inf, _where(undefined, math.nan, total))
-    total = _where(ops.eq(s, _c(1.0, s)), math.inf, total)
-    return _where(ops.lt(s, _c(1.0, s)), math.nan, total)
+    return total
 
 
 @aten("zeta.default", namespace="prims")

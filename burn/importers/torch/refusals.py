@@ -1,0 +1,19 @@
+"""ATen operators that are known and refused, with the reason that the user is told. What is in no table here, has no
+builder and no decomposition is simply not supported yet."""
+
+from __future__ import annotations
+
+COMPLEX = "few operators take complex numbers: write it with real and imaginary parts"
+HOST = "its result is a Python value that torch needs while it exports"
+
+REASONS: dict[str, str] = {
+    **dict.fromkeys(("linalg_eig", "_linalg_eigvals"), COMPLEX),
+    **dict.fromkeys(("equal", "allclose", "is_nonzero"), HOST),
+    "sym_storage_offset": "a program has values, which lie nowhere in particular",
+    "poisson": "numbers of this distribution are not drawn; sample it outside of the module",
+    "binomial": "numbers of this distribution are not drawn; sample it outside of the module",
+    "_standard_gamma": "numbers of this distribution are not drawn; sample it outside of the module",
+    "embedding_renorm": "max_norm changes the weight in every call; normalise the weight once before",
+    "resize": "it changes what lies in a tensor's memory; use reshape, or pad and slice",
+}
+"""Operator -> why."""
