@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def compile(
     function: Any,
-    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    example_inputs: Any = None,
     dynamic: Dynamic | None = None,
     *,
     kwargs: Mapping[str, Any] | None = None,
@@ -38,7 +38,7 @@ def compile(
     """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`).
 
     example_inputs: arrays, types ("float32[batch, 3]") or containers of them (lists, tuples, dictionaries, dataclasses), by
-    position or by name; a module that knows its inputs (as imported ones do) needs none. dynamic: names for sizes that vary,
+    position (in a tuple, where there are several) or by name; a module that knows its inputs (as imported ones do) needs none. dynamic: names for sizes that vary,
     {"x": {0: "batch"}}, by the inputs' names or positions; what is compiled takes every size of them.
 
     Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,

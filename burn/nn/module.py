@@ -23,7 +23,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -36,12 +36,11 @@ from burn.importers.weights.apply import DTypes, Filter, Remap, load_into
 from burn.importers.weights.checkpoint import Checkpoint
 from burn.importers.weights.report import Report
 from burn.nn.checks import frozen
-from burn.nn.config import ConfigError, LayerConfig, derived
+from burn.nn.config import Config, ConfigError, LayerConfig, derived
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.summary import observer, table
-
-if TYPE_CHECKING:
-    from burn.nn.config import Config
+from burn.tensor import Tensor
+from burn.tensor.creation import asarray
 
 M = TypeVar("M", bound="Module")
 
@@ -78,6 +77,12 @@ class Module:
                     f"{type(self).__name__}.{name} would hide the modules or parameters in it",
                     [f"a {type(value).__name__} is not looked into; write nn.{kind}(...), or name each"],
                 )
+        if isinstance(vars(self).get(name), Parameter) and value is not None and not isinstance(value, Parameter):
+            hint = f"write .{name}.assign(elements), or give another nn.Parameter"
+            raise TypeMismatch(
+                f"{type(self).__name__}.{name} is a parameter",
+                [Problem(f"a {type(value).__name__} is none", hint=hint)],
+            )
         super().__setattr__(name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -85,12 +90,21 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What `forward` returns. Arrays among the arguments are taken as tensors. An error names the innermost layer it is
+        from."""
+        args = tuple(map(_tensor, args))
+        kwargs = {name: _tensor(value) for name, value in kwargs.items()}
         watching = observer.get()
         tracer = active()
-        if tracer is None:
-            return self.forward(*args, **kwargs)
-        with tracer.scope(self):
-            result = self.forward(*args, **kwargs)
+        try:
+            if tracer is None:
+                return self.forward(*args, **kwargs)
+            with tracer.scope(self):
+                result = self.forward(*args, **kwargs)
+        except TypeMismatch as error:
+            if not error.summary.startswith("in "):
+                error.summary = f"in {type(self).__name__}({self.extra_repr()}): {error.summary}"
+            raise
         if watching is not None:
             watching.saw(self, result)
         return result
@@ -112,11 +126,17 @@ class Module:
             if len(args) == 1 and isinstance(args[0], own):
                 return args[0]
             own = derived(cls)
+        elif len(args) == 1 and not kwargs and isinstance(args[0], Config):
+            return args[0]  # a class that is made of a configuration has that one
         try:
             bound = inspect.signature(cls).bind(*args, **kwargs)
         except TypeError as error:
             taken = list(inspect.signature(cls).parameters)
-            wrong = {hint for name, hint in self._elsewhere.items() if name in kwargs and name not in taken}
+            known = {
+                **{n: f"'{n}' is called '{here}' here" for n, here in TORCH.items() if here in taken},
+                **self._elsewhere,
+            }
+            wrong = {hint for name, hint in known.items() if name in kwargs and name not in taken}
             problems = [Problem(str(error), hint=f"it takes {', '.join(taken)}"), *map(Problem, sorted(wrong))]
             raise ConfigError(f"{cls.__name__} does not take these arguments", problems) from None
         try:
@@ -311,6 +331,13 @@ class Module:
         return table(self, inputs)
 
 
+def _tensor(value: Any) -> Any:
+    """An array of whatever library as a tensor; anything else as it is."""
+    if isinstance(value, Tensor) or not (isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")):
+        return value
+    return asarray(value)
+
+
 def _blank(cls: type[Module]) -> Module:
     return object.__new__(cls)
 
@@ -333,6 +360,14 @@ class _DerivedConfig:
 
 
 Module.Config = _DerivedConfig()
+
+TORCH = {
+    "embed_dim": "dim", "d_model": "dim", "num_heads": "heads", "nhead": "heads", "kdim": "key_dim", "vdim": "value_dim",
+    "dim_feedforward": "hidden", "num_layers": "layers", "num_embeddings": "count", "embedding_dim": "dim",
+    "padding_idx": "padding_index", "elementwise_affine": "affine", "epsilon": "eps", "start_dim": "start",
+    "end_dim": "end", "unflattened_size": "sizes", "layer_norm_eps": "eps",
+}  # fmt: skip
+"""Arguments of torch's layers, and what they are called here."""
 
 _OWN = frozenset({"_arguments", "_modules"})
 """Attributes in which modules keep others: what was given to the constructor, and a container's contents."""

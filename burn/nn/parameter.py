@@ -19,7 +19,7 @@ from burn.importers.trace import active
 from burn.nn import init
 from burn.nn.init import Init, Simple
 from burn.random import draw
-from burn.tensor import Tensor
+from burn.tensor import Tensor, constant
 
 
 class Parameter(Tensor):
@@ -38,10 +38,11 @@ class Parameter(Tensor):
         self._trainable = True
         self._weight: Weight | None = None
         self._leaf: Deferred | None = None
-        if isinstance(data, (tuple, list)):
-            self._type = TensorType(dtype, tuple(data))
+        if isinstance(data, (tuple, list)) and all(isinstance(d, (int, np.integer)) for d in data):
+            self._type = TensorType(dtype, tuple(map(int, data)))
         else:
-            self._weight = array_weight(np.asarray(data))
+            elements = constant(data).numpy() if not isinstance(data, np.ndarray) else data
+            self._weight = array_weight(elements)
             self._type = TensorType(self._weight.dtype, self._weight.shape)
 
     @property

@@ -181,3 +181,22 @@ def test_attention_is_softmax_of_scaled_scores() -> None:
     want = y @ layer.output.weight.array.T + state(layer)["output.bias"]
     got = burn.compile(lambda a: layer(a, a, a), (x,))(x)
     np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_arrays_are_taken_and_errors_name_the_layer() -> None:
+    layer = nn.Linear(4, 3)
+    x = np.ones((2, 4), np.float32)
+    np.testing.assert_array_equal(layer(x).numpy(), layer(burn.constant(x)).numpy())
+    with pytest.raises(TypeMismatch, match=r"in Linear\(4, 3\): .*of one size"):
+        nn.Sequential(layer)(x[:, :3])
+    with pytest.raises(TypeMismatch, match=r"\.weight\.assign"):
+        layer.weight = x
+    with pytest.raises(nn.ConfigError, match="'embedding_dim' is called 'dim' here"):
+        nn.Embedding(num_embeddings=4, embedding_dim=2)
+    with pytest.raises(AttributeError, match="any number of axes"):
+        nn.InstanceNorm2d  # noqa: B018
+
+
+def test_parameters_are_made_of_elements_or_of_a_shape() -> None:
+    np.testing.assert_array_equal(nn.Parameter([1.5, 2.0]).numpy(), np.float32([1.5, 2]))
+    assert nn.Parameter((2, 3)).shape == (2, 3) and nn.Parameter([[1, 2]]).shape == (1, 2)
