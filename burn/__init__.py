@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from burn.random import manual_seed
     from burn.runtime import Executable
     from burn.signature import spec
-    from burn.tensor import Dim, Tensor, constant, from_numpy
+    from burn.tensors import Dim, Tensor, constant, from_numpy
 
 __all__ = [
     # from a file to something that runs
@@ -43,7 +43,7 @@ __all__ = [
 _HOMES = {
     "burn.loading": ("load", "set_num_threads", "compile_count"),
     "burn.runtime": ("Executable",),
-    "burn.tensor": ("Tensor", "constant", "from_numpy", "Dim"),
+    "burn.tensors": ("Tensor", "constant", "from_numpy", "Dim"),
     "burn.lazy": ("explain",),
     "burn.control": ("cond", "loop", "while_loop", "fori_loop", "scan", "read_dim"),
     "burn.random": ("manual_seed",),

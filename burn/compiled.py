@@ -20,7 +20,7 @@ from burn import trees
 from burn.arguments import Arguments, Dynamic, bound, described
 from burn.errors import TypeMismatch
 from burn.signature import as_array
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 from burn.trace import Traced, arguments_of, is_module, name_of, signature_of, trace_call
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ def compile(
     """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`).
 
     example_inputs: arrays, types ("float32[batch, 3]") or containers of them (lists, tuples, dictionaries, dataclasses), by
-    position (in a tuple, where there are several) or by name; a module that knows its inputs (as imported ones do) needs none. dynamic: names for sizes that vary,
-    {"x": {0: "batch"}}, by the inputs' names or positions; what is compiled takes every size of them.
+    position (in a tuple, where there are several) or by name; a module that knows its inputs (as imported ones do) needs
+    none. dynamic: names for sizes that vary, {"x": {0: "batch"}}, by the inputs' names or positions; what is compiled takes
+    every size of them.
 
     Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
     which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and

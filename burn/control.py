@@ -21,9 +21,9 @@ from burn.errors import TypeMismatch
 from burn.importers.trace import active, current
 from burn.lazy import evaluate
 from burn.signature import spec
-from burn.tensor import Size, Tensor, constant, lift
-from burn.tensor.creation import zeros
-from burn.tensor.joining import concat
+from burn.tensors import Size, Tensor, constant, lift
+from burn.tensors.creation import zeros
+from burn.tensors.joining import concat
 from burn.trees import flatten, is_leaf, unflatten
 
 Types = Sequence[TensorType | str]

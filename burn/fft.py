@@ -12,9 +12,9 @@ from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.dims import Dim, dim_min, floordiv
 from burn.errors import TypeMismatch
-from burn.tensor import Tensor, constant
-from burn.tensor.base import made
-from burn.tensor.creation import arange, window
+from burn.tensors import Tensor, constant
+from burn.tensors.base import made
+from burn.tensors.creation import arange, window
 
 
 class Spectrum(NamedTuple):

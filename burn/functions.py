@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from burn.tensor import Tensor, constant, creation, joining
-from burn.tensor.lifting import together
+from burn.tensors import Tensor, constant, creation, joining
+from burn.tensors.lifting import together
 
 NO_FUNCTIONS = frozenset({
     "numpy", "item", "tolist", "evaluate",  # about the tensor itself

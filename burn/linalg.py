@@ -18,10 +18,10 @@ from burn.dialect.dims import Dim, dim_min, product
 from burn.dialect.types import FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.importers.trace import active
-from burn.tensor import Tensor, constant
-from burn.tensor.base import made
-from burn.tensor.creation import eye, ones, zeros
-from burn.tensor.lifting import together
+from burn.tensors import Tensor, constant
+from burn.tensors.base import made
+from burn.tensors.creation import eye, ones, zeros
+from burn.tensors.lifting import together
 
 
 class LU(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any
 from burn.dialect.mlir import context
 from burn.dialect.op import REGISTRY, Op
 from burn.dialect.types import type_of
-from burn.tensor import Tensor, lift, rounded
+from burn.tensors import Tensor, lift, rounded
 
 STRUCTURAL = frozenset({"return", "yield", "group", "if", "loop", "weight", "read_dim"})
 """Ops that are not functions of tensors: see burn.cond, burn.loop, burn.read_dim and burn.nn.Parameter."""

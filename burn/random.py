@@ -21,10 +21,10 @@ from burn.dialect.random import threefry
 from burn.dialect.types import DTYPES, FLOATS
 from burn.errors import TypeMismatch
 from burn.importers.trace import active
-from burn.tensor import Tensor, constant
-from burn.tensor.base import made, of_array
-from burn.tensor.creation import Shape, _shape
-from burn.tensor.joining import stack
+from burn.tensors import Tensor, constant
+from burn.tensors.base import made, of_array
+from burn.tensors.creation import Shape, _shape
+from burn.tensors.joining import stack
 
 SPLIT, FOLD = 0x80000001, 0x80000002
 """The high word of the counters that new keys come from: drawing numbers counts far below them."""

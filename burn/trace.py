@@ -18,7 +18,7 @@ from burn.dialect.types import TensorType
 from burn.errors import TypeMismatch
 from burn.importers.trace import Tracer, tracing
 from burn.signature import spec
-from burn.tensor import Tensor, lift
+from burn.tensors import Tensor, lift
 
 
 @dataclass(frozen=True)

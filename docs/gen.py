@@ -76,14 +76,14 @@ TENSOR_FAMILIES = {
     "Joining and choosing": "joining", "Reductions": "reductions", "Statistics": "statistics", "Products": "products",
     "Sorting and searching": "sorting", "Reading at places": "indexing", "Writing at places": "updating",
 }  # fmt: skip
-"""Headings, and the modules of burn.tensor whose functions stand under them."""
+"""Headings, and the modules of burn.tensors whose functions stand under them."""
 
 TENSOR_MODULES = ("linalg", "fft", "random", "control")
 
 
 def tensor_page() -> str:
     """Every function of tensors: how it is called, what it does, and with which element types it is tested."""
-    parts = ["# Tensors", "", inspect.cleandoc(import_module("burn.tensor.tensor").__doc__ or ""), ""]
+    parts = ["# Tensors", "", inspect.cleandoc(import_module("burn.tensors.tensor").__doc__ or ""), ""]
     parts += [
         "Most functions are methods too: `burn.sum(x, 0)` is `x.sum(0)`. Element types are those that each function is"
     ]
@@ -95,7 +95,7 @@ def tensor_page() -> str:
     ]
     types_ = tested_types()
     for heading, module in TENSOR_FAMILIES.items():
-        names = [n for n in NAMES if _home(n) == f"burn.tensor.{module}"]
+        names = [n for n in NAMES if _home(n) == f"burn.tensors.{module}"]
         parts += function_table(heading, [(n, getattr(burn, n), f"burn.{n}") for n in names], types_)
     for module in TENSOR_MODULES:
         home = import_module(f"burn.{module}")

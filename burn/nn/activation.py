@@ -15,7 +15,7 @@ from burn.nn.checks import Count, DTypeName, Range
 from burn.nn.init import constant
 from burn.nn.module import Layer
 from burn.nn.parameter import Parameter
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 Above = Annotated[float, Range(0, open=True)]
 

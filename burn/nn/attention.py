@@ -14,7 +14,7 @@ from burn.nn.dropout import Dropout
 from burn.nn.linear import Linear
 from burn.nn.module import Layer
 from burn.nn.position import RotaryEmbedding
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 
 class MultiheadAttention(Layer):

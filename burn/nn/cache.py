@@ -12,7 +12,7 @@ from typing import Any
 from burn import ops
 from burn.dialect.dims import Dim
 from burn.errors import TypeMismatch
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from burn.nn.init import inputs_bound
 from burn.nn.padding import pad
 from burn.nn.parameter import Parameter
 from burn.nn.spatial import Spatial
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 

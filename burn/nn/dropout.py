@@ -13,7 +13,7 @@ from burn.importers.trace import active
 from burn.nn.checks import Epsilon, Probability
 from burn.nn.module import Layer
 from burn.nn.spatial import Spatial
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 
 def _key(layer: Layer, key: Tensor | None) -> Tensor | None:

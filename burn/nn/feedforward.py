@@ -9,7 +9,7 @@ from burn.nn.checks import Count, DTypeName, Probability
 from burn.nn.dropout import Dropout
 from burn.nn.linear import Linear
 from burn.nn.module import Layer
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 
 class GatedLinear(Layer):

@@ -9,7 +9,7 @@ from burn.nn.checks import Count, DTypeName
 from burn.nn.init import Init, inputs_bound, normal
 from burn.nn.module import Layer
 from burn.nn.parameter import Parameter
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 
 class Identity(Layer):

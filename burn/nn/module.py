@@ -39,8 +39,8 @@ from burn.nn.checks import frozen
 from burn.nn.config import Config, ConfigError, LayerConfig, derived
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.summary import observer, table
-from burn.tensor import Tensor
-from burn.tensor.creation import asarray
+from burn.tensors import Tensor
+from burn.tensors.creation import asarray
 
 M = TypeVar("M", bound="Module")
 

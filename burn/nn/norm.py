@@ -16,7 +16,7 @@ from burn.nn.init import ones, zeros
 from burn.nn.module import Layer
 from burn.nn.parameter import Buffer, Parameter
 from burn.ops import element
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 
 class LayerNorm(Layer):

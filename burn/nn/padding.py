@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from burn.errors import TypeMismatch
 from burn.nn.spatial import Spatial
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 MODES = {"zeros": "constant", "constant": "constant", "replicate": "edge", "reflect": "reflect", "circular": "wrap"}
 """torch's name of a mode -> numpy's."""

@@ -19,7 +19,7 @@ from burn.importers.trace import active
 from burn.nn import init
 from burn.nn.init import Init, Simple
 from burn.random import draw
-from burn.tensor import Tensor, constant
+from burn.tensors import Tensor, constant
 
 
 class Parameter(Tensor):

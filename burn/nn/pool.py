@@ -14,7 +14,7 @@ from burn.dialect.compose import along
 from burn.dialect.dims import Dim, ceildiv, dim_max, dim_min
 from burn.nn.checks import Pads, PerAxis, Positive
 from burn.nn.spatial import Spatial
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 
 class _Pool(Spatial):

@@ -13,7 +13,7 @@ from burn.nn.checks import Count, DTypeName, Positive, Range
 from burn.nn.init import normal
 from burn.nn.module import Layer
 from burn.nn.parameter import Parameter
-from burn.tensor import Tensor, constant
+from burn.tensors import Tensor, constant
 
 Offset = Dim | Tensor
 """The position of a sequence's first element: a size, or an integer tensor, [] or one number a sequence [b]."""

@@ -15,7 +15,7 @@ from burn.nn.checks import Count, DTypeName
 from burn.nn.init import inputs_bound
 from burn.nn.module import Layer
 from burn.nn.parameter import Parameter
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 

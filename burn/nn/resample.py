@@ -15,7 +15,7 @@ from burn.nn.checks import Count, PerAxis, Positive, Range
 from burn.nn.module import Layer
 from burn.nn.pool import adaptive_mean
 from burn.nn.spatial import Spatial
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 Factor = Annotated[float, Range(0, open=True)]
 Mode = Literal["nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area"]

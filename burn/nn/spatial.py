@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 from burn.errors import TypeMismatch
 from burn.nn.checks import Pads
 from burn.nn.module import Layer
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 T = TypeVar("T")
 

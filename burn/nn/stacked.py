@@ -14,7 +14,7 @@ from burn.nn.containers import ModuleList
 from burn.nn.dropout import Dropout
 from burn.nn.module import Layer
 from burn.nn.recurrent import GRU, LSTM, RNN
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 
 class _Stacked(Layer):

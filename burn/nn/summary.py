@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from burn.importers.trace import Tracer, tracing
 from burn.signature import spec_of
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 if TYPE_CHECKING:
     from burn.nn.module import Module

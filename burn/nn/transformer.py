@@ -21,7 +21,7 @@ from burn.nn.feedforward import FeedForward
 from burn.nn.module import Layer
 from burn.nn.norm import LayerNorm, RMSNorm
 from burn.nn.position import RotaryEmbedding
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 Norm = Literal["layer", "rms"]
 

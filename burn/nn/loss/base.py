@@ -10,7 +10,7 @@ import numpy as np
 from burn.errors import TypeMismatch
 from burn.nn.module import Layer
 from burn.nn.parameter import Buffer
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 Reduction = Literal["none", "mean", "sum"]
 Weights = Sequence[float] | np.ndarray | Tensor | None

@@ -11,7 +11,7 @@ from burn.dialect.types import FLOATS, INTEGERS
 from burn.errors import TypeMismatch
 from burn.nn.checks import Probability
 from burn.nn.loss.base import Loss, Reduction, Weights, buffer, same_shape
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 
 class _Classes(Loss):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from burn import ops
 from burn.nn.checks import Epsilon
 from burn.nn.loss.base import Loss, Reduction
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 
 class CosineEmbeddingLoss(Loss):

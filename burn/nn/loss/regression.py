@@ -8,7 +8,7 @@ from typing import Annotated
 from burn import ops
 from burn.nn.checks import Epsilon, Range
 from burn.nn.loss.base import Loss, Reduction, same_shape
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 Positive = Annotated[float, Range(0, open=True)]
 

@@ -10,7 +10,7 @@ from burn import ops
 from burn.dialect import compose
 from burn.errors import TypeMismatch
 from burn.nn.loss.base import Loss, Reduction
-from burn.tensor import Tensor
+from burn.tensors import Tensor
 
 LEAST = float("-inf")
 

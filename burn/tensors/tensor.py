@@ -19,8 +19,8 @@ import numpy as np
 from burn.dialect.deferred import Deferred
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import Array
-from burn.tensor.base import Base, of_array
-from burn.tensor.updating import Updating
+from burn.tensors.base import Base, of_array
+from burn.tensors.updating import Updating
 
 _INSTEAD = {
     "truth value": "Use burn.cond for `if`, burn.while_loop for `while`, burn.scan for `for`, burn.where to choose by element",

@@ -16,11 +16,11 @@ from burn.dialect.types import DTYPES, FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import Unfit, is_foreign, to_numpy
 from burn.signature import spec_of
-from burn.tensor.base import Base, made, of_array, sequence
-from burn.tensor.lifting import Operand, constant, lift, rounded
+from burn.tensors.base import Base, made, of_array, sequence
+from burn.tensors.lifting import Operand, constant, lift, rounded
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 Shape = Sequence[Dim] | Dim
 

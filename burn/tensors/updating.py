@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
-from burn.tensor.base import Base, made
-from burn.tensor.indexing import Indexing, _places
-from burn.tensor.lifting import constant, lift
+from burn.tensors.base import Base, made
+from burn.tensors.indexing import Indexing, _places
+from burn.tensors.lifting import constant, lift
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 

@@ -17,10 +17,10 @@ from burn.dialect.types import DTYPES, numpy_dtype
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
 from burn.importers.trace import active, current
-from burn.tensor.base import Base, made, of_array
+from burn.tensors.base import Base, made, of_array
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 Operand: TypeAlias = "Tensor | bool | int | float | Expr | np.ndarray"
 

@@ -19,7 +19,7 @@ from burn.errors import TypeMismatch
 from burn.importers.trace import active
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 DEEPEST = 1000
 """Recorded ops that may lie one after another; what is deeper is computed, so that no loop records without end."""

@@ -8,10 +8,10 @@ from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.types import DTYPES
 from burn.errors import TypeMismatch
-from burn.tensor.base import Base, made
+from burn.tensors.base import Base, made
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 
 class Conversions(Base):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from burn.dialect import einsum as sums
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
-from burn.tensor.base import Base, made
-from burn.tensor.lifting import Operand, constant, lift, together
+from burn.tensors.base import Base, made
+from burn.tensors.lifting import Operand, constant, lift, together
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 MOST = 64
 """Tensors joined at once when they are joined without being traced: longer lists are joined in groups, whose programs

@@ -13,12 +13,12 @@ from burn.dialect import dims
 from burn.dialect import ops as build
 from burn.dialect.types import broadcast_shapes
 from burn.errors import TypeMismatch
-from burn.tensor.base import Base, made
-from burn.tensor.lifting import lift, together
-from burn.tensor.statistics import Statistics
+from burn.tensors.base import Base, made
+from burn.tensors.lifting import lift, together
+from burn.tensors.statistics import Statistics
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 Factor = Base | np.ndarray
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
-from burn.tensor.base import Base, made
-from burn.tensor.lifting import lift
-from burn.tensor.reductions import Axes, Reductions
+from burn.tensors.base import Base, made
+from burn.tensors.lifting import lift
+from burn.tensors.reductions import Axes, Reductions
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 
 class Statistics(Reductions):
@@ -103,7 +103,7 @@ class Statistics(Reductions):
 
 
 def _fractions(q: Any, dtype: str) -> Tensor:
-    from burn.tensor.lifting import constant
+    from burn.tensors.lifting import constant
 
     for number in q if isinstance(q, (list, tuple)) else (q,):
         if isinstance(number, (int, float)) and not 0 <= number <= 1:

@@ -13,11 +13,11 @@ from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.types import DTYPES, FLOATS
 from burn.errors import TypeMismatch
-from burn.tensor.arranging import Arranging
-from burn.tensor.base import made
+from burn.tensors.arranging import Arranging
+from burn.tensors.base import made
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 Axes = int | Sequence[int] | None
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
-from burn.tensor.base import made
-from burn.tensor.lifting import Operand, together
-from burn.tensor.math import Math
-from burn.tensor.operators import binary
+from burn.tensors.base import made
+from burn.tensors.lifting import Operand, together
+from burn.tensors.math import Math
+from burn.tensors.operators import binary
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 
 class Logic(Math):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from burn.dialect import compose, dims
 from burn.errors import TypeMismatch
-from burn.tensor.activations import Activations
-from burn.tensor.base import made, sequence
+from burn.tensors.activations import Activations
+from burn.tensors.base import made, sequence
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 
 class Shapes(Activations):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from burn.tensor.lifting import Operand, constant, from_numpy, lift, rounded
-from burn.tensor.sizes import Dim, Size
-from burn.tensor.tensor import Tensor
+from burn.tensors.lifting import Operand, constant, from_numpy, lift, rounded
+from burn.tensors.sizes import Dim, Size
+from burn.tensors.tensor import Tensor
 
 __all__ = ["Dim", "Operand", "Size", "Tensor", "constant", "from_numpy", "lift", "rounded"]

@@ -12,12 +12,12 @@ from burn.dialect import compose, dims
 from burn.dialect import ops as build
 from burn.dialect.dims import Dim
 from burn.errors import TypeMismatch
-from burn.tensor.base import Base, made, of_array, sequence
-from burn.tensor.lifting import rounded
-from burn.tensor.shapes import Shapes
+from burn.tensors.base import Base, made, of_array, sequence
+from burn.tensors.lifting import rounded
+from burn.tensors.shapes import Shapes
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 PADDINGS = ("constant", "reflect", "edge", "wrap")
 

@@ -14,12 +14,12 @@ import numpy as np
 from burn.dialect import ops as build
 from burn.dialect.types import DTYPES, FLOATS, INTEGERS, numpy_dtype
 from burn.errors import TypeMismatch
-from burn.tensor.base import made
-from burn.tensor.lifting import Operand, together
-from burn.tensor.operators import Operators, binary
+from burn.tensors.base import made
+from burn.tensors.lifting import Operand, together
+from burn.tensors.operators import Operators, binary
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 
 class Math(Operators):

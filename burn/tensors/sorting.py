@@ -10,12 +10,12 @@ from burn.dialect import ops as build
 from burn.dialect.dims import Dim
 from burn.errors import TypeMismatch
 from burn.importers.trace import active
-from burn.tensor.base import made
-from burn.tensor.lifting import Operand, together
-from burn.tensor.products import Products
+from burn.tensors.base import made
+from burn.tensors.lifting import Operand, together
+from burn.tensors.products import Products
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 
 class Ordered(NamedTuple):

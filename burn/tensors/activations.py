@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burn.dialect import ops as build
-from burn.tensor.base import made
-from burn.tensor.lifting import Operand, rounded, together
-from burn.tensor.logic import Logic
+from burn.tensors.base import made
+from burn.tensors.lifting import Operand, rounded, together
+from burn.tensors.logic import Logic
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 
 class Activations(Logic):

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
-from burn.tensor.base import made
-from burn.tensor.conversions import Conversions
-from burn.tensor.lifting import Operand, together
+from burn.tensors.base import made
+from burn.tensors.conversions import Conversions
+from burn.tensors.lifting import Operand, together
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 LOGIC = frozenset({"and_", "or_", "xor"})
 

@@ -20,12 +20,12 @@ from burn.dialect.shape import slice_bounds
 from burn.dialect.types import INTEGERS, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.importers.trace import active
-from burn.tensor.base import Base, made, of_array
-from burn.tensor.lifting import constant, lift
-from burn.tensor.sorting import Sorting
+from burn.tensors.base import Base, made, of_array
+from burn.tensors.lifting import constant, lift
+from burn.tensors.sorting import Sorting
 
 if TYPE_CHECKING:
-    from burn.tensor.tensor import Tensor
+    from burn.tensors.tensor import Tensor
 
 
 @dataclass
