@@ -14,6 +14,6 @@ REASONS: dict[str, str] = {
     "binomial": "numbers of this distribution are not drawn; sample it outside of the module",
     "_standard_gamma": "numbers of this distribution are not drawn; sample it outside of the module",
     "embedding_renorm": "max_norm changes the weight in every call; normalise the weight once before",
-    "resize": "it changes what lies in a tensor's memory; use reshape, or pad and slice",
+    **dict.fromkeys(("resize", "resize_"), "it changes how much memory a tensor has; use reshape, or pad and slice"),
 }
 """Operator -> why."""
