@@ -36,6 +36,8 @@ LARGEST = 5000
 """Samples with more elements are passed over while there are smaller ones."""
 UNDEFINED = ("empty", "new_empty")
 """Operators whose results hold anything."""
+TIES = ("topk", "kthvalue", "mode", "median", "nanmedian", "sort", "argsort", "msort")
+"""Operators whose places among equal elements are torch's choice: of integers, which are often equal, only values count."""
 ORDER = ("pass", "drawn", "complex", "unexported", "missing", "refused", "crash", "wrong")
 GOOD = ("pass", "drawn")
 OUTSIDE = ("complex", "unexported")
@@ -179,6 +181,7 @@ def judge(operator: Operator) -> tuple[str, str, str]:
     except Exception as error:  # some samples need packages or devices that are not here
         return operator.title, "unexported", f"no sample: {type(error).__name__}"
     undefined = operator.info.name.startswith(UNDEFINED)
+    undefined = undefined or (operator.dtype == "int64" and operator.info.name in ("argsort",))
     kind, why = outcome(calls, undefined)
     if kind not in GOOD and len(calls) > 1:
         kind, why = max((outcome([c], undefined) for c in calls), key=lambda o: ORDER.index(o[0]))
