@@ -36,7 +36,7 @@ LARGEST = 5000
 """Samples with more elements are passed over while there are smaller ones."""
 UNDEFINED = ("empty", "new_empty")
 """Operators whose results hold anything."""
-TIES = ("topk", "kthvalue", "mode", "median", "nanmedian", "sort", "argsort", "msort")
+TIES = ("topk", "kthvalue", "mode", "median", "nanmedian")
 """Operators whose places among equal elements are torch's choice: of integers, which are often equal, only values count."""
 ORDER = ("pass", "drawn", "complex", "unexported", "missing", "refused", "crash", "wrong")
 GOOD = ("pass", "drawn")
@@ -92,8 +92,8 @@ def eager(call: Call) -> tuple[list[torch.Tensor], bool] | None:
         return None
 
 
-def outcome(calls: list[Call], undefined: bool = False) -> tuple[str, str]:
-    """One of `ORDER`, and why. `undefined`: what the results hold does not matter."""
+def outcome(calls: list[Call], counted: slice = slice(None)) -> tuple[str, str]:
+    """One of `ORDER`, and why. Of the results that are not `counted` types and sizes are compared."""
     pairs = [(call, result) for call in calls if (result := eager(call)) is not None]
     if any(t.is_complex() or t.layout is not torch.strided for c, r in pairs for t in (*r[0], *c.tensors)):
         return "complex", ""
@@ -107,7 +107,9 @@ def outcome(calls: list[Call], undefined: bool = False) -> tuple[str, str]:
     except Exception as error:
         return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     for results, (call, (wanted, random)) in zip(got, pairs, strict=True):
-        reasons = [difference(have, want, random or undefined) for have, want in zip(results, wanted, strict=True)]
+        loose = [True] * len(wanted)
+        loose[counted] = [random] * len(loose[counted])
+        reasons = [difference(*row) for row in zip(results, wanted, loose, strict=True)]
         if any(reasons) and not nearer_the_truth(results, wanted, call):
             return "wrong", next(filter(None, reasons))
     return ("drawn" if any(random for _, (_, random) in pairs) else "pass"), ""
@@ -132,12 +134,12 @@ def nearer_the_truth(have: list[torch.Tensor], want: list[torch.Tensor], call: C
     return same_nan and error(have) <= error(want)
 
 
-def difference(have: torch.Tensor, want: torch.Tensor, random: bool) -> str:
+def difference(have: torch.Tensor, want: torch.Tensor, loose: bool) -> str:
     if have.dtype != want.dtype or have.shape != want.shape:
         return f"{have.dtype}{list(have.shape)}, not {want.dtype}{list(want.shape)}"
     tolerance = TOLERANCE.get(want.dtype, 0)
     try:
-        if not random:
+        if not loose:
             torch.testing.assert_close(have, want, rtol=tolerance, atol=tolerance, equal_nan=True)
     except AssertionError as error:
         return " ".join(str(error).split())[:200]
@@ -180,11 +182,12 @@ def judge(operator: Operator) -> tuple[str, str, str]:
         calls = operator.calls()
     except Exception as error:  # some samples need packages or devices that are not here
         return operator.title, "unexported", f"no sample: {type(error).__name__}"
-    undefined = operator.info.name.startswith(UNDEFINED)
-    undefined = undefined or (operator.dtype == "int64" and operator.info.name in ("argsort",))
-    kind, why = outcome(calls, undefined)
+    name = operator.info.name
+    ties = name in TIES and operator.dtype == "int64"
+    counted = slice(0) if name.startswith(UNDEFINED) else slice(1 if ties else None)
+    kind, why = outcome(calls, counted)
     if kind not in GOOD and len(calls) > 1:
-        kind, why = max((outcome([c], undefined) for c in calls), key=lambda o: ORDER.index(o[0]))
+        kind, why = max((outcome([c], counted) for c in calls), key=lambda o: ORDER.index(o[0]))
     return operator.title, kind, why
 
 

@@ -55,9 +55,11 @@ def eye(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
 
 @aten("arange.default", "arange.start", "arange.start_step")
 def arange(node: Node, first: Any, end: Any = None, step: Any = 1, **keywords: Any) -> ir.Value:
-    """torch knows how many there are: (end - start) / step, rounded up."""
+    """torch knows how many there are: (end - start) / step, rounded up. Of integers the start and the step are whole."""
     start = 0 if node.op == "aten.arange.default" else first
     dtype = node.dtype
+    if dtype in INTEGERS:
+        start, step = (int(v) if isinstance(v, float) else v for v in (start, step))
     integral = not any(isinstance(v, (float, ir.Value)) for v in (start, step))
     kind = "int64" if integral else "float64"
     value = convert(ops.iota(shape=node.shape, axis=0), kind)
