@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from burn.random import manual_seed
     from burn.runtime import Executable
     from burn.signature import spec
-    from burn.tensors import Dim, Tensor, constant, from_numpy
+    from burn.tensors import Dim, Tensor, constant, from_numpy, tensor
 
 __all__ = [
     # from a file to something that runs
     "load", "Executable", "set_num_threads", "compile_count",
     # models in Python
-    "Tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
+    "Tensor", "tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
     "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim",
     "random", "linalg", "fft", "manual_seed", "hann_window", "hamming_window", "blackman_window",
     # out again
@@ -43,7 +43,7 @@ __all__ = [
 _HOMES = {
     "burn.loading": ("load", "set_num_threads", "compile_count"),
     "burn.runtime": ("Executable",),
-    "burn.tensors": ("Tensor", "constant", "from_numpy", "Dim"),
+    "burn.tensors": ("Tensor", "tensor", "constant", "from_numpy", "Dim"),
     "burn.lazy": ("explain",),
     "burn.control": ("cond", "loop", "while_loop", "fori_loop", "scan", "read_dim"),
     "burn.random": ("manual_seed",),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.tensors import Tensor, constant, creation, joining
+from burn.tensors import Tensor, constant, creation, joining, lifting
 from burn.tensors.lifting import together
 
 NO_FUNCTIONS = frozenset({
@@ -29,7 +29,7 @@ FREE: dict[str, Callable[..., Any]] = {
     for function in (
         creation.full, creation.zeros, creation.ones, creation.full_like, creation.zeros_like, creation.ones_like,
         creation.arange, creation.linspace, creation.logspace, creation.eye, creation.tri, creation.meshgrid,
-        creation.one_hot, creation.asarray, creation.from_dlpack, creation.broadcast_tensors, joining.concat,
+        creation.one_hot, creation.asarray, lifting.from_dlpack, creation.broadcast_tensors, joining.concat,
         joining.stack, joining.hstack, joining.vstack, joining.where, joining.einsum,
     )
 } | {"concatenate": joining.concat, "cat": joining.concat}  # fmt: skip

@@ -21,9 +21,10 @@ from burn.dialect.random import threefry
 from burn.dialect.types import DTYPES, FLOATS
 from burn.errors import TypeMismatch
 from burn.importers.trace import active
+from burn.signature import element_type
 from burn.tensors import Tensor, constant
-from burn.tensors.base import made, of_array
-from burn.tensors.creation import Shape, _shape
+from burn.tensors.base import made, of_array, sequence
+from burn.tensors.creation import Shape, checked_shape
 from burn.tensors.joining import stack
 
 SPLIT, FOLD = 0x80000001, 0x80000002
@@ -95,6 +96,8 @@ def _derived(key: Tensor, counter: Tensor, domain: int) -> Tensor:
 def _key(key: Tensor | None, user: str) -> Tensor:
     """The key given, or the process's next one."""
     if key is not None:
+        if not isinstance(key, Tensor):
+            raise TypeMismatch("a key is a tensor", [f"not {key!r}; burn.random.key({key!r}) makes one of a seed"])
         if key.dtype != "uint32" or key.shape != (2,):
             raise TypeMismatch("a key is uint32[2]", [f"not {key.type}; see burn.random.key"])
         return key
@@ -111,15 +114,17 @@ def _key(key: Tensor | None, user: str) -> Tensor:
 # ---- numbers -----------------------------------------------------------------------------------------------------------
 def bits(shape: Shape = (), *, key: Tensor | None = None) -> Tensor:
     """Random bits: uint64."""
-    high, low = (made(w).astype("uint64") for w in build.random_bits(_key(key, "bits").value, shape=_shape(shape)))
+    high, low = (
+        made(w).astype("uint64") for w in build.random_bits(_key(key, "bits").value, shape=checked_shape(shape))
+    )
     return (high << 32) | low
 
 
-def uniform(
-    shape: Shape = (), low: Any = 0.0, high: Any = 1.0, *, dtype: str = "float32", key: Tensor | None = None
-) -> Tensor:
-    """Evenly distributed over [low, high), which are numbers or tensors that broadcast to the shape."""
-    word = bits(shape, key=_key(key, "uniform"))
+def uniform(*shape: Any, low: Any = 0.0, high: Any = 1.0, dtype: Any = "float32", key: Tensor | None = None) -> Tensor:
+    """Evenly distributed over [low, high), which are numbers or tensors that broadcast to the shape: `uniform(2, 3)` or
+    `uniform((2, 3))`."""
+    dtype = element_type(dtype)
+    word = bits(sequence(shape), key=_key(key, "uniform"))
     digits = DIGITS[_float(dtype)]
     unit = (word >> (64 - digits)).astype(dtype) * 2.0**-digits
     return _affine(unit, high - low, low)
@@ -149,24 +154,25 @@ def _affine(x: Tensor, scale: Any, shift: Any) -> Tensor:
     return moved.astype(dtype)
 
 
-def normal(
-    shape: Shape = (), mean: Any = 0.0, std: Any = 1.0, *, dtype: str = "float32", key: Tensor | None = None
-) -> Tensor:
+def normal(*shape: Any, mean: Any = 0.0, std: Any = 1.0, dtype: Any = "float32", key: Tensor | None = None) -> Tensor:
     """Normally distributed with this mean and standard deviation: numbers, or tensors that broadcast to the shape."""
-    drawn = made(build.random_normal(_key(key, "normal").value, shape=_shape(shape), dtype=_float(dtype)))
+    dtype = element_type(dtype)
+    drawn = made(
+        build.random_normal(_key(key, "normal").value, shape=checked_shape(sequence(shape)), dtype=_float(dtype))
+    )
     return _affine(drawn, std, mean)
 
 
 def truncated_normal(
-    shape: Shape = (), low: float = -2.0, high: float = 2.0, *, dtype: str = "float32", key: Tensor | None = None
+    *shape: Any, low: float = -2.0, high: float = 2.0, dtype: Any = "float32", key: Tensor | None = None
 ) -> Tensor:
     """Normally distributed (mean 0, deviation 1) within [low, high], by the inverse of the distribution's integral."""
     if not low < high:
         raise TypeMismatch("truncated_normal needs low < high", [f"not {low} and {high}"])
     first, last = (math.erf(bound / math.sqrt(2)) for bound in (low, high))
-    place = _open(shape, "float64", _key(key, "truncated_normal")) * (last - first) + first
+    place = _open(sequence(shape), "float64", _key(key, "truncated_normal")) * (last - first) + first
     drawn = _inverse_erf(place) * math.sqrt(2)
-    return drawn.clip(low, high).astype(_float(dtype))
+    return drawn.clip(low, high).astype(_float(element_type(dtype)))
 
 
 def _inverse_erf(y: Tensor) -> Tensor:
@@ -195,23 +201,28 @@ INVERSE_ERF_FAR = (
 )  # fmt: skip
 
 
-def exponential(shape: Shape = (), scale: Any = 1.0, *, dtype: str = "float32", key: Tensor | None = None) -> Tensor:
+def exponential(*shape: Any, scale: Any = 1.0, dtype: Any = "float32", key: Tensor | None = None) -> Tensor:
     """Exponentially distributed with the mean `scale`."""
-    return _affine(-_open(shape, dtype, _key(key, "exponential")).log(), scale, 0).astype(dtype)
+    dtype = element_type(dtype)
+    return _affine(-_open(sequence(shape), dtype, _key(key, "exponential")).log(), scale, 0).astype(dtype)
 
 
-def gumbel(
-    shape: Shape = (), loc: Any = 0.0, scale: Any = 1.0, *, dtype: str = "float32", key: Tensor | None = None
-) -> Tensor:
+def gumbel(*shape: Any, loc: Any = 0.0, scale: Any = 1.0, dtype: Any = "float32", key: Tensor | None = None) -> Tensor:
     """Distributed as Gumbel's extreme values: -log(-log(u)) * scale + loc."""
-    return _affine(-((-_open(shape, dtype, _key(key, "gumbel")).log()).log()), scale, loc).astype(dtype)
+    dtype = element_type(dtype)
+    return _affine(-((-_open(sequence(shape), dtype, _key(key, "gumbel")).log()).log()), scale, loc).astype(dtype)
 
 
 def randint(
-    low: int, high: int | None = None, shape: Shape = (), *, dtype: str = "int64", key: Tensor | None = None
+    low: int, high: int | None = None, shape: Shape = (), *, dtype: Any = "int64", key: Tensor | None = None
 ) -> Tensor:
     """Integers evenly distributed over low, .. high - 1; `randint(n)` over 0, .. n - 1."""
     first, last = (0, low) if high is None else (low, high)
+    if not isinstance(first, int) or not isinstance(last, int):
+        raise TypeMismatch(
+            "randint takes bounds, then the shape", [f"randint(low, high, shape), not {low!r}, {high!r}"]
+        )
+    dtype = element_type(dtype)
     kind, width = DTYPES[dtype].kind, DTYPES[dtype].bits
     if kind not in ("int", "uint"):
         raise TypeMismatch("randint gives integers", [f"not {dtype}"])
@@ -234,7 +245,7 @@ def bernoulli(p: Any = 0.5, shape: Shape | None = None, *, key: Tensor | None = 
 # ---- choosing ----------------------------------------------------------------------------------------------------------
 def permutation(x: Any, axis: int = 0, *, key: Tensor | None = None) -> Tensor:
     """The slices of x along an axis in random order; a number n stands for 0, .. n - 1."""
-    given = made(build.iota(shape=_shape(x), axis=0)) if isinstance(x, int) else constant(x)
+    given = made(build.iota(shape=checked_shape(x), axis=0)) if isinstance(x, int) else constant(x)
     place = given._axis(axis)
     order = bits((given.shape[place],), key=_key(key, "permutation")).argsort()
     return given.take(order, place)
@@ -243,10 +254,10 @@ def permutation(x: Any, axis: int = 0, *, key: Tensor | None = None) -> Tensor:
 def choice(x: Any, shape: Shape = (), replace: bool = True, p: Any = None, *, key: Tensor | None = None) -> Tensor:
     """Elements of the vector x (a number n stands for 0, .. n - 1), each as likely as p says: a vector that sums to 1.
     Without `replace` none comes twice."""
-    given = made(build.iota(shape=_shape(x), axis=0)) if isinstance(x, int) else constant(x)
+    given = made(build.iota(shape=checked_shape(x), axis=0)) if isinstance(x, int) else constant(x)
     if given.ndim != 1:
         raise TypeMismatch("choice is from a vector", [f"not from {given.type}"])
-    size, sizes, used = given.shape[0], _shape(shape), _key(key, "choice")
+    size, sizes, used = given.shape[0], checked_shape(shape), _key(key, "choice")
     known = [d for d in sizes if isinstance(d, int)]
     count = math.prod(known) if len(known) == len(sizes) else None
     if isinstance(size, int) and (size == 0 or (not replace and (count is None or count > size))) and count != 0:
@@ -275,7 +286,7 @@ def categorical(logits: Tensor, axis: int = -1, shape: Shape | None = None, *, k
     place = logits._axis(axis)
     moved = logits.moveaxis(place, -1)
     lead = moved.shape[:-1]
-    sizes = lead if shape is None else _shape(shape)
+    sizes = lead if shape is None else checked_shape(shape)
     if len(sizes) < len(lead) or tuple(sizes[len(sizes) - len(lead) :]) != tuple(lead):
         raise TypeMismatch(
             "the shape must end in that of the logits without the axis", [f"{list(sizes)}, not {list(lead)}"]

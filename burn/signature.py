@@ -28,12 +28,29 @@ def spec(text: TensorType | str, shape: Sequence[int | str | Any] | None = None)
         dims = _split(inner)
     else:
         dims = list(shape)
-    if dtype not in DTYPES:
-        raise TypeMismatch(f"there is no element type '{dtype}'", [f"there are {', '.join(DTYPES)}"])
+    dtype = element_type(dtype)
     try:
         return TensorType(dtype, tuple(parse(d) if isinstance(d, str) else d for d in dims))
     except ValueError as error:
         raise TypeMismatch("malformed shape", [str(error)]) from None
+
+
+_PYTHON = {float: "float32", int: "int64", bool: "bool", complex: "complex64"}
+
+
+def element_type(dtype: Any) -> str:
+    """The name of an element type, given by name, as one of Python's number types, or as numpy's or torch's. Raises
+    TypeMismatch."""
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return dtype
+    if isinstance(dtype, type) and dtype in _PYTHON:
+        return _PYTHON[dtype]
+    name = str(dtype).removeprefix("torch.")  # torch's are called as here
+    if isinstance(dtype, np.dtype) or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
+        name = np.dtype(dtype).name
+    if name not in DTYPES:
+        raise TypeMismatch(f"there is no element type {dtype!r}", [f"there are {', '.join(DTYPES)}"])
+    return name
 
 
 def _split(text: str) -> list[str]:

@@ -71,7 +71,8 @@ def signature_of(function: object) -> str:
 
 
 TENSOR_FAMILIES = {
-    "Creation": "creation", "Functions of elements": "math", "Comparison, logic and bits": "logic",
+    "Creation": "creation", "From other libraries": "lifting", "Functions of elements": "math",
+    "Comparison, logic and bits": "logic",
     "Activations": "activations", "Conversion": "conversions", "Shapes": "shapes", "Moving elements": "arranging",
     "Joining and choosing": "joining", "Reductions": "reductions", "Statistics": "statistics", "Products": "products",
     "Sorting and searching": "sorting", "Reading at places": "indexing", "Writing at places": "updating",

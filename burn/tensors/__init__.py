@@ -6,4 +6,7 @@ from burn.tensors.lifting import Operand, constant, from_numpy, lift, rounded
 from burn.tensors.sizes import Dim, Size
 from burn.tensors.tensor import Tensor
 
-__all__ = ["Dim", "Operand", "Size", "Tensor", "constant", "from_numpy", "lift", "rounded"]
+tensor = constant
+"""The name that people know; imported models say `constant`."""
+
+__all__ = ["Dim", "Operand", "Size", "Tensor", "constant", "from_numpy", "lift", "rounded", "tensor"]

@@ -13,6 +13,7 @@ import numpy as np
 
 from burn.dialect import compose
 from burn.dialect.deferred import Deferred, Value
+from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
@@ -29,10 +30,11 @@ class Base:
     """A tensor's value, type and shape. `shape` holds numbers and symbolic sizes; `dtype` is the element type's name."""
 
     __slots__ = ("__weakref__", "_value")
-    __array_ufunc__ = None  # numpy leaves an operator with a Tensor on its right to the Tensor
     _final: ClassVar[Any] = None  # Tensor, when it is complete
 
     def __init__(self, value: Value) -> None:
+        if not isinstance(value, (Deferred, ir.Value)):
+            raise TypeMismatch("a Tensor is not made of elements", ["write burn.tensor(elements)"])
         self._value = value
         if isinstance(value, Deferred):
             value.held += 1

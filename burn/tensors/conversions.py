@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.dialect.types import DTYPES
-from burn.errors import TypeMismatch
+from burn.signature import element_type
 from burn.tensors.base import Base, made
 
 if TYPE_CHECKING:
@@ -19,17 +18,18 @@ class Conversions(Base):
 
     __slots__ = ()
 
-    def astype(self, dtype: str) -> Tensor:
-        """Elements converted: floats to integers truncate, to bool tests for non-zero (burn.ops.cast)."""
-        return made(compose.convert(self.value, _known(dtype)))
+    def astype(self, dtype: Any) -> Tensor:
+        """Elements converted: floats to integers truncate, to bool tests for non-zero (burn.ops.cast). dtype: a name
+        ("float16"), or a type of numpy's or Python's."""
+        return made(compose.convert(self.value, element_type(dtype)))
 
-    def to(self, dtype: str) -> Tensor:
+    def to(self, dtype: Any) -> Tensor:
         """The same as `astype`."""
         return self.astype(dtype)
 
-    def bitcast(self, dtype: str) -> Tensor:
+    def bitcast(self, dtype: Any) -> Tensor:
         """The same bits read as another element type of the same width (numpy's `view`)."""
-        return made(build.bitcast(self.value, dtype=_known(dtype)))
+        return made(build.bitcast(self.value, dtype=element_type(dtype)))
 
     def float(self) -> Tensor:
         """As float32."""
@@ -54,9 +54,3 @@ class Conversions(Base):
     def bool(self) -> Tensor:
         """As bool: whether each element is not zero."""
         return self.astype("bool")
-
-
-def _known(dtype: str) -> str:
-    if dtype not in DTYPES:
-        raise TypeMismatch(f"there is no element type '{dtype}'", [f"there are {', '.join(DTYPES)}"])
-    return dtype

@@ -14,10 +14,10 @@ from burn.dialect import ops as build
 from burn.dialect.dims import Dim, Expr, ceildiv
 from burn.dialect.types import DTYPES, FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
-from burn.runtime.arrays import Unfit, is_foreign, to_numpy
-from burn.signature import spec_of
-from burn.tensors.base import Base, made, of_array, sequence
-from burn.tensors.lifting import Operand, constant, lift, rounded
+from burn.runtime.arrays import is_foreign
+from burn.signature import element_type
+from burn.tensors.base import Base, made, sequence
+from burn.tensors.lifting import Operand, constant, from_dlpack, lift, rounded
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Shape = Sequence[Dim] | Dim
 
 
-def _shape(shape: Any) -> tuple[Dim, ...]:
+def checked_shape(shape: Any) -> tuple[Dim, ...]:
     dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     wrong = [d for d in dims if not isinstance(d, (int, Expr)) or isinstance(d, bool) or (isinstance(d, int) and d < 0)]
     if wrong:
@@ -33,54 +33,49 @@ def _shape(shape: Any) -> tuple[Dim, ...]:
     return dims
 
 
-def _checked(dtype: str) -> str:
-    if dtype not in DTYPES:
-        raise TypeMismatch(f"there is no element type '{dtype}'", [f"there are {', '.join(DTYPES)}"])
-    return dtype
-
-
 # ---- one number everywhere ---------------------------------------------------------------------------------------------
-def full(shape: Shape, value: Operand, dtype: str | None = None) -> Tensor:
+def full(shape: Shape, value: Operand, dtype: Any = None) -> Tensor:
     """`value` everywhere. Without dtype: float32 for a float, int64 for an int, bool for a bool; a tensor's own."""
     if isinstance(value, Base):
         filled = value if dtype is None else value.astype(dtype)  # type: ignore[attr-defined]
-        return made(compose.broadcast_to(filled.value, _shape(shape)))
+        return made(compose.broadcast_to(filled.value, checked_shape(shape)))
     if dtype is None:
         dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, (int, Expr)) else "float32"
-    number = lift(value, _checked(dtype))  # refuses what the element type does not hold
+    dtype = element_type(dtype)
+    number = lift(value, dtype)  # refuses what the element type does not hold
     if not isinstance(value, (bool, int, float)):
-        return made(compose.broadcast_to(number.astype(dtype).value, _shape(shape)))
+        return made(compose.broadcast_to(number.astype(dtype).value, checked_shape(shape)))
     bits = compose.signed(int(value)) if DTYPES[dtype].kind in ("int", "uint") else None
-    return made(build.full(shape=_shape(shape), dtype=dtype, value=float(rounded(value, dtype)), bits=bits))
+    return made(build.full(shape=checked_shape(shape), dtype=dtype, value=float(rounded(value, dtype)), bits=bits))
 
 
-def zeros(*shape: Any, dtype: str = "float32") -> Tensor:
+def zeros(*shape: Any, dtype: Any = "float32") -> Tensor:
     """Zeros: `zeros(2, 3)` or `zeros((2, 3))`."""
-    return made(build.full(shape=_shape(sequence(shape)), dtype=_checked(dtype), value=0.0))
+    return made(build.full(shape=checked_shape(sequence(shape)), dtype=element_type(dtype), value=0.0))
 
 
-def ones(*shape: Any, dtype: str = "float32") -> Tensor:
+def ones(*shape: Any, dtype: Any = "float32") -> Tensor:
     """Ones: `ones(2, 3)` or `ones((2, 3))`."""
-    return made(build.full(shape=_shape(sequence(shape)), dtype=_checked(dtype), value=1.0))
+    return made(build.full(shape=checked_shape(sequence(shape)), dtype=element_type(dtype), value=1.0))
 
 
-def full_like(x: Tensor, value: Operand, dtype: str | None = None) -> Tensor:
+def full_like(x: Tensor, value: Operand, dtype: Any = None) -> Tensor:
     """`value` in the shape of x, and its element type unless another is given."""
     return full(x.shape, value, dtype or x.dtype)
 
 
-def zeros_like(x: Tensor, dtype: str | None = None) -> Tensor:
+def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
     """Zeros in the shape of x, and its element type unless another is given."""
     return zeros(x.shape, dtype=dtype or x.dtype)
 
 
-def ones_like(x: Tensor, dtype: str | None = None) -> Tensor:
+def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
     """Ones in the shape of x, and its element type unless another is given."""
     return ones(x.shape, dtype=dtype or x.dtype)
 
 
 # ---- ranges ------------------------------------------------------------------------------------------------------------
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = None) -> Tensor:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
     """start, start + step, ... before stop; `arange(n)` starts at 0. Numbers or sizes; int64 unless one is a float."""
     first, last = (0, start) if stop is None else (start, stop)
     numbers = (first, last, step)
@@ -102,25 +97,25 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | None = None
     kind = "float64" if floats else "int64"
     places = build.mul(index, lift(step, kind).value) if step != 1 else index
     places = build.add(places, lift(first, kind).value) if first != 0 else places
-    return made(compose.convert(places, _checked(dtype)))
+    return made(compose.convert(places, element_type(dtype)))
 
 
-def linspace(start: float, stop: float, num: Dim = 50, endpoint: bool = True, dtype: str = "float32") -> Tensor:
+def linspace(start: float, stop: float, num: Dim = 50, endpoint: bool = True, dtype: Any = "float32") -> Tensor:
     """`num` numbers evenly spaced from start to stop, the last of them stop itself unless endpoint is false."""
-    return made(compose.convert(_spaced(start, stop, num, endpoint).value, _checked(dtype)))
+    return made(compose.convert(_spaced(start, stop, num, endpoint).value, element_type(dtype)))
 
 
 def logspace(
-    start: float, stop: float, num: Dim = 50, endpoint: bool = True, base: float = 10.0, dtype: str = "float32"
+    start: float, stop: float, num: Dim = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = "float32"
 ) -> Tensor:
     """base to the powers `linspace(start, stop, num)`."""
     powers = lift(float(base), "float64") ** _spaced(start, stop, num, endpoint)
-    return made(compose.convert(powers.value, _checked(dtype)))
+    return made(compose.convert(powers.value, element_type(dtype)))
 
 
 def _spaced(start: float, stop: float, num: Dim, endpoint: bool) -> Tensor:
     """In float64."""
-    (count,) = _shape(num)
+    (count,) = checked_shape(num)
     gaps = count - 1 if endpoint else count
     place = made(build.iota(shape=(count,), axis=0, dtype="float64"))
     if isinstance(gaps, int):
@@ -135,21 +130,21 @@ def _spaced(start: float, stop: float, num: Dim, endpoint: bool) -> Tensor:
 
 
 # ---- matrices and grids ------------------------------------------------------------------------------------------------
-def eye(rows: Dim, columns: Dim | None = None, k: int = 0, dtype: str = "float32") -> Tensor:
+def eye(rows: Dim, columns: Dim | None = None, k: int = 0, dtype: Any = "float32") -> Tensor:
     """Ones on diagonal k, zeros elsewhere."""
     return _related("eq", rows, columns, k, dtype)
 
 
-def tri(rows: Dim, columns: Dim | None = None, k: int = 0, dtype: str = "float32") -> Tensor:
+def tri(rows: Dim, columns: Dim | None = None, k: int = 0, dtype: Any = "float32") -> Tensor:
     """Ones on and below diagonal k, zeros elsewhere."""
     return _related("le", rows, columns, k, dtype)
 
 
 def _related(relation: str, rows: Dim, columns: Dim | None, k: int, dtype: str) -> Tensor:
-    height, width = _shape((rows, rows if columns is None else columns))
+    height, width = checked_shape((rows, rows if columns is None else columns))
     row = build.add(build.iota(shape=(height, 1), axis=0), compose.number(k, "int64"))
     inside = getattr(build, relation)(build.iota(shape=(1, width), axis=1), row)
-    return made(compose.convert(inside, _checked(dtype)))
+    return made(compose.convert(inside, element_type(dtype)))
 
 
 def meshgrid(*vectors: Tensor, indexing: str = "xy") -> list[Tensor]:
@@ -169,33 +164,22 @@ def meshgrid(*vectors: Tensor, indexing: str = "xy") -> list[Tensor]:
     return grids
 
 
-def one_hot(indices: Any, classes: Dim, dtype: str = "float32") -> Tensor:
+def one_hot(indices: Any, classes: Dim, dtype: Any = "float32") -> Tensor:
     """1 at each index, 0 elsewhere, along a new last axis of `classes`; an index out of range gives zeros."""
     places = constant(indices)
     if DTYPES[places.dtype].kind not in ("int", "uint"):
         raise TypeMismatch("one_hot is of integers", [f"not of {places.type}"])
-    (count,) = _shape(classes)
-    return made(compose.convert((places.unsqueeze(-1) == arange(count, dtype=places.dtype)).value, _checked(dtype)))
+    (count,) = checked_shape(classes)
+    return made(compose.convert((places.unsqueeze(-1) == arange(count, dtype=places.dtype)).value, element_type(dtype)))
 
 
 # ---- from elsewhere ----------------------------------------------------------------------------------------------------
-def asarray(data: Any, dtype: str | None = None) -> Tensor:
+def asarray(data: Any, dtype: Any = None) -> Tensor:
     """Anything as a tensor: a tensor itself, numbers and lists, a numpy array (copied), what offers DLPack (not copied)."""
     if is_foreign(data) and not isinstance(data, Base):
         tensor = from_dlpack(data)
         return tensor if dtype is None else tensor.astype(dtype)
     return constant(data, dtype)
-
-
-def from_dlpack(data: Any) -> Tensor:
-    """A tensor over the memory of another library's (torch, jax, cupy ...): not copied if it is dense and in row-major
-    order, so it must not be changed afterwards. Raises TypeMismatch for one on another device, or of an unknown type."""
-    if not is_foreign(data):
-        raise TypeMismatch("from_dlpack takes what has __dlpack__", [f"not a {type(data).__name__}"])
-    try:
-        return of_array(to_numpy(data, spec_of(data).dtype))
-    except Unfit as error:
-        raise TypeMismatch("this tensor cannot be taken over", [str(error)]) from None
 
 
 def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
@@ -215,7 +199,7 @@ WINDOWS = {"hann": (0.5, -0.5), "hamming": (0.54, -0.46), "blackman": (0.42, -0.
 
 def window(name: str, size: Dim, periodic: bool, dtype: str) -> Tensor:
     """A row of WINDOWS, of `size` places: N = size if periodic, else size - 1."""
-    (count,) = _shape(size)
+    (count,) = checked_shape(size)
     period = count if periodic else count - 1
     n = made(build.iota(shape=(count,), axis=0, dtype="float64"))
     turn = n * (2 * math.pi) / made(compose.dim_value(period, "float64")).maximum(1.0)
@@ -225,4 +209,4 @@ def window(name: str, size: Dim, periodic: bool, dtype: str) -> Tensor:
         whole = whole + part
     if not periodic:  # a window of one place, which is its own middle
         whole = made(build.broadcast_to((made(compose.dim_value(count)) == 1).value, shape=(count,))).where(1.0, whole)
-    return made(compose.convert(whole.value, dtype if dtype in FLOATS else _checked("float32")))
+    return made(compose.convert(whole.value, dtype if dtype in FLOATS else "float32"))

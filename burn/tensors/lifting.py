@@ -17,6 +17,8 @@ from burn.dialect.types import DTYPES, numpy_dtype
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
 from burn.importers.trace import active, current
+from burn.runtime.arrays import Unfit, is_foreign, to_numpy
+from burn.signature import element_type, spec_of
 from burn.tensors.base import Base, made, of_array
 
 if TYPE_CHECKING:
@@ -27,10 +29,11 @@ Operand: TypeAlias = "Tensor | bool | int | float | Expr | np.ndarray"
 _RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
-def constant(elements: Any, dtype: str | None = None) -> Tensor:
+def constant(elements: Any, dtype: Any = None) -> Tensor:
     """A tensor of known elements: numbers, nested lists of them, an array, or a symbolic size. Arrays are copied.
 
     Without `dtype` Python floats are float32, integers int64, and arrays keep their own type. Raises TypeMismatch."""
+    dtype = None if dtype is None else element_type(dtype)
     if isinstance(elements, Base):
         return elements if dtype is None else elements.astype(dtype)  # type: ignore[attr-defined,return-value]
     if isinstance(elements, Expr):
@@ -43,8 +46,6 @@ def constant(elements: Any, dtype: str | None = None) -> Tensor:
     if dtype is None and not isinstance(elements, (np.ndarray, np.generic)) and array.dtype.kind in "fc":
         dtype = {"f": "float32", "c": "complex64"}[array.dtype.kind]
     if dtype is not None:
-        if dtype not in DTYPES:
-            raise TypeMismatch(f"there is no element type '{dtype}'")
         array = _converted(array, dtype, exact=not isinstance(elements, (np.ndarray, np.generic)))
     elif isinstance(elements, np.ndarray) and active() is None:
         array = array.copy()  # what is recorded now is computed later
@@ -72,6 +73,17 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return of_array(np.ascontiguousarray(array).reshape(array.shape))
 
 
+def from_dlpack(data: Any) -> Tensor:
+    """A tensor over the memory of another library's (torch, jax, cupy ...): not copied if it is dense and in row-major
+    order, so it must not be changed afterwards. Raises TypeMismatch for one on another device, or of an unknown type."""
+    if not is_foreign(data):
+        raise TypeMismatch("from_dlpack takes what has __dlpack__", [f"not a {type(data).__name__}"])
+    try:
+        return of_array(to_numpy(data, spec_of(data).dtype))
+    except Unfit as error:
+        raise TypeMismatch("this tensor cannot be taken over", [str(error)]) from None
+
+
 def rounded(value: Any, dtype: str) -> Any:
     """A Python number as an element of the type holds it: passes reckon with what is written in the program."""
     return float(numpy_dtype(dtype).type(value)) if DTYPES[dtype].kind == "float" else value
@@ -93,6 +105,8 @@ def lift(operand: Any, like: str | None = None) -> Tensor:
         if (kind == "bool") != isinstance(operand, bool) or (kind in ("int", "uint") and int(operand) != operand):
             raise TypeMismatch(f"{operand!r} is no {like}", ["a number takes the element type of the tensor beside it"])
         return made(compose.number(rounded(operand, like), like))
+    if is_foreign(operand):
+        return from_dlpack(operand)
     raise TypeMismatch(
         f"a {type(operand).__name__} is no operand of a tensor", ["operands are tensors, numbers and arrays"]
     )
@@ -127,6 +141,7 @@ def _wider(a: str, b: str) -> str:
 
 def together(*operands: Any, floating: bool = False) -> list[Tensor]:
     """Operands as tensors of one element type. floating: integers and bools become float32."""
+    operands = tuple(from_dlpack(o) if _is_others(o) else o for o in operands)
     typed = [o for o in operands if _has_type(o)]
     dtypes = [_dtype_of(o) for o in typed]
     if not dtypes:
@@ -145,6 +160,11 @@ def together(*operands: Any, floating: bool = False) -> list[Tensor]:
 def _has_type(operand: Any) -> bool:
     """Whether it brings an element type of its own. numpy's float64 scalars are Python floats, and weak like them."""
     return isinstance(operand, (Base, np.ndarray, np.generic)) and not isinstance(operand, float)
+
+
+def _is_others(operand: Any) -> bool:
+    """Whether it is a tensor of another library."""
+    return not isinstance(operand, (Base, bool, int, float)) and is_foreign(operand)
 
 
 def _dtype_of(operand: Any) -> str:

@@ -45,12 +45,54 @@ _CALLED_HERE = {
 """What other libraries' users look for, and what they find here."""
 
 
+_BINARY = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv",
+    "remainder": "mod", "power": "pow", "matmul": "matmul", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
+}  # fmt: skip
+_COMPARED = {
+    "equal": ("eq", "eq"), "not_equal": ("ne", "ne"), "less": ("lt", "gt"), "less_equal": ("le", "ge"),
+    "greater": ("gt", "lt"), "greater_equal": ("ge", "le"),
+}  # fmt: skip
+_UFUNCS = {
+    **{ufunc: f"__{name}__" for ufunc, name in _BINARY.items()},
+    **{ufunc: f"__{name}__" for ufunc, (name, _) in _COMPARED.items()},
+    "absolute": "abs",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arcsinh": "asinh",
+    "arccosh": "acosh",
+    "arctanh": "atanh",
+    "negative": "neg",
+}
+"""numpy's functions that have another name here, or are an operator."""
+_REFLECTED = {
+    **{f"__{name}__": f"__r{name}__" for name in _BINARY.values()},
+    **{f"__{a}__": f"__{b}__" for a, b in _COMPARED.values()},
+}
+"""The operator that the right operand answers to."""
+
+
 class Tensor(Updating):
     """A tensor: of the traced program, or lazy. Its families of methods derive from each other, in the order
     `base`, `conversions`, `operators`, `math`, `logic`, `activations`, `shapes`, `arranging`, `reductions`, `statistics`,
     `products`, `sorting`, `indexing`, `updating`: each may use those before it."""
 
     __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:  # type: ignore[override]
+        """numpy's functions of elements, np.exp(x), mean burn's; operators with an array on the left come here too."""
+        name = _UFUNCS.get(ufunc.__name__) or str(ufunc.__name__)
+        if method == "__call__" and not options and name.startswith("__"):
+            left, right = inputs
+            return getattr(left, name)(right) if isinstance(left, Base) else getattr(right, _REFLECTED[name])(left)
+        from burn import functions
+
+        if method != "__call__" or options or name not in functions.NAMES:
+            hint = f"there is burn.{name}" if name in functions.NAMES else "call functions of burn"
+            raise TypeMismatch(f"numpy's {ufunc.__name__} does not compute with tensors so", [hint])
+        return getattr(functions, name)(*inputs)
 
     if not TYPE_CHECKING:  # checkers know the attributes that there are
 

@@ -25,12 +25,12 @@ def phi(x: float) -> float:
 
 DISTRIBUTIONS: dict[str, tuple[Callable[..., burn.Tensor], Moments, Moments]] = {
     # what draws, (mean, deviation), (lowest, highest)
-    "uniform": (lambda **o: random.uniform((COUNT,), -1.0, 3.0, **o), (1.0, 4 / math.sqrt(12)), (-1, 3)),
+    "uniform": (lambda **o: random.uniform((COUNT,), low=-1.0, high=3.0, **o), (1.0, 4 / math.sqrt(12)), (-1, 3)),
     "uniform float64": (lambda **o: random.uniform((COUNT,), dtype="float64", **o), (0.5, 1 / math.sqrt(12)), (0, 1)),
     "uniform bfloat16": (lambda **o: random.uniform((COUNT,), dtype="bfloat16", **o), (0.5, 1 / math.sqrt(12)), (0, 1)),
-    "normal": (lambda **o: random.normal((COUNT,), 2.0, 3.0, **o), (2.0, 3.0), (-20, 20)),
+    "normal": (lambda **o: random.normal((COUNT,), mean=2.0, std=3.0, **o), (2.0, 3.0), (-20, 20)),
     "truncated_normal": (lambda **o: random.truncated_normal((COUNT,), **o), (0.0, 0.87962566), (-2, 2)),
-    "exponential": (lambda **o: random.exponential((COUNT,), 2.0, **o), (2.0, 2.0), (0, 60)),
+    "exponential": (lambda **o: random.exponential((COUNT,), scale=2.0, **o), (2.0, 2.0), (0, 60)),
     "gumbel": (lambda **o: random.gumbel((COUNT,), **o), (0.5772156649, math.pi / math.sqrt(6)), (-5, 30)),
     "randint": (lambda **o: random.randint(-3, 5, (COUNT,), **o), (0.5, math.sqrt(63 / 12)), (-3, 4)),
     "randint uint8": (lambda **o: random.randint(0, 256, (COUNT,), dtype="uint8", **o), (127.5, 73.9), (0, 255)),
@@ -49,12 +49,12 @@ def test_moments_and_range(name: str) -> None:
 
 
 def test_truncated_normal_has_the_right_shape() -> None:
-    x = random.truncated_normal((COUNT,), -1.0, 2.0, key=KEY).numpy()
+    x = random.truncated_normal((COUNT,), low=-1.0, high=2.0, key=KEY).numpy()
     for at in (-0.5, 0.0, 1.0):
         want = (phi(at) - phi(-1)) / (phi(2) - phi(-1))
         assert abs((x < at).mean() - want) < 0.02
     with pytest.raises(TypeMismatch, match="low < high"):
-        random.truncated_normal((3,), 2.0, 1.0)
+        random.truncated_normal((3,), low=2.0, high=1.0)
 
 
 @pytest.mark.parametrize("name", ["uniform", "normal", "randint", "gumbel"])

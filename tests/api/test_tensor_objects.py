@@ -273,3 +273,40 @@ def test_operators_have_names() -> None:
         "div": operator.truediv,
     }.items():
         np.testing.assert_array_equal(getattr(burn, name)(x, y).numpy(), function(x, y).numpy())
+
+
+def test_numpys_functions_are_burns() -> None:
+    x = burn.tensor([[1.0, 2.0], [3.0, 4.0]])
+    array = np.array([[4.0, 1.0], [2.0, 3.0]], np.float32)
+    for got, want in (
+        (np.exp(x), np.exp(x.numpy())),
+        (array - x, array - x.numpy()),
+        (np.float64(2) * x, 2 * x.numpy()),
+        (array < x, array < x.numpy()),
+        (np.arctan2(x, 2.0), np.arctan2(x.numpy(), np.float32(2))),
+        (np.absolute(-x), x.numpy()),
+    ):
+        assert isinstance(got, burn.Tensor) and got.dtype == str(want.dtype)
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
+    assert burn.jit(lambda x: np.tanh(x) + array)(array).shape == (2, 2)
+    for refused in (lambda: np.add.reduce(x), lambda: np.exp(x, dtype="float64"), lambda: np.spacing(x)):
+        with pytest.raises(burn.TypeMismatch, match="does not compute with tensors"):
+            refused()
+
+
+def test_element_types_by_other_names() -> None:
+    assert burn.zeros(2, dtype=np.int32).dtype == "int32" and burn.zeros(2, dtype=float).dtype == "float32"
+    assert burn.tensor([1, 2], dtype=bool).dtype == "bool" and burn.ones(2).astype(np.dtype("f2")).dtype == "float16"
+    for wrong in ("float33", object, None.__class__):
+        with pytest.raises(burn.TypeMismatch, match="no element type"):
+            burn.zeros(2, dtype=wrong)
+    with pytest.raises(burn.TypeMismatch, match=r"burn\.tensor\(elements\)"):
+        burn.Tensor([1.0])
+
+
+def test_tensors_of_other_libraries_are_operands() -> None:
+    torch = pytest.importorskip("torch")
+    x = burn.tensor([1.0, 2.0])
+    for got in (x + torch.ones(2), torch.ones(2) + x, x.maximum(torch.tensor([0.0, 5.0])) - 0.0):
+        assert isinstance(got, burn.Tensor) and got.dtype == "float32"
+    assert x.astype(torch.float64).dtype == "float64"
