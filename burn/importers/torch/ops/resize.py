@@ -7,6 +7,7 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
 
 _OVERLOADS = ("default", "vec")
@@ -54,12 +55,23 @@ def smooth(node: Node, x: ir.Value, size: Any, align_corners: bool, *rest: Any) 
 
 @aten(*_names("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"))
 def smooth_antialias(node: Node, x: ir.Value, size: Any, align_corners: bool, *rest: Any) -> ir.Value:
-    """The filter's cubic is a = -0.5, as in PIL."""
+    """The filter's cubic is a = -0.5, as in PIL. Corners that are aligned change torch's scale here, not the centres."""
     mode = "linear" if "bilinear" in node.op else "cubic"
-    options: dict[str, Any] = {"transformation": _corners(align_corners), "antialias": True, "exclude_outside": True}
+    options: dict[str, Any] = {"transformation": "half_pixel", "antialias": True, "exclude_outside": True}
     if mode == "cubic":
         options["cubic_a"] = -0.5
-    return resample(node, x, _factors(node, rest), mode=mode, **options)
+    factors = _aligned(node, x) if align_corners else _factors(node, rest)
+    return resample(node, x, factors, mode=mode, **options)
+
+
+def _aligned(node: Node, x: ir.Value) -> list[float | None]:
+    """How many times further apart the samples of the operand are than the result's."""
+    factors: list[float | None] = []
+    for have, want in zip(type_of(x).shape[2:], node.shape[2:], strict=True):
+        if not isinstance(have, int) or not isinstance(want, int) or (want == 1) != (have == 1):
+            node.fail("aligned corners with antialiasing need sizes that are known and more than 1")
+        factors.append((want - 1) / (have - 1) if have > 1 else 1.0)
+    return factors
 
 
 def _corners(align: bool) -> str:

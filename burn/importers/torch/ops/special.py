@@ -148,8 +148,36 @@ TAIL = (*TAIL, 0.00943887047, 1.00167406, 2.83297682)
 """Giles' polynomials for the inverse error function, good to 1e-7 (GPU Computing Gems, 2011, chapter 10)."""
 
 
+LEVELS = 50
+"""Of the continued fraction of erfc (7.9.2), which from 2 on reach float64."""
+
+
+def erfcx(x: ir.Value) -> ir.Value:
+    """exp(x^2) erfc(x): as it stands below 2, from there on as a continued fraction."""
+    y = ops.max(x, _c(2.0, x))
+    level: Any = y
+    for k in range(LEVELS, 0, -1):
+        level = ops.add(y, ops.div(_c(k / 2, y), level))
+    far = ops.div(_c(1 / math.sqrt(math.pi), y), level)
+    low = ops.min(x, _c(2.0, x))
+    near = ops.mul(ops.exp(ops.mul(low, low)), ops.sub(_c(1.0, x), ops.erf(low)))
+    return _where(ops.isnan(x), math.nan, ops.select(ops.lt(x, _c(2.0, x)), near, far))
+
+
+def _erfc_inverse(c: ir.Value) -> ir.Value:
+    """The y with erfc(y) = c, for 0 < c < 0.005: Newton's steps for the logarithms, which lose no digits."""
+    goal = ops.log(ops.min(c, _c(0.005, c)))
+    y = ops.sqrt(ops.neg(goal))
+    for _ in range(4):
+        scaled = erfcx(y)
+        missing = ops.sub(ops.sub(ops.log(scaled), ops.mul(y, y)), goal)
+        y = ops.add(y, ops.mul(ops.mul(scaled, missing), _c(math.sqrt(math.pi) / 2, c)))
+    return y
+
+
 def erfinv(x: ir.Value) -> ir.Value:
-    """Giles' approximation, then two of Newton's steps; infinite at -1 and 1, NaN beyond."""
+    """Giles' approximation, then two of Newton's steps; `_erfc_inverse` where |x| is above 0.995. Infinite at -1 and 1, NaN
+    beyond."""
     w = ops.neg(ops.log1p(ops.neg(ops.mul(x, x))))
     near = polynomial(ops.sub(w, _c(2.5, x)), *CENTRE)
     far = polynomial(ops.sub(ops.sqrt(w), _c(3.0, x)), *TAIL)
@@ -157,13 +185,21 @@ def erfinv(x: ir.Value) -> ir.Value:
     for _ in range(2):
         slope = ops.mul(ops.exp(ops.neg(ops.mul(y, y))), _c(2 / math.sqrt(math.pi), x))
         y = ops.sub(y, ops.div(ops.sub(ops.erf(y), x), slope))
+    tail = _erfc_inverse(ops.sub(_c(1.0, x), ops.abs(x)))
+    tail = ops.select(ops.lt(x, _c(0.0, x)), ops.neg(tail), tail)
+    y = ops.select(ops.gt(ops.abs(x), _c(0.995, x)), tail, y)
     y = ops.select(ops.eq(ops.abs(x), _c(1.0, x)), ops.mul(x, _c(math.inf, x)), y)
     return _where(ops.gt(ops.abs(x), _c(1.0, x)), math.nan, y)
 
 
 def ndtri(x: ir.Value) -> ir.Value:
-    """The inverse of the normal distribution's cumulative function."""
-    return ops.mul(erfinv(ops.sub(ops.mul(x, _c(2.0, x)), _c(1.0, x))), _c(math.sqrt(2), x))
+    """The inverse of the normal distribution's cumulative function: sqrt(2) erfinv(2 x - 1), by the nearer end's tail."""
+    middle = erfinv(ops.sub(ops.mul(x, _c(2.0, x)), _c(1.0, x)))
+    rest = ops.mul(ops.min(x, ops.sub(_c(1.0, x), x)), _c(2.0, x))
+    tail = _erfc_inverse(rest)
+    tail = ops.select(ops.lt(x, _c(0.5, x)), ops.neg(tail), tail)
+    outer = ops.and_(ops.lt(rest, _c(0.005, x)), ops.gt(rest, _c(0.0, x)))
+    return ops.mul(ops.select(outer, tail, middle), _c(math.sqrt(2), x))
 
 
 def cbrt(x: ir.Value) -> ir.Value:
@@ -176,8 +212,51 @@ def cbrt(x: ir.Value) -> ir.Value:
     return ops.select(ops.lt(x, _c(0.0, x)), ops.neg(root), root)
 
 
-PRIMS = {"lgamma": lgamma, "digamma": digamma, "erf_inv": erfinv, "ndtri": ndtri, "cbrt": cbrt}
+PRIMS = {"erfcx": erfcx, "lgamma": lgamma, "digamma": digamma, "erf_inv": erfinv, "ndtri": ndtri, "cbrt": cbrt}
 for _name, _function in PRIMS.items():
     aten(f"{_name}.default", namespace="prims")(_double(_function))
 for _name, _function in {"lgamma": lgamma, "digamma": digamma, "erfinv": erfinv, "special_ndtri": ndtri}.items():
     aten(f"{_name}.default")(_double(_function))
+
+
+# ---- Bessel functions ---------------------------------------------------------------------------------------------------------
+TERMS = 50
+"""Of a power series in (x/2)^2, which up to |x| = 20 reach float64."""
+FAR = 20.0
+EXPANSION = 30
+"""Terms of the expansion for large arguments (10.40.1), which from 20 on reach float64."""
+
+
+def _scaled_bessel(order: int) -> Callable[[ir.Value], ir.Value]:
+    """exp(-|x|) I0(x), or I1: the power series (10.25.2) up to 20, the expansion for large arguments beyond."""
+    powers = [1 / (math.factorial(k) * math.factorial(k + order)) for k in range(TERMS)]
+    far, term = [1.0], 1.0
+    for k in range(1, EXPANSION):
+        term *= -((4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
+        far.append(term)
+
+    def function(x: ir.Value) -> ir.Value:
+        size = ops.abs(x)
+        half = ops.mul(ops.min(size, _c(FAR, x)), _c(0.5, x))
+        near = ops.mul(_series(ops.mul(half, half), *powers), ops.exp(ops.neg(ops.min(size, _c(FAR, x)))))
+        near = ops.mul(near, half) if order else near
+        inverse = ops.reciprocal(ops.max(size, _c(FAR, x)))
+        beyond = ops.mul(_series(inverse, *far), ops.sqrt(ops.mul(inverse, _c(1 / (2 * math.pi), x))))
+        value = ops.select(ops.le(size, _c(FAR, x)), near, beyond)
+        value = ops.select(ops.isnan(x), x, value)
+        return ops.select(ops.lt(x, _c(0.0, x)), ops.neg(value), value) if order else value
+
+    return function
+
+
+def _bessel(order: int) -> Callable[[ir.Value], ir.Value]:
+    scaled = _scaled_bessel(order)
+    return lambda x: ops.mul(scaled(x), ops.exp(ops.abs(x)))
+
+
+BESSEL = {"bessel_i0": _bessel(0), "bessel_i1": _bessel(1)}
+BESSEL |= {"bessel_i0e": _scaled_bessel(0), "bessel_i1e": _scaled_bessel(1)}
+for _name, _function in BESSEL.items():
+    aten(f"{_name}.default", namespace="prims")(_double(_function))
+for _name, _function in {"modified_bessel_i0": _bessel(0), "modified_bessel_i1": _bessel(1)}.items():
+    aten(f"special_{_name}.default")(_double(_function))
