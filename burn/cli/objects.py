@@ -51,6 +51,7 @@ def _load(path: Path) -> ModuleType:
     before = sys.modules.get(path.stem)
     sys.modules[path.stem] = module
     sys.path.insert(0, folder)
+    arguments, sys.argv = sys.argv, [str(path)]  # the command's own are not the file's
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -60,5 +61,6 @@ def _load(path: Path) -> ModuleType:
         line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
         raise BurnError(f"{path} cannot be run", [f"{line}{type(error).__name__}: {error}"]) from error
     finally:
+        sys.argv = arguments
         sys.path.remove(folder)
     return module

@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from burn.errors import ModelError, Problem
+from burn.importers.torch.noise import quiet
 from burn.importers.torch.sizes import expression_of
 
 LEAST = 2
@@ -50,6 +51,9 @@ def export(
     _known_containers()
     positional, by_name = tuple(args), dict(kwargs or {})
     leaves, spec = pytree.tree_flatten((positional, by_name))
+    if any(isinstance(leaf, str) and "[" in leaf for leaf in leaves):
+        hint = "torch runs the module on them; dynamic={...} names the sizes that vary"
+        raise ModelError("a PyTorch module is compiled with tensors as examples", [Problem("not types", hint=hint)])
     varying = _varying(module, positional, by_name, dynamic or {})
     leaves = _enlarged(leaves, varying)
     positional, by_name = pytree.tree_unflatten(leaves, spec)
@@ -61,7 +65,7 @@ def export(
             collection[leaves[leaf]] = {v.axis: _dim(v.given) for v in varying if v.leaf == leaf}
         shapes = collection.dynamic_shapes(module, positional, by_name)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), quiet():
             program = torch.export.export(module, positional, by_name, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         text = str(error).strip()

@@ -25,6 +25,7 @@ from burn.errors import ModelError, Problem
 from burn.importers.torch.build import FAILED, SUMMARY, Importer, as_output, read_size
 from burn.importers.torch.decompositions import for_export
 from burn.importers.torch.dtypes import dtype_name
+from burn.importers.torch.noise import quiet
 from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
 from burn.importers.trace import tracing
 
@@ -76,7 +77,8 @@ def import_program(
 def decomposed(exported: ExportedProgram) -> ExportedProgram:
     """The program in the operators that the import starts from, its inputs and outputs plain sequences."""
     try:
-        return _flat(exported).run_decompositions(for_export())
+        with quiet():
+            return _flat(exported).run_decompositions(for_export())
     except Exception as error:  # torch traces the program anew, and meets whatever its own operators refuse
         hint = "this is torch's own refusal: see ExportedProgram.run_decompositions"
         raise ModelError(SUMMARY, [Problem(str(error).strip() or type(error).__name__, hint=hint)]) from error

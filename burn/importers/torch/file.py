@@ -24,6 +24,7 @@ from torch.export import ExportedProgram
 from burn.dialect.program import Program
 from burn.errors import ModelError, Problem
 from burn.importers.torch.exported import import_program
+from burn.importers.torch.noise import quiet
 
 MAX_JSON = 1 << 30
 """A graph's description of more bytes than this is refused before it is read."""
@@ -81,7 +82,8 @@ def import_pt2(path: str | os.PathLike[str], dims: Mapping[str, int] | None = No
 
 def _load(path: Path) -> ExportedProgram:
     try:
-        return torch.export.load(path)
+        with quiet():
+            return torch.export.load(path)
     except Exception as error:  # a description that is no valid program raises whatever it meets first
         reason = f"{type(error).__name__}: {str(error).strip() or 'no reason given'}"
         raise ModelError(f"torch cannot read {path.name}", [reason]) from error

@@ -16,6 +16,7 @@ from burn.importers.torch.export import export
 from burn.importers.torch.exported import ImportedProgram, import_program, tensor_of
 from burn.importers.torch.random import RANDOM_STATE, draw_state
 from burn.runtime import Executable
+from burn.tensors import Tensor
 
 
 def compile_module(
@@ -90,7 +91,7 @@ class CompiledModule:
                 )
         if RANDOM_STATE in self._order:
             given[RANDOM_STATE] = draw_state()
-        arrays = [to_array(v) if isinstance(v, torch.Tensor) else v for v in (given[name] for name in self._order)]
+        arrays = [_array(given[name]) for name in self._order]
         results = self.executable(*arrays)
         if len(self._places) == 1:
             results = (results,)
@@ -136,6 +137,13 @@ class CompiledModule:
 
     def __repr__(self) -> str:
         return f"CompiledModule({self.executable!r})"
+
+
+def _array(value: Any) -> Any:
+    """An input as the executable takes it, so that it gives arrays: a tensor of torch's or burn's, an array, a number."""
+    if isinstance(value, torch.Tensor):
+        return to_array(value)
+    return value.numpy() if isinstance(value, Tensor) else value
 
 
 def _argument_names(exported: ExportedProgram, positional: int, by_name: Sequence[str]) -> list[str]:

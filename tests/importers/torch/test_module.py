@@ -229,3 +229,13 @@ def test_loops() -> None:
             want = want * 1.5 + 1
         assert i.item() == trips
         torch.testing.assert_close(v, want)
+
+
+def test_tensors_of_burn_are_taken_and_types_are_no_examples() -> None:
+    linear = torch.nn.Linear(3, 2)
+    run = burn.compile(linear, (torch.ones(1, 3),))
+    x = torch.ones(1, 3)
+    for given in (burn.ones(1, 3), x.numpy(), x):
+        torch.testing.assert_close(run(given), linear(x))
+    with pytest.raises(burn.ModelError, match="tensors as examples"):
+        burn.compile(linear, ("float32[batch, 3]",))
