@@ -18,6 +18,7 @@ from burn.bench.interleave import Plan, bind, interleave
 from burn.bench.peers import PEERS, FilePeer
 from burn.bench.report import Result, Row, as_json, difference, show
 from burn.bench.subject import Feeds, Subject, find
+from burn.cli.common import Size
 from burn.errors import BurnError
 
 PIPE_WIDTH = 110  # columns of a table that no terminal shows
@@ -35,20 +36,6 @@ class Peers(click.ParamType):
         if unknown or not names:
             self.fail(f"{', '.join(unknown) or 'empty'}: the engines are {', '.join(PEERS)}", param, ctx)
         return list(dict.fromkeys(names))
-
-
-class Size(click.ParamType):
-    """NAME=NUMBER, the size of a symbol."""
-
-    name = "NAME=NUMBER"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        symbol, _, number = str(value).rpartition("=")
-        if not symbol or not number.isdecimal():
-            self.fail(f"'{value}' is not NAME=NUMBER", param, ctx)
-        return symbol, int(number)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
