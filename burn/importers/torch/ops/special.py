@@ -148,7 +148,7 @@ TAIL = (*TAIL, 0.00943887047, 1.00167406, 2.83297682)
 """Giles' polynomials for the inverse error function, good to 1e-7 (GPU Computing Gems, 2011, chapter 10)."""
 
 
-LEVELS = 50
+LEVELS = 40
 """Of the continued fraction of erfc (7.9.2), which from 2 on reach float64."""
 
 
@@ -168,16 +168,18 @@ def _erfc_inverse(c: ir.Value) -> ir.Value:
     """The y with erfc(y) = c, for 0 < c < 0.005: Newton's steps for the logarithms, which lose no digits."""
     goal = ops.log(ops.min(c, _c(0.005, c)))
     y = ops.sqrt(ops.neg(goal))
-    for _ in range(4):
+    y = ops.sqrt(
+        ops.neg(ops.add(goal, ops.log(ops.mul(y, _c(math.sqrt(math.pi), c)))))
+    )  # erfc(y) ~ exp(-y^2) / (y sqrt(pi))
+    for _ in range(3):
         scaled = erfcx(y)
         missing = ops.sub(ops.sub(ops.log(scaled), ops.mul(y, y)), goal)
         y = ops.add(y, ops.mul(ops.mul(scaled, missing), _c(math.sqrt(math.pi) / 2, c)))
     return y
 
 
-def erfinv(x: ir.Value) -> ir.Value:
-    """Giles' approximation, then two of Newton's steps; `_erfc_inverse` where |x| is above 0.995. Infinite at -1 and 1, NaN
-    beyond."""
+def _erfinv_inside(x: ir.Value) -> ir.Value:
+    """`erfinv` up to 0.995: Giles' approximation, then two of Newton's steps."""
     w = ops.neg(ops.log1p(ops.neg(ops.mul(x, x))))
     near = polynomial(ops.sub(w, _c(2.5, x)), *CENTRE)
     far = polynomial(ops.sub(ops.sqrt(w), _c(3.0, x)), *TAIL)
@@ -185,21 +187,27 @@ def erfinv(x: ir.Value) -> ir.Value:
     for _ in range(2):
         slope = ops.mul(ops.exp(ops.neg(ops.mul(y, y))), _c(2 / math.sqrt(math.pi), x))
         y = ops.sub(y, ops.div(ops.sub(ops.erf(y), x), slope))
-    tail = _erfc_inverse(ops.sub(_c(1.0, x), ops.abs(x)))
+    return y
+
+
+def _inverse(x: ir.Value, rest: ir.Value) -> ir.Value:
+    """erfinv(x), with rest = 1 - |x| where that is small: infinite at -1 and 1, NaN beyond."""
+    tail = _erfc_inverse(rest)
     tail = ops.select(ops.lt(x, _c(0.0, x)), ops.neg(tail), tail)
-    y = ops.select(ops.gt(ops.abs(x), _c(0.995, x)), tail, y)
-    y = ops.select(ops.eq(ops.abs(x), _c(1.0, x)), ops.mul(x, _c(math.inf, x)), y)
-    return _where(ops.gt(ops.abs(x), _c(1.0, x)), math.nan, y)
+    y = ops.select(ops.lt(rest, _c(0.005, x)), tail, _erfinv_inside(x))
+    y = ops.select(ops.eq(rest, _c(0.0, x)), ops.mul(x, _c(math.inf, x)), y)
+    return _where(ops.or_(ops.lt(rest, _c(0.0, x)), ops.isnan(x)), math.nan, y)
+
+
+def erfinv(x: ir.Value) -> ir.Value:
+    return _inverse(x, ops.sub(_c(1.0, x), ops.abs(x)))
 
 
 def ndtri(x: ir.Value) -> ir.Value:
-    """The inverse of the normal distribution's cumulative function: sqrt(2) erfinv(2 x - 1), by the nearer end's tail."""
-    middle = erfinv(ops.sub(ops.mul(x, _c(2.0, x)), _c(1.0, x)))
+    """The inverse of the normal distribution's cumulative function: sqrt(2) erfinv(2 x - 1)."""
     rest = ops.mul(ops.min(x, ops.sub(_c(1.0, x), x)), _c(2.0, x))
-    tail = _erfc_inverse(rest)
-    tail = ops.select(ops.lt(x, _c(0.5, x)), ops.neg(tail), tail)
-    outer = ops.and_(ops.lt(rest, _c(0.005, x)), ops.gt(rest, _c(0.0, x)))
-    return ops.mul(ops.select(outer, tail, middle), _c(math.sqrt(2), x))
+    y = _inverse(ops.sub(ops.mul(x, _c(2.0, x)), _c(1.0, x)), rest)
+    return ops.mul(y, _c(math.sqrt(2), x))
 
 
 def cbrt(x: ir.Value) -> ir.Value:
