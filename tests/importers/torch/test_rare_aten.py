@@ -159,6 +159,18 @@ def test_bags_of_embeddings() -> None:
     check(calls, torch.randn(7, 5), torch.randint(0, 7, (13,)), torch.tensor([0, 4, 4, 9, 13]), torch.rand(13))
 
 
+def test_volumes_at_places() -> None:
+    calls: dict[str, Call] = {
+        f"{mode} {padding} {corners}": lambda x, g, mode=mode, padding=padding, corners=corners: F.grid_sample(
+            x, g, mode, padding, align_corners=corners
+        )
+        for mode in ("bilinear", "nearest")
+        for padding in ("zeros", "border", "reflection")
+        for corners in (True, False)
+    }
+    check(calls, torch.randn(2, 3, 4, 5, 7), torch.rand(2, 3, 1, 4, 3) * 5 - 2.5)
+
+
 def test_linear_algebra() -> None:
     def positive(a: Any) -> Any:
         return a @ a.mT + torch.eye(5)

@@ -112,6 +112,13 @@ def _axes(x: ir.Value, dims: list[int] | None) -> tuple[int, ...]:
     return tuple(range(type_of(x).rank)) if dims is None else tuple(sorted(dims))
 
 
+# ---- random numbers -----------------------------------------------------------------------------------------------------
+@aten("normal.default", namespace="prims")
+def normal(node: Node, shape: list[Dim], *, mean: Any, std: Any, **keywords: Any) -> ir.Value:
+    draws = ops.random_normal(node.importer.random_key(), shape=tuple(shape), dtype=node.dtype)
+    return ops.add(ops.mul(draws, node.scalar(std)), node.scalar(mean))
+
+
 # ---- rare functions -----------------------------------------------------------------------------------------------------
 @aten("frexp.default", namespace="prims")
 def frexp(node: Node, x: ir.Value) -> list[ir.Value]:
