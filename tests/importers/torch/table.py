@@ -94,9 +94,17 @@ def main() -> int:
         lines.append(f"| {' | '.join(columns)} |")
         print(lines[-1], flush=True)
     if options.update and not failed:
-        before, _, rest = GUIDE.read_text().partition(BEGIN)
-        GUIDE.write_text("\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]))
+        update(lines)
     return int(failed)
+
+
+def update(lines: list[str]) -> None:
+    """Puts rows into the guide's table, in the order of `MODELS`; those of models that were not run stay."""
+    before, _, rest = GUIDE.read_text().partition(BEGIN)
+    table, _, after = rest.partition(END)
+    rows = {line.split("|")[1].strip(): line for line in (*table.splitlines(), *lines[2:]) if line.startswith("|")}
+    kept = [rows[case.name] for case in MODELS.values() if case.name in rows]
+    GUIDE.write_text("\n".join([before + BEGIN, *lines[:2], *kept, END + after]))
 
 
 if __name__ == "__main__":
