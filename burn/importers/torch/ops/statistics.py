@@ -63,6 +63,16 @@ def repeat_interleave(node: Node, repeats: ir.Value, output_size: Any = None) ->
     return node.as_result(part(ops.cumulative(ended, kind="sum", axis=0), 0, 0, total))
 
 
+def run_begins(x: ir.Value, axis: int) -> ir.Value:
+    """Where along an axis an element differs from the one before, or is the first."""
+    shape = type_of(x).shape
+    place = ops.iota(shape=(shape[axis],), axis=0)
+    before = ops.gather(x, ops.max(ops.sub(place, number(1, "int64")), number(0, "int64")), axis=axis)
+    first = ops.eq(place, number(0, "int64"))
+    laid = tuple(d if i == axis else 1 for i, d in enumerate(shape))
+    return ops.or_(ops.ne(x, before), reshape(first, laid))
+
+
 @aten("unique_consecutive.default")
 def unique_consecutive(node: Node, x: ir.Value, inverse: bool, counts: bool, dim: int | None = None) -> list[Any]:
     """The first of every run of equal elements (or slices along `dim`), each element's run, and the runs' lengths."""
@@ -72,13 +82,10 @@ def unique_consecutive(node: Node, x: ir.Value, inverse: bool, counts: bool, dim
     else:
         axis = node.axis(dim, x)
     n = type_of(x).shape[axis]
-    if n == 0:
-        node.fail("of no elements is not supported")
-    differ = ops.ne(part(x, axis, 1, n - 1), part(x, axis, 0, n - 1))
+    begins = run_begins(x, axis)
     others = tuple(i for i in range(type_of(x).rank) if i != axis)
     if others:
-        differ = ops.reduce(differ, kind="any", axes=others)
-    begins = ops.concat([ops.full(shape=(1,), dtype="bool", value=1.0), differ], axis=0)
+        begins = ops.reduce(begins, kind="any", axes=others)
     count = node.new_size("runs")
     first = reshape(ops.nonzero(begins, count=str(count)), (count,))
     node.importer.sizes.bind(node.meta[0].shape[axis], count)
@@ -107,12 +114,9 @@ def mode(node: Node, x: ir.Value, dim: int = -1, keepdim: bool = False) -> list[
     if not type_of(x).rank:
         return [x, number(0, "int64")]
     axis = node.axis(dim, x)
-    n = type_of(x).shape[axis]
     values, places = ops.sort(x, axis=axis, descending=False)
     place = ops.iota(shape=type_of(x).shape, axis=axis)
-    differ = ops.ne(part(values, axis, 1, n - 1), part(values, axis, 0, n - 1))
-    begins = ops.select(differ, part(place, axis, 1, n - 1), number(0, "int64"))
-    begins = ops.concat([part(place, axis, 0, 1), begins], axis=axis)
+    begins = ops.select(run_begins(values, axis), place, number(0, "int64"))
     length = ops.sub(place, ops.cumulative(begins, kind="max", axis=axis))
     return _taken(node, (values, places), ops.arg_reduce(length, kind="max", axis=axis, keepdims=True), axis)
 
