@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 COMMANDS = {
-    "import": ("burn.cli.import_", "Write a model (ONNX, .pt2) as Python source and weights, or load weights into one."),
+    "import": ("burn.cli.import_", "Write a model as Python source and weights, or load weights into one."),
     "export": ("burn.cli.export", "Write a model in Python as an ONNX file."),
     "run": ("burn.cli.run", "Run a model, compare it with ONNX Runtime, see where its time goes."),
     "inspect": ("burn.cli.inspect", "Say what is in a model."),

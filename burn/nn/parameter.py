@@ -23,15 +23,13 @@ from burn.tensors import Tensor, constant
 
 
 class Parameter(Tensor):
-    """A tensor that training changes. It is made from an array, or from a shape whose elements come later: from a file, or from
-    `init`, a function of
-    the shape, or of the shape and a generator of random numbers, which each parameter has for itself."""
+    """A tensor that training changes. It is made from elements (an array, a tensor, numbers in lists), or from a shape, a tuple
+    of sizes, whose elements come later: from a file, or from `init`, a function of the shape, or of the shape and a
+    generator of random numbers, which each parameter has for itself."""
 
     __slots__ = ("_init", "_leaf", "_stream", "_trainable", "_type", "_weight", "name")
 
-    def __init__(
-        self, data: np.ndarray | tuple[int, ...] | list[int], dtype: str = "float32", init: Init | Simple | None = None
-    ):
+    def __init__(self, data: Any, dtype: str = "float32", init: Init | Simple | None = None):
         self.name = ""  # where it is in the module it was last traced or loaded with
         self._init = init
         self._stream = draw() if init is not None else (0, 0)

@@ -198,5 +198,5 @@ def test_arrays_are_taken_and_errors_name_the_layer() -> None:
 
 
 def test_parameters_are_made_of_elements_or_of_a_shape() -> None:
-    np.testing.assert_array_equal(nn.Parameter([1.5, 2.0]).numpy(), np.float32([1.5, 2]))
+    np.testing.assert_array_equal(nn.Parameter([1.5, 2.0]).numpy(), np.array([1.5, 2], np.float32))
     assert nn.Parameter((2, 3)).shape == (2, 3) and nn.Parameter([[1, 2]]).shape == (1, 2)
