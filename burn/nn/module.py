@@ -39,7 +39,9 @@ from burn.nn.checks import frozen
 from burn.nn.config import Config, ConfigError, LayerConfig, derived
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.summary import observer, table
+from burn.signature import element_type
 from burn.tensors import Tensor
+from burn.tensors.conversions import DEVICE
 from burn.tensors.creation import asarray
 
 M = TypeVar("M", bound="Module")
@@ -234,8 +236,12 @@ class Module:
             parameter.trainable = value
         return self
 
-    def to(self: M, dtype: str) -> M:
-        """Float parameters and buffers become another float type, in place. Raises TypeMismatch."""
+    def to(self: M, target: Any) -> M:
+        """Float parameters and buffers become another float type, in place; or go to a device, of which there is one, "cpu".
+        Raises TypeMismatch."""
+        if target == DEVICE:
+            return self
+        dtype = element_type(target)
         for _, parameter in self.named_parameters():
             if parameter.dtype in FLOATS:
                 parameter.convert(dtype)

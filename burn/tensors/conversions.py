@@ -13,19 +13,28 @@ if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
 
 
+DEVICE = "cpu"
+"""Where tensors are."""
+
+
 class Conversions(Base):
     """Elements of another type."""
 
     __slots__ = ()
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: "cpu"."""
+        return DEVICE
 
     def astype(self, dtype: Any) -> Tensor:
         """Elements converted: floats to integers truncate, to bool tests for non-zero (burn.ops.cast). dtype: a name
         ("float16"), or a type of numpy's or Python's."""
         return made(compose.convert(self.value, element_type(dtype)))
 
-    def to(self, dtype: Any) -> Tensor:
-        """The same as `astype`."""
-        return self.astype(dtype)
+    def to(self, target: Any) -> Tensor:
+        """The same as `astype`; or on a device, of which there is one, "cpu"."""
+        return self.astype(self.dtype if target == DEVICE else target)
 
     def bitcast(self, dtype: Any) -> Tensor:
         """The same bits read as another element type of the same width (numpy's `view`)."""

@@ -200,3 +200,12 @@ def test_arrays_are_taken_and_errors_name_the_layer() -> None:
 def test_parameters_are_made_of_elements_or_of_a_shape() -> None:
     np.testing.assert_array_equal(nn.Parameter([1.5, 2.0]).numpy(), np.array([1.5, 2], np.float32))
     assert nn.Parameter((2, 3)).shape == (2, 3) and nn.Parameter([[1, 2]]).shape == (1, 2)
+
+
+def test_moves_between_types_and_to_the_one_device() -> None:
+    layer = nn.Linear(2, 2).to("cpu").to(np.float16)
+    assert (
+        layer.weight.dtype == "float16" and layer.weight.device == "cpu" and burn.ones(2).to("cpu").dtype == "float32"
+    )
+    with pytest.raises(TypeMismatch, match="no element type 'cuda'"):
+        layer.to("cuda")
