@@ -6,19 +6,18 @@ native runtime: neither the ONNX reader nor the compiler is imported then.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import mmap
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from burn.caching import artefact_of
 from burn.errors import BurnError, ModelError, Problem
-from burn.runtime import Artefact, Cache, Executable, _native
+from burn.runtime import Artefact, Executable, _native
 from burn.runtime.artefact import MAGIC
-from burn.runtime.host import features
 
 if TYPE_CHECKING:
     from burn.dialect.program import Program
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 MAX_EXTERNAL_NAME = 4096
 _EXTERNAL = b"\n\x08location\x12"  # protobuf: key = "location", then the value's tag
 WEIGHTS = frozenset((".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".bpk", ".npz", ".npy"))
-_PACKAGES = ("dialect", "importers", "passes", "codegen")
 
 
 def load(
@@ -56,33 +54,8 @@ def load(
                     f"{path} is compiled already", [Problem("sizes and target cannot be changed any more")]
                 )
             return Executable(Artefact.load(path))
-        store = Cache.from_environment() if cache else None
-        key = _key(path, content, dims, target) if store is not None else b""
-    if store is not None and (artefact := store.get(key)) is not None:
-        return Executable(artefact)
-    artefact = _compile(path, dims, target)
-    if store is not None:
-        store.put(key, artefact)
-    return Executable(artefact)
-
-
-def compiled(identity: Sequence[str], make: Callable[[], Program], *, passes: str | None = None) -> Artefact:
-    """The artefact of a program that `identity` names entirely: from the cache on disk, else compiled and put there."""
-    store = Cache.from_environment()
-    key = "\n".join([*identity, " ".join(sorted(features())), passes or "", _native.__version__, _sources()]).encode()
-    artefact = store.get(key)
-    if artefact is None:
-        from burn.compiler import compile_program
-
-        artefact = compile_program(make(), passes=passes)
-        store.put(key, artefact)
-    return artefact
-
-
-def _compile(path: Path, dims: Mapping[str, int] | None, target: str | None) -> Artefact:
-    from burn.compiler import compile_program
-
-    return compile_program(read_program(path, dims), target=target)
+        identity = _identity(path, content, dims) if cache else None
+    return Executable(artefact_of(identity, lambda: read_program(path, dims), target=target))
 
 
 def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
@@ -156,17 +129,13 @@ class _opened:
             self._content.close()
 
 
-def _key(path: Path, content: mmap.mmap | bytes, dims: Mapping[str, int] | None, target: str | None) -> bytes:
-    """All that decides what comes out: the model, the files it refers to, the options, the CPU, and burn itself."""
-    parts = [
+def _identity(path: Path, content: mmap.mmap | bytes, dims: Mapping[str, int] | None) -> list[str]:
+    """All that decides what program a file holds: its bytes, the files it refers to, the sizes."""
+    return [
         hashlib.sha256(content).hexdigest(),
         *(f"{file.name} {_stamp(file)}" for file in _companions(path, content)),
         " ".join(f"{name}={size}" for name, size in sorted((dims or {}).items())),
-        target or " ".join(sorted(features())),
-        _native.__version__,
-        _sources(),
     ]
-    return "\n".join(parts).encode()
 
 
 def _companions(path: Path, content: mmap.mmap | bytes) -> Iterator[Path]:
@@ -208,12 +177,3 @@ def _stamp(file: Path) -> str:
     except OSError:
         return "absent"
     return f"{stat.st_size} {stat.st_mtime_ns}"
-
-
-@functools.cache
-def _sources() -> str:
-    """What changes when the compiler does: in a checkout its files are newer than the version says."""
-    root = Path(__file__).parent
-    files = [root / "compiler.py", *(f for package in _PACKAGES for f in (root / package).rglob("*.py"))]
-    stats = [file.stat() for file in files]
-    return f"{len(stats)} {max(s.st_mtime_ns for s in stats)} {sum(s.st_size for s in stats)}"

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from burn.caching import artefact_of
 from burn.dialect.deferred import Deferred
 from burn.dialect.types import numpy_dtype
-from burn.lazy.graph import Graph, collect
-from burn.loading import compiled
+from burn.lazy.graph import Graph, collect, exact
 from burn.runtime import Executable
 
 PASSES = "simplify{absorb=false},recognise,decompose,simplify,layout,simplify,fuse"
@@ -44,7 +44,7 @@ class Entry:
 class _Structure:
     """The programs of one key: by the numbers written into them, and the open ones by which numbers are inputs."""
 
-    baked: dict[tuple[float | int, ...], Entry] = field(default_factory=dict)
+    baked: dict[tuple[Hashable, ...], Entry] = field(default_factory=dict)
     opened: dict[Hashable, Entry] = field(default_factory=dict)
 
 
@@ -91,11 +91,12 @@ def find(graph: Graph) -> Entry:
         while len(_structures) > KEPT:
             _structures.popitem(last=False)
         table: dict = structure.baked
-        key: Hashable = graph.numbers
+        numbers = tuple(map(exact, graph.numbers))
+        key: Hashable = numbers
         free: frozenset[int] = frozenset()
         if key not in structure.baked and len(structure.baked) >= BAKED:
-            free = _differing([*structure.baked, graph.numbers])
-            table, key = structure.opened, tuple(None if i in free else n for i, n in enumerate(graph.numbers))
+            free = _differing([*structure.baked, numbers])
+            table, key = structure.opened, tuple(None if i in free else n for i, n in enumerate(numbers))
         if key in table:
             _hits += 1
         else:
@@ -109,12 +110,12 @@ def _make(graph: Graph, free: frozenset[int]) -> Entry:
     start = time.perf_counter()
     numbers = tuple(None if i in free else n for i, n in enumerate(graph.numbers))
     identity = f"lazy {graph.key} {numbers}"
-    artefact = compiled([identity], lambda: graph.program(free), passes=PASSES)
+    artefact = artefact_of([identity], lambda: graph.program(free), passes=PASSES)
     _compiled += 1
     return Entry(Executable(artefact), free, time.perf_counter() - start)
 
 
-def _differing(variants: Sequence[tuple[float | int, ...]]) -> frozenset[int]:
+def _differing(variants: Sequence[tuple[Hashable, ...]]) -> frozenset[int]:
     return frozenset(i for i, column in enumerate(zip(*variants, strict=True)) if len(set(column)) > 1)
 
 

@@ -98,6 +98,13 @@ def collect(roots: Iterable[Deferred]) -> Graph:
     return _graph(places, leaves, outputs)
 
 
+def exact(value: Hashable) -> Hashable:
+    """What tells a number from others that are equal to it (0.0 and -0.0) or from none (a NaN from itself)."""
+    if isinstance(value, float):
+        return value.hex()
+    return tuple(map(exact, value)) if isinstance(value, tuple) else value
+
+
 def _graph(places: dict[Application, int], leaves: dict[Deferred, int], outputs: list[Deferred]) -> Graph:
     numbers: list[float | int] = []
     rows: list[Hashable] = []
@@ -120,6 +127,6 @@ def _graph(places: dict[Application, int], leaves: dict[Deferred, int], outputs:
             tuple(map(reference, operand)) if isinstance(operand, list) else reference(operand)
             for operand in application.operands
         )
-        rows.append((application.op.OP_NAME, operands, tuple(attrs.items())))
+        rows.append((application.op.OP_NAME, operands, tuple((k, exact(v)) for k, v in attrs.items())))
     key = (tuple(rows), tuple(leaf.type for leaf in leaves), tuple(map(reference, outputs)))
     return Graph(list(places), list(leaves), outputs, tuple(numbers), key)

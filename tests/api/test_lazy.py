@@ -203,3 +203,16 @@ def test_explain_of_what_was_compiled_and_of_what_was_not() -> None:
         burn.explain(draw(3))
     with pytest.raises(TypeMismatch, match="takes lazy tensors"):
         burn.explain(3)
+
+
+def test_numbers_that_are_equal_and_not_the_same() -> None:
+    x = draw(5)
+    for zero in (0.0, -0.0, 0.0, -0.0, 0.0):
+        signs = np.signbit(burn.full((3,), zero).numpy())
+        assert signs.all() == np.signbit(zero)
+        padded = ops.pad(x, low=(1,), high=(0,), value=zero).numpy()
+        assert np.signbit(padded[0]) == np.signbit(zero)
+    before = statistics().compiled
+    for _ in range(4):
+        (x + float("nan")).evaluate()
+    assert statistics().compiled == before + 1

@@ -1,0 +1,54 @@
+"""Programs compiled once on a machine: an artefact from the cache on disk, or from the compiler, which is imported only then."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from burn.runtime import Artefact, Cache, _native
+from burn.runtime.host import features
+
+if TYPE_CHECKING:
+    from burn.dialect.program import Program
+
+_PACKAGES = ("dialect", "importers", "passes", "codegen")
+
+
+def artefact_of(
+    identity: Sequence[str] | None,
+    make: Callable[[], Program],
+    *,
+    passes: str | None = None,
+    target: str | None = None,
+) -> Artefact:
+    """The artefact of the program that `make` gives, compiled for this machine or for the CPU `target`.
+
+    identity: what the program depends on, entirely; the options, the CPU and burn itself are added. None for a program
+    that is not kept. Raises what `make` and the compiler raise."""
+    store = None if identity is None else Cache.from_environment()
+    if store is None or identity is None:
+        return _compile(make, passes, target)
+    processor = target or " ".join(sorted(features()))
+    key = "\n".join([*identity, processor, passes or "", _native.__version__, _sources()]).encode()
+    artefact = store.get(key)
+    if artefact is None:
+        artefact = _compile(make, passes, target)
+        store.put(key, artefact)
+    return artefact
+
+
+def _compile(make: Callable[[], Program], passes: str | None, target: str | None) -> Artefact:
+    from burn.compiler import compile_program
+
+    return compile_program(make(), passes=passes, target=target)
+
+
+@functools.cache
+def _sources() -> str:
+    """What changes when the compiler does: in a checkout its files are newer than the version says."""
+    root = Path(__file__).parent
+    files = [root / "compiler.py", *(f for package in _PACKAGES for f in (root / package).rglob("*.py"))]
+    stats = [file.stat() for file in files]
+    return f"{len(stats)} {max(s.st_mtime_ns for s in stats)} {sum(s.st_size for s in stats)}"
