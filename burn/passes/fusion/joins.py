@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from burn.codegen.builders.reduce import reduced_axes
 from burn.codegen.lower import op_of
 from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.types import type_of
@@ -15,6 +16,8 @@ from burn.passes.fusion.cluster import Cluster
 
 if TYPE_CHECKING:
     from burn.passes.fusion.choice import Choice
+
+Shape = tuple[Dim, ...]
 
 ANCHORS = {
     "reduce": "reduce",
@@ -93,27 +96,31 @@ def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
     return True
 
 
-def _same_rows(value, source, shape, cluster: Cluster, kept, squeezed) -> bool:
+def _same_rows(value: ir.Value, source: ir.Value, shape: Shape, cluster: Cluster, kept: Shape, squeezed: Shape) -> bool:
     """Whether a reduction's result, seen through views, is read at the row it belongs to: views only add or drop the reduced
-    axes' ones, or repeat along them."""
-    allowed = (kept, cluster.space)
-    op = op_of(value)
-    while value != source:
-        assert op is not None
-        mine, theirs = _shape(op), type_of(op.x).shape
-        fine = (
-            mine in (*allowed, squeezed)
-            and theirs in (*allowed, squeezed)
-            and op.OP_NAME in ("reshape", "broadcast_to")
-        )
-        if not fine:
+    axes' ones, or repeat along them.
+
+    A shape alone does not say so: with a square space the rows' numbers [n], broadcast to [n, n], lie along the columns.
+    numpy's rule aligns the last axes, so what has fewer axes may be broadcast only where the reduced ones come first."""
+    leading = cluster.axes == frozenset(range(len(cluster.axes)))
+    allowed = (kept, cluster.space, squeezed)
+    wider = shape
+    while True:
+        mine = type_of(value).shape
+        if len(mine) < len(wider) and not leading:
             return False
-        value = op.x
+        if value == source:
+            return True
         op = op_of(value)
-    last = type_of(source).shape
-    if last == squeezed and shape != squeezed:  # numpy's broadcasting aligns at the last axis: rows must not shift
-        return source != value or kept == squeezed
-    return True
+        assert op is not None
+        if mine not in allowed or _operand(op) not in allowed or op.OP_NAME not in ("reshape", "broadcast_to"):
+            return False
+        wider = _operand(op) if op.OP_NAME == "reshape" else mine  # a reshape repeats nothing
+        value = op.x
+
+
+def _operand(op: Op) -> Shape:
+    return type_of(op.x).shape
 
 
 def _joins_epilogue(choice: Choice, op: Op, cluster: Cluster) -> bool:
