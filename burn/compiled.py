@@ -102,15 +102,14 @@ class CompiledFunction:
 
 class Jit:
     """A function that is compiled at its first call with each signature: the element types and shapes of all tensors in its
-    arguments, and everything else in them. `programs` holds what was compiled."""
+    arguments, and everything else in them. `programs` holds what was compiled, and the state of modules it was compiled with."""
 
     def __init__(self, function: Callable[..., Any], dynamic: Dynamic | None) -> None:
         functools.update_wrapper(self, function)
         self._function, self._dynamic = function, dynamic or {}
         self._signature = signature_of(function)
-        self._lock = threading.Lock()
-        self._states: dict[Any, _State] = {}  # of the modules that a program's constants come from
-        self.programs: dict[Any, CompiledFunction] = {}
+        self._lock = threading.RLock()  # a function may call itself while it is traced
+        self.programs: dict[Any, tuple[_State, CompiledFunction]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = bound(self._signature, args, kwargs, name_of(self._function))
@@ -125,16 +124,16 @@ class Jit:
             with self._lock:
                 program = self._known(key, modules)
                 if program is None:
+                    state = _State.of(modules)  # before tracing: what changes meanwhile is seen at the next call
                     traced = trace_call(self._function, arguments)
                     program = CompiledFunction(_executable(traced), arguments, traced.results)
-                    self._states[key] = _State.of(modules)
-                    self.programs[key] = program
+                    self.programs[key] = state, program
         return program.run_leaves([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
 
     def _known(self, key: Any, modules: Sequence[Any]) -> CompiledFunction | None:
         """The program for a signature, unless a module has other weights now, or another mode."""
-        program = self.programs.get(key)
-        return program if program is not None and self._states[key].holds(modules) else None
+        state, program = self.programs.get(key, (None, None))
+        return program if state is not None and state.holds(modules) else None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -34,6 +34,7 @@ class Tracer:
     def __init__(self, inputs: Sequence[tuple[str, TensorType]], weights: WeightStore | None = None) -> None:
         self.program = Program.create(inputs, weights)
         self.names: dict[int, str] = {}
+        self.ended = False  # whether its values may be gone
         self._constants: dict[int, tuple[object, ir.Value]] = {}  # id -> (what keeps the id taken, the value)
         self._last_constant: ir.Operation | None = None
         self._sizes = {name for _, t in inputs for dim in t.shape for name in symbols(dim)}
@@ -98,10 +99,12 @@ def _written_out(weight: Weight) -> ir.Value | None:
 def tracing(tracer: Tracer) -> Iterator[Tracer]:
     """Makes `tracer` the current one; what is built inside goes to the end of its program."""
     token = _current.set(tracer)
+    tracer.ended = False
     try:
         with tracer.program.building():
             yield tracer
     finally:
+        tracer.ended = True  # passes will rewrite the program
         _current.reset(token)
 
 

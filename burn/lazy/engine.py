@@ -16,7 +16,7 @@ import numpy as np
 
 from burn.caching import artefact_of
 from burn.dialect.deferred import Deferred
-from burn.dialect.types import numpy_dtype
+from burn.dialect.types import DTYPES, numpy_dtype
 from burn.lazy.graph import Graph, collect, exact
 from burn.runtime import Executable
 
@@ -82,6 +82,12 @@ def evaluate(values: Iterable[Deferred]) -> None:
                 value.array, value.application, value.entry = array, None, entry
 
 
+def plan(values: Iterable[Deferred]) -> Entry:
+    """The program that would compute values, which are left as they are."""
+    with _lock:
+        return find(collect(value for value in values if value.array is None))
+
+
 def find(graph: Graph) -> Entry:
     """The program for a graph, compiled if there is none yet."""
     global _hits
@@ -123,4 +129,10 @@ def _numbers(graph: Graph, free: frozenset[int]) -> list[np.ndarray]:
     if not free:
         return []
     fulls = [a for a in graph.applications if a.op.OP_NAME == "full"]
-    return [np.array(graph.numbers[i], numpy_dtype(fulls[i].types[0].dtype)) for i in sorted(free)]
+    return [_scalar(graph.numbers[i], fulls[i].types[0].dtype) for i in sorted(free)]
+
+
+def _scalar(number: float | int, dtype: str) -> np.ndarray:
+    if DTYPES[dtype].kind == "uint":
+        number = int(number) % (1 << DTYPES[dtype].bits)  # the upper half of uint64 is kept as negative numbers
+    return np.array(number, numpy_dtype(dtype))

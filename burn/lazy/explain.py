@@ -8,8 +8,7 @@ from typing import Any
 
 from burn.dialect.deferred import Deferred
 from burn.errors import TypeMismatch
-from burn.lazy.engine import Entry, find
-from burn.lazy.graph import collect
+from burn.lazy.engine import Entry, plan
 from burn.runtime import Executable
 from burn.runtime.artefact import KernelInfo
 
@@ -58,7 +57,7 @@ def explain(subject: Any) -> Explanation:
         raise TypeMismatch("explain takes lazy tensors and executables", [f"not {subject!r}"])
     pending = [value for value in deferred if value.array is None]
     if pending:
-        return _of(find(collect(pending)))
+        return _of(plan(pending))
     entries = list({id(value.entry): value.entry for value in deferred if value.entry is not None}.values())
     if not entries:
         raise TypeMismatch("there is nothing to explain", ["these tensors were made from their elements"])

@@ -36,11 +36,12 @@ class Parameter(Tensor):
         self._trainable = True
         self._weight: Weight | None = None
         self._leaf: Deferred | None = None
+        self._tracer = None
         if isinstance(data, (tuple, list)) and all(isinstance(d, (int, np.integer)) for d in data):
             self._type = TensorType(dtype, tuple(map(int, data)))
         else:
             elements = constant(data).numpy() if not isinstance(data, np.ndarray) else data
-            self._weight = array_weight(elements)
+            self._weight = array_weight(elements.copy())
             self._type = TensorType(self._weight.dtype, self._weight.shape)
 
     @property
@@ -96,7 +97,7 @@ class Parameter(Tensor):
         """Gives it other elements. Raises TypeMismatch unless element type and shape are the same."""
         if isinstance(data, Tensor):
             data = data.numpy()
-        weight = data if isinstance(data, Weight) else array_weight(np.asarray(data))
+        weight = data if isinstance(data, Weight) else array_weight(np.array(data))
         if (weight.dtype, weight.shape) != (self._type.dtype, self._type.shape):
             given = TensorType(weight.dtype, weight.shape)
             raise TypeMismatch(

@@ -29,13 +29,14 @@ DEEPEST = 1000
 class Base:
     """A tensor's value, type and shape. `shape` holds numbers and symbolic sizes; `dtype` is the element type's name."""
 
-    __slots__ = ("__weakref__", "_value")
+    __slots__ = ("__weakref__", "_tracer", "_value")
     _final: ClassVar[Any] = None  # Tensor, when it is complete
 
     def __init__(self, value: Value) -> None:
         if not isinstance(value, (Deferred, ir.Value)):
             raise TypeMismatch("a Tensor is not made of elements", ["write burn.tensor(elements)"])
         self._value = value
+        self._tracer = None if isinstance(value, Deferred) else active()
         if isinstance(value, Deferred):
             value.held += 1
             # A size that the data decide is known once they are computed; so is a long history.
@@ -57,17 +58,29 @@ class Base:
         value = self._value
         tracer = active()
         if not isinstance(value, Deferred):
-            if tracer is None:
-                raise TypeMismatch(
-                    "this tensor belongs to a traced function that has ended",
-                    ["return it from the function; what is kept elsewhere has no elements"],
-                )
+            if tracer is None or self._tracer is not tracer:
+                self._must_be_alive()
+                if tracer is None or self._tracer is not None:
+                    raise TypeMismatch("this tensor belongs to another traced function", ["pass it as an argument"])
             return value
         return value if tracer is None else tracer.constant(value, array_weight(self._elements()), "constant")
 
     @property
     def type(self) -> TensorType:
+        self._must_be_alive()
         return type_of(self._value)
+
+    @property
+    def _is_gone(self) -> bool:
+        """Whether it is of a traced function that has ended: its value may be no more, and must not be touched."""
+        return self._tracer is not None and self._tracer.ended
+
+    def _must_be_alive(self) -> None:
+        if self._is_gone:
+            raise TypeMismatch(
+                "this tensor belongs to a traced function that has ended",
+                ["return it from the function; what is kept elsewhere has no elements"],
+            )
 
     @property
     def is_traced(self) -> bool:

@@ -47,8 +47,8 @@ def constant(elements: Any, dtype: Any = None) -> Tensor:
         dtype = {"f": "float32", "c": "complex64"}[array.dtype.kind]
     if dtype is not None:
         array = _converted(array, dtype, exact=not isinstance(elements, (np.ndarray, np.generic)))
-    elif isinstance(elements, np.ndarray) and active() is None:
-        array = array.copy()  # what is recorded now is computed later
+    elif not isinstance(elements, (bool, int, float, complex, list, tuple)) and active() is None:
+        array = array.copy()  # what is recorded now is computed later; any buffer may be behind an array
     if array.dtype.kind == "O":
         raise TypeMismatch("these elements do not make a tensor", [f"a {type(elements).__name__} is not numbers"])
     return of_array(array)

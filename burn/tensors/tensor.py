@@ -201,7 +201,7 @@ class Tensor(Updating):
 
     def __repr__(self) -> str:
         if self.is_traced:
-            return f"Tensor({self.type})"
+            return "Tensor(of a traced function that has ended)" if self._is_gone else f"Tensor({self.type})"
         text = np.array2string(self._elements(), separator=", ", prefix="tensor(")
         sizes = "" if self.size else f", shape={list(self.shape)}"
         return f"tensor({text}{sizes}, dtype={self.dtype})"
@@ -211,6 +211,7 @@ class Tensor(Updating):
             self._unknown(what)
 
     def _unknown(self, what: str) -> NoReturn:
+        self._must_be_alive()
         text = (
             f"{self!r} has no elements yet: the program that computes it is only being written down. {_INSTEAD[what]}"
         )

@@ -164,3 +164,13 @@ def test_one_example_needs_no_tuple() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeMismatch, match=r"burn\.compile"):
         burn.jit(torch.nn.Linear(2, 2))
+
+
+def test_a_jitted_function_may_call_itself() -> None:
+    inner = np.ones(3, np.float32)
+
+    @burn.jit
+    def f(x, depth=True):
+        return x + f(inner, False) if depth else x * 2.0
+
+    np.testing.assert_allclose(f(inner), np.full(3, 3.0))

@@ -209,3 +209,11 @@ def test_moves_between_types_and_to_the_one_device() -> None:
     )
     with pytest.raises(TypeMismatch, match="no element type 'cuda'"):
         layer.to("cuda")
+
+
+def test_parameters_have_elements_of_their_own() -> None:
+    array = np.ones((2, 2), np.float32)
+    first, second = nn.Parameter(array), nn.Parameter((2, 2))
+    second.assign(array)
+    array[:] = 7
+    assert first.numpy().max() == 1 and second.numpy().max() == 1
