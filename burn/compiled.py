@@ -100,6 +100,10 @@ class CompiledFunction:
         return f"CompiledFunction({self.executable!r})"
 
 
+KEPT = 256
+"""Programs that a jitted function keeps; the oldest go first."""
+
+
 class Jit:
     """A function that is compiled at its first call with each signature: the element types and shapes of all tensors in its
     arguments, and everything else in them. `programs` holds what was compiled, and the state of modules it was compiled with."""
@@ -128,6 +132,8 @@ class Jit:
                     traced = trace_call(self._function, arguments)
                     program = CompiledFunction(_executable(traced), arguments, traced.results)
                     self.programs[key] = state, program
+                    while len(self.programs) > KEPT:
+                        self.programs.pop(next(iter(self.programs)))
         return program.run_leaves([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
 
     def _known(self, key: Any, modules: Sequence[Any]) -> CompiledFunction | None:
@@ -171,7 +177,8 @@ def _fixed(structures: Sequence[trees.Structure]) -> Iterator[Any]:
 def jit(function: Callable[..., Any] | None = None, *, dynamic: Dynamic | None = None) -> Any:
     """A function that is compiled at its first call with each signature: the element types and shapes of the arrays and
     tensors in its arguments (also inside of lists, tuples, dictionaries and dataclasses; Python's numbers are float32 and
-    int64 scalars), and everything else in them (bools, strings, None, modules), which the function sees as it is.
+    int64 scalars), and everything else in them (bools, strings, None, modules), which the function sees as it is; other
+    objects are told apart by `==` and their hash: what changes inside of one is not seen.
 
     numpy arrays in, numpy arrays out; tensors in, tensors out. dynamic: as for `compile`; sizes named there do not count
     into the signature. In a function that is being traced, the call is part of that. Parameters of modules are constants of
