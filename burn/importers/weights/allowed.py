@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-MAX_KEY = 1 << 48  # larger integers could be chosen to have one hash
+MAX_KEY = 1 << 48  # above the addresses by which old optimizers name their parameters
+PLAIN_KEY = 1 << 24  # among larger integers many can be chosen that meet in a dict's table
 MAX_KEY_PARTS = 16
 
 
@@ -19,6 +20,16 @@ class Global:
     """A name that a pickle refers to, "torch._utils._rebuild_tensor_v2". Only a name."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in a dict's key, as its digits: Python seeds the hashes of text, those of numbers a file could choose."""
+
+    digits: str
+
+    def __repr__(self) -> str:
+        return self.digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +73,7 @@ class Malformed(Exception):
     """The pickle is broken; the message says how."""
 
 
-SCALARS = (str, int, float, bool, bytes, type(None), Global)
+SCALARS = (str, int, float, bool, bytes, type(None), Global, Number)
 
 STORAGES = {
     "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16",
@@ -235,13 +246,24 @@ def call(function: Global, args: tuple[Any, ...]) -> Any:
 
 
 def dict_key(value: Any) -> Any:
-    """A dict's key. Only plain values are, whose hashes are quickly had and not for a file to choose."""
+    """What stands for a dict's key. Only plain values may, and none whose hash a file could choose: integers are kept while
+    they are small, other numbers, and those in tuples, become a `Number`."""
     parts = value if isinstance(value, tuple) else (value,)
     if len(parts) > MAX_KEY_PARTS or not all(isinstance(v, SCALARS) for v in parts):
         raise Malformed("a dict has a key that is not text, a number or a short tuple of those")
     if any(isinstance(v, int) and abs(v) > MAX_KEY for v in parts):
         raise Malformed("a dict has a huge number as a key")
-    return value
+    if isinstance(value, tuple):
+        return tuple(Number(repr(v)) if _is_number(v) else v for v in value)
+    return Number(repr(value)) if _is_number(value) and not _is_small(value) else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_small(value: int | float) -> bool:
+    return isinstance(value, int) and abs(value) <= PLAIN_KEY
 
 
 def storage(identity: Any) -> Any:

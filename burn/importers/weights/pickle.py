@@ -125,6 +125,8 @@ class Machine:
     def remember(self, index: int) -> None:
         if index < 0:
             raise Malformed("a memo has a negative index")
+        if index > MAX_MEMO:  # picklers count; far apart, integers could be chosen to have one hash
+            raise Malformed("a memo has a huge index")
         self.memo[index] = self.top()
 
     # names and what is made with them

@@ -22,6 +22,7 @@ from burn.importers.weights.allowed import Global, Opaque, StorageRef, TensorRef
 MAX_LEAVES = 1 << 20
 MAX_WORK = 1 << 24  # values looked at
 MAX_DEPTH = 64
+MAX_LETTERS = 1 << 28  # of all names together
 MAX_RANK = 64  # torch's own limit
 FREE_COPY = 256 << 20  # bytes of strided tensors that are copied whatever the file's size
 
@@ -136,16 +137,21 @@ def flatten(root: Any) -> Flat:
     """Dicts, lists and tuples are walked; a tensor's name is the path to it, "encoder.0.weight"."""
     flat = Flat({}, {}, [])
     todo: list[tuple[str, Any, int]] = [("", root, 0)]
-    leaves = work = 0
+    worth: dict[int, bool] = {}  # what is remembered in a pickle may stand in many places; it is looked through once
+    leaves = work = letters = 0
     while todo:
         name, value, depth = todo.pop()
         leaves += 1
-        work += len(value) if isinstance(value, (dict, list, tuple)) else 1
-        if leaves > MAX_LEAVES or work > MAX_WORK or depth > MAX_DEPTH:
+        letters += len(name)
+        is_container = isinstance(value, (dict, list, tuple))
+        if is_container and id(value) not in worth:
+            work += len(value)
+            worth[id(value)] = work <= MAX_WORK and _holds_tensors(value)
+        if leaves > MAX_LEAVES or work > MAX_WORK or letters > MAX_LETTERS or depth > MAX_DEPTH:
             raise ModelError("the checkpoint is malformed", ["its dicts are nested too deep, or hold too much"])
-        if isinstance(value, (dict, list, tuple)) and _holds_tensors(value):
+        if is_container and worth[id(value)]:
             items = value.items() if isinstance(value, dict) else enumerate(value)
-            if leaves + len(todo) + len(value) > MAX_LEAVES:
+            if leaves + len(todo) + len(value) > MAX_LEAVES or letters + len(name) * len(value) > MAX_LETTERS:
                 raise ModelError("the checkpoint is malformed", ["its dicts hold too much"])
             todo += [(_join(name, key), item, depth + 1) for key, item in reversed(list(items))]
         elif isinstance(value, TensorRef):
@@ -204,7 +210,8 @@ def select(root: Any, key: str | None, notes: list[str]) -> tuple[Any, dict[str,
         return value, {}
     if not isinstance(root, dict):
         return root, {}
-    having = [k for k, v in root.items() if isinstance(v, TensorRef) or _has_tensors(v)]
+    holding = _holding(root)
+    having = [k for k, v in root.items() if isinstance(v, (TensorRef, Unsupported)) or id(v) in holding]
     named = [k for k in having if k in STATE_DICTS and isinstance(root[k], dict)]
     rest = [k for k in having if k not in named and not any(w in str(k).lower() for w in TRAINING)]
     if len(named) == 1 and not rest:
@@ -221,18 +228,26 @@ def _size(value: Any) -> str:
     return f"a dict of {len(value)}" if isinstance(value, dict) else describe(value)
 
 
-def _has_tensors(value: Any) -> bool:
-    """Whether there is a tensor anywhere in it."""
-    todo, seen = [value], 0
+def _holding(root: Any) -> set[int]:
+    """The ids of the dicts, lists and tuples that have a tensor anywhere in them.
+
+    Each is looked through once, wherever and however often it stands: the cost is linear in what the pickle made."""
+    parents: dict[int, list[int]] = {id(root): []}
+    todo, found = [root], []
     while todo:
         item = todo.pop()
-        seen += 1
-        if isinstance(item, (TensorRef, Unsupported)):
-            return True
-        if seen + len(todo) > MAX_LEAVES:
-            return True  # it is refused when it is walked
-        if isinstance(item, dict):
-            todo += item.values()
-        elif isinstance(item, (list, tuple)):
-            todo += item
-    return False
+        for child in item.values() if isinstance(item, dict) else item:
+            if isinstance(child, (TensorRef, Unsupported)):
+                found.append(id(item))
+            elif isinstance(child, (dict, list, tuple)):
+                if id(child) not in parents:
+                    parents[id(child)] = []
+                    todo.append(child)
+                parents[id(child)].append(id(item))
+    holding: set[int] = set()
+    while found:
+        identity = found.pop()
+        if identity not in holding:
+            holding.add(identity)
+            found += parents[identity]
+    return holding

@@ -111,6 +111,8 @@ BROKEN = {
     "mark as a value": (b"(.", "stack is empty"),
     "unknown memo": (b"h\x05.", "nothing was remembered"),
     "negative memo": (b"}p-1\n.", "negative index"),
+    "memo of one hash": (b"}p2305843009213693951\n.", "huge index"),
+    "memo far away": (b"}r\x00\x00\x00\x7f.", "huge index"),
     "text length": (b"X\xff\xff\xff\xff.", "ends too early"),
     "text length of 8 bytes": (b"\x8d" + b"\xff" * 8 + b".", "ends too early"),
     "not UTF-8": (b"X\x01\x00\x00\x00\xff.", "not UTF-8"),
@@ -171,6 +173,46 @@ def test_what_grows_without_end_is_stopped(tmp_path: Path) -> None:
     cycle = b"}q\x00" + text("self") + b"h\x00s" + text("w") + tensor() + b"s"
     assert "nested too deep" in refused(zipped(tmp_path / "m.pt", cycle + END))
     assert time.perf_counter() - started < 30
+
+
+def many_keys(shared: bytes) -> bytes:
+    """A pickle with a list under "x", and under each of 10,000 keys a list of its own around that list."""
+    keys = b"".join(text(f"k{i}") + b"]h\x00a" for i in range(10_000))
+    return (
+        b"}(" + text("state_dict") + table({"w": tensor()}) + text("x") + b"](" + shared + b"eq\x00" + keys + b"u" + END
+    )
+
+
+def test_what_stands_under_many_keys_is_looked_through_once(tmp_path: Path) -> None:
+    """A walk for every key would take minutes."""
+    started = time.process_time()
+    checkpoint = weights.read(zipped(tmp_path / "m.pt", many_keys(b"K\x01" * 1_000_000)))
+    assert list(checkpoint) == ["w"] and len(checkpoint.ignored) == 10_001
+    last = many_keys(b"K\x01" * 200_000 + tensor())  # the tensor is found last, and all keys have it
+    assert "hold too much" in refused(zipped(tmp_path / "m.pt", last))
+    assert time.process_time() - started < 10
+
+
+def test_a_long_name_is_not_copied_without_end(tmp_path: Path) -> None:
+    inner = b"](" + tensor() + b"K\x01" * 9000 + b"e"  # 9,001 names of 100,000 letters
+    assert "hold too much" in refused(zipped(tmp_path / "m.pt", table({"n" * 100_000: inner}) + END))
+    assert list(weights.read(zipped(tmp_path / "m.pt", table({"n": inner}) + END))) == ["n.0"]
+
+
+KEYS = {
+    "floats": [m * 2.0 ** (61 * k) for k in range(16) for m in range(1, 300)],
+    "tuples": [tuple(-1 - (k >> bit & 1) for bit in range(13)) for k in range(5000)],
+    "integers": [(k << 34) + 1 for k in range(1, 5000)],
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_numbers_as_keys_have_hashes_that_a_file_cannot_choose(kind: str) -> None:
+    keys = KEYS[kind]
+    made, _ = load(memoryview(pickle.dumps(dict.fromkeys(keys, 1), 2)), "it")
+    assert len({hash(key) for key in made}) == len(keys) == len(made)
+    assert [repr(key) for key in made] == [repr(key) for key in keys]  # the names are the same
+    assert kind == "integers" or len({hash(key) for key in keys}) < len(keys) / 2  # Python's own would meet
 
 
 TENSORS = {
