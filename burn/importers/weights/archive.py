@@ -17,8 +17,10 @@ from burn.errors import ModelError, Problem
 from burn.importers.weights.checkpoint import overlaps
 
 MAX_MEMBERS = 1 << 20
-MAX_RATIO = 200  # inflated to stored; above it, and above FREE_BYTES, an archive is taken for a bomb
-FREE_BYTES = 64 << 20
+FREE_BYTES = 64 << 20  # may be inflated whatever the file's size
+MAX_RATIO = 200  # inflated to stored, up to LARGE_BYTES
+LARGE_BYTES = 2 << 30
+LARGE_RATIO = 8  # above them: large archives are of weights, which hardly get smaller
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, .., lengths of the name and of the extra field (APPNOTE 4.3.7)
 BROKEN = (
     zipfile.BadZipFile, zipfile.LargeZipFile, OSError, ValueError, struct.error, NotImplementedError, EOFError,
@@ -27,12 +29,20 @@ BROKEN = (
 """What the library raises for archives that are malformed."""
 
 
+def inflatable(size: int) -> int:
+    """How many bytes the compressed members of an archive of `size` bytes may have together; beyond, it is taken for a bomb."""
+    return max(FREE_BYTES, min(MAX_RATIO * size, LARGE_BYTES), LARGE_RATIO * size)
+
+
 class Archive:
     """An archive's members by name, as places in the mapped file. Raises ModelError listing everything wrong with it."""
 
     def __init__(self, file: MappedFile) -> None:
         self.file = file
         try:
+            if not zipfile.is_zipfile(file.path):
+                text = "it is cut short: the directory at the end of a zip archive is missing"
+                raise ModelError(f"{file.path} is malformed", [Problem(text, hint="copy or download it again")])
             with zipfile.ZipFile(file.path) as opened:
                 members = [m for m in opened.infolist() if not m.is_dir()]
         except BROKEN as error:
@@ -54,8 +64,11 @@ class Archive:
             taken.append((member.header_offset, offset + length, name))
         problems += overlaps(taken)
         inflated = sum(m.file_size for m in self.members.values() if m.compress_type != zipfile.ZIP_STORED)
-        if inflated > max(FREE_BYTES, MAX_RATIO * file.size):
-            problems.append(Problem(f"a file of {file.size} bytes says that it inflates to {inflated}"))
+        if inflated > inflatable(file.size):
+            text = (
+                f"a file of {file.size} bytes says that it inflates to {inflated}, and may to {inflatable(file.size)}"
+            )
+            problems.append(Problem(text, hint="save it without compression"))
         if problems:
             raise ModelError(f"{file.path} is malformed", problems)
 

@@ -46,8 +46,20 @@ def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Chec
             [Problem(f"it is of kind {kind}, where names are flat", hint="leave it out")],
         )
     if kind == "sharded":
-        return sharded.read(path, read)
+        return sharded.read(path, _read_shard)
+    return _read_flat(path, kind)
+
+
+def _read_flat(path: Path, kind: str) -> Checkpoint:
     return {"safetensors": safetensors.read, "burnpack": burnpack.read, "numpy": numpy_file.read}[kind](path)
+
+
+def _read_shard(path: Path) -> Checkpoint:
+    """A shard is not an index: indices that name each other would never end."""
+    kind = recognise(path)
+    if kind == "sharded":
+        raise ModelError("it is an index of shards itself, and no shard")
+    return torch_file.read(path) if kind == "torch" else _read_flat(path, kind)
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Weight]) -> None:
@@ -65,6 +77,8 @@ def check_ending(path: str | os.PathLike[str]) -> None:
 def recognise(path: Path) -> str:
     """Which format a file has: "safetensors", "sharded", "torch", "burnpack" or "numpy". Raises ModelError for others."""
     file = MappedFile(path)
+    if not file.size:
+        raise ModelError(f"{path} is empty", [Problem("it has no bytes", hint="copy or download it again")])
     start = bytes(file.view(0, min(file.size, 512)))
     if start[:4] == b"PK\3\4":
         return _archive(file)

@@ -36,11 +36,13 @@ def read(path: str | os.PathLike[str], read_shard: Callable[[Path], Checkpoint])
     checkpoint = Checkpoint(path=path, kind="sharded")
     found: dict[str, str] = {}
     layouts: set[str] = set()
+    unread: set[str] = set()
     for file in files:
         try:
             shard = read_shard(path.parent / file)
         except ModelError as error:
             problems += [Problem(f"shard {file}: {p}") for p in error.problems or (error.summary,)]
+            unread.add(file)
             continue
         layouts.add(shard.layout)
         for name, weight in shard.items():
@@ -52,7 +54,7 @@ def read(path: str | os.PathLike[str], read_shard: Callable[[Path], Checkpoint])
             checkpoint[name] = weight
         checkpoint.ignored.update({f"{file}: {k}": v for k, v in shard.ignored.items()})
     for name, file in places.items():
-        if found.get(name) != file and not any(str(p).startswith(f"shard {file}:") for p in problems):
+        if found.get(name) != file and file not in unread:
             problems.append(Problem(f"the index says that it is in shard {file}, where it is not", node=name))
     if problems:
         raise ModelError(f"{path} does not agree with its shards", problems)

@@ -108,9 +108,11 @@ def _legacy(file: MappedFile) -> tuple[Any, Storages]:
     for key in keys:
         if key in places or key not in units:
             raise ModelError(f"{name} is malformed", [f"storage '{key}' is there twice, or belongs to no tensor"])
-        count = int.from_bytes(file.view(position, 8), "little" if little else "big")
+        count = int.from_bytes(file.data[position : position + 8], "little" if little else "big")
         length = count * units[key]
-        file.view(position + 8, length)  # it is there
+        if position + 8 + length > file.size:
+            text = f"it is cut short: storage '{key}' would end at byte {position + 8 + length} of {file.size}"
+            raise ModelError(f"{name} is malformed", [Problem(text, hint="copy or download it again")])
         places[key] = Place(file, position + 8, length)
         position += 8 + length
 

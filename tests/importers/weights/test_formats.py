@@ -6,6 +6,7 @@ import io
 import json
 import random
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import cbor2
@@ -17,6 +18,7 @@ from burn.dialect.weights import array_weight
 from burn.errors import BurnError, ModelError
 from burn.importers import weights
 from burn.importers.weights import burnpack, safetensors
+from burn.importers.weights.archive import inflatable
 from burn.importers.weights.formats import recognise
 
 rng = np.random.default_rng(11)
@@ -68,6 +70,12 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
     assert refused(tmp_path / "f")
     assert "is a folder" in refused(tmp_path)
     assert "cannot read" in refused(tmp_path / "missing.pt")
+
+
+@pytest.mark.parametrize("ending", ["pt", "npz", "safetensors", "bpk", "json"])
+def test_an_empty_file_is_called_empty(ending: str, tmp_path: Path) -> None:
+    (tmp_path / f"w.{ending}").touch()
+    assert f"w.{ending} is empty" in refused(tmp_path / f"w.{ending}")
 
 
 def test_a_name_without_a_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -123,6 +131,23 @@ def test_zip_bombs_are_refused(tmp_path: Path) -> None:
     content[entry + 24 : entry + 28] = (1000).to_bytes(4, "little")
     path.write_bytes(content)
     assert "does not inflate to the 1000 bytes" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("size", "may"),
+    [(0, 64 << 20), (1 << 20, 200 << 20), (100 << 20, 2 << 30), (1 << 30, 8 << 30), (10 << 30, 80 << 30)],
+)
+def test_how_far_archives_may_inflate(size: int, may: int) -> None:
+    assert inflatable(size) == may
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_archives_that_are_cut_short_say_so(save: Callable[..., None], tmp_path: Path) -> None:
+    save(tmp_path / "w.npz", a=rng.standard_normal(1000))
+    content = (tmp_path / "w.npz").read_bytes()
+    for kept in (10, len(content) // 2, len(content) - 1):
+        (tmp_path / "w.npz").write_bytes(content[:kept])
+        assert "cut short" in refused(tmp_path / "w.npz")
 
 
 HEADERS = {
@@ -310,6 +335,16 @@ def test_what_is_wrong_in_a_shard_is_told_with_its_name(tmp_path: Path) -> None:
     places = shards(tmp_path)
     (tmp_path / "model-1.safetensors").write_bytes(b"nothing")
     assert "shard model-1.safetensors: it is too short" in refused(index(tmp_path, places))
+
+
+def test_an_index_is_no_shard(tmp_path: Path) -> None:
+    names = [f"{i}.json" for i in range(12)]
+    for name in names:
+        path = index(tmp_path, {f"{name}.{other}": other for other in names}, name)
+    message = refused(path)
+    for name in names:
+        assert f"shard {name}: it is an index of shards itself" in message
+    assert "where it is not" not in message
 
 
 # ---- damage --------------------------------------------------------------------------------------------------------------

@@ -63,6 +63,25 @@ def test_views_of_one_storage(legacy: bool, tmp_path: Path) -> None:
     assert checkpoint["whole"].offset == checkpoint["rows"].offset - 21 * 4  # still one storage
 
 
+@pytest.mark.parametrize("legacy", [False, True], ids=["zip", "legacy"])
+def test_files_that_are_cut_short_say_so(legacy: bool, tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    torch.save({"a": torch.randn(500), "b": torch.randn(500)}, path, _use_new_zipfile_serialization=not legacy)
+    content = path.read_bytes()
+    for kept in (len(content) - 1, len(content) - 2100, len(content) - 2001):
+        path.write_bytes(content[:kept])
+        with pytest.raises(ModelError, match="it is cut short"):
+            weights.read(path)
+
+
+def test_keys_of_old_optimizers_and_other_numbers(tmp_path: Path) -> None:
+    x = torch.randn(2)
+    saved = {140_000_000_000_000: x, 1.5: x, (0, "a"): x, -1: x, True: x, 7: {"step": x}}
+    torch.save(saved, tmp_path / "m.pt")
+    assert list(weights.read(tmp_path / "m.pt")) == ["140000000000000", "1.5", "(0, 'a')", "-1", "True", "7.step"]
+    assert list(weights.read(tmp_path / "m.pt", "7")) == ["step"]
+
+
 def test_nested_dicts_integer_keys_and_what_is_no_tensor(tmp_path: Path) -> None:
     x = torch.randn(2)
     saved = {
