@@ -9,7 +9,7 @@ program is compiled once, since its structure stays the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from burn.dialect import ops
@@ -24,7 +24,7 @@ from burn.signature import spec
 from burn.tensors import Size, Tensor, constant, lift
 from burn.tensors.creation import zeros
 from burn.tensors.joining import concat
-from burn.trees import flatten, is_leaf, unflatten
+from burn.trees import Fixed, Leaf, Structure, flatten, is_leaf, paths, unflatten
 
 Types = Sequence[TensorType | str]
 
@@ -38,34 +38,50 @@ def read_dim(x: Tensor, name: str, *, position: int = 0, minimum: int = 0) -> Ex
 
 
 def cond(
-    condition: Tensor,
-    then: Callable[[], Any],
-    otherwise: Callable[[], Any],
-    *,
+    condition: Tensor | bool,
+    then: Callable[..., Any],
+    otherwise: Callable[..., Any],
+    *operands: Any,
     results: Types | None = None,
     sizes: Sequence[str] = (),
 ) -> Any:
-    """What `then()` or `otherwise()` returns, whichever `condition` (a bool scalar) chooses when the program runs.
+    """What `then(*operands)` or `otherwise(*operands)` returns, whichever `condition` (a bool scalar) chooses when the
+    program runs.
 
-    Both return the same number of tensors, of the same element types and ranks. A size that differs between them
-    becomes a new symbol, unless `results` gives the types ("float32[n, 3]") and `sizes` the new symbols in them."""
-    if not condition.is_traced and active() is None:
-        return then() if condition else otherwise()
-    thens, elses = (_region(function) for function in (then, otherwise))
-    if len(thens.types) != len(elses.types):
-        text = f"then gives {len(thens.types)} tensors, otherwise {len(elses.types)}"
-        raise TypeMismatch("the branches of burn.cond differ", [text])
+    Both return a tensor, a number, or a container of them: one structure, with the same element types and ranks. A size
+    that differs between them becomes a new symbol, unless `results` gives the types of all tensors ("float32[n, 3]") and
+    `sizes` the new symbols in them. Numbers and arrays among the operands reach the functions as tensors. Raises
+    TypeMismatch."""
+    given, given_structure = _leaves(operands)
+    operands = unflatten(given_structure, given)
+    flag = _bool(condition)
+    if active() is None:
+        return (then if flag else otherwise)(*operands)
+    structures: list[Any] = []
+
+    def branch(function: Callable[..., Any]) -> _region:
+        def values() -> list[Tensor]:
+            leaves, structure = _leaves(function(*operands))
+            structures.append(structure)
+            return leaves
+
+        return _region(values)
+
+    thens, elses = branch(then), branch(otherwise)
+    first, second = structures
+    if first != second:
+        text = f"then gives {_written(first)}, otherwise {_written(second)}"
+        raise TypeMismatch("the branches of burn.cond return different structures", [text])
     if results is None:
-        types, sizes = _merged(thens.types, elses.types)
+        types, sizes = _merged(thens.types, elses.types, paths(first))
     else:
         types = [spec(t) for t in results]
     _define(sizes)
-    operation = If.create(condition.value, result_types=types, symbols=tuple(sizes))
+    operation = If.create(flag.value, result_types=types, symbols=tuple(sizes))
     thens.move_to(operation.regions[0])
     elses.move_to(operation.regions[1])
     operation.opview.check()
-    values = [Tensor(r) for r in operation.results]
-    return values[0] if thens.single and len(values) == 1 else tuple(values)
+    return unflatten(first, [Tensor(r) for r in operation.results])
 
 
 def loop(
@@ -224,8 +240,26 @@ def _leaves(value: Any) -> tuple[list[Tensor], Any]:
 def _same(value: Any, structure: Any, who: str) -> list[Tensor]:
     leaves, own = _leaves(value)
     if own != structure:
-        raise TypeMismatch(f"{who} returns another structure than it was given", [f"{own} instead of {structure}"])
+        text = f"{_written(own)} instead of {_written(structure)}"
+        raise TypeMismatch(f"{who} returns another structure than it was given", [text])
     return leaves
+
+
+def _written(structure: Structure) -> str:
+    """A structure as one would write it: {'x': tensor, 'pair': [tensor, None]}."""
+    if isinstance(structure, Leaf):
+        return "tensor"
+    if isinstance(structure, Fixed):
+        return repr(structure.value)
+    items = [_written(child) for child in structure.children]
+    if structure.cls is tuple:
+        return f"({', '.join(items)}{',' * (len(items) == 1)})"
+    if structure.cls is list:
+        return f"[{', '.join(items)}]"
+    if issubclass(structure.cls, Mapping):
+        return f"{{{', '.join(f'{k!r}: {v}' for k, v in zip(structure.keys, items, strict=True))}}}"
+    named = zip(structure.keys, items, strict=True) if structure.keys else [(i, v) for i, v in enumerate(items)]
+    return f"{structure.cls.__name__}({', '.join(f'{k}={v}' for k, v in named)})"
 
 
 def _bool(condition: Any) -> Tensor:
@@ -245,8 +279,8 @@ class _region:
         self._block = block
         with ir.InsertionPoint(block):
             result = function(*map(Tensor, block.arguments))
-            self.single = not isinstance(result, (tuple, list))
-            values = [lift(v, "bool" if isinstance(v, bool) else None) for v in ([result] if self.single else result)]
+            given = result if isinstance(result, (tuple, list)) else [result]
+            values = [lift(v, "bool" if isinstance(v, bool) else None) for v in given]
             ops.yield_([v.value for v in values])
         self.types = [v.type for v in values]
 
@@ -254,13 +288,20 @@ class _region:
         self._block.append_to(region)
 
 
-def _merged(first: Sequence[TensorType], second: Sequence[TensorType]) -> tuple[list[TensorType], list[str]]:
+def _merged(
+    first: Sequence[TensorType], second: Sequence[TensorType], where: Sequence[str]
+) -> tuple[list[TensorType], list[str]]:
     """Types that both branches' results fit, and the new symbols in them."""
+    problems = [
+        f"then gives {a}, otherwise {b}{f', at {path}' if path else ''}"
+        for a, b, path in zip(first, second, where, strict=True)
+        if a.dtype != b.dtype or a.rank != b.rank
+    ]
+    if problems:
+        raise TypeMismatch("the branches of burn.cond differ", problems)
     new: list[str] = []
     types = []
     for a, b in zip(first, second, strict=True):
-        if a.dtype != b.dtype or a.rank != b.rank:
-            raise TypeMismatch("the branches of burn.cond differ", [f"then gives {a}, otherwise {b}"])
         shape: list[Dim] = []
         for x, y in zip(a.shape, b.shape, strict=True):
             if x != y:

@@ -106,10 +106,46 @@ def test_loop_outside_of_traced_functions() -> None:
     assert burn.cond(total > 0, lambda: 1, lambda: 2) == 1
 
 
+@pytest.mark.parametrize("flag", [True, False])
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_cond_takes_operands_and_gives_containers(flag: bool, length: int) -> None:
+    def then(state: Any, step: Any) -> Any:
+        return {"x": state["x"] * step, "rest": (burn.concat([state["x"], state["x"]]), [7, True, None])}
+
+    def otherwise(state: Any, step: Any) -> Any:
+        return {"x": state["x"] - step, "rest": (state["x"], [8, False, None])}
+
+    def function(p: burn.Tensor, x: burn.Tensor) -> Any:
+        result = burn.cond(p, then, otherwise, {"x": x}, 3.0)
+        assert list(result) == ["x", "rest"] and type(result["rest"][1]) is list and result["rest"][1][2] is None
+        return result["x"], result["rest"][0], *map(burn.constant, result["rest"][1][:2])
+
+    x = RANDOM.standard_normal(length).astype(np.float32)
+    first, rest, number, truth = both(function, np.bool_(flag), x, specs=("bool[]", "float32[n]"))
+    np.testing.assert_allclose(first, x * 3 if flag else x - 3, rtol=1e-6)
+    np.testing.assert_array_equal(rest, np.tile(x, 2) if flag else x)
+    assert number == (7 if flag else 8) and truth == flag
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "message"),
+    [
+        (lambda x: {"b": (x,)}, r"then gives \{'a': tensor\}, otherwise \{'b': \(tensor,\)\}"),
+        (lambda x: x, "then gives {'a': tensor}, otherwise tensor"),
+        (lambda x: {"a": x[None]}, r"then gives float32\[n\], otherwise float32\[1, n\], at a"),
+        (lambda x: {"a": x.astype("int64")}, r"otherwise int64\[n\], at a"),
+    ],
+)
+def test_branches_return_one_structure(otherwise: Callable[..., Any], message: str) -> None:
+    with pytest.raises(TypeMismatch, match=message):
+        burn.compile(lambda p, x: burn.cond(p, lambda x: {"a": x}, otherwise, x), ("bool[]", "float32[n]"))
+
+
 REFUSED: dict[str, tuple[Callable[[burn.Tensor], Any], str]] = {
     "type": (lambda x: burn.while_loop(lambda s: s < 9, lambda s: s.astype("int64"), x.sum()), "keeps its type"),
     "shape": (lambda x: burn.fori_loop(0, 2, lambda i, s: burn.concat([s, s]), x), "keeps its type"),
     "structure": (lambda x: burn.fori_loop(0, 2, lambda i, s: (s, s), x), "another structure"),
+    "choice": (lambda x: burn.cond(x, lambda: x, lambda: x), "bool scalar"),
     "condition": (lambda x: burn.while_loop(lambda s: s < 9, lambda s: s, x), "bool scalar"),
     "scan's body": (lambda x: burn.scan(lambda c, v: c, 0.0, x), r"returns \(carry, y\)"),
     "lengths": (lambda x: burn.scan(lambda c, v: (c, c), 0.0, (x, x[:2])), "one length"),
