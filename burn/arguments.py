@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from burn import trees
+from burn.dialect.dims import Dim, Expr
 from burn.dialect.types import TensorType
 from burn.errors import InputError, Problem, TypeMismatch
 from burn.signature import spec_of
 from burn.trees import Structure
 
 Dynamic = Mapping[Any, Any]
-"""Names for sizes that vary: {"x": {0: "batch"}}, by argument (or its position), or by the path of a tensor in one."""
+"""Names for sizes that vary, {"x": {0: "batch"}}: by argument (or its position), or by the path of what is in one. An entry
+for a container holds for all tensors in it, or mirrors it: {"cache": {"key": {1: "past"}}}, by key, field or position."""
 
 
 @dataclass(frozen=True)
@@ -145,18 +147,92 @@ def described(
     """Arguments with the types of all tensors in them. Raises TypeMismatch where `dynamic` names what is not there."""
     structures: list[Structure] = []
     types: dict[str, TensorType] = {}
-    used: set[Any] = set()
+    if isinstance(dynamic, (tuple, list)):
+        dynamic = dict(enumerate(dynamic))
+    if not isinstance(dynamic, Mapping):
+        raise TypeMismatch('dynamic is a mapping such as {"x": {0: "batch"}}', [f"not {dynamic!r}"])
+    vary = _Varying(dynamic)
     for position, (name, value) in enumerate(given.items()):
         leaves, structure = trees.flatten(value, leaf, name)
         structures.append(structure)
+        if name not in dynamic and position in dynamic:
+            vary.used.add(position)
+        vary.spread(structure, name, dynamic.get(position))
         for path, item in zip(trees.paths(structure), leaves, strict=True):
-            key = next((k for k in (path, name, position) if k in dynamic), None)
-            used.add(key)
-            types[path] = spec_of(item, None if key is None else dynamic[key])
-    problems = [Problem(f"dynamic names {key!r}, which is no input") for key in dynamic if key not in used]
-    if problems:
+            types[path] = vary.typed(path, item)
+    unused = [Problem(f"dynamic names {key!r}, which is no input") for key in dynamic if key not in vary.used]
+    if problems := [*vary.problems, *unused]:
         raise TypeMismatch("the sizes that vary are not those of the inputs", problems)
     return Arguments(tuple(given), tuple(structures), types, signature, renamed)
+
+
+class _Varying:
+    """What `dynamic` says of each tensor. used: its keys that name something; problems: all that does not fit."""
+
+    def __init__(self, dynamic: Dynamic) -> None:
+        self._dynamic = dynamic
+        self._axes: dict[str, Mapping[int, str | Dim]] = {}
+        self.used: set[Any] = set()
+        self.problems: list[Problem] = []
+
+    def spread(self, structure: Structure, path: str, entry: Any) -> None:
+        """Takes an entry apart to the tensors of a structure. What names an inner part itself wins."""
+        if path in self._dynamic:
+            self.used.add(path)
+            entry = self._dynamic[path]
+        if isinstance(structure, trees.Fixed):
+            if entry is not None and not _is_axes(entry):
+                self._refuse(path, f"is no tensor: {structure.value!r} has no sizes that vary")
+            return
+        if isinstance(structure, trees.Leaf):
+            if entry is not None and not _is_axes(entry):
+                self._refuse(path, f"takes sizes by axis, such as {{0: 'batch'}}, not {entry!r}")
+            elif entry:
+                self._axes[path] = entry
+            return
+        names = list(structure.keys or range(len(structure.children)))
+        for name, (child, inner) in zip(
+            names, zip(structure.children, self._parts(structure, path, names, entry), strict=True), strict=True
+        ):
+            self.spread(child, f"{path}.{name}", inner)
+
+    def _parts(self, structure: trees.Node, path: str, names: Sequence[Any], entry: Any) -> list[Any]:
+        """The entries for what is in a container, which its own mirrors unless it gives axes, for all."""
+        if entry is None or _is_axes(entry):
+            return [entry] * len(names)
+        if not isinstance(entry, (Mapping, tuple, list)):
+            self._refuse(path, f"takes sizes by axis, or a container of them, not {entry!r}")
+            return [None] * len(names)
+        given = dict(entry) if isinstance(entry, Mapping) else dict(enumerate(entry))
+        by_position = not issubclass(structure.cls, Mapping)
+        parts: list[Any] = [None] * len(names)
+        for key, value in given.items():
+            if key in names:
+                parts[names.index(key)] = value
+            elif by_position and isinstance(key, int) and 0 <= key < len(names):
+                parts[key] = value
+            else:
+                self._refuse(path, f"has no {key!r}: there are {', '.join(map(repr, names))}")
+        return parts
+
+    def typed(self, path: str, example: Any) -> TensorType:
+        """The type of a tensor, with the names of its sizes that vary."""
+        plain = spec_of(example)
+        try:
+            return spec_of(plain, self._axes.get(path))
+        except TypeMismatch as error:
+            self._refuse(path, f"{error.summary}, {'; '.join(p.message for p in error.problems)}")
+            return plain
+
+    def _refuse(self, path: str, text: str) -> None:
+        self.problems.append(Problem(f"'{path}': {text}"))
+
+
+def _is_axes(entry: Any) -> bool:
+    """Whether it gives sizes by axis, rather than mirroring a container."""
+    return isinstance(entry, Mapping) and all(
+        isinstance(axis, int) and isinstance(size, (str, int, Expr)) for axis, size in entry.items()
+    )
 
 
 def _is_example(value: Any) -> bool:

@@ -90,5 +90,8 @@ def spec_of(example: Any, dynamic: Mapping[int, str | Dim] | None = None) -> Ten
     for axis, size in (dynamic or {}).items():
         if not -len(shape) <= axis < len(shape):
             raise TypeMismatch(f"there is no axis {axis} to be dynamic", [str(type_)])
-        shape[axis] = parse(size) if isinstance(size, str) else size
+        try:
+            shape[axis] = parse(size) if isinstance(size, str) else size
+        except ValueError as error:
+            raise TypeMismatch(f"{size!r} is no size", [str(error)]) from None
     return type_.with_shape(tuple(shape))

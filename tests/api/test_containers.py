@@ -87,6 +87,60 @@ def test_compile_with_containers_keeps_sizes_dynamic() -> None:
         run(draw(3))
 
 
+@pytest.mark.parametrize(
+    "dynamic",
+    [
+        {"state": {"k": {0: "n"}, "pair": [{0: "n"}, None]}, "x": {0: "n"}},
+        {"state": {"k": {0: "n"}, "pair": {0: {0: "n"}}}, 1: {0: "n"}},
+        [{"k": {0: "n"}, "pair": ({0: "n"},)}, {0: "n"}],
+        {"state.k": {0: "n"}, "state.pair.0": {0: "n"}, "x": {0: "n"}},
+        {"state": {"k": {0: "n"}}, "state.pair": [{0: "n"}], "x": {0: "n"}},
+    ],
+)
+def test_sizes_that_vary_mirror_the_containers(dynamic: Any) -> None:
+    def f(state: dict[str, Any], x: burn.Tensor) -> Any:
+        return state["k"] + x, state["pair"][0] * state["pair"][1][0]
+
+    def arguments(n: int) -> Any:
+        return {"k": draw(n), "pair": (draw(n), draw(3))}, draw(n)
+
+    run, jitted = burn.compile(f, arguments(3), dynamic=dynamic), burn.jit(f, dynamic=dynamic)
+    assert [s.dims for s in run.executable.inputs] == [("n",), ("n",), (3,), ("n",)]
+    for n in (3, 1, 0, 5):
+        state, x = arguments(n)
+        for call in (run, jitted):
+            total, scaled = call(state, x)
+            np.testing.assert_allclose(total, state["k"] + x, rtol=1e-6)
+            np.testing.assert_allclose(scaled, state["pair"][0] * state["pair"][1][0], rtol=1e-6)
+    assert len(jitted.programs) == 1
+
+
+def test_sizes_that_do_not_fit_are_named_at_once() -> None:
+    def f(cache: dict[str, Any], x: burn.Tensor) -> Any:
+        return cache["k"] + x
+
+    examples = ({"k": draw(3), "at": 3, "note": "a"}, draw(3))
+    dynamic = {"cache": {"q": {0: "n"}, "k": {"r": "n"}, "note": 3, "at": {0: "n"}}, "x": {0: "n n"}, "z": {0: "n"}}
+    for call in (lambda d: burn.compile(f, examples, dynamic=d), lambda d: burn.jit(f, dynamic=d)(*examples)):
+        with pytest.raises(TypeMismatch) as caught:
+            call(dynamic)
+        text = str(caught.value)
+        for part in (
+            "'cache': has no 'q'",
+            "'cache.k'",
+            "'cache.note'",
+            "'cache.at': there is no axis 0",
+            "'x'",
+            "'z'",
+        ):
+            assert part in text, text
+        with pytest.raises(TypeMismatch, match=r"'cache\.at': there is no axis 0"):
+            call({"cache": {0: "n"}})
+        for wrong in ("n", 3, {"x": "n"}, {"x": [0]}, {"x": {0: 1.5}}):
+            with pytest.raises(TypeMismatch):
+                call(wrong)
+
+
 def test_arguments_by_name_and_variadic() -> None:
     def f(x, scale=2.0, *rest, offset, **more):
         for other in (*rest, *more.values()):
