@@ -97,7 +97,8 @@ class Config:
 
     def replace(self: C, **fields: Any) -> C:
         """A copy with other values. Raises ConfigError."""
-        _check_names(type(self), fields)
+        if problems := _unknown(type(self), fields):
+            raise ConfigError(f"this is no {type(self).__qualname__}", [*problems, *_wrong(type(self), fields)])
         return type(self)(**{**dict(self._items()), **fields})
 
     if TYPE_CHECKING:  # with_<field>(value), a copy with this field changed, is made for every field
@@ -124,10 +125,11 @@ class Config:
         """The configuration of plain values, as `to_dict` gives them. Raises ConfigError."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"this is no {cls.__qualname__}", [f"it is a {type(values).__name__}, not a table"])
-        _check_names(cls, values)
+        problems = _unknown(cls, values)
         hints, fields = _hints(cls), {}
-        problems = [Problem("is missing", attribute=f.name) for f in dataclasses.fields(cls) if _required(f, values)]  # type: ignore[arg-type]
-        for name, value in values.items():
+        problems += [Problem("is missing", attribute=f.name) for f in dataclasses.fields(cls) if _required(f, values)]  # type: ignore[arg-type]
+        for name in [f.name for f in dataclasses.fields(cls) if f.name in values]:  # type: ignore[arg-type]
+            value = values[name]
             try:
                 fields[name] = _read(value, hints.get(name, Any))
             except ConfigError as error:
@@ -136,14 +138,9 @@ class Config:
                     for p in error.problems
                 ]
                 problems += where
-        try:
-            made = cls(**fields) if not problems else None
-        except ConfigError as error:
-            problems += error.problems
-            made = None
-        if made is None:
-            raise ConfigError(f"this is no {cls.__qualname__}", problems)
-        return made
+        if problems:
+            raise ConfigError(f"this is no {cls.__qualname__}", [*problems, *_wrong(cls, fields)])
+        return cls(**fields)
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
@@ -280,14 +277,17 @@ def _setter(name: str) -> Callable[[Config, Any], Config]:
     return change
 
 
-def _check_names(cls: type, given: Mapping[str, Any]) -> None:
-    fields = dataclasses.fields(cls)
-    names = [f.name for f in fields]
-    problems = [
-        Problem(f"there is no field '{n}'", hint=f"there are {', '.join(names)}") for n in given if n not in names
-    ]
-    if problems:
-        raise ConfigError(f"this is no {cls.__qualname__}", problems)
+def _unknown(cls: type, given: Mapping[str, Any]) -> list[Problem]:
+    """What is given but no field."""
+    names = [f.name for f in dataclasses.fields(cls)]
+    return [Problem(f"there is no field '{n}'", hint=f"there are {', '.join(names)}") for n in given if n not in names]
+
+
+def _wrong(cls: type, given: Mapping[str, Any]) -> list[Problem]:
+    """The fields given that are out of their types or ranges."""
+    hints = _hints(cls)
+    texts = {n: problem_of(value, hints.get(n, Any)) for n, value in given.items()}
+    return [Problem(text, attribute=n) for n, text in texts.items() if text]
 
 
 def _plain(value: Any, name: str, problems: list[Problem]) -> Any:

@@ -107,10 +107,20 @@ def test_bad_files_are_refused(name: str, tmp_path: Path) -> None:
         ModelConfig.from_json(BAD[name])
 
 
+def test_all_problems_are_named_at_once() -> None:
+    with pytest.raises(nn.ConfigError) as caught:
+        ModelConfig.from_yaml("widht: 3\nwidth: many\ndropout: 2.0\n")
+    text = str(caught.value)
+    for part in ("no field 'widht'", "'head': is missing", "'width': must be", "'dropout': must be"):
+        assert part in text, text
+    with pytest.raises(nn.ConfigError, match=r"(?s)no field 'witdh'.*'dropout': must be"):
+        CONFIG.replace(witdh=3, dropout=2.0)
+
+
 def test_inner_problems_have_their_path(tmp_path: Path) -> None:
     with pytest.raises(nn.ConfigError, match=r"attribute 'head.classes': must be int, not 'a'") as caught:
         ModelConfig.from_json('{"head": {"classes": "a", "kind": "x"}, "width": "b"}')
-    assert {p.attribute for p in caught.value.problems} == {"head.classes", "head.kind"}
+    assert {p.attribute for p in caught.value.problems} == {"head.classes", "head.kind", "width"}
     with pytest.raises(ModelError, match="cannot tell the format"):
         CONFIG.save(tmp_path / "c.toml")
     with pytest.raises(ModelError, match="cannot read"):
