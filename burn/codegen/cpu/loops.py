@@ -20,7 +20,7 @@ from burn.codegen.body import (
     loop_atoms,
 )
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu import heuristics, math, sums
 from burn.codegen.cpu.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
@@ -30,23 +30,25 @@ from burn.dialect.dims import Dim, LoopVar, ceildiv, product, symbols
 
 @dataclass(frozen=True)
 class Schedule:
-    """What is decided about a kernel while its sizes are numbers: the lanes' loop, how it is cut for a launch, and whether
-    whole vectors cover it."""
+    """What is decided about a kernel while its sizes are numbers: the lanes' loop, how it is cut for a launch, whether
+    whole vectors cover it, and how the loops of each stage are cut into partial sums."""
 
     lane: str
     lanes: int
     chunk: int | None
     even: bool
+    cuts: tuple[tuple[sums.Cut, ...], ...]
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
         lane = heuristics.choose_lane(kernel)
+        lanes = 1 if lane is None else heuristics.lanes(kernel, target)
+        cuts = tuple(sums.cuts(stage, lane, lanes) for stage in kernel.stages)
         if lane is None:
-            return Schedule("", 1, None, True)
-        lanes = heuristics.lanes(kernel, target)
+            return Schedule("", 1, None, True, cuts)
         chunk = heuristics.chunk(kernel, lane) if lane in kernel.parallel else None
         even = isinstance(lane.extent, int) and lane.extent % lanes == 0
-        return Schedule(lane.name, lanes, chunk, even)
+        return Schedule(lane.name, lanes, chunk, even, cuts)
 
     def count(self, kernel: LoopKernel) -> Dim:
         """Iterations of a launch."""
@@ -168,8 +170,11 @@ class _Printer:
                 body()
 
     def _stages(self) -> None:
-        for stage in self.kernel.stages:
-            (self._reduce if stage.reductions else self._write)(stage)
+        for stage, cuts in zip(self.kernel.stages, self.schedule.cuts, strict=True):
+            if stage.reductions:
+                self._reduce(stage, cuts)
+            else:
+                self._write(stage)
 
     def _write(self, stage: Stage) -> None:
         self._nest(stage.loops, lambda: [self.emitter.store(w.buffer, w.offset, w.value) for w in stage.writes])
@@ -189,14 +194,14 @@ class _Printer:
             self._nest(rest, body)
 
     # ---- reductions ----------------------------------------------------------------------------------------------------
-    def _reduce(self, stage: Stage) -> None:
+    def _reduce(self, stage: Stage, cuts: Sequence[sums.Cut]) -> None:
         """Carries accumulators through the stage's loops. They are vectors when the lane is one of the loops (combined across
         lanes at the end) or a parallel loop (one result a lane)."""
         code, emitter = self.code, self.emitter
         lane_inside = self.lane in stage.loops
         lanes = self.lanes if lane_inside or self.lane in self.kernel.parallel else 1
         initial = [v for r in stage.reductions for v in _initial(code, r, lanes)]
-        final = self._reduce_nest(stage, stage.loops, initial)
+        final = self._reduce_nest(stage, tuple(zip(stage.loops, cuts, strict=True)), initial)
         position = 0
         for r in stage.reductions:
             width = 2 if r.kind.startswith("arg") else 1
@@ -207,29 +212,68 @@ class _Printer:
             position += width
         emitter._varies.clear()
 
-    def _reduce_nest(self, stage: Stage, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
+    def _reduce_nest(self, stage: Stage, nest: Sequence[tuple[LoopVar, sums.Cut]], carried: list[Value]) -> list[Value]:
+        """Prints the loops of a nest, each with its cut, and returns the accumulators after them. A loop that is cut forms a
+        total of its own, so that the loops around it add up totals."""
         code, emitter = self.code, self.emitter
-        if not loops:
+        if not nest:
             with emitter.scope():
                 return self._accumulate(stage, carried)
-        first, rest = loops[0], loops[1:]
+        (first, cut), rest = nest[0], nest[1:]
         extent = emitter.dim(first.extent)
-        if first == self.lane and self.lanes > 1:
-            whole = code.mul(code.udiv(extent, self.lanes), self.lanes)
-            with code.for_(0, whole, self.lanes, carried) as loop, emitter.scope():
-                emitter.places[first] = loop.iv
-                loop.yield_(*self._reduce_nest(stage, rest, loop.carried))
-            results = loop.results
-            if self.schedule.even:
-                return results
+        step = self.lanes if first == self.lane else 1
+        whole = code.mul(code.udiv(extent, step), step)
+
+        def at(place: Int, carried: list[Value]) -> list[Value]:
+            with emitter.scope():
+                emitter.places[first] = place
+                return self._reduce_nest(stage, rest, carried)
+
+        results = self._fresh(stage, carried) if cut else carried
+        results = self._blocks(stage, 0, whole, step, cut, results, at)
+        if step > 1 and not self.schedule.even:
             left = code.splat(code.value(code.sub(extent, whole)), self.lanes)
             with emitter.under(code.cmp("slt", code.lane_ids(self.lanes), left)):
-                emitter.places[first] = whole
-                return self._reduce_nest(stage, rest, results)
-        with code.for_(0, extent, 1, carried) as loop, emitter.scope():
-            emitter.places[first] = loop.iv
-            loop.yield_(*self._reduce_nest(stage, rest, loop.carried))
+                results = at(whole, results)
+        return self._joined(stage, carried, results) if cut else results
+
+    def _blocks(
+        self,
+        stage: Stage,
+        start: Int,
+        stop: Int,
+        step: int,
+        cut: sums.Cut,
+        carried: list[Value],
+        at: Callable[[Int, list[Value]], list[Value]],
+    ) -> list[Value]:
+        """Runs `at` for start..stop, the accumulators carried along; each block of the cut begins its sums afresh."""
+        code = self.code
+        inner, size = (cut[:-1], cut[-1]) if cut else ((), 1)
+        with code.for_(start, stop, size * step, carried) as loop, self.emitter.scope():
+            if not cut:
+                loop.yield_(*at(loop.iv, loop.carried))
+                return loop.results
+            fresh = self._fresh(stage, loop.carried)
+            if size == 1:
+                partial = at(loop.iv, fresh)
+            else:
+                end = code.min(code.add(loop.iv, size * step), stop)
+                partial = self._blocks(stage, loop.iv, end, step, inner, fresh, at)
+            loop.yield_(*self._joined(stage, loop.carried, partial))
         return loop.results
+
+    def _fresh(self, stage: Stage, carried: list[Value]) -> list[Value]:
+        """The accumulators with float sums begun at zero."""
+        zero = [self.code.const(0, v.type) for v in carried]
+        return [z if s else v for v, z, s in zip(carried, zero, _sums(stage), strict=True)]
+
+    def _joined(self, stage: Stage, carried: list[Value], partial: list[Value]) -> list[Value]:
+        """The accumulators after a part that began at `_fresh`: its sums are added, all else was carried through it."""
+        return [
+            math.apply(self.code, "add", s.dtype, c, p) if s else p
+            for c, p, s in zip(carried, partial, _sums(stage), strict=True)
+        ]
 
     def _accumulate(self, stage: Stage, carried: list[Value]) -> list[Value]:
         code, emitter = self.code, self.emitter
@@ -252,6 +296,15 @@ class _Printer:
         for write in stage.writes:
             emitter.store(write.buffer, write.offset, write.value)
         return results
+
+
+def _sums(stage: Stage) -> list[Reduction | None]:
+    """For each accumulator of a stage the float sum it belongs to."""
+    return [
+        r if sums.is_float_sum(r) else None
+        for r in stage.reductions
+        for _ in range(2 if r.kind.startswith("arg") else 1)
+    ]
 
 
 def _initial(code: Function, reduction: Reduction, lanes: int) -> list[Value]:
