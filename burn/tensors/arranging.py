@@ -172,6 +172,14 @@ class Arranging(Shapes):
         bounds = [0, *inside, size]
         return [self._cut(place, a, dims.dim_max(b - a, 0)) for a, b in itertools.pairwise(bounds)]
 
+    def array_split(self, sections: int | Sequence[Dim], axis: int = 0) -> list[Tensor]:
+        """As `split`, but where the parts cannot be equal the first ones are larger by one."""
+        size = self.shape[self._axis(axis)]
+        if not isinstance(sections, int) or not isinstance(size, int) or sections < 1:
+            return self.split(sections, axis)
+        part, larger = divmod(size, sections)
+        return self.split_with_sizes([part + (i < larger) for i in range(sections)], axis)
+
     def split_with_sizes(self, sizes: Sequence[Dim], axis: int = 0) -> list[Tensor]:
         """Parts of these sizes, which must make up the axis."""
         place = self._axis(axis)

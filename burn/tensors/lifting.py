@@ -102,14 +102,23 @@ def lift(operand: Any, like: str | None = None) -> Tensor:
     if isinstance(operand, (bool, int, float)):
         assert like is not None
         kind = DTYPES[like].kind
-        if (kind == "bool") != isinstance(operand, bool) or (kind in ("int", "uint") and int(operand) != operand):
+        whole = isinstance(operand, int) or operand.is_integer()
+        if (kind == "bool") != isinstance(operand, bool) or (kind in ("int", "uint") and not whole):
             raise TypeMismatch(f"{operand!r} is no {like}", ["a number takes the element type of the tensor beside it"])
+        if kind in ("int", "uint") and not _in_range(int(operand), like):
+            hint = "a number takes the element type of the tensor beside it; convert that with .astype"
+            raise TypeMismatch(f"{operand!r} is no {like}", [f"it is out of range: {hint}"])
         return made(compose.number(rounded(operand, like), like))
     if is_foreign(operand):
         return from_dlpack(operand)
     raise TypeMismatch(
         f"a {type(operand).__name__} is no operand of a tensor", ["operands are tensors, numbers and arrays"]
     )
+
+
+def _in_range(number: int, dtype: str) -> bool:
+    bits, signed = DTYPES[dtype].bits, DTYPES[dtype].kind == "int"
+    return -(1 << (bits - 1)) <= number < 1 << (bits - 1) if signed else 0 <= number < 1 << bits
 
 
 def promoted(*dtypes: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
-from burn.tensors.lifting import Operand, together
+from burn.tensors.lifting import Operand, constant, together
 from burn.tensors.math import Math
 from burn.tensors.operators import binary
 
@@ -45,6 +45,18 @@ class Logic(Math):
         return binary("ge", self, other)
 
     eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
+
+    def array_equal(self, other: Any, equal_nan: bool = False) -> Tensor:
+        """Whether both have one shape and the same elements: a bool scalar. Raises TypeMismatch where it is not known
+        whether sizes agree."""
+        a, b = together(self, constant(other))
+        pairs = list(zip(a.shape, b.shape, strict=False))
+        if a.ndim != b.ndim or any(m != n and isinstance(m, int) and isinstance(n, int) for m, n in pairs):
+            return constant(False)
+        if a.shape != b.shape:
+            raise TypeMismatch("array_equal is of sizes that are known to agree, or not to", [f"{a.type} and {b.type}"])
+        same = a == b
+        return (same | (a.isnan() & b.isnan()) if equal_nan else same).all()
 
     # ---- logic: other types count as true where they are not zero ----------------------------------------------------
     def _truth(self) -> Tensor:

@@ -138,6 +138,9 @@ class Math(Operators):
         """The angle in [-pi, pi] of the point (other, self)."""
         return binary("atan2", self, other, floating=True)
 
+    arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
+    arcsinh, arccosh, arctanh = asinh, acosh, atanh
+
     def hypot(self, other: Operand) -> Tensor:
         """sqrt(self^2 + other^2)."""
         return binary("hypot", self, other, floating=True)
@@ -225,6 +228,12 @@ class Math(Operators):
     def remainder(self, other: Operand) -> Tensor:
         """The remainder with the sign of other, as `%`."""
         return binary("mod", self, other)
+
+    mod = remainder
+
+    def divmod(self, other: Operand) -> tuple[Tensor, Tensor]:
+        """`floor_divide` and `remainder`, as Python's divmod."""
+        return divmod(self, other)  # type: ignore[return-value]
 
     def fmod(self, other: Operand) -> Tensor:
         """The remainder with the sign of self, as C's fmod."""

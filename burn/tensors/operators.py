@@ -66,6 +66,12 @@ class Operators(Conversions):
     def __rmod__(self, other: Operand) -> Tensor:
         return binary("mod", other, self)
 
+    def __divmod__(self, other: Operand) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Operand) -> tuple[Tensor, Tensor]:
+        return other // self, other % self  # type: ignore[operator,return-value]
+
     def __pow__(self, other: Operand) -> Tensor:
         return binary("pow", self, other)
 

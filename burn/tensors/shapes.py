@@ -70,6 +70,14 @@ class Shapes(Activations):
 
     expand_dims = unsqueeze
 
+    def atleast_1d(self) -> Tensor:
+        """A scalar as a vector of one element; others as they are."""
+        return self.reshape(*self.shape) if self.ndim else self.reshape(1)
+
+    def atleast_2d(self) -> Tensor:
+        """A vector as a row, a scalar as a matrix of one element; others as they are."""
+        return self.reshape(*(1,) * (2 - self.ndim), *self.shape)
+
     def permute(self, *axes: Any) -> Tensor:
         """Result axis i is axis axes[i]; without axes, in reverse order."""
         order = tuple(self._axis(a) for a in sequence(axes)) if axes else tuple(reversed(range(self.ndim)))

@@ -10,7 +10,7 @@ from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
 from burn.tensors.base import Base, made
-from burn.tensors.lifting import lift
+from burn.tensors.lifting import constant, lift, together
 from burn.tensors.reductions import Axes, Reductions
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class Statistics(Reductions):
         first, second = (ordered.take(w.astype("int64"), place) for w in (low, way.ceil()))
         rank = at.ndim
         weight = (way - low).reshape(*at.shape, *(1,) * (x.ndim - 1 - place))
-        result = first + (second - first) * weight
+        gap = (first == second).where(0, second - first)  # inf - inf is NaN
+        result = first + gap * weight
         bad = x.isnan().any(place).unsqueeze(place) if rank else x.isnan().any(place)
         result = bad.where(math.nan, result)
         if rank:
@@ -65,6 +66,26 @@ class Statistics(Reductions):
             kept = tuple(1 if axis is None or i == place else d for i, d in enumerate(self.shape))
             result = result.reshape(*at.shape, *kept)
         return self._narrow(result)
+
+    def percentile(self, q: float | Base | Sequence[float], axis: int | None = None, keepdims: bool = False) -> Tensor:
+        """`quantile` at q hundredths: q is from 0 to 100."""
+        way: Any = [number / 100 for number in q] if isinstance(q, (list, tuple)) else q / 100  # type: ignore[operator]
+        return self.quantile(way, axis, keepdims)
+
+    def average(self, axis: Axes = None, weights: Any = None, keepdims: bool = False) -> Tensor:
+        """The mean, each element counted by its weight: sum(w * x) / sum(w). Weights are of the tensor's own shape, or a
+        vector along one axis. Raises TypeMismatch for others."""
+        if weights is None:
+            return self.mean(axis, keepdims)
+        x, w = together(self, constant(weights), floating=True)
+        if w.shape != x.shape and w.ndim == 1 and isinstance(axis, int) and w.shape[0] == x.shape[x._axis(axis)]:
+            w = w.reshape(-1, *(1,) * (x.ndim - 1 - x._axis(axis))).broadcast_to(x.shape)
+        if w.shape != x.shape:
+            raise TypeMismatch(
+                "weights are of the tensor's shape, or a vector along one axis", [f"{w.type} for {x.type}"]
+            )
+        wide, weight = x._wide(), w._wide()
+        return x._narrow((wide * weight).sum(axis, keepdims) / weight.sum(axis, keepdims))
 
     def logsumexp(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
         """log(sum(exp(x))), without overflow."""
@@ -103,11 +124,9 @@ class Statistics(Reductions):
 
 
 def _fractions(q: Any, dtype: str) -> Tensor:
-    from burn.tensors.lifting import constant
-
     for number in q if isinstance(q, (list, tuple)) else (q,):
         if isinstance(number, (int, float)) and not 0 <= number <= 1:
-            raise TypeMismatch("a quantile is between 0 and 1", [f"not {number}"])
+            raise TypeMismatch("a quantile is between 0 and 1", [f"not {number}; percentiles are between 0 and 100"])
     at = lift(float(q), dtype) if isinstance(q, (int, float)) else constant(q).astype(dtype)
     if at.ndim > 1:
         raise TypeMismatch("quantiles are one number or a vector", [f"not {at.type}"])

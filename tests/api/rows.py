@@ -71,12 +71,14 @@ def rows(names: str, inputs: str, dtypes: tuple[str, ...], **facts: Any) -> None
 # ---- functions of elements ---------------------------------------------------------------------------------------------
 rows("exp expm1 sin cos tan sinh cosh tanh", "ab", ALL, result="float", domain="small")
 row("exp2", "ab", ALL, result="float", domain="small")
-row("asin", "ab", ALL, np.arcsin, result="float", domain="unit")
-row("acos", "ab", ALL, np.arccos, result="float", domain="unit")
-row("atan", "ab", ALL, np.arctan, result="float")
-row("asinh", "ab", ALL, np.arcsinh, result="float")
-row("acosh", "ab", ALL, np.arccosh, result="float", domain="above one")
-row("atanh", "ab", FLOATS, np.arctanh, result="float", domain="unit")
+for _arc in ("a", "arc"):
+    row(f"{_arc}sin", "ab", ALL, np.arcsin, result="float", domain="unit")
+    row(f"{_arc}cos", "ab", ALL, np.arccos, result="float", domain="unit")
+    row(f"{_arc}tan", "ab", ALL, np.arctan, result="float")
+    row(f"{_arc}tan2", "ab,b", REALS, np.arctan2, result="float")
+    row(f"{_arc}sinh", "ab", ALL, np.arcsinh, result="float")
+    row(f"{_arc}cosh", "ab", ALL, np.arccosh, result="float", domain="above one")
+    row(f"{_arc}tanh", "ab", FLOATS, np.arctanh, result="float", domain="unit")
 rows("log log2 log10 log1p sqrt reciprocal", "ab", ALL, result="float", domain="positive")
 row("rsqrt", "ab", ALL, lambda x: 1 / np.sqrt(x), result="float", domain="positive")
 row("square", "ab", REALS)
@@ -116,12 +118,11 @@ row("multiply", "b,ab", REALS)
 row("div", "ab,b", REALS, np.divide, result="float", domain="positive")
 row("divide", "ab,ab", REALS, result="float", domain="positive")
 row("floor_divide", "ab,b", SINGLE + INTS + UINTS, exact=True, domain="not zero")
-row("remainder", "ab,b", SINGLE + INTS + UINTS, exact=True, domain="not zero")
+rows("remainder mod divmod", "ab,b", SINGLE + INTS + UINTS, exact=True, domain="not zero")
 row("fmod", "ab,b", SINGLE + INTS + UINTS, exact=True, domain="not zero")
 row("pow", "ab", REALS, np.power, use=lambda f, x: [f(x, 2), f(x, 3)])
 row("power", "ab,ab", FLOATS, domain="positive")
 row("hypot", "ab,b", REALS, result="float")
-row("atan2", "ab,b", REALS, np.arctan2, result="float")
 row("copysign", "ab,b", REALS, result="float", domain="special", exact=True)
 rows("maximum minimum", "ab,b", ALL)
 row("clip", "ab", REALS, use=lambda f, x: [f(x, 1, 3), f(x, None, 2), f(x, 2, None)])
@@ -150,6 +151,7 @@ rows(
 )
 row("isclose", "ab,b", FLOATS, result="bool", domain="special", use=lambda f, x, y: [f(x, y), f(x, x, equal_nan=True)])
 row("allclose", "ab,b", SINGLE, result="bool", domain="few")
+row("array_equal", "ab,ab", ALL, result="bool", domain="few", use=lambda f, x, y: [f(x, y), f(x, x), f(x, x[None])])
 row("where", "ab,ab,b", REALS, lambda c, x, y: np.where(c != 0, x, y), use=lambda f, c, x, y: f(c != 0, x, y))
 row("astype", "ab", ALL, lambda x, d: x.astype(d), use=lambda f, x: f(x, "int64"), result="int64")
 row("bitcast", "ab", ("int32", "uint32"), lambda x, d: x.view(d), use=lambda f, x: f(x, "float32"), result="float32")
@@ -221,6 +223,8 @@ row(
 row("squeeze", "ab", ALL, use=lambda f, x: f(x[:, None], 1), least=2, **MOVED)
 row("unsqueeze", "ab", ALL, np.expand_dims, use=lambda f, x: [f(x, 0), f(x, -1)], **MOVED)
 row("expand_dims", "ab", ALL, use=lambda f, x: f(x, 1), **MOVED)
+row("atleast_1d", "ab,", ALL, use=lambda f, x, y: [f(x), f(y)], **MOVED)
+row("atleast_2d", "ab,a,", ALL, use=lambda f, x, y, z: [f(x), f(y), f(z)], **MOVED)
 row("permute", "abc", ALL, lambda x, *p: x.transpose(p), use=lambda f, x: [f(x, 2, 0, 1), f(x, 0, 2, 1)], **MOVED)
 row("transpose", "abc", ALL, np.swapaxes, use=lambda f, x: f(x, 0, -1), **MOVED)
 row("swapaxes", "abc", ALL, use=lambda f, x: f(x, 1, 2), **MOVED)
@@ -251,6 +255,7 @@ row(
     **MOVED,
 )
 row("split", "ab", ALL, least=3, use=lambda f, x: [*f(x, [1, 3]), *f(x, [2], 1)], **MOVED)
+row("array_split", "ab", ALL, use=lambda f, x: [*f(x, 3), *f(x, 2, 1), *f(x, [1, 3])], traced=False, **MOVED)
 row(
     "split_with_sizes",
     "ab",
@@ -341,6 +346,17 @@ rows(
 )
 row("median", "ab", REALS, result="float", least=1, use=lambda f, x: [f(x), f(x, 0), f(x, -1, keepdims=True)])
 row("quantile", "ab", SINGLE + INTS, result="float", least=1, use=lambda f, x: [f(x, 0.3), f(x, [0.0, 0.75, 1.0], 1)])
+row("percentile", "ab", SINGLE + INTS, result="float", least=1, use=lambda f, x: [f(x, 30), f(x, [0, 75, 100], 1)])
+row(
+    "average",
+    "ab,ab,b",
+    REALS,
+    result="float",
+    domain="positive",
+    least=1,
+    use=lambda f, x, w, v: [f(x), f(x, 0), f(x, None, w), f(x, 0, w), f(x, -1, v), f(x, 1, v, keepdims=True)],
+    tolerance=2,
+)
 row(
     "logsumexp",
     "ab",

@@ -248,6 +248,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "complex": (lambda: burn.constant([1j]).exp(), "floats and integers"),
     "out of range": (lambda: burn.constant([1, 300], "uint8"), "300 is no uint8"),
     "negative": (lambda: burn.constant(-1, "uint64"), "-1 is no uint64"),
+    "operand out of range": (lambda: burn.constant([1], "uint8") + 300, "300 is no uint8"),
+    "negative operand": (lambda: burn.constant([1], "uint8") * -1, "-1 is no uint8"),
+    "operand below": (lambda: -129 - burn.constant([1], "int8"), "-129 is no int8"),
+    "filled": (lambda: burn.constant([1]).masked_fill(burn.constant([True]), float("inf")), "inf is no int64"),
+    "percentile": (lambda: X.percentile(101), "between 0 and 100"),
+    "weights": (lambda: X.average(0, [1.0] * 99), "weights are of"),
 }
 
 
@@ -292,6 +298,37 @@ def test_numpys_functions_are_burns() -> None:
     for refused in (lambda: np.add.reduce(x), lambda: np.exp(x, dtype="float64"), lambda: np.spacing(x)):
         with pytest.raises(burn.TypeMismatch, match="does not compute with tensors"):
             refused()
+
+
+def test_quantiles_between_infinities() -> None:
+    inf = float("inf")
+    assert burn.tensor([1.0, inf, inf]).quantile(0.75).item() == inf
+    assert burn.tensor([-inf, -inf, 1.0]).quantile([0.25, 0.5]).tolist() == [-inf, -inf]
+    assert burn.tensor([inf, 1.0, float("nan")]).quantile(0.0).isnan().item()
+
+
+def test_divmod_and_whole_arrays() -> None:
+    x = burn.tensor([7, -7, 5])
+    for ours, array in ((divmod(x, 3), divmod(x.numpy(), 3)), (divmod(17, x), divmod(17, x.numpy()))):
+        assert [t.tolist() for t in ours] == [a.tolist() for a in array]
+    assert burn.array_equal(x, [7, -7, 5]).item() and not burn.array_equal(x, [7, -7]).item()
+    assert burn.array_equal([1.0], [1]).item() and burn.array_equal([], []).item()
+    nan = burn.tensor([float("nan"), 1.0])
+    assert not burn.array_equal(nan, nan).item() and burn.array_equal(nan, nan, equal_nan=True).item()
+    with pytest.raises(TypeMismatch, match="known to agree"):
+        burn.compile(lambda a, b: a.array_equal(b), ("int64[n]", "int64[m]"))
+    assert [t.shape[0] for t in burn.arange(7).array_split(3)] == [3, 2, 2]
+
+
+def test_operands_at_the_ends_of_their_range() -> None:
+    for dtype, low, high in (
+        ("uint8", 0, 255),
+        ("int8", -128, 127),
+        ("uint64", 0, 2**64 - 1),
+        ("int64", -(2**63), 2**63 - 1),
+    ):
+        x = burn.zeros(2, dtype=dtype)
+        assert (x + low).tolist() == [low] * 2 and (x | high).tolist() == [high] * 2, dtype
 
 
 def test_element_types_by_other_names() -> None:
