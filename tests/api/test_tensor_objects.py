@@ -251,7 +251,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "operand out of range": (lambda: burn.constant([1], "uint8") + 300, "300 is no uint8"),
     "negative operand": (lambda: burn.constant([1], "uint8") * -1, "-1 is no uint8"),
     "operand below": (lambda: -129 - burn.constant([1], "int8"), "-129 is no int8"),
-    "filled": (lambda: burn.constant([1]).masked_fill(burn.constant([True]), float("inf")), "inf is no int64"),
     "percentile": (lambda: X.percentile(101), "between 0 and 100"),
     "weights": (lambda: X.average(0, [1.0] * 99), "weights are of"),
 }
