@@ -310,7 +310,13 @@ def _within(dim: Dim, bound: Dim) -> bool:
     return non_negative(dim) and non_negative(bound - 1 - dim)
 
 
-def _lower_is(dim: Dim, depth: int) -> bool:
+def at_most(dim: Dim, bound: Dim) -> bool:
+    """Whether dim <= bound is proven, for sizes that may be 0."""
+    return _lower_is(bound - dim, 0, 0)
+
+
+def _lower_is(dim: Dim, depth: int, least: int = 1) -> bool:
+    """least: what sizes are at the least."""
     if isinstance(dim, int):
         return dim >= 0
     if depth > 6:
@@ -322,22 +328,22 @@ def _lower_is(dim: Dim, depth: int) -> bool:
             if extent is not None:
                 signs = {c > 0 for m, c in dim.terms if atom in m}
                 if len(signs) == 1:
-                    return _lower_is(_replace(dim, atom, 0 if coefficient > 0 else extent - 1), depth + 1)
-                return _lower_is(_replace(dim, atom, 0), depth + 1) and _lower_is(
-                    _replace(dim, atom, extent - 1), depth + 1
+                    return _lower_is(_replace(dim, atom, 0 if coefficient > 0 else extent - 1), depth + 1, least)
+                return _lower_is(_replace(dim, atom, 0), depth + 1, least) and _lower_is(
+                    _replace(dim, atom, extent - 1), depth + 1, least
                 )
             if isinstance(atom, Call) and atom.op in ("min", "max"):
-                bounds = (_lower_is(_replace(dim, atom, argument), depth + 1) for argument in atom.args)
+                bounds = (_lower_is(_replace(dim, atom, argument), depth + 1, least) for argument in atom.args)
                 # -min(a, b) is at least -a and at least -b; min(a, b) is a or b
                 return any(bounds) if (coefficient < 0) == (atom.op == "min") else all(bounds)
             if isinstance(atom, Call) and coefficient < 0 and atom.op == "floordiv" and len(monomial) == 1:
                 numerator, denominator = atom.args  # -c * (n // d) >= -c * n / d, for d >= 1
                 if isinstance(denominator, int) and denominator > 0:
                     rest = dim - _normal({monomial: coefficient})
-                    return _lower_is(rest * denominator + numerator * coefficient, depth + 1)
-    shifted: Dim = 0  # size = 1 + (size - 1): non-negative when no coefficient is negative after the shift
+                    return _lower_is(rest * denominator + numerator * coefficient, depth + 1, least)
+    shifted: Dim = 0  # size = least + (size - least): non-negative when no coefficient is negative after the shift
     for monomial, coefficient in dim.terms:
-        factors: list[Dim] = [Expr.of(a) + 1 if isinstance(a, Symbol) else Expr.of(a) for a in monomial]
+        factors: list[Dim] = [Expr.of(a) + least if isinstance(a, Symbol) else Expr.of(a) for a in monomial]
         if any(isinstance(a, Call) and not _call_non_negative(a) for a in monomial):
             return False
         shifted = shifted + fold_left(lambda x, y: x * y, factors, coefficient)

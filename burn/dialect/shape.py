@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burn.dialect.dims import Dim, Expr, ceildiv, floordiv, product
+from burn.dialect.dims import Dim, Expr, at_most, ceildiv, floordiv, product
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, Variadic, normalize_axis
 from burn.dialect.types import TensorType, is_symbolic, type_of
 
@@ -166,6 +166,15 @@ class Slice(Op, name="slice"):
             if not (0 <= start < d and 0 <= last < d):
                 cls.fail(f"axis {axis} of size {d} has no elements {start} to {last}", "starts")
         return x.with_shape(sizes)
+
+    def must_agree(self) -> list[Agreement]:
+        """Clamping takes sizes to be at least 1 (`dims.non_negative`): where one may be 0, both ends are checked."""
+        pairs: list[tuple[Dim, Dim]] = []
+        for d, start, size, step in zip(type_of(self.x).shape, self.starts, self.sizes, self.steps, strict=True):
+            last = start + (size - 1) * step
+            low, high = (start, last) if step > 0 else (last, start)
+            pairs += [(high + 1, d), (low * -1, 0)]
+        return [Agreement(end, limit, "at most") for end, limit in pairs if not at_most(end, limit)]
 
 
 class Pad(Op, name="pad"):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from running import call, compiled, same
 
+import burn
 from burn.codegen.cpu import library
 from burn.compiler import executable
 from burn.dialect import ops
@@ -271,3 +272,18 @@ def test_library_calls_show_in_a_profile() -> None:
         values, _ = ops.sort(program.inputs[0])
     function = executable(program.finish([("y", values)]))
     assert [(k.kind, k.sources) for k in function.artefact.kernels] == [("library", ("order",))]
+
+
+@pytest.mark.parametrize("function", [lambda x: x[:1], lambda x: x[0], lambda x: x[-1:], lambda x: x[::-1][:1]])
+def test_a_slice_of_an_axis_that_is_empty_reads_nothing(function) -> None:
+    run = burn.compile(function, ("float32[n]",))
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(run(x), function(x))
+    with pytest.raises(burn.RunError):
+        run(x[:0])
+
+
+def test_slices_that_fit_an_empty_axis() -> None:
+    x = np.zeros((0, 3), np.float32)
+    for function in (lambda x: x[:, 1:], lambda x: x[::2], lambda x: x[:7], lambda x: x[2:3]):
+        assert burn.compile(function, ("float32[n, 3]",))(x).shape == function(x).shape
