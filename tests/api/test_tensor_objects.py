@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -68,9 +67,9 @@ def test_printing(dtype: str) -> None:
 # ---- views -------------------------------------------------------------------------------------------------------------
 def test_pieces_of_what_is_computed_are_views() -> None:
     x = burn.constant(draw(10_000, 3))
-    before, start = statistics(), time.perf_counter()
+    before = statistics()
     rows = list(x)
-    assert time.perf_counter() - start < 2 and len(rows) == 10_000
+    assert len(rows) == 10_000
     assert rows[7].is_evaluated and x[2:5].is_evaluated and x[4, 1].item() == x.numpy()[4, 1]
     assert statistics() == before
     assert rows[7].numpy().base is not None and np.shares_memory(rows[7].numpy(), x.numpy())

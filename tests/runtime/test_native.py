@@ -367,9 +367,9 @@ def test_ten_thousand_buffers_are_planned_quickly() -> None:
     first = random.integers(0, 10_000, 10_000)
     live = [(int(f), int(f + d)) for f, d in zip(first, random.integers(0, 20, 10_000), strict=True)]
     sizes = [int(s) for s in random.integers(1, 1 << 24, 10_000)]
-    began = time.perf_counter()
+    began = time.process_time()
     _native.plan(live, sizes)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 5  # of its own, whatever else runs; 0.25 is usual
 
 
 @pytest.mark.parametrize(("size", "code"), [(-1, 4), (2**62, 1), (2**63 - 1, 1)])
