@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from burn import fft, linalg, nn, ops, random
     from burn.compiled import compile, jit
-    from burn.control import cond, fori_loop, loop, read_dim, scan, while_loop
+    from burn.control import check_size, cond, fori_loop, loop, read_dim, scan, while_loop
     from burn.errors import BurnError, CompileError, InputError, ModelError, RunError, TypeMismatch
     from burn.exporting import export
     from burn.fft import blackman_window, hamming_window, hann_window
@@ -32,7 +32,7 @@ __all__ = [
     "load", "Executable", "set_num_threads", "compile_count",
     # models in Python
     "Tensor", "tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
-    "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim",
+    "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size",
     "random", "linalg", "fft", "manual_seed", "hann_window", "hamming_window", "blackman_window",
     # out again
     "export",
@@ -45,7 +45,7 @@ _HOMES = {
     "burn.runtime": ("Executable",),
     "burn.tensors": ("Tensor", "tensor", "constant", "from_numpy", "Dim"),
     "burn.lazy": ("explain",),
-    "burn.control": ("cond", "loop", "while_loop", "fori_loop", "scan", "read_dim"),
+    "burn.control": ("cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size"),
     "burn.random": ("manual_seed",),
     "burn.fft": ("hann_window", "hamming_window", "blackman_window"),
     "burn.signature": ("spec",),

@@ -1,4 +1,5 @@
-"""Control flow on values: `cond` for `if`, `while_loop`, `fori_loop` and `scan` for loops, `read_dim` for sizes from data.
+"""Control flow on values: `cond` for `if`, `while_loop`, `fori_loop` and `scan` for loops, `read_dim` for sizes from data,
+`check_size` for what they must be.
 
     total = burn.scan(lambda carry, x: (carry + x, carry), 0.0, xs)
 
@@ -13,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.compose import check_size as check
 from burn.dialect.control import If, Loop
-from burn.dialect.dims import Dim, Expr, Symbol
+from burn.dialect.dims import RELATIONS, Dim, Expr, Symbol
 from burn.dialect.mlir import ir
 from burn.dialect.types import TensorType
 from burn.errors import TypeMismatch
@@ -35,6 +37,14 @@ def read_dim(x: Tensor, name: str, *, position: int = 0, minimum: int = 0) -> Ex
     size = current().new_size(name)
     ops.read_dim(x.value, symbol=str(size), position=position, minimum=minimum)
     return size
+
+
+def check_size(size: Dim, relation: str, bound: Dim, says: str = "") -> None:
+    """Ends every run whose sizes do not fit: `burn.check_size(x.shape[0], "<=", 16)`. relation: "==", "!=", "<=", "<", ">="
+    or ">". says: the reason, for the error's text. Raises TypeMismatch at once where the condition never holds."""
+    if relation not in RELATIONS:
+        raise TypeMismatch(f"there is no relation '{relation}'", [f"there are {', '.join(RELATIONS)}"])
+    check(size, relation, bound, says)
 
 
 def cond(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.dims import Dim, symbols
+from burn.dialect.dims import Dim, decide, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, INTEGERS, TensorType, type_of
 from burn.errors import TypeMismatch
@@ -51,6 +51,16 @@ def dim_value(dim: Dim, dtype: str = "int64") -> ir.Value:
         assert isinstance(dim, int)
         return number(dim, dtype)
     return convert(ops.dim_values(dims=(dim,), scalar=True), dtype)
+
+
+def check_size(size: Dim, relation: str, bound: Dim, says: str = "") -> None:
+    """Ends the run unless the size stands in the relation to the bound. Nothing where that is known to hold; raises
+    TypeMismatch where it is known not to."""
+    holds = decide(size, relation, bound)
+    if holds is False:
+        raise TypeMismatch("a size does not fit", [f"{size} {relation} {bound} does not hold" + (says and f": {says}")])
+    if holds is None:
+        ops.check_size(size=size, relation=relation, bound=bound, says=says)
 
 
 def along(x: ir.Value, axis: int, rank: int) -> ir.Value:

@@ -305,6 +305,30 @@ def non_negative(dim: Dim) -> bool:
     return _lower_is(dim, 0)
 
 
+RELATIONS = ("==", "!=", "<=", "<", ">=", ">")
+
+
+def decide(a: Dim, relation: str, b: Dim) -> bool | None:
+    """Whether a stands in a relation to b for all sizes (True), for none (False), or it depends on them (None)."""
+    match relation:
+        case "<=":
+            return True if at_most(a, b) else False if at_most(b + 1, a) else None
+        case "<":
+            return decide(a + 1, "<=", b)
+        case ">=":
+            return decide(b, "<=", a)
+        case ">":
+            return decide(b + 1, "<=", a)
+        case "==":
+            if a == b:
+                return True
+            return False if at_most(a + 1, b) or at_most(b + 1, a) else None
+        case "!=":
+            equal = decide(a, "==", b)
+            return None if equal is None else not equal
+    raise ValueError(f"there is no relation '{relation}'")
+
+
 def _within(dim: Dim, bound: Dim) -> bool:
     """Whether 0 <= dim < bound is proven."""
     return non_negative(dim) and non_negative(bound - 1 - dim)

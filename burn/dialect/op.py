@@ -99,7 +99,8 @@ class Attr:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What must hold of `size` when the program runs: it is `wanted` ("equal"), or 1 ("broadcast"), or less ("at most")."""
+    """What must hold of `size` when the program runs: it is `wanted` ("equal"), or 1 ("broadcast"), or less ("at most"); or
+    it stands in one of `dims.RELATIONS` to it."""
 
     size: Dim
     wanted: Dim

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burn.dialect.dims import Dim, Expr, at_most, ceildiv, floordiv, product
+from burn.dialect.dims import RELATIONS, Dim, Expr, at_most, ceildiv, floordiv, product
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, Variadic, normalize_axis
 from burn.dialect.types import TensorType, is_symbolic, type_of
 
@@ -90,6 +90,22 @@ class ReadDim(Op, name="read_dim", pure=False):
     def infer(cls, x: TensorType, symbol: str, position: int, minimum: int) -> list[TensorType]:
         if x.dtype not in ("int64", "int32"):
             cls.fail(f"sizes are read from int64 or int32, not {x.dtype}")
+        return []
+
+
+class CheckSize(Op, name="check_size", pure=False):
+    """Ends the run unless `size` stands in `relation` ("==", "!=", "<=", "<", ">=" or ">") to `bound`. `says` tells people
+    why that is asked for. What inputs' sizes decide is checked before anything is computed. Shapes: -> nothing."""
+
+    size: Dim
+    relation: str
+    bound: Dim
+    says: str = ""
+
+    @classmethod
+    def infer(cls, size: Dim, relation: str, bound: Dim, says: str) -> list[TensorType]:
+        if relation not in RELATIONS:
+            cls.fail(f"there is no relation '{relation}', only {', '.join(RELATIONS)}", "relation")
         return []
 
 

@@ -23,7 +23,7 @@ from burn.runtime.dtypes import DTYPES, numpy_dtype
 from burn.runtime.host import missing_features
 from burn.runtime.profile import Profile
 
-# What burn_status (burn_rt.h) means, with {value} standing for the number that came with it.
+# What burn_status (burn_rt.h) means, with {value} standing for the number that came with it, {site} for where or what.
 _FAILURES = {
     1: "out of memory: {value} bytes were asked for",
     2: "index {value} is out of range",
@@ -32,6 +32,7 @@ _FAILURES = {
     5: "integer division by zero",
     6: "a reduction over no elements has no value",
     7: "a loop ran more than {value} times",
+    8: "{site} does not hold: the left side is {value}",
 }
 
 
@@ -144,9 +145,10 @@ class Executable:
 
     def _run_error(self, failure: _native.RunFailure) -> RunError:
         code, site, value = failure.args
-        message = _FAILURES.get(code, f"error {code} with value {{value}}").format(value=value)
+        text = _FAILURES.get(code, f"error {code} with value {{value}}")
         node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
-        return RunError("the program failed while it ran", [Problem(message, node=node)])
+        problem = Problem(text.format(value=value, site=node), node="" if "{site}" in text else node)
+        return RunError("the program failed while it ran", [problem])
 
     # ---- looking at inputs -----------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from burn.dialect.control import region_symbols
-from burn.dialect.dims import Dim, Expr
+from burn.dialect.dims import Dim, Expr, decide
 from burn.dialect.dims import evaluate as evaluate_dim
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
@@ -245,6 +245,12 @@ def _read_dim(machine: Machine, op: Any, x: Array) -> list[Array]:
     value = int(x.reshape(-1)[op.position])
     assert value >= op.minimum, f"{op.symbol} = {value} is below {op.minimum}"
     machine.sizes[op.symbol] = value
+    return []
+
+
+def _check_size(machine: Machine, op: Any) -> list[Array]:
+    size, bound = machine.dims((op.size, op.bound))
+    assert decide(size, op.relation, bound), f"{op.size} {op.relation} {op.bound} does not hold"
     return []
 
 
@@ -508,6 +514,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "iota": _iota,
     "dim_values": _dim_values,
     "read_dim": _read_dim,
+    "check_size": _check_size,
     "broadcast_to": lambda m, op, x: np.broadcast_to(x, m.dims(op.shape)),
     "reshape": lambda m, op, x: x.reshape(m.dims(op.shape)),
     "transpose": lambda m, op, x: x.transpose(op.permutation),

@@ -272,6 +272,17 @@ def test_control_flow_becomes_functions() -> None:
     assert "burn.cond(" in source.text and "burn.loop(" in source.text and "def then():" in source.text
 
 
+def test_conditions_on_sizes_are_written() -> None:
+    def forward(x: burn.Tensor) -> burn.Tensor:
+        burn.check_size(x.shape[0] % 2, "==", 0)
+        burn.check_size(x.shape[0], "<=", 16, "the cache has 16 rows")
+        return x.exp()
+
+    text = generate(trace(forward, {"x": "float32[n, 2]"})).text
+    assert 'burn.check_size(n % 2, "==", 0)' in text
+    assert 'burn.check_size(n, "<=", 16, "the cache has 16 rows")' in text
+
+
 def test_a_program_with_fused_groups_is_refused() -> None:
     from burn.passes import pipeline
 

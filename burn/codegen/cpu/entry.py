@@ -77,6 +77,7 @@ class EntryBuilder:
         if count := sum(op.opview.OP_NAME == "loop" for op in self.live.operations):
             self.slot_memory = code.alloca(2 * count, "i64")
         self._bind_inputs()
+        checks.of_inputs(self)
         self._choose_outputs()
         self._plan()
         self.block(self.program.block)
@@ -335,4 +336,4 @@ def _read_dim(entry: EntryBuilder, op: Op) -> None:
     entry.bind(op.symbol, code.select(bad, code.const(op.minimum), value))
 
 
-from burn.codegen.cpu import control, library  # noqa: E402, F401  they register their emitters
+from burn.codegen.cpu import checks, control, library  # noqa: E402, F401  they register their emitters

@@ -165,8 +165,8 @@ class Body:
         waiting = set(self.pending) - set(node.values)
         if waiting and not self._inlines(node):
             self.flush()
-        if node.op == "read_dim":
-            self._read_dim(node)
+        if node.op in ("read_dim", "check_size"):
+            (self._read_dim if node.op == "read_dim" else self._check_size)(node)
             return
         if node.regions:
             self.flush()
@@ -302,6 +302,12 @@ class Body:
         for ref in x.refs:
             self.left[ref] -= 1
         self.line(f"{variable} = {call('burn.read_dim', x, quoted(attrs['symbol']), **named).code}")
+
+    def _check_size(self, node: Node) -> None:
+        attrs = node.attrs
+        size, bound = (self.size(attrs[name]) for name in ("size", "bound"))
+        says = quoted(attrs["says"]) if attrs["says"] else None
+        self.line(call("burn.check_size", size, quoted(attrs["relation"]), bound, *([says] if says else [])).code)
 
     # ---- control flow ------------------------------------------------------------------------------------------------
     def _control(self, node: Node) -> None:

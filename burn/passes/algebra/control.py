@@ -10,7 +10,7 @@ from collections.abc import Callable
 from burn.dialect import ops
 from burn.dialect.compose import number, reshape
 from burn.dialect.control import yielded
-from burn.dialect.dims import Dim, Symbol, substitute
+from burn.dialect.dims import Dim, Symbol, decide, substitute
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
@@ -79,6 +79,11 @@ def _at_least(size: Dim, minimum: int) -> bool:
         return size >= minimum
     symbolic = all(isinstance(atom, Symbol) for monomial, _ in size.terms for atom in monomial)
     return minimum == 0 and symbolic and all(count >= 0 for _, count in size.terms)
+
+
+def _check_size(op: Op) -> dict[str, Dim] | None:
+    """A condition on sizes that always holds"""
+    return {} if decide(op.size, op.relation, op.bound) else None
 
 
 def _if(op: Op) -> dict[str, Dim] | None:
@@ -152,4 +157,4 @@ def _matched(op: Op, pattern: TensorType, type_: TensorType) -> dict[str, Dim]:
 
 
 Resolve = Callable[[Op], "dict[str, Dim] | None"]
-RESOLVERS: dict[str, Resolve] = {"read_dim": _read_dim, "if": _if, "loop": _loop}
+RESOLVERS: dict[str, Resolve] = {"read_dim": _read_dim, "check_size": _check_size, "if": _if, "loop": _loop}

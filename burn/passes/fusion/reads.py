@@ -12,6 +12,7 @@ from burn.dialect.dims import Call, Dim, LoopVar, coefficient, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
+from burn.passes.constants import attribute_symbols
 
 FREE = frozenset(("full", "constant", "iota", "dim_values"))
 VIEWS = frozenset(("reshape", "transpose", "slice", "broadcast_to"))
@@ -29,12 +30,7 @@ def used_symbols(op: Op) -> set[str]:
         if isinstance(value.type, ir.RankedTensorType):
             for d in type_of(value).shape:
                 names |= symbols(d)
-    for value in op.attrs.values():
-        if isinstance(value, tuple):
-            for d in value:
-                if not isinstance(d, (int, float, str)):
-                    names |= symbols(d)
-    return names - defined_symbols(op)
+    return (names | attribute_symbols(op)) - defined_symbols(op)
 
 
 def outer_values(op: Op) -> list[ir.Value]:

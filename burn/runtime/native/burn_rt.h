@@ -75,7 +75,8 @@ enum burn_status {
     BURN_NEGATIVE_SIZE = 4,      /* value: the size */
     BURN_DIVIDE_BY_ZERO = 5,
     BURN_EMPTY_REDUCTION = 6,
-    BURN_LOOP_LIMIT = 7
+    BURN_LOOP_LIMIT = 7,
+    BURN_CHECK_FAILED = 8 /* value: the size; site: the condition that does not hold */
 };
 
 #ifdef __cplusplus

@@ -84,6 +84,12 @@ def read_dim(site: Site) -> list[str]:
     return []
 
 
+@emits("check_size")
+def check_size(site: Site) -> list[str]:
+    """Nothing: ONNX has no way to refuse a size."""
+    return []
+
+
 @emits("broadcast_to")
 def broadcast_to(site: Site) -> str:
     want = site.results[0].shape
