@@ -3,9 +3,9 @@
     model = burn.load("model.onnx")       # compiled for this machine, kept in a cache on disk
     y = model(x)                          # numpy in, numpy out
 
-`load` and `compile` give executables; `Tensor`, its methods as functions (`burn.exp(x)`, burn/functions.py), `ops` and `nn`
-are what models are written in. Everything is imported
-when it is first asked for, so that a program that runs a cached model pays for the runtime alone.
+`load` and `compile` give executables; `Tensor`, its methods as functions (`burn.exp(x)`, burn/tensors/functions.py), `ops` and
+`nn` are what models are written in. Everything is imported when it is first asked for, so that a program that runs a cached
+model pays for the runtime alone.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from burn import evaluation
+
 if TYPE_CHECKING:
     from burn import fft, linalg, nn, ops, random
     from burn.compiled import compile, jit
-    from burn.control import check_size, cond, fori_loop, loop, read_dim, scan, while_loop
+    from burn.dialect.spec import spec
     from burn.errors import BurnError, CompileError, InputError, ModelError, RunError, TypeMismatch
     from burn.exporting import export
     from burn.fft import blackman_window, hamming_window, hann_window
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from burn.loading import compile_count, load, set_num_threads
     from burn.random import manual_seed
     from burn.runtime import Executable
-    from burn.signature import spec
     from burn.tensors import Dim, Tensor, constant, from_numpy, tensor
+    from burn.tensors.control import check_size, cond, fori_loop, loop, read_dim, scan, while_loop
 
 __all__ = [
     # from a file to something that runs
@@ -45,10 +47,10 @@ _HOMES = {
     "burn.runtime": ("Executable",),
     "burn.tensors": ("Tensor", "tensor", "constant", "from_numpy", "Dim"),
     "burn.lazy": ("explain",),
-    "burn.control": ("cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size"),
+    "burn.tensors.control": ("cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size"),
     "burn.random": ("manual_seed",),
     "burn.fft": ("hann_window", "hamming_window", "blackman_window"),
-    "burn.signature": ("spec",),
+    "burn.dialect.spec": ("spec",),
     "burn.compiled": ("compile", "jit"),
     "burn.exporting": ("export",),
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError"),
@@ -56,18 +58,23 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = ("fft", "linalg", "nn", "ops", "random")
 
+evaluation.provide(
+    evaluate=lambda: import_module("burn.lazy").evaluate,
+    compile=lambda: import_module("burn.compiled").compile,
+)
+
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"burn.{name}")
     if name == "__version__":
         return import_module("burn.runtime._native").__version__
-    if name not in _HOME and (name.startswith("_") or name not in import_module("burn.functions").NAMES):
+    if name not in _HOME and (name.startswith("_") or name not in import_module("burn.tensors.functions").NAMES):
         raise AttributeError(f"module 'burn' has no attribute '{name}'")
-    value = getattr(import_module(_HOME.get(name, "burn.functions")), name)
+    value = getattr(import_module(_HOME.get(name, "burn.tensors.functions")), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, "__version__", *import_module("burn.functions").NAMES})
+    return sorted({*__all__, "__version__", *import_module("burn.tensors.functions").NAMES})

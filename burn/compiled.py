@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from burn import trees
-from burn.arguments import Arguments, Dynamic, bound, described
+from burn.dialect.spec import as_array
 from burn.errors import TypeMismatch
-from burn.signature import as_array
-from burn.tensors import Tensor
-from burn.trace import Traced, arguments_of, is_module, name_of, signature_of, trace_call
+from burn.tensors import Tensor, trees
+from burn.tracing.arguments import Arguments, Dynamic, bound, described
+from burn.tracing.trace import Traced, arguments_of, is_module, name_of, signature_of, trace_call
 
 if TYPE_CHECKING:
     from burn.runtime import Executable
@@ -44,11 +43,11 @@ def compile(
 
     Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
     which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and
-    gives torch's tensors (burn/importers/torch); `kwargs` are further examples for it, by name.
+    gives torch's tensors (burn/adapters/torch); `kwargs` are further examples for it, by name.
 
     Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported, and CompileError."""
     if is_torch(function):
-        from burn.importers.torch import compile_module
+        from burn.adapters.torch import compile_module
 
         examples = () if example_inputs is None else example_inputs  # a tensor has no truth value
         return compile_module(function, examples, kwargs, dynamic, target=target)

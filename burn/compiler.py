@@ -7,9 +7,11 @@ import numpy as np
 from burn.codegen.cpu.entry import Entry, EntryBuilder
 from burn.codegen.cpu.object import compile_object
 from burn.codegen.cpu.target import TARGETS, Target, host_target
+from burn.dialect.constants import constant_array
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
-from burn.passes import fold, pipeline
+from burn.passes import pipeline
+from burn.passes.environment import Environment
 from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
 from burn.runtime.artefact import Target as ArtefactTarget
 from burn.runtime.executable import Executable
@@ -31,18 +33,18 @@ def compile_program(program: Program, *, target: str | None = None, passes: str 
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default)."""
     global _compile_count
     chosen = TARGETS[target] if target else host_target(features())
-    artefact = _compile(program, chosen, passes_for(chosen) if passes is None else passes)
+    artefact = _compile(program, chosen, PIPELINE if passes is None else passes)
     _compile_count += 1
     return artefact
 
 
-def passes_for(target: Target) -> str:
-    """The pipeline with weights packed for the target's vectors."""
-    return PIPELINE.replace(",pack,", f",pack{{vector-bytes={target.vector_bytes}}},")
+def environment(target: Target | None = None) -> Environment:
+    """What passes are told: the CPU (this machine's by default), and how a program is run while compiling."""
+    return Environment(target or host_target(features()), _evaluate)
 
 
 def _compile(program: Program, target: Target, passes: str) -> Artefact:
-    pipeline.run(pipeline.parse(passes), program)
+    pipeline.run(pipeline.parse(passes), program, environment(target))
     with context():
         entry = EntryBuilder(program, target).build()
         code = compile_object(entry.functions)
@@ -55,12 +57,7 @@ def _evaluate(program: Program) -> list[np.ndarray]:
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
-fold.use_evaluator(_evaluate)
-
-
 def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Artefact:
-    from burn.codegen.constants import constant_array
-
     def dims(shape) -> tuple[int | str, ...]:
         return tuple(d if isinstance(d, int) else str(d) for d in shape)
 
@@ -83,13 +80,6 @@ def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Ar
         sites=tuple(entry.sites),
         symbols={},
     )
-
-
-def load_onnx(model, *, cache: bool = True, dims: dict[str, int] | None = None, **options) -> Executable:
-    """Imports and compiles an ONNX model: a path, bytes, or a ModelProto."""
-    from burn.importers.onnx.build import import_onnx
-
-    return executable(import_onnx(model, dims=dims), **options)
 
 
 def executable(program: Program, **options) -> Executable:

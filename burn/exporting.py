@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from burn.compiled import is_torch
 from burn.dialect.program import Program
-from burn.trace import Dynamic, trace_examples
+from burn.tracing.trace import Dynamic, trace_examples
 
 if TYPE_CHECKING:
     import onnx
@@ -31,7 +31,7 @@ def export(
 
     Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported from PyTorch or
     listing every op that ONNX does not have in that opset; then no file is written."""
-    from burn.codegen.onnx import write
+    from burn.exporters.onnx import write
 
     return write(program_of(function, example_inputs, dynamic), path, opset, external_data=external_data)
 

@@ -11,17 +11,17 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from burn.compiled import compile
-from burn.control import loop
 from burn.dialect import ops as build
 from burn.dialect.dims import Dim, dim_min, product
 from burn.dialect.types import FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
-from burn.importers.trace import active
+from burn.evaluation import compile
 from burn.tensors import Tensor, constant
 from burn.tensors.base import made
+from burn.tensors.control import loop
 from burn.tensors.creation import eye, ones, zeros
 from burn.tensors.lifting import together
+from burn.tensors.tracer import active
 
 
 class LU(NamedTuple):

@@ -18,14 +18,14 @@ import numpy as np
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.random import threefry
+from burn.dialect.spec import element_type
 from burn.dialect.types import DTYPES, FLOATS
 from burn.errors import TypeMismatch
-from burn.importers.trace import active
-from burn.signature import element_type
 from burn.tensors import Tensor, constant
 from burn.tensors.base import made, of_array, sequence
 from burn.tensors.creation import Shape, checked_shape
 from burn.tensors.joining import stack
+from burn.tensors.tracer import active
 
 SPLIT, FOLD = 0x80000001, 0x80000002
 """The high word of the counters that new keys come from: drawing numbers counts far below them."""

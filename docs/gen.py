@@ -21,7 +21,7 @@ from burn.dialect import FAMILIES
 from burn.dialect.mlir import context
 from burn.dialect.op import REGISTRY, Op
 from burn.dialect.types import DTYPES
-from burn.functions import FREE, NAMES
+from burn.tensors.functions import FREE, NAMES
 
 HERE = Path(__file__).parent
 

@@ -63,7 +63,7 @@ def main(
     progress = Progress(3 if verify else 2)
     progress(f"reading {model}")
     program = read(model, dict(inputs), weights)
-    from burn.codegen.onnx import write
+    from burn.exporters.onnx import write
 
     rows: list[dict[str, Any]] = []
 
@@ -126,9 +126,9 @@ def _torch_examples(inputs: dict[str, str]) -> tuple[dict[str, Any], dict[str, d
     """Tensors of zeros for PyTorch to trace with, and the names of their sizes that vary."""
     import torch
 
+    from burn.dialect.spec import spec
     from burn.importers.torch.dtypes import to_tensor
     from burn.runtime.dtypes import numpy_dtype
-    from burn.signature import spec
 
     examples: dict[str, torch.Tensor] = {}
     dynamic: dict[str, dict[int, str]] = {}
@@ -172,10 +172,9 @@ def _parameters(found: Any) -> list[inspect.Parameter]:
 
 def _compared(program: Program, path: Path, sizes: dict[str, int], seed: int, tolerance: float) -> list[dict[str, Any]]:
     from burn.cli.verify import verify_outputs
-    from burn.codegen.onnx.export import copy
     from burn.compiler import executable
 
-    run = executable(copy(program))
+    run = executable(program.copy())
     feeds, _ = make_inputs(run.inputs, {}, sizes, seed)
     return verify_outputs(path, feeds, run.run(feeds), tolerance)
 

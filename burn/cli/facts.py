@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from burn.codegen.python.graph import Graph, Node, Value, walk
 from burn.dialect.dims import Dim, product
 from burn.dialect.types import DTYPES
 from burn.dialect.weights import byte_size
+from burn.exporters.python.graph import Graph, Node, Value, walk
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,8 @@ def main(
 
     progress(f"importing {model}")
     from burn.cli.facts import Facts
-    from burn.codegen.python.generate import generate
-    from burn.codegen.python.graph import read
+    from burn.exporters.python.generate import generate
+    from burn.exporters.python.graph import read
     from burn.loading import read_program
 
     program = read_program(model, dict(dims))

@@ -27,7 +27,7 @@ def main(model: Path, dims: tuple[tuple[str, int], ...], as_dot: bool, as_json: 
         _compiled(model, as_json)
         return
     from burn.cli.facts import Facts
-    from burn.codegen.python.graph import read
+    from burn.exporters.python.graph import read
     from burn.loading import read_program
 
     graph = read(read_program(model, dict(dims)))

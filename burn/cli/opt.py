@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-import burn.compiler  # noqa: F401  # tells `fold` how to run a program
+from burn.compiler import environment
 from burn.dialect.program import Program
 from burn.dialect.text import parse_text, to_text
 from burn.dialect.weights import Weight
@@ -54,7 +54,7 @@ def main(
             if verify_each:
                 Verify().run(program)
 
-        pipeline.run(chosen, program, after)
+        pipeline.run(chosen, program, environment(), after)
         write(program, output, locations)
     except BurnError as error:
         click.echo(str(error), err=True)

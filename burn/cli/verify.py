@@ -49,7 +49,7 @@ def first_difference(model: Path, feeds: Arrays, tolerance: float) -> dict[str, 
     all are the same."""
     import onnx
 
-    from burn.compiler import load_onnx
+    from burn.adapters.onnx import load_onnx
 
     proto = onnx.load(model)
     produced = {output: node for node in proto.graph.node for output in node.output if output}
@@ -59,7 +59,7 @@ def first_difference(model: Path, feeds: Arrays, tolerance: float) -> dict[str, 
     session = _session(tapped.SerializeToString())
     kept = [o.name for o in session.get_outputs() if o.type.startswith("tensor") and o.name in produced]
     want = dict(zip(kept, session.run(kept, dict(feeds)), strict=True))
-    got = load_onnx(_tapped(proto, kept), cache=False).run(dict(feeds))
+    got = load_onnx(_tapped(proto, kept)).run(dict(feeds))
     for name in kept:
         row = compare(name, got[name], np.asarray(want[name]), tolerance)
         if not row["same"]:

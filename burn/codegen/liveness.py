@@ -8,11 +8,11 @@ what they read from outside lives until the loop ends.
 
 from __future__ import annotations
 
-from burn.codegen.lower import op_of
 from burn.dialect.control import Loop, defined_symbols, yielded
 from burn.dialect.dims import symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 
 NO_BUFFER = ("weight", "constant")

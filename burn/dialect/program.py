@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from burn.dialect.mlir import context, func, ir
 from burn.dialect.types import TensorType, type_of
@@ -32,6 +32,23 @@ class Program:
                 function = func.FuncOp("main", ([t.to_mlir() for _, t in inputs], []))
                 function.add_entry_block()
         return Program(module, WeightStore() if weights is None else weights, [name for name, _ in inputs])
+
+    def copy(self) -> Program:
+        """The program again, to be rewritten; the weights' bytes are shared."""
+        with context():
+            clone = self.module.operation.clone()
+            module = ir.Module.create(ir.Location.unknown())
+            for operation in list(clone.regions[0].blocks[0].operations):
+                operation.operation.detach_from_parent()
+                module.body.append(operation)
+        return replace(
+            self,
+            module=module,
+            weights=self.weights.copy(),
+            input_names=list(self.input_names),
+            output_names=list(self.output_names),
+            donated=dict(self.donated),
+        )
 
     @property
     def function(self) -> func.FuncOp:

@@ -9,11 +9,11 @@ from typing import Any
 
 from burn import ops, random
 from burn.errors import TypeMismatch
-from burn.importers.trace import active
 from burn.nn.checks import Epsilon, Probability
 from burn.nn.module import Layer
 from burn.nn.spatial import Spatial
 from burn.tensors import Tensor
+from burn.tensors.tracer import active
 
 
 def _key(layer: Layer, key: Tensor | None) -> Tensor | None:

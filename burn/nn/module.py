@@ -27,11 +27,11 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from burn.dialect.spec import element_type
 from burn.dialect.types import FLOATS
 from burn.dialect.weights import Weight
 from burn.errors import ModelError, Problem, TypeMismatch
 from burn.importers import weights
-from burn.importers.trace import active
 from burn.importers.weights.apply import DTypes, Filter, Remap, load_into
 from burn.importers.weights.checkpoint import Checkpoint
 from burn.importers.weights.report import Report
@@ -39,10 +39,10 @@ from burn.nn.checks import frozen
 from burn.nn.config import Config, ConfigError, LayerConfig, derived
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.summary import observer, table
-from burn.signature import element_type
 from burn.tensors import Tensor
 from burn.tensors.conversions import DEVICE
 from burn.tensors.creation import asarray
+from burn.tensors.tracer import active
 
 M = TypeVar("M", bound="Module")
 

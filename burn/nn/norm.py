@@ -10,13 +10,13 @@ from burn import ops
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
-from burn.importers.trace import active
 from burn.nn.checks import Count, DTypeName, Epsilon, Positive, Probability
 from burn.nn.init import ones, zeros
 from burn.nn.module import Layer
 from burn.nn.parameter import Buffer, Parameter
 from burn.ops import element
 from burn.tensors import Tensor
+from burn.tensors.tracer import active
 
 
 class LayerNorm(Layer):

@@ -15,11 +15,11 @@ from burn.dialect.deferred import Deferred
 from burn.dialect.types import FLOATS, TensorType, numpy_dtype
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import TypeMismatch
-from burn.importers.trace import active
 from burn.nn import init
 from burn.nn.init import Init, Simple
 from burn.random import draw
 from burn.tensors import Tensor, constant
+from burn.tensors.tracer import active
 
 
 class Parameter(Tensor):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from burn.importers.trace import Tracer, tracing
-from burn.signature import spec_of
+from burn.dialect.spec import spec_of
 from burn.tensors import Tensor
+from burn.tensors.tracer import Tracer, tracing
 
 if TYPE_CHECKING:
     from burn.nn.module import Module

@@ -11,6 +11,7 @@ from typing import ClassVar
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
+from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
 
@@ -22,7 +23,7 @@ class Decompose:
     name: ClassVar[str] = "decompose"
     keep: str = ""  # names joined by "+"
 
-    def run(self, program: Program) -> None:
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         kept = frozenset(self.keep.split("+"))
         with context():
             self._block(program.block, kept)

@@ -2,14 +2,14 @@
 
 All foldable parts of a program are cut out into one program without inputs, which is compiled and run; its outputs
 become weights (or `constant`, `full` where they are small or uniform). No second implementation of any op is involved,
-so a folded value is the number that the program would have computed. Enter at `Fold`; the driver says how to run a
-program (`use_evaluator`).
+so a folded value is the number that the program would have computed. Enter at `Fold`; the environment says how to run a
+program.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,28 +18,19 @@ from burn.dialect.compose import signed
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
+from burn.dialect.query import LEAVES, blocks, erase_dead, op_of
 from burn.dialect.types import DTYPES, type_of
 from burn.errors import CompileError
-from burn.passes.cleanup import blocks, erase_dead, merge_equal
-from burn.passes.constants import LEAVES, Constants, full, is_pure, op_of, uniform_number
+from burn.passes.cleanup import merge_equal
+from burn.passes.constants import Constants, full, is_pure, uniform_number
+from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
 if TYPE_CHECKING:
     import numpy as np
 
-Evaluate = Callable[[Program], Sequence["np.ndarray"]]
-"""Compiles and runs a program without inputs; gives its outputs. Must leave the program's weight store as it is."""
-
-_evaluate: Evaluate | None = None
-
 MAX_WRITTEN = 16
 """A constant of up to so many elements is written into the IR."""
-
-
-def use_evaluator(evaluate: Evaluate) -> None:
-    """Sets what `fold` runs programs with. The driver does so: passes do not import code generators."""
-    global _evaluate
-    _evaluate = evaluate
 
 
 @register
@@ -55,17 +46,17 @@ class Fold:
     large: int = 1 << 20
     part: int = 20 << 20  # bytes computed in one run
 
-    def run(self, program: Program) -> None:
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
             merge_equal(program)  # what is computed of one constant in several places is computed once
             wanted = self._wanted(program)
             computed = [v for v in wanted if not _reshape_weight(program, v)]
             _check_weights(program, computed)
-            if computed and _evaluate is None:
+            if computed and env.evaluate is None:
                 raise CompileError("internal: fold has nothing to evaluate programs with")
             for part in self._parts(computed):
-                assert _evaluate is not None
-                for value, array in zip(part, _evaluate(_cut(program, part)), strict=True):
+                assert env.evaluate is not None
+                for value, array in zip(part, env.evaluate(_cut(program, part)), strict=True):
                     _replace(value, array, program)
                 erase_dead(program.block)
                 drop_unused_weights(program)

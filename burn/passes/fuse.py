@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
+from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.rebuild import Rebuild
 from burn.passes.pipeline import register
@@ -26,7 +27,7 @@ class Fuse:
     name: ClassVar[str] = "fuse"
     max_ops: int = 48
 
-    def run(self, program: Program) -> None:
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
             self.block(program.block)
 

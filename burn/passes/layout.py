@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from burn.codegen.lower import reshape_blocks
 from burn.dialect import ops
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
+from burn.dialect.query import blocks, erase_dead, op_of
 from burn.dialect.types import type_of
-from burn.passes.cleanup import blocks, erase_dead
-from burn.passes.constants import Constants, op_of
+from burn.kernels.lower import reshape_blocks
+from burn.passes.constants import Constants
+from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
 Order = tuple[int, ...]
@@ -32,7 +33,7 @@ class Layout:
 
     name: ClassVar[str] = "layout"
 
-    def run(self, program: Program) -> None:
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
             for block in reversed(blocks(program.block)):
                 _block(block)

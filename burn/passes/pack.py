@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from burn.codegen.builders.matrix import matrix_type
 from burn.dialect import ops
 from burn.dialect.dims import Dim, ceildiv
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
+from burn.dialect.query import VIEWS, blocks, erase_dead, is_named
 from burn.dialect.types import DTYPES, type_of
-from burn.passes.cleanup import blocks, erase_dead
-from burn.passes.constants import VIEWS, Constants, attribute_symbols, is_named
+from burn.kernels.builders.matrix import matrix_type
+from burn.passes.constants import Constants, attribute_symbols
+from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
 MIN_GROUP_CHANNELS = 4
@@ -29,14 +30,14 @@ MIN_GROUP_CHANNELS = 4
 @register
 @dataclass(frozen=True)
 class Pack:
-    """`vector-bytes` is the width of the target's vectors: a panel is two of them wide."""
+    """A panel is two of the target's vectors wide; `vector-bytes` says how wide those are where no target is given."""
 
     name: ClassVar[str] = "pack"
     vector_bytes: int = 64
 
-    def run(self, program: Program) -> None:
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
-            packing = _Packing(self)
+            packing = _Packing(self if env.target is None else replace(self, vector_bytes=env.target.vector_bytes))
             for block in blocks(program.block):
                 for operation in list(block.operations):
                     op = operation.opview

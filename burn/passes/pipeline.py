@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from burn.dialect.program import Program
 from burn.errors import BurnError, Problem
+from burn.passes.environment import ANYWHERE, Environment
 
 
 class Pass(Protocol):
@@ -20,7 +21,7 @@ class Pass(Protocol):
 
     name: ClassVar[str]
 
-    def run(self, program: Program) -> None: ...
+    def run(self, program: Program, env: Environment) -> None: ...
 
 
 PASSES: dict[str, type] = {}
@@ -101,9 +102,14 @@ def _options(cls: type, text: str, problems: list[Problem]) -> dict[str, Any]:
     return values
 
 
-def run(passes: Sequence[Pass], program: Program, after: Callable[[Pass], None] | None = None) -> None:
+def run(
+    passes: Sequence[Pass],
+    program: Program,
+    env: Environment = ANYWHERE,
+    after: Callable[[Pass], None] | None = None,
+) -> None:
     """Runs passes in order; `after` is called behind each."""
     for each in passes:
-        each.run(program)
+        each.run(program, env)
         if after is not None:
             after(each)

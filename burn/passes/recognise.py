@@ -11,9 +11,10 @@ from typing import ClassVar
 
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
+from burn.dialect.query import erase_dead
 from burn.passes import patterns
 from burn.passes.algebra.law import Rewriter
-from burn.passes.cleanup import erase_dead
+from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.patterns.match import PATTERNS
 from burn.passes.pipeline import register
 
@@ -28,7 +29,7 @@ class Recognise:
 
     name: ClassVar[str] = "recognise"
 
-    def run(self, program: Program) -> None:
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         patterns.load()
         with context():
             while Rewriter(PATTERNS, program.weights).sweep(program.block):

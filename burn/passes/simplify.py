@@ -10,10 +10,12 @@ from typing import ClassVar
 
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
+from burn.dialect.query import erase_dead
 from burn.passes import algebra
 from burn.passes.algebra import control
 from burn.passes.algebra.law import LAWS, WHOLE, Rewriter
-from burn.passes.cleanup import erase_dead, merge_equal
+from burn.passes.cleanup import merge_equal
+from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
 
@@ -28,7 +30,7 @@ class Simplify:
     absorb: bool = True
     rounds: int = 12
 
-    def run(self, program: Program) -> None:
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         algebra.load()
         with context():
             rewriter = Rewriter(LAWS if self.absorb else WHOLE, program.weights)

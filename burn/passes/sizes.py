@@ -8,8 +8,8 @@ from burn.dialect.dims import Atom, Dim, Symbol, substitute, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
+from burn.dialect.query import blocks
 from burn.dialect.types import TensorType, type_of
-from burn.passes.cleanup import blocks
 from burn.passes.constants import dim_attributes, is_pure
 
 

@@ -16,6 +16,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType, type_of
 from burn.errors import BurnError, CompileError, Problem
 from burn.passes.constants import attribute_symbols
+from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
 
@@ -27,7 +28,7 @@ class Verify:
 
     name: ClassVar[str] = "verify"
 
-    def run(self, program: Program) -> None:
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         checker = _Checker(program)
         with context():
             checker.arguments(program.block)

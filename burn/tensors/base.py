@@ -17,7 +17,8 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
-from burn.importers.trace import active
+from burn.evaluation import evaluate
+from burn.tensors.tracer import active
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
@@ -41,8 +42,6 @@ class Base:
             value.held += 1
             # A size that the data decide is known once they are computed; so is a long history.
             if value.array is None and (value.depth > DEEPEST or not value.type.is_static):
-                from burn.lazy import evaluate
-
                 evaluate(value.siblings())
 
     def __del__(self) -> None:
@@ -114,8 +113,6 @@ class Base:
         value = self._value
         assert isinstance(value, Deferred)
         if value.array is None:
-            from burn.lazy import evaluate
-
             evaluate([value])
         assert value.array is not None
         return value.array

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.signature import element_type
+from burn.dialect.spec import element_type
 from burn.tensors.base import Base, made
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.dims import Dim, Expr, ceildiv
+from burn.dialect.spec import element_type
 from burn.dialect.types import DTYPES, FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import is_foreign
-from burn.signature import element_type
 from burn.tensors.base import Base, made, sequence
 from burn.tensors.lifting import Operand, constant, from_dlpack, lift, rounded
 

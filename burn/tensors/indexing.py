@@ -19,10 +19,10 @@ from burn.dialect.dims import Dim, Expr
 from burn.dialect.shape import slice_bounds
 from burn.dialect.types import INTEGERS, broadcast_shapes
 from burn.errors import TypeMismatch
-from burn.importers.trace import active
 from burn.tensors.base import Base, made, of_array
 from burn.tensors.lifting import constant, lift
 from burn.tensors.sorting import Sorting
+from burn.tensors.tracer import active
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor

@@ -13,13 +13,13 @@ import numpy as np
 
 from burn.dialect import compose
 from burn.dialect.dims import Expr
+from burn.dialect.spec import element_type, spec_of
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
-from burn.importers.trace import active, current
 from burn.runtime.arrays import Unfit, is_foreign, to_numpy
-from burn.signature import element_type, spec_of
 from burn.tensors.base import Base, made, of_array
+from burn.tensors.tracer import active, current
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor

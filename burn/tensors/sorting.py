@@ -9,10 +9,10 @@ from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.dims import Dim
 from burn.errors import TypeMismatch
-from burn.importers.trace import active
 from burn.tensors.base import made
 from burn.tensors.lifting import Operand, together
 from burn.tensors.products import Products
+from burn.tensors.tracer import active
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor

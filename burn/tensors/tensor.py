@@ -87,7 +87,7 @@ class Tensor(Updating):
         if method == "__call__" and not options and name.startswith("__"):
             left, right = inputs
             return getattr(left, name)(right) if isinstance(left, Base) else getattr(right, _REFLECTED[name])(left)
-        from burn import functions
+        from burn.tensors import functions
 
         if method != "__call__" or options or name not in functions.NAMES:
             hint = f"there is burn.{name}" if name in functions.NAMES else "call functions of burn"

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import burn
-from burn import trees
 from burn.compiled import CompiledFunction
 from burn.errors import InputError, TypeMismatch
+from burn.tensors import trees
 
 RANDOM = np.random.default_rng(5)
 

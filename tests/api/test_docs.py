@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from burn import nn, ops
-from burn.functions import NAMES
+from burn.tensors.functions import NAMES
 from tests.api.rows import ROWS
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "gen.py"

@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import burn
-from burn.functions import NAMES, methods
 from burn.lazy import evaluate
+from burn.tensors.functions import NAMES, methods
 from tests.api import test_creation, test_linalg, test_random, test_tensor_objects
 from tests.api.rows import BOOL, CONVERSIONS, FLOATS, INTS, ROWS, UINTS, Row
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from burn.signature import spec
 
 from burn.compiler import compile_program
 from burn.dialect import compose, ops
@@ -13,7 +14,6 @@ from burn.dialect.program import Program
 from burn.dialect.text import parse_text, to_text
 from burn.errors import RunError, TypeMismatch
 from burn.runtime import Executable
-from burn.signature import spec
 
 N = symbol("n")
 HOLDS = {"==": [4], "!=": [0, 3, 5], "<=": [0, 3, 4], "<": [0, 3], ">=": [4, 5], ">": [5]}

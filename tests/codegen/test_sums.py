@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from running import call, compiled, same
 
-from burn.codegen.body import Const, Reduction, Stage
 from burn.codegen.cpu.sums import BLOCK, cuts
 from burn.dialect import ops
 from burn.dialect.dims import LoopVar, symbol
 from burn.dialect.types import TensorType, numpy_dtype
+from burn.kernels.body import Const, Reduction, Stage
 from burn.runtime.executable import Executable
 
 LANES = 16

@@ -45,13 +45,13 @@ def attempt(seed: int) -> str:
 
 
 def load(data: bytes) -> str:
-    from burn.compiler import load_onnx
+    from burn.adapters.onnx import load_onnx
     from burn.importers.onnx import import_onnx
 
     if len(data) > LARGE:
         import_onnx(data)
         return "imported"
-    executable = load_onnx(data, cache=False)
+    executable = load_onnx(data)
     inputs = {spec.name: sample(spec) for spec in executable.inputs}
     if any(array is None for array in inputs.values()):
         return "compiled"

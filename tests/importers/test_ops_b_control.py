@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from burn.compiler import load_onnx
+from burn.adapters.onnx import load_onnx
 from burn.errors import ModelError
 from burn.importers.onnx import import_onnx
 from tests.importers.models import model, tensor, value
@@ -49,7 +49,7 @@ def compare(proto: onnx.ModelProto, *inputs: Any, compiled: bool = True) -> None
     wanted = session.run(None, feeds)
     results = [list(evaluate(import_onnx(proto), feeds).values())]
     if compiled:
-        results.append(list(load_onnx(proto, cache=False).run(feeds).values()))
+        results.append(list(load_onnx(proto).run(feeds).values()))
     for given in results:
         for have, want in zip(given, map(np.asarray, wanted), strict=True):
             assert have.shape == want.shape
@@ -214,6 +214,6 @@ def test_scan_walks_and_stacks_along_any_axis_in_any_direction() -> None:
     states = np.cumsum(a[:, ::-1], axis=1)
     feeds = {"s0": np.zeros(2, np.float32), "a_all": a, "b_all": b}
     wanted = [states[:, -1], (states * b.T)[:, ::-1]]
-    for results in (evaluate(import_onnx(proto), feeds), load_onnx(proto, cache=False).run(feeds)):
+    for results in (evaluate(import_onnx(proto), feeds), load_onnx(proto).run(feeds)):
         for have, want in zip(results.values(), wanted, strict=True):
             np.testing.assert_allclose(have, want, rtol=1e-5)

@@ -104,7 +104,7 @@ def test_parameters_are_lazy_tensors_outside_of_a_trace() -> None:
 
 
 def test_one_parameter_used_twice_is_one_constant() -> None:
-    from burn.trace import trace
+    from burn.tracing.trace import trace
 
     linear = nn.Linear(64, 64)
     program = trace(lambda x: linear(linear(x)), {"x": "float32[n, 64]"})
@@ -113,7 +113,7 @@ def test_one_parameter_used_twice_is_one_constant() -> None:
 
 
 def test_weights_are_not_copied_while_tracing() -> None:
-    from burn.trace import trace
+    from burn.tracing.trace import trace
 
     linear = nn.Linear(64, 64)
     program = trace(linear, {"x": "float32[n, 64]"})

@@ -12,15 +12,15 @@ import pytest
 
 import burn
 from burn import nn, ops
-from burn.codegen.python.generate import Source, generate
-from burn.codegen.python.names import Names, block_name, identifier, parameter_path, snake_case
-from burn.codegen.python.text import Text, binary, literal, number, size
 from burn.dialect.dims import parse
 from burn.dialect.program import Program
 from burn.errors import BurnError, CompileError
+from burn.exporters.python.generate import Source, generate
+from burn.exporters.python.names import Names, block_name, identifier, parameter_path, snake_case
+from burn.exporters.python.text import Text, binary, literal, number, size
 from burn.importers.onnx import import_onnx
 from burn.importers.weights import safetensors
-from burn.trace import trace
+from burn.tracing.trace import trace
 from tests.models import MODELS, Unavailable, instances, model_path, random_inputs
 from tests.models.case import Exporter
 from tests.onnx_suite.cases import load_cases
@@ -294,7 +294,7 @@ def test_a_program_with_fused_groups_is_refused() -> None:
 
 def test_a_difference_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source is read back: a wrong line in it is an error that names the op."""
-    from burn.codegen.python import spell
+    from burn.exporters.python import spell
 
     def wrong(node, scope):
         return spell.binary("add", *(scope.value(v) for v in node.operands))

@@ -16,7 +16,7 @@ Run = Callable[[list[Any]], Any]
 
 
 def burn(model: bytes) -> Run:
-    from burn.importers.onnx.backend import prepare
+    from burn.adapters.onnx import prepare
 
     return prepare(onnx.load_from_string(model)).run
 

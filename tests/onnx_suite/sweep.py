@@ -25,7 +25,7 @@ from .pool import Died, Pool
 
 FAILING = Path(__file__).with_name("failing.txt")
 PRELOAD = {
-    "burn": ("burn.importers.onnx.backend", "burn.compiler"),
+    "burn": ("burn.adapters.onnx", "burn.compiler"),
     "import": ("burn.importers.onnx",),
     "reference": ("onnx.reference",),
     "onnxruntime": (),  # it starts threads when imported

@@ -19,14 +19,15 @@ from filecheck.matcher import Matcher
 from filecheck.options import Options
 from filecheck.parser import Parser, pattern_for_opts
 
-from burn.compiler import executable
+from burn.compiler import environment, executable
 from burn.dialect.dims import evaluate, symbols
 from burn.dialect.program import Program
+from burn.dialect.query import blocks
 from burn.dialect.text import parse_text, to_text
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype
 from burn.dialect.weights import Weight, array_weight
 from burn.passes import pipeline
-from burn.passes.cleanup import blocks
+from burn.passes.environment import Environment
 
 FOLDER = Path(__file__).parent / "cases"
 PLAIN = "decompose,fuse"
@@ -118,7 +119,7 @@ def run(program: Program, passes: str, arrays: list[np.ndarray]) -> list[np.ndar
 
 def optimised(case: Case, weights: Mapping[str, Weight]) -> Program:
     program = read(case, weights)
-    pipeline.run(pipeline.parse(f"verify,{case.passes},verify"), program)
+    pipeline.run(pipeline.parse(f"verify,{case.passes},verify"), program, Environment(None, environment().evaluate))
     return program
 
 

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from burn.codegen.body import (
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu.emit import Int, Value, vector
+from burn.codegen.cpu.loops import argument_names, conversions_size, open_kernel
+from burn.codegen.cpu.operands import Operands, place_rows
+from burn.codegen.cpu.target import Target
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, product, substitute
+from burn.kernels.body import (
     Accumulator,
     ContractionKernel,
     Rewriter,
@@ -18,13 +25,6 @@ from burn.codegen.body import (
     own_dims,
     walk,
 )
-from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import heuristics, math
-from burn.codegen.cpu.emit import Int, Value, vector
-from burn.codegen.cpu.loops import argument_names, conversions_size, open_kernel
-from burn.codegen.cpu.operands import Operands, place_rows
-from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, product, substitute
 
 
 @dataclass(frozen=True)

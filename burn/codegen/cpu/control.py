@@ -14,11 +14,11 @@ from types import TracebackType
 from burn.codegen.cpu.emit import PTR, Value
 from burn.codegen.cpu.entry import EntryBuilder, emits
 from burn.codegen.liveness import NO_BUFFER, unchanged_values
-from burn.codegen.lower import op_of
 from burn.dialect.control import If, Loop, yielded
 from burn.dialect.dims import Dim, Expr, Symbol, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
+from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 
 SHAPE_MISMATCH = 3  # burn_status in burn_rt.h

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from burn.codegen.builders import kernels
 from burn.codegen.cpu.emit import PTR, Function, Int, Value
 from burn.codegen.cpu.kernels import Emitted, KernelPrinter
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.liveness import Liveness
-from burn.codegen.lower import op_of
 from burn.dialect.control import Group, defined_symbols
 from burn.dialect.dims import Dim, Expr, Symbol, product, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.program import Program
+from burn.dialect.query import op_of
 from burn.dialect.types import TensorType, type_of
 from burn.errors import CompileError, Problem
+from burn.kernels.builders import kernels
 
 SHAPE_MISMATCH, NEGATIVE_SIZE = 3, 4  # burn_status in burn_rt.h
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from burn.codegen.body import EXPENSIVE, Apply, ContractionKernel, Fetched, Load, LoopKernel, loop_atoms, own_dims, walk
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Atom, Dim, LoopVar, ceildiv, coefficient, dim_max, floordiv, product, substitute
 from burn.dialect.types import DTYPES
+from burn.kernels.body import EXPENSIVE, Apply, ContractionKernel, Fetched, Load, LoopKernel, loop_atoms, own_dims, walk
 
 CHUNK = 2048
 """Elements of a vectorised parallel loop that one iteration of a launch takes."""

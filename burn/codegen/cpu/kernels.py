@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from burn.codegen.body import ContractionKernel, Kernel
 from burn.codegen.cpu import contract, heuristics, loops
 from burn.codegen.cpu.loops import argument_names
-from burn.codegen.cpu.parameters import fingerprint, parametrize
 from burn.codegen.cpu.target import Target
-from burn.codegen.rewrite import collapse
 from burn.dialect.dims import Dim, symbol
+from burn.kernels.body import ContractionKernel, Kernel
+from burn.kernels.parameters import fingerprint, parametrize
+from burn.kernels.rewrite import collapse
 
 
 @dataclass(frozen=True)

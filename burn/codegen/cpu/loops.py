@@ -9,7 +9,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from burn.codegen.body import (
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import heuristics, math, sums
+from burn.codegen.cpu.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.cpu.target import Target
+from burn.dialect.dims import Dim, LoopVar, ceildiv, product, symbols
+from burn.kernels.body import (
     REDUCERS,
     Buffer,
     Kernel,
@@ -19,13 +25,7 @@ from burn.codegen.body import (
     identity,
     loop_atoms,
 )
-from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import heuristics, math, sums
-from burn.codegen.cpu.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
-from burn.codegen.cpu.scalars import ScalarEmitter
-from burn.codegen.cpu.target import Target
-from burn.codegen.rewrite import kernel_dims, kernel_loops
-from burn.dialect.dims import Dim, LoopVar, ceildiv, product, symbols
+from burn.kernels.rewrite import kernel_dims, kernel_loops
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ not packed is copied panel by panel where enough rows read it. `Operands` is the
 
 from __future__ import annotations
 
-from burn.codegen.body import ContractionKernel, Load
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.emit import PTR, Int, Value, vector
 from burn.codegen.cpu.loops import conversions_size
 from burn.codegen.cpu.scalars import ScalarEmitter
-from burn.codegen.lower import linear
 from burn.dialect.dims import Dim, Expr, LoopVar, coefficient, exact_div, product
 from burn.errors import CompileError
+from burn.kernels.body import ContractionKernel, Load
+from burn.kernels.lower import linear
 
 
 class Operands:

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from burn.codegen.body import (
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import math
+from burn.codegen.cpu.emit import PTR, Function, Int, Value, bits, lanes_of, vector
+from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, coefficient, non_negative, substitute
+from burn.errors import CompileError
+from burn.kernels.body import (
     Accumulator,
     Apply,
     Buffer,
@@ -28,11 +33,6 @@ from burn.codegen.body import (
     own_dims,
     walk,
 )
-from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import math
-from burn.codegen.cpu.emit import PTR, Function, Int, Value, bits, lanes_of, vector
-from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, coefficient, non_negative, substitute
-from burn.errors import CompileError
 
 INDEX_OUT_OF_RANGE = 2  # burn_status in burn_rt.h
 

@@ -7,8 +7,8 @@ of blocks carry that on. `cuts` is the entry point: it decides while sizes are n
 
 from __future__ import annotations
 
-from burn.codegen.body import Reduction, Stage
 from burn.dialect.dims import LoopVar
+from burn.kernels.body import Reduction, Stage
 
 BLOCK = 256
 """Terms that one accumulator takes: few roundings, and enough that the loops around cost nothing next to them."""

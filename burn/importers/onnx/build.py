@@ -19,8 +19,8 @@ import onnx.helper
 from burn.dialect import ops
 from burn.dialect.compose import as_list
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op
 from burn.dialect.program import Program
+from burn.dialect.query import erase_dead
 from burn.dialect.types import TensorType, type_of
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import BurnError, ModelError, Problem
@@ -93,7 +93,7 @@ class Importer:
             self.problems.append(Problem(f"sizes were given for {given}, which no input's dimension is called"))
         self._raise_problems()
         self.program.finish(outputs)
-        erase_unused(self.program.block)
+        erase_dead(self.program.block)
         return self.program
 
     def _raise_problems(self) -> None:
@@ -302,14 +302,3 @@ def _type_proto(type_: TensorType) -> onnx.TypeProto:
     """A type as ONNX writes it; symbolic sizes are left open."""
     code = next(code for code, name in ELEMENT_TYPES.items() if name == type_.dtype)
     return onnx.helper.make_tensor_type_proto(code, [d if isinstance(d, int) else None for d in type_.shape])
-
-
-def erase_unused(block: ir.Block) -> None:
-    """Erases the ops without effects that nothing uses: what shape arithmetic leaves behind."""
-    for op in reversed(list(block.operations)):
-        view = op.opview if not isinstance(op, ir.OpView) else op
-        for region in op.operation.regions:
-            for inner in region.blocks:
-                erase_unused(inner)
-        if isinstance(view, Op) and view.PURE and not any(True for r in op.operation.results for _ in r.uses):
-            op.operation.erase()

@@ -28,7 +28,7 @@ from burn.importers.torch.random import RANDOM_STATE
 from burn.importers.torch.refusals import COMPLEX as COMPLEX_REASON
 from burn.importers.torch.refusals import REASONS
 from burn.importers.torch.sizes import Sizes, Unrepresentable
-from burn.importers.trace import Tracer, tracing
+from burn.tensors.tracer import Tracer, tracing
 
 SUMMARY = "the PyTorch program cannot be imported"
 PLACES = 3

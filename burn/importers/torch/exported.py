@@ -27,7 +27,7 @@ from burn.importers.torch.decompositions import for_export
 from burn.importers.torch.dtypes import dtype_name
 from burn.importers.torch.noise import quiet
 from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
-from burn.importers.trace import tracing
+from burn.tensors.tracer import tracing
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from burn.dialect.compose import reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, law, ones
-from burn.passes.constants import is_named, result_type, splat, used_once
 
 SHARED = 1 << 16
 """Bytes up to which a weight that others read too is copied to take in a factor."""

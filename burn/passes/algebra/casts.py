@@ -6,9 +6,10 @@ from burn.dialect import ops
 from burn.dialect.compose import convert
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import is_named, result_type, splat
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, law
-from burn.passes.constants import full, is_named, result_type, splat
+from burn.passes.constants import full
 
 SIGNIFICAND = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 EXPONENT = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}

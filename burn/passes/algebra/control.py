@@ -14,9 +14,8 @@ from burn.dialect.dims import Dim, Symbol, decide, substitute
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
+from burn.dialect.query import blocks, integers, op_of, splat
 from burn.dialect.types import TensorType, type_of
-from burn.passes.cleanup import blocks
-from burn.passes.constants import integers, op_of, splat
 from burn.passes.sizes import replace_sizes
 
 

@@ -10,9 +10,10 @@ import math
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import is_named, result_type, splat
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, fit, law
-from burn.passes.constants import full, is_named, result_type, splat
+from burn.passes.constants import full
 
 COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor", "eq", "ne")
 

@@ -6,9 +6,10 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import integers, is_named, result_type, splat
 from burn.dialect.types import type_of
 from burn.passes.algebra.law import Rewriter, law
-from burn.passes.constants import full, integers, is_named, result_type, splat
+from burn.passes.constants import full
 
 
 @law("gather")

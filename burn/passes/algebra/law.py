@@ -9,10 +9,10 @@ from burn.dialect.compose import broadcast_to
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import blocks, op_of
 from burn.dialect.types import TensorType, is_symbolic, type_of
 from burn.dialect.weights import WeightStore
-from burn.passes.cleanup import blocks
-from burn.passes.constants import Constants, op_of
+from burn.passes.constants import Constants
 
 MAX_STEPS = 24
 """Laws applied in a row at one place; more would be laws that undo each other."""

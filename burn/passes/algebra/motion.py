@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from burn.codegen.lower import reshape_blocks
 from burn.dialect import ops
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import FUNCTIONS, Pointwise
+from burn.dialect.query import is_named, op_of, splat, used_once
 from burn.dialect.types import type_of
+from burn.kernels.lower import reshape_blocks
 from burn.passes.algebra.law import Rewriter, law, ones
-from burn.passes.constants import is_named, op_of, splat, used_once
 
 
 @law("mul", "div", absorbs=True)

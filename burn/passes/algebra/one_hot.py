@@ -8,9 +8,9 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, reshape, transpose
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import is_named, op_of
 from burn.dialect.types import INTEGERS, type_of
 from burn.passes.algebra.law import Rewriter, law
-from burn.passes.constants import is_named, op_of
 
 
 @law("dot_general")

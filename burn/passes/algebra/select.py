@@ -5,9 +5,10 @@ from __future__ import annotations
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, fit, law
-from burn.passes.constants import full, is_named, result_type, splat, used_once
+from burn.passes.constants import full
 
 INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 """not (a < b) is a >= b for anything but floats, where NaN compares false; equality inverts for floats too."""

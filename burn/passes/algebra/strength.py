@@ -8,9 +8,10 @@ from collections.abc import Callable
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, fit, law
-from burn.passes.constants import full, is_named, result_type, splat, used_once
+from burn.passes.constants import full
 
 POWERS: dict[float, Callable[[ir.Value], ir.Value]] = {
     2.0: lambda x: ops.mul(x, x),

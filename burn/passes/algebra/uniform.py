@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import result_type
 from burn.passes.algebra.law import Rewriter, law
-from burn.passes.constants import full, result_type, uniform_number
+from burn.passes.constants import full, uniform_number
 
 MOST_BYTES = 1 << 16
 """Larger weights are not looked at: their pages are read once, when they are packed."""

@@ -7,9 +7,10 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import FUNCTIONS
+from burn.dialect.query import is_named, op_of, result_type, splat, used_once
 from burn.dialect.types import broadcast_shapes, type_of
 from burn.passes.algebra.law import Rewriter, law
-from burn.passes.constants import full, is_named, op_of, result_type, splat, used_once
+from burn.passes.constants import full
 
 POINTWISE = (*(f.name for f in FUNCTIONS if f.arity == 2), "select")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from burn.codegen.lower import has_rule, op_of
 from burn.dialect.control import defined_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
+from burn.dialect.query import op_of
 from burn.dialect.types import type_of
+from burn.kernels.lower import has_rule
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
 from burn.passes.fusion.joins import ANCHORS, JOINS, axes_of
 from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous, outer_values, used_symbols

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from burn.codegen.builders.reduce import reduced_axes
-from burn.codegen.lower import op_of
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
+from burn.dialect.query import op_of
 from burn.dialect.types import type_of
+from burn.kernels.builders.reduce import reduced_axes
 from burn.passes.fusion.cluster import Cluster
 
 if TYPE_CHECKING:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from burn.codegen.body import Load
-from burn.codegen.builders.builder import loops, place
-from burn.codegen.lower import Lowering, op_of
 from burn.dialect.control import defined_symbols
 from burn.dialect.dims import Call, Dim, LoopVar, coefficient, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import VIEWS, op_of
 from burn.dialect.types import type_of
+from burn.kernels.body import Load
+from burn.kernels.builders.builder import loops, place
+from burn.kernels.lower import Lowering
 from burn.passes.constants import attribute_symbols
 
 FREE = frozenset(("full", "constant", "iota", "dim_values"))
-VIEWS = frozenset(("reshape", "transpose", "slice", "broadcast_to"))
 
 
 def used_symbols(op: Op) -> set[str]:

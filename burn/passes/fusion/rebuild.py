@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from burn.codegen.lower import has_rule, op_of
 from burn.dialect import ops
 from burn.dialect.control import Group
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 from burn.errors import CompileError
+from burn.kernels.lower import has_rule
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster
 from burn.passes.fusion.reads import FREE, VIEWS, outer_values, used_symbols

@@ -7,9 +7,9 @@ import math
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import type_of
 from burn.passes.algebra.law import Rewriter
-from burn.passes.constants import is_named, result_type, splat, used_once
 from burn.passes.patterns.match import factors, is_polynomial, near, pattern, polynomial
 
 

@@ -16,9 +16,9 @@ from burn.dialect import ops
 from burn.dialect.compose import reshape, transpose
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import is_named, op_of, result_type, splat, used_once
 from burn.dialect.types import FLOATS, type_of
 from burn.passes.algebra.law import Rewriter, ones
-from burn.passes.constants import is_named, op_of, result_type, splat, used_once
 from burn.passes.patterns.match import pattern
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from burn.dialect.dims import product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import is_named, op_of, splat, used_once
 from burn.dialect.types import type_of
 from burn.passes.algebra.law import Law
-from burn.passes.constants import is_named, op_of, splat, used_once
 
 PATTERNS: dict[str, list[Law]] = {}
 """The patterns of `recognise` by the name of the op they end in, in the order in which they are tried."""

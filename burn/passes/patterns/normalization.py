@@ -5,9 +5,9 @@ from __future__ import annotations
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import is_named, op_of, splat, used_once
 from burn.dialect.types import FLOATS, type_of
 from burn.passes.algebra.law import Rewriter
-from burn.passes.constants import is_named, op_of, splat, used_once
 from burn.passes.patterns.match import mean_of, pattern
 
 

@@ -26,8 +26,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from burn.adapters.torch import compile_module
 from burn.errors import BurnError
-from burn.importers.torch import compile_module
 
 FAILING = Path(__file__).with_name("opinfo_failing.txt")
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.bfloat16: 3e-2, torch.float16: 5e-3}

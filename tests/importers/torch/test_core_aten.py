@@ -14,8 +14,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from burn.adapters.torch import compile_module  # noqa: E402
 from burn.errors import BurnError  # noqa: E402
-from burn.importers.torch import BUILDERS, compile_module  # noqa: E402
+from burn.importers.torch import BUILDERS  # noqa: E402
 from burn.importers.torch.build import NO_EFFECT  # noqa: E402
 from burn.importers.torch.complexes import COMPLEX  # noqa: E402
 from burn.importers.torch.decompositions import for_export  # noqa: E402

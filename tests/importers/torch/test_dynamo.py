@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 
 import burn  # noqa: E402
-import burn.importers.torch  # noqa: E402
+import burn.adapters.torch  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -49,7 +49,7 @@ def test_it_is_registered() -> None:
     from importlib.metadata import entry_points
 
     (point,) = [p for p in entry_points(group="torch_dynamo_backends") if p.name == "burn"]
-    assert point.load() is burn.importers.torch.backend
+    assert point.load() is burn.adapters.torch.backend
 
 
 def test_inference_with_every_batch() -> None:

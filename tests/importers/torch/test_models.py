@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 from torch.utils import _pytree as pytree  # noqa: E402
 
 import burn  # noqa: E402
-from burn.importers.torch import CompiledModule  # noqa: E402
+from burn.adapters.torch import CompiledModule  # noqa: E402
 from tests.models.torch_models import MODELS, TorchModel  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import burn  # noqa: E402
-from burn.importers.torch import CompiledModule, compile_module  # noqa: E402
+from burn.adapters.torch import CompiledModule, compile_module  # noqa: E402
 from burn.importers.torch.exported import import_program  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
-from burn.importers.torch import compile_module  # noqa: E402
+from burn.adapters.torch import compile_module  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9, torch.float16: 4e-3, torch.bfloat16: 2e-2}

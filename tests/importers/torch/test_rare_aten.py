@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional as F  # noqa: E402
 
+from burn.adapters.torch import compile_module  # noqa: E402
 from burn.errors import BurnError  # noqa: E402
-from burn.importers.torch import compile_module  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Call = Callable[..., Any]

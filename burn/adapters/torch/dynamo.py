@@ -1,0 +1,220 @@
+"""`torch.compile(model, backend="burn")`: TorchDynamo's graphs, forward and backward, compiled by burn. Enter at `backend`.
+
+AOTAutograd makes of each graph a functional one (inference), or two (forward and backward); both go through the same table
+of builders as exported programs. Parameters are inputs like any other and are read where they lie at every call, so that
+whatever happens to them between calls is seen. With `options={"freeze": True}` the parameters of inference graphs become
+constants instead, which lets burn pack them once; a parameter that was changed in place or replaced is noticed (by its
+version and address; not what is written through `.data`), and the graph is compiled once more, without constants.
+
+Sizes that Dynamo found to vary are symbols of the compiled program: one compilation serves all of them. What burn cannot
+do is one ModelError that names all of it; torch falls back to eager only if `torch._dynamo.config.suppress_errors` says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import entry_points
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.registry import register_backend
+from torch._guards import TracingContext
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from burn.compiler import executable
+from burn.dialect.dims import symbol
+from burn.dialect.types import TensorType
+from burn.errors import ModelError, Problem
+from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
+from burn.importers.torch.decompositions import for_autograd
+from burn.importers.torch.dtypes import dtype_name, to_array, to_tensor
+from burn.importers.torch.random import RANDOM_STATE, draw_state
+from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
+from burn.runtime import Executable
+from burn.tensors.tracer import tracing
+
+OPTIONS = ("freeze",)
+
+
+def backend(
+    graph: fx.GraphModule, example_inputs: Sequence[Any], options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Compiles one graph of Dynamo's. Raises ModelError that lists everything in it that burn cannot do."""
+    unknown = [name for name in options or {} if name not in OPTIONS]
+    if unknown:
+        raise ModelError(
+            "torch.compile was given options that burn does not have", [f"{n}; there is {OPTIONS}" for n in unknown]
+        )
+    freeze = bool((options or {}).get("freeze", False))
+    compiler = aot_autograd(
+        fw_compiler=partial(compile_graph, freeze=False),
+        bw_compiler=partial(compile_graph, freeze=False),
+        inference_compiler=partial(compile_graph, freeze=freeze),
+        decompositions=for_autograd(),
+    )
+    return compiler(graph, example_inputs)
+
+
+if not entry_points(group="torch_dynamo_backends", name="burn"):
+    # Installed, burn is found by its entry point, and torch refuses a name that is registered twice.
+    register_backend(backend, name="burn")
+
+
+def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], freeze: bool) -> Callable[[list[Any]], Any]:
+    """A functional ATen graph as a function of a list of its inputs (which it empties, as torch wants it)."""
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()
+    compiled = CompiledGraph(graph, static)
+
+    def call(arguments: list[Any]) -> list[Any]:
+        return compiled(arguments)
+
+    call._boxed_call = True  # type: ignore[attr-defined]  # torch hands over its arguments in a list that may be emptied
+    return call
+
+
+class CompiledGraph:
+    """A graph's executable, or two: with its static inputs as constants, and with all inputs."""
+
+    def __init__(self, graph: fx.GraphModule, static: Sequence[int]) -> None:
+        self.graph = graph
+        self.static = tuple(static)
+        self.frozen: _Program | None = None
+        self.stamps: tuple[Any, ...] = ()
+        self.general: _Program | None = None
+        if not self.static:
+            self.general = _Program(graph, {})
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        values = list(arguments)
+        arguments.clear()
+        return self._program(values)(values)
+
+    def _program(self, values: Sequence[Any]) -> _Program:
+        if self.static:
+            stamps = tuple(_stamp(values[i]) for i in self.static)
+            if self.frozen is None and self.general is None and None not in stamps:
+                self.frozen = _Program(self.graph, {i: values[i] for i in self.static})
+                self.stamps = stamps
+            if self.frozen is not None and stamps == self.stamps:
+                return self.frozen
+            self.frozen, self.static = None, ()  # they do change, so that constants would not stay true
+        if self.general is None:
+            self.general = _Program(self.graph, {})
+        return self.general
+
+
+def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
+    """What changes when a tensor is written in place or another takes its place; None where torch keeps no count."""
+    return None if tensor.is_inference() else (tensor._version, tensor.data_ptr())
+
+
+class _Program:
+    """One compiled program with the graph's calling convention."""
+
+    def __init__(self, graph: fx.GraphModule, constants: Mapping[int, torch.Tensor]) -> None:
+        build = _Build(graph, constants)
+        with unset_fake_temporarily():  # a graph's own constants are true tensors
+            program = build.run()
+        self.executable: Executable = executable(program)
+        self.positions = build.positions
+        self.outputs = build.outputs
+        self.random = RANDOM_STATE in program.input_names
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        arrays = [to_array(v) if isinstance(v, torch.Tensor) else v for v in (values[i] for i in self.positions)]
+        if self.random:
+            arrays.append(draw_state())
+        results = self.executable(*arrays) if self.outputs_made else ()
+        results = results if isinstance(results, tuple) else (results,)
+        return [_result(o, results) for o in self.outputs]
+
+    @property
+    def outputs_made(self) -> bool:
+        return any(isinstance(o, tuple) for o in self.outputs)
+
+
+def _result(output: Any, results: Sequence[Any]) -> Any:
+    """An output: (its place among the executable's, whether it is a size), or a constant."""
+    if not isinstance(output, tuple):
+        return output
+    place, is_size = output
+    return int(results[place]) if is_size else to_tensor(results[place])
+
+
+class _Build:
+    """From a functional graph to a program. `positions`: the graph's inputs that the program takes, in order."""
+
+    def __init__(self, graph: fx.GraphModule, constants: Mapping[int, torch.Tensor]) -> None:
+        self.graph = graph
+        self.constants = constants
+        self.sizes = Sizes()
+        self.placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        self.positions: list[int] = []
+        self.outputs: list[Any] = []
+
+    def run(self) -> Any:
+        inputs = self._inputs()
+        self.positions = list(inputs)
+        importer = Importer(list(inputs.values()), self.sizes)
+        values = dict(zip(inputs, importer.program.inputs, strict=True))
+        with tracing(importer.tracer):
+            results = importer.run(
+                self.graph, [self._argument(importer, i, values) for i in range(len(self.placeholders))]
+            )
+            importer.raise_problems()
+            outputs = []
+            for i, value in enumerate(results):
+                meta = self._output_meta(i)
+                if value is None or (isinstance(value, (int, float, bool)) and not isinstance(meta, torch.Tensor)):
+                    self.outputs.append(value)
+                    continue
+                self.outputs.append((len(outputs), isinstance(meta, torch.SymInt)))
+                outputs.append((f"output_{i}", as_output(value)))
+        return importer.finish(outputs)
+
+    def _inputs(self) -> dict[int, tuple[str, TensorType]]:
+        problems: list[Problem] = []
+        metas = [n.meta["val"] for n in self.placeholders]
+        for value in metas:
+            for size in value.shape if isinstance(value, torch.Tensor) else ():
+                name = re.sub(r"\W", "_", str(expression_of(size)))
+                if isinstance(size, torch.SymInt) and name.isidentifier():
+                    self.sizes.bind(size, symbol(name))
+        inputs: dict[int, tuple[str, TensorType]] = {}
+        for i, (node, value) in enumerate(zip(self.placeholders, metas, strict=True)):
+            name = f"input_{i}_{re.sub(r'[^0-9a-zA-Z]+', '_', node.name)}"
+            try:
+                if isinstance(value, torch.Tensor) and i not in self.constants:
+                    shape = tuple(self.sizes.dim(d) for d in value.shape)
+                    inputs[i] = (name, TensorType(dtype_name(value.dtype), shape))
+                elif isinstance(value, torch.SymInt) and expression_of(value) not in self.sizes.symbols:
+                    inputs[i] = (name, TensorType("int64", ()))
+                elif isinstance(value, (torch.SymFloat, torch.SymBool)):
+                    inputs[i] = (name, TensorType("float64" if isinstance(value, torch.SymFloat) else "bool", ()))
+            except Unrepresentable as error:
+                problems.append(Problem(f"input '{node.name}': {error}"))
+        if problems:
+            raise ModelError(SUMMARY, problems)
+        return inputs
+
+    def _argument(self, importer: Importer, index: int, values: Mapping[int, Any]) -> Any:
+        node = self.placeholders[index]
+        meta = node.meta["val"]
+        if isinstance(meta, torch.SymInt):
+            if index in values:
+                self.sizes.bind(meta, read_size(values[index], importer.tracer, "size"))
+            return self.sizes.dim(meta)
+        if index in self.constants:
+            return importer.constant(self.constants[index], node.name)
+        return values.get(index, meta)
+
+    def _output_meta(self, index: int) -> Any:
+        output = next(n for n in reversed(self.graph.graph.nodes) if n.op == "output")
+        value = output.args[0][index]
+        return value.meta.get("val") if isinstance(value, fx.Node) else value

@@ -1,0 +1,153 @@
+"""A compiled PyTorch module: called as the module is, with tensors, it returns what the module would. Enter at
+`compile_module`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from burn.compiler import compile_program
+from burn.errors import InputError, Problem
+from burn.importers.torch.dtypes import to_array, to_tensor
+from burn.importers.torch.export import export
+from burn.importers.torch.exported import ImportedProgram, import_program, tensor_of
+from burn.importers.torch.random import RANDOM_STATE, draw_state
+from burn.runtime import Executable
+from burn.tensors import Tensor
+
+
+def compile_module(
+    module: torch.nn.Module | ExportedProgram,
+    args: Sequence[Any] | Mapping[str, Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic: Mapping[Any, Any] | None = None,
+    *,
+    target: str | None = None,
+) -> CompiledModule:
+    """Compiles a module, or a program that torch.export made of one, for this machine (or for the CPU `target`).
+
+    args: example inputs by position, or by name as a mapping. kwargs: further ones by name. dynamic: sizes that vary, see
+    `export`; an exported program has its own. The weights are the module's at this moment: the compiled module does not
+    see later changes (`torch.compile(backend="burn")` does). Raises ModelError with everything that cannot be imported."""
+    if isinstance(args, Mapping):
+        args, kwargs = (), {**args, **(kwargs or {})}
+    if isinstance(module, ExportedProgram):
+        exported, names = module, {}
+    else:
+        if isinstance(args, torch.Tensor):
+            args = (args,)
+        made = export(module, args, kwargs, dynamic)
+        exported, names = made.program, made.names
+    imported = import_program(exported, names=names)
+    artefact = compile_program(imported.program, target=target)
+    return CompiledModule(Executable(artefact), imported, exported)
+
+
+class CompiledModule:
+    """An executable with a module's calling convention.
+
+    Tensors are passed on through their own memory, whatever their strides; results are tensors over the executable's
+    outputs. Buffers that the module changes are changed by the call. `executable` is the plain program: arrays in, arrays
+    out, by the names of `inputs`."""
+
+    def __init__(self, executable: Executable, imported: ImportedProgram, exported: ExportedProgram) -> None:
+        self.executable = executable
+        self._imported = imported
+        spec = exported.call_spec
+        assert spec.in_spec is not None and spec.out_spec is not None
+        self._in_spec, self._out_spec = spec.in_spec, spec.out_spec
+        args, kwargs = self._in_spec.children()
+        self._args, self._kwargs = len(args.children()), tuple(kwargs.context or ())
+        self._names = _argument_names(exported, self._args, self._kwargs)
+        self._buffers = {name: tensor_of(exported, target) for name, target in imported.buffers.items()}
+        self._order = [spec.name for spec in executable.inputs]
+        outputs = [spec.name for spec in executable.outputs]
+        self._places = {name: i for i, name in enumerate(outputs)}
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        return self.executable.inputs
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        return self.executable.outputs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module returns. Arguments may be given by position or by name, as they are to the module. Raises
+        InputError for what does not fit the program, and RunError."""
+        leaves = self._flatten(args, kwargs)
+        given: dict[str, Any] = dict(self._buffers)
+        for leaf, name, constant in zip(leaves, self._imported.user_inputs, self._imported.constants, strict=True):
+            if name is not None:
+                given[name] = leaf
+            elif isinstance(leaf, torch.Tensor) or (constant is not None and leaf != constant):
+                raise InputError(
+                    "the inputs do not fit the program", [f"{leaf!r} was {constant!r} when it was exported"]
+                )
+        if RANDOM_STATE in self._order:
+            given[RANDOM_STATE] = draw_state()
+        arrays = [_array(given[name]) for name in self._order]
+        results = self.executable(*arrays)
+        if len(self._places) == 1:
+            results = (results,)
+        self._write_back(results, given)
+        values = [
+            name[0] if isinstance(name, tuple) else self._value(results[self._places[name]], name)
+            for name in self._imported.user_outputs
+        ]
+        return pytree.tree_unflatten(values, self._out_spec)
+
+    def _value(self, array: Any, name: str) -> Any:
+        return to_tensor(array)
+
+    def _write_back(self, results: Sequence[Any], given: Mapping[str, Any]) -> None:
+        targets = {target: name for name, target in self._imported.buffers.items()}
+        for mutation in self._imported.mutations:
+            tensor = given[targets[mutation.name] if mutation.buffer else mutation.name]
+            with torch.no_grad():
+                tensor.copy_(to_tensor(results[self._places[mutation.output]]))
+
+    def _flatten(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+        """The tensors of a call in the exported order, wherever the caller put them."""
+        given = dict(zip(self._names, args, strict=False))
+        problems = []
+        if len(args) > len(self._names):
+            problems.append(Problem(f"{len(args)} inputs were given by position, there are {len(self._names)}"))
+        for name, value in kwargs.items():
+            if name in given:
+                problems.append(Problem(f"input '{name}' was given both by position and by name"))
+            elif name not in self._names:
+                hint = f"the inputs are {', '.join(self._names)}"
+                problems.append(Problem(f"there is no input '{name}'", hint=hint))
+            given[name] = value
+        problems += [Problem(f"input '{name}' is missing") for name in self._names if name not in given]
+        if not problems:
+            values = [given[name] for name in self._names]
+            tree = (tuple(values[: self._args]), dict(zip(self._kwargs, values[self._args :], strict=True)))
+            leaves, spec = pytree.tree_flatten(tree)
+            if spec == self._in_spec:
+                return leaves
+            problems.append(Problem(f"the inputs' structure is {spec}, the program was exported with {self._in_spec}"))
+        raise InputError("the inputs do not fit the program", problems)
+
+    def __repr__(self) -> str:
+        return f"CompiledModule({self.executable!r})"
+
+
+def _array(value: Any) -> Any:
+    """An input as the executable takes it, so that it gives arrays: a tensor of torch's or burn's, an array, a number."""
+    if isinstance(value, torch.Tensor):
+        return to_array(value)
+    return value.numpy() if isinstance(value, Tensor) else value
+
+
+def _argument_names(exported: ExportedProgram, positional: int, by_name: Sequence[str]) -> list[str]:
+    """What the module's forward calls its arguments."""
+    names = list(getattr(exported.module_call_graph[0].signature, "forward_arg_names", None) or ())
+    if len(names) < positional:
+        names = [f"arg{i}" for i in range(positional)]
+    return [*names[:positional], *by_name]

@@ -1,0 +1,128 @@
+"""Whether two programs are the same but for the names and the order of their ops. Enter at `difference`.
+
+Written source is read back through this: what is built from it must be what it was written from, op by op.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from burn.dialect.weights import SMALL_BYTES, Weight
+from burn.exporters.python.graph import Graph, Node, Region, Value
+from burn.ops import ELEMENTS, element
+
+COMMUTATIVE = frozenset({"add", "mul", "min", "max", "and", "or", "xor", "eq", "ne"})
+
+TURNED = {"gt": "lt", "ge": "le"}
+"""Comparisons that are others with their operands exchanged, as Python may write them."""
+
+
+def difference(first: Graph, second: Graph) -> str:
+    """What differs, or ''. Large constants are the same when they are the same bytes in memory or of one file."""
+    a, b = _Prints(), _Prints()
+    types = [[n.types[0] for n in graph.inputs] for graph in (first, second)]
+    if types[0] != types[1] or first.input_names != second.input_names:
+        return f"inputs {_text(first.input_names, types[0])} became {_text(second.input_names, types[1])}"
+    if first.output_names != second.output_names:
+        return f"outputs {first.output_names} became {second.output_names}"
+    effects = [sorted(p.region(g.inputs, g.nodes, 0)) for p, g in ((a, first), (b, second))]
+    for name, x, y in zip(first.output_names, first.outputs, second.outputs, strict=True):
+        if a.of(x) != b.of(y):
+            return f"output '{name}': {_first_difference(a, x, b, y)}"
+    if effects[0] != effects[1]:
+        return "sizes that are read from data, or control flow, differ"
+    return ""
+
+
+class _Prints:
+    """Digests of what each value is computed from."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[Node, str] = {}
+
+    def of(self, value: Value) -> str:
+        return f"{self._nodes.get(value.node) or self._node(value.node)}:{value.index}"
+
+    def region(self, arguments: Sequence[Node], nodes: Sequence[Node], depth: int) -> list[str]:
+        """Digests all nodes; returns those of the ones with effects."""
+        for i, argument in enumerate(arguments):
+            self._nodes[argument] = f"argument {depth} {i}"
+        effects = []
+        for node in nodes:
+            inner = [self._inner(region, depth + 1) for region in node.regions]
+            mine = self._node(node, inner)
+            if not node.pure:
+                effects.append(mine)
+        return effects
+
+    def _inner(self, region: Region, depth: int) -> str:
+        effects = self.region(region.arguments, region.nodes, depth)
+        types = [str(n.types[0]) for n in region.arguments]
+        return repr((types, sorted(effects), [self.of(v) for v in region.results]))
+
+    def _node(self, node: Node, regions: Sequence[str] = ()) -> str:
+        if node.op == "constant":
+            assert node.weight is not None
+            content: Any = ("constant", _content(node.weight))
+        else:
+            groups = [
+                [self.of(v) for v in g] if isinstance(g, list) else self.of(g) if g else None for g in node.operands
+            ]
+            if node.op in COMMUTATIVE:
+                groups = sorted(groups, key=str)
+            if node.op in TURNED:
+                groups = groups[::-1]
+            content = (
+                TURNED.get(node.op, node.op),
+                groups,
+                _attributes(node),
+                [str(t) for t in node.types],
+                list(regions),
+            )
+        digest = self._nodes[node] = hashlib.blake2b(repr(content).encode(), digest_size=16).hexdigest()
+        return digest
+
+
+def _attributes(node: Node) -> list[tuple[str, str]]:
+    attrs = dict(sorted(node.attrs.items()))
+    for name in ELEMENTS.get(node.op, ()):
+        attrs[name] = element(attrs[name], node.types[0].dtype)
+    return [(k, str(v) if not isinstance(v, tuple) else str([str(d) for d in v])) for k, v in attrs.items()]
+
+
+def _content(weight: Weight) -> Any:
+    kind = (weight.dtype, weight.shape)
+    if weight.dtype == "string":
+        return kind, weight.array().reshape(-1).tolist()
+    if weight.nbytes <= SMALL_BYTES:
+        return kind, hashlib.blake2b(np.ascontiguousarray(weight.array()).tobytes(), digest_size=16).hexdigest()
+    buffer = np.asarray(weight.buffer)
+    return kind, buffer.__array_interface__["data"][0]
+
+
+def _first_difference(a: _Prints, x: Value, b: _Prints, y: Value) -> str:
+    """The place nearest to the inputs where the two part."""
+    while True:
+        if x.node.op != y.node.op:
+            return f"{x.node.op} ({x.type}, node '{x.node.source}') became {y.node.op} ({y.type})"
+        prints = [{a.of(p) for p in x.node.values}, {b.of(q) for q in y.node.values}]
+        if x.node.op in COMMUTATIVE:  # the operands that the other side has not got
+            pairs = zip(
+                (p for p in x.node.values if a.of(p) not in prints[1]),
+                (q for q in y.node.values if b.of(q) not in prints[0]),
+                strict=False,
+            )
+        else:
+            pairs = zip(x.node.values, y.node.values, strict=False)
+        parted = next(((p, q) for p, q in pairs if a.of(p) != b.of(q)), None)
+        if parted is None:
+            return f"{x.node.op} (node '{x.node.source}') {_attributes(x.node)} became {_attributes(y.node)}: {x.type}, {y.type}"
+        x, y = parted
+
+
+def _text(names: Sequence[str], types: Sequence[Any]) -> str:
+    return ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))

@@ -1,0 +1,148 @@
+"""Python source out of a program: `generate(program, "Model")` gives a `burn.nn` module's text and its weights.
+
+    graph.py     the program as plain objects                 text.py      expressions, literals, sizes
+    rearrange.py parameters are stored as they are used
+    layers.py    ops with constants become layers             spell.py     how each op is written
+    order.py     what is shared comes first                   function.py  statements and variables
+    blocks.py    repeated parts become modules of their own   module.py    classes and their members
+    names.py     what things are called                       compare.py   the source read back
+
+The source is checked before it is given out: the program that is traced from it must be the one that it was written from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+
+from burn.dialect.dims import symbols
+from burn.dialect.program import Program
+from burn.dialect.types import DTYPES
+from burn.dialect.weights import Weight, WeightStore
+from burn.errors import CompileError, Problem
+from burn.exporters.python.blocks import Block, fold
+from burn.exporters.python.compare import difference
+from burn.exporters.python.function import NOUNS
+from burn.exporters.python.graph import Graph, Value, read
+from burn.exporters.python.layers import recognise
+from burn.exporters.python.module import ModuleWriter, wrapped
+from burn.exporters.python.names import Names, block_name
+from burn.exporters.python.order import arrange
+from burn.exporters.python.rearrange import rearrange
+from burn.exporters.python.text import literal, quoted
+from burn.nn.module import Module
+from burn.tracing.trace import trace
+
+HEADER = '''"""{name}, written from {origin} by burn-import.
+
+    model = {name}.from_file("{weights}")
+    run = burn.compile(model){every}
+"""
+
+from __future__ import annotations
+
+import burn
+from burn import nn{ops}
+'''
+WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was generated: the text of a Python module with the class `name`, and the weights by their path in it."""
+
+    name: str
+    text: str
+    tensors: Mapping[str, Weight]
+
+    def load(self) -> Module:
+        """The model, with its weights."""
+        namespace = ModuleType(f"burn_generated_{self.name}")
+        exec(compile(self.text, f"<{self.name}>", "exec"), namespace.__dict__)
+        model = getattr(namespace, self.name)()
+        model.load_state_dict(self.tensors)
+        return model
+
+
+def generate(program: Program, name: str = "Model", origin: str = "a program", weights: str = WEIGHTS) -> Source:
+    """Raises CompileError, naming the op, for a program that no source can be written for."""
+    graph = read(program)
+    original = read(program)
+    stored: list[Weight] = []
+    for each in (graph, original):
+        rearrange(each, stored)
+    recognise(graph)
+    arrange(graph)
+    blocks = fold(graph)
+    writers: dict[Block, ModuleWriter] = {}
+    taken = Names({name, "Model"})
+    for block in blocks:
+        inputs = [(value, _slot_name(block, i, graph)) for i, value in enumerate(block.slots)]
+        own = taken.new(block_name(block.path, any(n.op == "call" for n in block.nodes)))
+        writers[block] = ModuleWriter(own, block.nodes, inputs, block.results, _uses(block), writers, block)
+    inputs = [(node.result, wish) for node, wish in zip(graph.inputs, graph.input_names, strict=True)]
+    writer = ModuleWriter(name, graph.nodes, inputs, graph.outputs, graph.uses(), writers)
+    lines: list[str] = []
+    for each in writers.values():
+        lines += [*each.lines(), "", ""]
+    lines += writer.lines(_signature(graph))
+    uses_ops = any("ops." in line for line in lines)
+    text = _header(graph, name, origin, weights, ", ops" if uses_ops else "") + "\n\n" + "\n".join(lines) + "\n"
+    tensors = {path: _weight(value.node.weight) for value, path in writer.paths.items()}
+    source = Source(name, text, tensors)
+    check(source, original)
+    return source
+
+
+def _uses(block: Block) -> Counter[Value]:
+    part = Graph([], block.nodes, block.results, [], [], WeightStore())
+    return part.uses()
+
+
+def _slot_name(block: Block, index: int, graph: Graph) -> str:
+    """What a block calls one of its inputs."""
+    value = block.slots[index]
+    for node, name in zip(graph.inputs, graph.input_names, strict=True):
+        if value == node.result and (block.same[index] or re.search(r"\d", name)):
+            return re.sub(r"[._]\d+(?=[._])", "", name)
+    if DTYPES[value.type.dtype].kind == "bool":
+        return "mask"
+    return NOUNS.get(value.node.op, "x" if index == 0 else "y")
+
+
+def _weight(weight: Weight | None) -> Weight:
+    assert weight is not None
+    return weight
+
+
+def check(source: Source, original: Graph) -> None:
+    """Raises CompileError unless tracing the source gives the program that it was written from."""
+    model = source.load()
+    traced = read(trace(model, model.inputs, model.outputs))
+    differs = difference(original, traced)
+    if differs:
+        raise CompileError(
+            "the source that was written for this model does not give the same program",
+            [Problem(differs, hint="this is a mistake in burn: please report it")],
+        )
+
+
+def _header(graph: Graph, name: str, origin: str, weights: str, ops: str) -> str:
+    sizes = dict.fromkeys(s for node in graph.inputs for d in node.types[0].shape for s in sorted(symbols(d)))
+    every = f"  # for every size of {', '.join(sizes)}" if sizes else ""
+    return HEADER.format(name=name, origin=_plain(origin), weights=_plain(weights), every=every, ops=ops)
+
+
+def _plain(text: str) -> str:
+    """Text that stands in a docstring as it is."""
+    return text.replace("\\", "/").replace('"', "'").replace("\n", " ")
+
+
+def _signature(graph: Graph) -> list[str]:
+    """The class attributes that say what the model takes and gives."""
+    types = [f"{quoted(n)}: {quoted(str(i.types[0]))}" for n, i in zip(graph.input_names, graph.inputs, strict=True)]
+    inputs = wrapped(f"inputs = {{{', '.join(types)}}}", "", 0)
+    return [*inputs, *wrapped(f"outputs = {literal(tuple(graph.output_names))}", "", 0)]

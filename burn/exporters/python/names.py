@@ -1,0 +1,127 @@
+"""Names for what a program calls things, or does not: members of modules, variables, classes. Enter at `member_path`.
+
+A source model's names are kept where they say something ("encoder.layer.0.attention.query.weight"); the numbers that
+exporters give ("val_12", "onnx::MatMul_1604") say nothing.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+
+from burn.exporters.python.graph import Node, Value
+
+MEANINGLESS = re.compile(
+    r"(onnx::.*|val_\d+|_?\d+|.*[Cc]onstant(_\d+)?(_output_\d+)?|constant|program|tensor_\d+|t\d+)"
+)
+LONGEST = 40  # characters of a name that a person would give
+GENERAL = frozenset({"layer", "block", "stage", "module", "unit"})
+ROLES = frozenset({
+    "weight", "bias", "kernel", "gamma", "beta", "scale", "mean", "var", "running_mean", "running_var",
+    "w", "b", "W", "B", "R", "slope", "alpha",
+})  # fmt: skip
+SUFFIX = re.compile(r"_(w|b|s|rm|riv|weight|bias|kernel|gamma|beta|scale|mean|var|W|B|R)(_\d+)?$")
+RECURRENT = re.compile(r"(weight|bias)_(ih|hh)(_l\d*)?(_reverse)?")  # torch's names in recurrent layers
+OPERATOR = re.compile(r"[A-Z]\w*$")  # the last part of a node's name: "MatMul_3"
+
+
+def identifier(text: str) -> str:
+    """The text as a Python name that starts with a letter."""
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "x"
+    name = re.sub(r"^(\d+_)+(?=[A-Za-z])", "", re.sub(r"_+", "_", name))
+    name = f"n{name}" if name[0].isdigit() else name
+    return f"{name}_" if keyword.iskeyword(name) or name in ("self", "burn", "nn", "ops") else name
+
+
+def class_name(text: str) -> str:
+    name = "".join(part[:1].upper() + part[1:] for part in identifier(text).split("_"))
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def parameter_path(name: str, whole: bool = False) -> list[str]:
+    """The module that a parameter belongs to, by its name's parts; with `whole` its own name last. [] where the name says
+    nothing."""
+    parts = [p for p in re.split(r"[./]", name.split("::")[-1] if "onnx::" not in name else name) if p]
+    if not parts or MEANINGLESS.fullmatch(name) or MEANINGLESS.fullmatch(parts[-1]) or len(parts[-1]) > LONGEST:
+        return []
+    if whole:
+        return parts
+    if parts[-1] in ROLES or RECURRENT.fullmatch(parts[-1]):
+        return parts[:-1]
+    return [*parts[:-1], SUFFIX.sub("", parts[-1])]
+
+
+def node_path(source: str) -> list[str]:
+    """The module that a node belongs to, where its name is a path ("/encoder/layer.0/attention/query/MatMul")."""
+    if "/" not in source.strip("/"):
+        return []
+    parts = [p for p in re.split(r"[./]", source) if p]
+    if parts and OPERATOR.match(parts[-1]):
+        parts.pop()
+    return [] if not parts or MEANINGLESS.fullmatch(parts[-1]) else parts
+
+
+def container_path(path: list[str]) -> list[str]:
+    """A path without its last number: that of the list whose element is meant. [] without a number."""
+    numbered = [i for i, part in enumerate(path) if part.isdigit()]
+    return [part for i, part in enumerate(path) if i != numbered[-1]] if numbered else []
+
+
+def block_name(path: list[str], has_blocks: bool) -> str:
+    """What to call the class of a part of a model, which may consist of others."""
+    words = [re.sub(r"_?\d+$", "", p) for p in container_path(path) or path if not p.isdigit()]
+    words = [w for w in words if w]
+    if not words:
+        return "Stage" if has_blocks else "Block"
+    last = words[-1][:-1] if words[-1].endswith("s") and not words[-1].endswith("ss") else words[-1]
+    if len(last) == 1:
+        last = "block"
+    return class_name(f"{words[-2]}_{last}" if last in GENERAL and len(words) > 1 else last)
+
+
+def snake_case(name: str) -> str:
+    """`MaxPool2d` as max_pool, `Conv2d` as conv."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"[1-3]d$", "", name)).lower()
+
+
+def member_path(node: Node, names: Mapping[Value, str] | None = None) -> list[str]:
+    """What a layer is called: by its parameters (`names` has other names for some), else by its node."""
+    for constant in node.constants.values():
+        path = parameter_path((names or {}).get(constant, constant.node.source))
+        if path:
+            return path
+    return node_path(node.source)
+
+
+def shared_prefix(paths: Iterable[list[str]]) -> int:
+    """How many parts all the paths begin with; none of them is left without a name."""
+    groups = list(zip(*(p[:-1] for p in paths), strict=False))
+    return next((i for i, group in enumerate(groups) if len(set(group)) > 1), len(groups))
+
+
+class Names:
+    """Names that are taken, in one namespace."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self.taken = set(taken)
+
+    def new(self, wanted: str) -> str:
+        """The name, or with the first free number after it."""
+        name, number = wanted, 1
+        while name in self.taken or keyword.iskeyword(name):
+            number += 1
+            name = f"{wanted}_{number}" if wanted[-1:].isdigit() else f"{wanted}{number}"
+        self.taken.add(name)
+        return name
+
+    def from_path(self, path: list[str], default: str) -> str:
+        """The shortest end of a path that is free; a number never stands alone."""
+        for length in range(1, len(path) + 1):
+            parts = path[-length:]
+            if parts[0].isdigit():
+                continue
+            name = snake_case(identifier("_".join(parts)))
+            if name not in self.taken:
+                return self.new(name)
+        return self.new(snake_case(identifier("_".join(path))) if path else default)

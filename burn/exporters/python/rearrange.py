@@ -1,0 +1,128 @@
+"""Parameters that a program only uses cut up, joined or turned are stored as it uses them. Enter at `rearrange`.
+
+Exporters write down how they turned one library's layout into another's (the gates of an LSTM in another order). Nothing is
+computed here: elements are moved, so what comes out has the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from burn.dialect.weights import Weight, array_weight
+from burn.exporters.python.function import literal_constant
+from burn.exporters.python.graph import Graph, Node, Value, walk
+
+MOVES: dict[str, Callable[[list[Any], dict[str, Any]], np.ndarray]] = {
+    "reshape": lambda xs, a: xs[0].reshape(a["shape"]),
+    "transpose": lambda xs, a: xs[0].transpose(a["permutation"]),
+    "concat": lambda xs, a: np.concatenate(xs[0], a["axis"]),
+    "slice": lambda xs, a: xs[0][tuple(map(_range, a["starts"], a["sizes"], a["steps"]))],
+}
+
+
+def rearrange(graph: Graph, stored: list[Weight]) -> None:
+    """Replaces such parts of a graph by constants. stored: those made before of the same program, in order; new ones are
+    added."""
+    movers = _movers(graph)
+    used = {v for n in walk(graph.nodes) if n not in movers for v in _values(n)} | set(graph.outputs)
+    constants: dict[Value, Value] = {}
+    arrays: dict[Value, np.ndarray] = {}
+    for node in graph.nodes:
+        if node in movers and node.result in used:
+            number = len(constants)
+            if number == len(stored):
+                array = _evaluate(node.result, arrays)
+                stored.append(array_weight(np.ascontiguousarray(array).reshape(array.shape)))
+            made = Node("constant", types=node.types, source=_name(node), weight=stored[number])
+            constants[node.result] = made.result
+    graph.nodes[:] = [n for n in graph.nodes if n not in movers]
+    for node in walk(graph.nodes):
+        node.operands = [
+            [constants.get(v, v) for v in o] if isinstance(o, list) else constants.get(o, o) for o in node.operands
+        ]
+        for region in node.regions:
+            region.results = [constants.get(v, v) for v in region.results]
+    graph.outputs = [constants.get(v, v) for v in graph.outputs]
+
+
+def _movers(graph: Graph) -> set[Node]:
+    """The nodes that move parameters which nothing else uses."""
+    users: dict[Value, list[Node]] = {}
+    for node in walk(graph.nodes):
+        for value in _values(node):
+            users.setdefault(value, []).append(node)
+    movers = set()
+    for node in graph.nodes:
+        static = all(isinstance(d, int) for t in node.types for d in t.shape)
+        if (
+            node.op in MOVES
+            and static
+            and not _is_laid_along(node)
+            and all(_is_parameter(v) or v.node in movers for v in node.values)
+        ):
+            movers.add(node)
+    while True:
+        wrong = {
+            node
+            for node in movers
+            for value in node.values
+            if (not _is_parameter(value) and value.node not in movers)
+            or (_is_parameter(value) and not movers.issuperset(users[value]))
+        }
+        if not wrong:
+            return movers
+        movers -= wrong
+
+
+def _is_laid_along(node: Node) -> bool:
+    """Whether a node gives a vector axes of size 1, so that it broadcasts: the parameter is the vector."""
+    return (
+        node.op == "reshape"
+        and node.operands[0].type.rank == 1
+        and node.operands[0].type.elements in node.types[0].shape
+    )
+
+
+def _is_parameter(value: Value) -> bool:
+    weight = value.node.weight
+    return weight is not None and not weight.packed and weight.dtype != "string" and literal_constant(value) is None
+
+
+def _evaluate(value: Value, arrays: dict[Value, np.ndarray]) -> np.ndarray:
+    if value not in arrays:
+        node = value.node
+        if node.weight is not None:
+            arrays[value] = node.weight.array()
+        else:
+            operands = [
+                [_evaluate(v, arrays) for v in o] if isinstance(o, list) else _evaluate(o, arrays)
+                for o in node.operands
+            ]
+            arrays[value] = MOVES[node.op](operands, node.attrs)
+    return arrays[value]
+
+
+def _range(start: int, size: int, step: int) -> slice:
+    stop = start + size * step
+    return slice(start, stop if stop >= 0 else None, step) if size else slice(0, 0)
+
+
+def _values(node: Node) -> list[Value]:
+    return [*node.values, *(v for region in node.regions for v in region.results)]
+
+
+def _name(node: Node) -> str:
+    """What the names of the parameters in it begin with."""
+    names, seen, todo = [], set(), [node]
+    while todo:
+        each = todo.pop()
+        names += [v.node.source for v in each.values if v.node.op == "constant"]
+        more = [v.node for v in each.values if v.node.op != "constant" and v.node not in seen]
+        seen.update(more)
+        todo += more
+    first, last = min(names), max(names)
+    same = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first if first == last else first[:same].rstrip("._/")

@@ -1,0 +1,307 @@
+"""How each op is written in Python: an operator, a method, an index, or `ops.<name>(...)`. Enter at `spell`.
+
+`RULES` is the table of what has a shape of its own; a rule that does not apply to a node returns None, and the node is
+written as the function of its name with all of its attributes, which is always right.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from burn.dialect.dims import Dim, Expr, product
+from burn.dialect.op import REGISTRY
+from burn.dialect.shape import slice_bounds
+from burn.dialect.types import DTYPES, broadcast_shapes
+from burn.exporters.python.graph import Node, Value
+from burn.exporters.python.text import ATOM, BINARY, POWER, UNARY, Text, binary, call, literal, method, number, quoted
+from burn.ops import ELEMENTS
+
+
+class Scope(Protocol):
+    """What `spell` asks of the function that is being written."""
+
+    def value(self, value: Value) -> Text:
+        """A value as a tensor."""
+        ...
+
+    def operand(self, value: Value) -> Text:
+        """A value where a bare number will do too."""
+        ...
+
+    def size(self, dim: Dim) -> Text:
+        """A size over the variables that hold sizes."""
+        ...
+
+
+Rule = Callable[[Node, Scope], "Text | None"]
+
+
+def spell(node: Node, scope: Scope) -> Text:
+    rule = RULES.get(node.op)
+    written = rule(node, scope) if rule is not None else None
+    return written if written is not None else function(node, scope)
+
+
+def function(node: Node, scope: Scope) -> Text:
+    """`ops.name(operands, attributes)`."""
+    cls = REGISTRY[node.op]
+    arguments: list[Text | str] = []
+    named: dict[str, Text | str | None] = {}
+    like_known = any(isinstance(v, Value) and not is_number(v) for v in node.values)
+    for (key, kind), operand in zip(cls.OPERANDS, node.operands, strict=True):
+        if operand is None:
+            continue
+        if kind == "variadic":
+            texts = [scope.value(v) for v in operand]
+            text = Text(f"[{', '.join(t.code for t in texts)}]", refs=sum((t.refs for t in texts), ()))
+        else:
+            text = scope.operand(operand) if like_known and _takes_number(node, operand) else scope.value(operand)
+        if len(arguments) == [k for k, _ in cls.OPERANDS].index(key):
+            arguments.append(text)
+        else:
+            named[key] = text
+    for key, attr in cls.ATTRS.items():
+        value = node.attrs[key]
+        if attr.required or value != attr.default:
+            named[key] = attribute(node, key, value, scope)
+    return call(f"ops.{node.op}{'_' if keyword.iskeyword(node.op) else ''}", *arguments, **named)
+
+
+def _takes_number(node: Node, operand: Value) -> bool:
+    """Whether a bare number in this place becomes the constant that stands there."""
+    if node.op not in ("select", "clip", "pad", *BINARY, "pow", "fmod", "atan2"):
+        return False
+    cls = REGISTRY[node.op]
+    tensors = [
+        v
+        for (key, _), v in zip(cls.OPERANDS, node.operands, strict=True)
+        if isinstance(v, Value) and not is_number(v) and key != "condition"
+    ]
+    return bool(tensors) and tensors[0].type.dtype == operand.type.dtype
+
+
+def attribute(node: Node, name: str, value: Any, scope: Scope) -> str:
+    """An attribute's value as a literal."""
+    if isinstance(value, float):
+        return number(value, _precision(node, name))
+    if isinstance(value, Expr):
+        return scope.size(value).code
+    if isinstance(value, tuple) and any(isinstance(v, Expr) for v in value):
+        inner = ", ".join(scope.size(v).code for v in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    return literal(value)
+
+
+def _precision(node: Node, name: str) -> str:
+    return "float32" if name in ELEMENTS.get(node.op, ()) and node.types[0].dtype != "float64" else "float64"
+
+
+def is_number(value: Value) -> bool:
+    """Whether a value is a constant of rank 0 (or a size as one), which can be written as a bare number."""
+    node = value.node
+    if value.type.shape != ():
+        return False
+    if node.op == "cast":
+        return is_size(node.operands[0]) and DTYPES[value.type.dtype].kind != "bool"
+    return is_size(value) or (
+        node.op == "constant" and DTYPES[value.type.dtype].kind in ("float", "int", "uint", "bool")
+    )
+
+
+def is_size(value: Value) -> bool:
+    return value.node.op == "dim_values" and value.node.attrs["scalar"] and value.type.dtype == "int64"
+
+
+# ---- rules -------------------------------------------------------------------------------------------------------------
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(*ops: str) -> Callable[[Rule], Rule]:
+    def enter(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(ops, function))
+        return function
+
+    return enter
+
+
+@rule(*[op for op in BINARY if op != "matmul"])
+def _operator(node: Node, scope: Scope) -> Text | None:
+    left, right = node.operands
+    if is_number(left) and (is_number(right) or node.op in ("lt", "le", "gt", "ge")):
+        return None  # Python would turn the comparison round
+    if is_number(left) and left.node.op != "constant":  # a size on the left would take the operator for its own
+        if node.op not in ("add", "mul"):
+            return None
+        left, right = right, left
+    if node.op == "div" and DTYPES[left.type.dtype].kind not in ("float", "complex"):
+        return None
+    return binary(node.op, *_beside(left, right, scope))
+
+
+def _beside(left: Value, right: Value, scope: Scope) -> tuple[Text, Text]:
+    """Two operands, of which one may be a bare number."""
+    return (
+        scope.value(left) if not is_number(left) else scope.operand(left),
+        scope.value(right) if not is_number(right) else scope.operand(right),
+    )
+
+
+@rule("pow")
+def _power(node: Node, scope: Scope) -> Text | None:
+    left, right = node.operands
+    if is_number(left):
+        return None
+    exponent = scope.operand(right) if is_number(right) else scope.value(right)
+    base = scope.value(left)
+    return Text(f"{base.within(ATOM)} ** {exponent.within(ATOM)}", POWER, base.refs + exponent.refs)
+
+
+@rule("neg")
+def _negative(node: Node, scope: Scope) -> Text | None:
+    x = scope.value(node.operands[0])
+    return Text(f"-{x.within(UNARY)}", UNARY, x.refs)
+
+
+@rule("not")
+def _inverted(node: Node, scope: Scope) -> Text | None:
+    x = scope.value(node.operands[0])
+    return Text(f"~{x.within(UNARY)}", UNARY, x.refs)
+
+
+@rule("reshape")
+def _reshape(node: Node, scope: Scope) -> Text:
+    x = scope.value(node.operands[0])
+    name, axis = reshape_form(node)
+    if name != "reshape":
+        return method(x, name, *([str(axis)] if name == "unsqueeze" or axis else []))
+    return method(x, "reshape", *(scope.size(d).code for d in node.attrs["shape"]))
+
+
+def reshape_form(node: Node) -> tuple[str, int]:
+    """The method that says a reshape best: a new axis of size 1, the last axes as one, or the shape in full."""
+    have, shape = node.operands[0].type.shape, node.attrs["shape"]
+    if len(shape) == len(have) + 1:
+        for axis in range(len(shape)):
+            if (*have[:axis], 1, *have[axis:]) == shape:
+                return "unsqueeze", axis
+    start = len(shape) - 1
+    if 0 <= start < len(have) - 1 and (*have[:start], product(have[start:])) == shape:
+        return "flatten", start
+    return "reshape", 0
+
+
+@rule("transpose")
+def _transpose(node: Node, scope: Scope) -> Text:
+    x, order = scope.value(node.operands[0]), node.attrs["permutation"]
+    moved = [i for i, p in enumerate(order) if i != p]
+    if len(order) == 2:
+        return Text(f"{x.within(ATOM)}.T", refs=x.refs)
+    if len(moved) == 2:
+        return method(x, "transpose", str(moved[0]), str(moved[1]))
+    return method(x, "permute", *map(str, order))
+
+
+@rule("broadcast_to")
+def _broadcast(node: Node, scope: Scope) -> Text:
+    return method(scope.value(node.operands[0]), "broadcast_to", *(scope.size(d).code for d in node.attrs["shape"]))
+
+
+@rule("cast")
+def _cast(node: Node, scope: Scope) -> Text | None:
+    if not node.attrs["saturate"]:
+        return None
+    return method(scope.value(node.operands[0]), "astype", quoted(node.attrs["dtype"]))
+
+
+@rule("reduce")
+def _reduce(node: Node, scope: Scope) -> Text:
+    return _over_axes(node, scope, node.attrs["kind"], node.operands[0])
+
+
+def _over_axes(node: Node, scope: Scope, name: str, x: Value) -> Text:
+    axes = tuple(a % x.type.rank for a in node.attrs["axes"]) if x.type.rank else ()
+    keep = "True" if node.attrs["keepdims"] else None
+    arguments = [] if axes == tuple(range(x.type.rank)) else [str(axes[0]) if len(axes) == 1 else literal(axes)]
+    return method(scope.value(x), name, *arguments, keepdims=keep)
+
+
+@rule("mean")
+def _mean(node: Node, scope: Scope) -> Text:
+    """Not an op of the dialect: what layers.py makes of a sum and a division."""
+    return _over_axes(node, scope, "mean", node.operands[0])
+
+
+@rule("gather")
+def _take(node: Node, scope: Scope) -> Text | None:
+    x, indices = node.operands
+    if not is_number(indices) or indices.type.dtype != "int64":
+        return None
+    return method(scope.value(x), "take", scope.operand(indices), str(node.attrs["axis"]))
+
+
+@rule("arg_reduce")
+def _arg_reduce(node: Node, scope: Scope) -> Text | None:
+    if node.attrs["last"]:
+        return None
+    keep = "True" if node.attrs["keepdims"] else None
+    name = f"arg{node.attrs['kind']}"
+    return method(scope.value(node.operands[0]), name, str(node.attrs["axis"]), keepdims=keep)
+
+
+@rule("dot_general")
+def _dot(node: Node, scope: Scope) -> Text | None:
+    left, right = node.operands
+    a, b, attrs = left.type, right.type, node.attrs
+    if attrs["dtype"] is not None:
+        return None
+    axes = tuple(attrs[k] for k in ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract"))
+    if not b.rank or not a.rank:
+        return None
+    if b.rank <= 2:
+        expected = ((), (), (a.rank - 1,), (max(b.rank - 2, 0),))
+    else:
+        n = a.rank - 2
+        batch = tuple(range(n))
+        expected = (batch, batch, (n + 1,), (n,))
+        if a.rank != b.rank or a.shape[:-2] != b.shape[:-2] or broadcast_shapes(a.shape[:-2]) != a.shape[:-2]:
+            return None
+    return binary("matmul", scope.value(left), scope.value(right)) if axes == expected else None
+
+
+@rule("slice")
+def _slice(node: Node, scope: Scope) -> Text | None:
+    x, attrs = node.operands[0], node.attrs
+    parts = []
+    for dim, start, count, step in zip(x.type.shape, attrs["starts"], attrs["sizes"], attrs["steps"], strict=True):
+        part = _range(dim, start, count, step, scope)
+        if part is None:
+            return None
+        parts.append(part)
+    first = next((i for i, part in enumerate(parts) if part != ":"), len(parts))
+    if first == len(parts):
+        return None
+    if first > 1 and parts[-1] != ":":
+        parts = ["...", *parts[first:]]
+    while parts[-1] == ":":
+        parts.pop()
+    receiver = scope.value(x)
+    return Text(f"{receiver.within(ATOM)}[{', '.join(parts)}]", refs=receiver.refs)
+
+
+def _range(dim: Dim, start: Dim, count: Dim, step: int, scope: Scope) -> str | None:
+    """`start:stop:step`, if that gives back the same first element and count."""
+    last = start + count * step
+    backwards = step < 0
+    ends: list[Dim | None] = [None, last]
+    if isinstance(last, int) and last < 0 and backwards:
+        ends = [None]
+    for begin in (None, start):
+        for end in ends:
+            if slice_bounds(dim, begin, end, step) == (start, count):
+                first = "" if begin is None else scope.size(begin).code
+                stop = "" if end is None else scope.size(end).code
+                return f"{first}:{stop}" + (f":{step}" if step != 1 else "")
+    return None

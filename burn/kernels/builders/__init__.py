@@ -1,0 +1,26 @@
+"""From fused groups to kernels: `kernels(group)` describes the loops, index maps and bodies that compute a `burn.group`.
+
+Each kind of group has one builder in `BUILDERS` and a file of its own. No back end is known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from burn.dialect.control import Group
+from burn.kernels.builders import contract, cumulative, loop, reduce, scatter, window
+from burn.kernels.builders.builder import Call
+
+BUILDERS: dict[str, Callable[[Group], list[Call]]] = {
+    "loop": loop.build,
+    "reduce": reduce.build,
+    "window": window.build,
+    "contract": contract.build,
+    "cumulative": cumulative.build,
+    "scatter": scatter.build,
+}
+
+
+def kernels(group: Group) -> list[Call]:
+    """The kernels of a group, in the order they run."""
+    return BUILDERS[group.kind](group)

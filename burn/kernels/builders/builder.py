@@ -1,0 +1,105 @@
+"""What the builders of all kinds of group share: a kernel in the making, its loops and places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, Expr, LoopVar
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.query import op_of
+from burn.dialect.types import type_of
+from burn.kernels.body import Buffer, Convert, Kernel, Scalar
+from burn.kernels.lower import Lowering, Place, reshape_index
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel and what its buffers are: an operand of the group ("in", i), a result ("out", i), or scratch (None)."""
+
+    kernel: Kernel
+    bindings: tuple[tuple[str, int] | None, ...]
+
+
+ACCUMULATE = {"float16": "float32", "bfloat16": "float32"}
+"""Types that accumulate in a wider one."""
+
+
+def accumulate_type(dtype: str) -> str:
+    return ACCUMULATE.get(dtype, dtype)
+
+
+def contraction_type(*dtypes: str) -> str:
+    """The element type that products are summed in: int32 for small integers, float32 for half floats."""
+    dtype = dtypes[-1]
+    small = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"}
+    return small.get(dtype, accumulate_type(dtype))
+
+
+def convert(scalar: Scalar, dtype: str) -> Scalar:
+    return scalar if scalar.dtype == dtype else Convert(dtype, scalar)
+
+
+def loops(shape: tuple[Dim, ...], prefix: str = "i") -> tuple[LoopVar, ...]:
+    return tuple(LoopVar(f"{prefix}{axis}", d) for axis, d in enumerate(shape))
+
+
+def place(loop_vars: tuple[LoopVar, ...]) -> Place:
+    """The loops' variables as a place; a loop of one iteration stands at 0."""
+    return tuple(0 if v.extent == 1 else Expr.of(v) for v in loop_vars)
+
+
+def untangle(value: ir.Value, index: Place, space: tuple[Dim, ...]) -> tuple[ir.Value, Place, tuple[Dim, ...]]:
+    """For a yielded value that ends in views: the value before them, and where its element at `index` comes to lie."""
+    chain: list[Op] = []
+    while (op := op_of(value)) is not None and op.OP_NAME in ("reshape", "transpose"):
+        chain.append(op)
+        value = op.x
+    shape = space
+    for view in reversed(chain):
+        target = type_of(view.operation.results[0]).shape
+        if view.OP_NAME == "transpose":
+            index = tuple(index[p] for p in view.permutation)
+        else:
+            index = reshape_index(index, shape, target)
+        shape = target
+    return value, index, shape
+
+
+def anchor_of(group: Group, *names: str) -> Op:
+    """The op that decides what kernel the group is."""
+    return next(op for op in group.ops if op.OP_NAME in names)
+
+
+class Builder:
+    """One kernel in the making: a lowering over the group's region, and the buffers of its results."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.low = Lowering()
+        self.arguments = list(group.operation.regions[0].blocks[0].arguments)
+        self.outputs: dict[int, int] = {}  # buffer id -> result number
+
+    def out(self, result: int) -> int:
+        """The buffer of a result."""
+        for buffer, number in self.outputs.items():
+            if number == result:
+                return buffer
+        dtype = type_of(self.group.operation.results[result]).dtype
+        buffer = self.low.new_buffer(Buffer(dtype, "write"))
+        self.outputs[buffer] = result
+        return buffer
+
+    def scratch(self, dtype: str, elements: Dim) -> int:
+        return self.low.new_buffer(Buffer(dtype, "scratch", elements))
+
+    def call(self, make: Callable[[tuple[Buffer, ...]], Kernel]) -> Call:
+        bindings: list[tuple[str, int] | None] = []
+        for i, leaf in enumerate(self.low.leaves):
+            if leaf is not None:
+                bindings.append(("in", self.arguments.index(leaf)))
+            else:
+                bindings.append(("out", self.outputs[i]) if i in self.outputs else None)
+        return Call(make(tuple(self.low.buffers)), tuple(bindings))

@@ -1,0 +1,49 @@
+"""Groups without a reduction: one loop over the places of the results."""
+
+from __future__ import annotations
+
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim
+from burn.dialect.op import Op
+from burn.dialect.query import op_of
+from burn.dialect.types import type_of
+from burn.kernels.body import LoopKernel, Stage, Write
+from burn.kernels.builders.builder import Builder, Call, loops, place
+from burn.kernels.lower import linear, reshape_index
+
+
+def build(group: Group) -> list[Call]:
+    yielded = group.yielded
+    root = op_of(yielded[0]) if len(yielded) == 1 else None
+    if root is not None and root.OP_NAME == "concat" and len(root.xs) > 1:
+        return _concat(group, root)
+    space = type_of(yielded[0]).shape
+    variables = loops(space)
+    builder = Builder(group)
+    writes = []
+    for number, value in enumerate(yielded):
+        shape = type_of(value).shape
+        index = place(variables) if shape == space else reshape_index(place(variables), space, shape)
+        scalar = builder.low.at(value, index)
+        writes.append(Write(builder.out(number), linear(place(variables), space), scalar))
+    return [builder.call(lambda buffers: LoopKernel(variables, (Stage((), (), tuple(writes)),), buffers))]
+
+
+def _concat(group: Group, root: Op) -> list[Call]:
+    """Each part is copied (or computed) to its place by a loop of its own, free of tests."""
+    calls: list[Call] = []
+    out = type_of(root.operation.results[0]).shape
+    axis = root.axis % len(out)
+    offset: Dim = 0
+    for x in root.xs:
+        shape = type_of(x).shape
+        if shape[axis] != 0:
+            builder = Builder(group)
+            variables = loops((*out[:axis], shape[axis], *out[axis + 1 :]))
+            index = place(variables)
+            scalar = builder.low.at(x, index)
+            moved = (*index[:axis], index[axis] + offset, *index[axis + 1 :])
+            write = Write(builder.out(0), linear(moved, out), scalar)
+            calls.append(builder.call(lambda b, v=variables, w=write: LoopKernel(v, (Stage((), (), (w,)),), b)))
+        offset = offset + shape[axis]
+    return calls

@@ -1,0 +1,40 @@
+"""Updates written to places that are read from data."""
+
+from __future__ import annotations
+
+from burn.dialect.control import Group
+from burn.dialect.op import source_name
+from burn.dialect.types import type_of
+from burn.kernels.body import Apply, LoopKernel, Stage, Write
+from burn.kernels.builders.builder import Builder, Call, anchor_of, loops, place
+from burn.kernels.lower import linear
+
+
+def build(group: Group) -> list[Call]:
+    """A copy of x, then the updates in order, by one thread: places may repeat."""
+    op = anchor_of(group, "scatter_elements", "scatter_nd")
+    x, indices, updates = type_of(op.x), type_of(op.indices), type_of(op.updates)
+    builder = Builder(group)
+    variables = loops(x.shape)
+    copy = Write(builder.out(0), linear(place(variables), x.shape), builder.low.at(op.x, place(variables)))
+    calls = [builder.call(lambda buffers: LoopKernel(variables, (Stage((), (), (copy,)),), buffers))]
+    builder = Builder(group)
+    out = builder.out(0)
+    steps = loops(updates.shape, "u")
+    here = place(steps)
+    site = source_name(op)
+    if op.OP_NAME == "scatter_elements":
+        axis = op.axis % x.rank
+        fetched = builder.low.fetch(builder.low.at(op.indices, here), x.shape[axis], site)
+        target = (*here[:axis], fetched, *here[axis + 1 :])
+    else:
+        head, depth = here[: indices.rank - 1], indices.shape[-1]
+        assert isinstance(depth, int)
+        places = [builder.low.fetch(builder.low.at(op.indices, (*head, k)), x.shape[k], site) for k in range(depth)]
+        target = (*places, *here[indices.rank - 1 :])
+    offset = linear(target, x.shape)
+    value = builder.low.at(op.updates, here)
+    if op.reduction != "none":
+        value = Apply(value.dtype, op.reduction, (builder.low.load(out, offset), value))
+    stage = Stage(steps, (), (Write(out, offset, value),))
+    return [*calls, builder.call(lambda buffers: LoopKernel((), (stage,), buffers))]

@@ -1,0 +1,42 @@
+"""Reductions over a window that moves: pooling."""
+
+from __future__ import annotations
+
+from burn.dialect.control import Group
+from burn.dialect.dims import LoopVar
+from burn.dialect.types import type_of
+from burn.kernels.body import Const, LoopKernel, Reduced, Reduction, Stage, Where, Write, identity
+from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loops, place
+from burn.kernels.lower import broadcast_index, linear
+
+
+def build(group: Group) -> list[Call]:
+    """One window reduction; places outside the operand are the reduction's identity, what follows is applied to the result."""
+    anchor = anchor_of(group, "window_reduce")
+    x, result = type_of(anchor.x), anchor.operation.results[0]
+    space = type_of(result).shape
+    variables = loops(space)
+    inner_all = tuple(LoopVar(f"w{i}", w) for i, w in enumerate(anchor.window))
+    inner = tuple(v for v in inner_all if v.extent != 1)
+    builder = Builder(group)
+    ranges, source = [], []
+    for i, (v, w) in enumerate(zip(place(variables), place(inner_all), strict=True)):
+        at = v * anchor.strides[i] + w * anchor.dilations[i] - anchor.low[i]
+        if not (anchor.low[i] == 0 and anchor.high[i] == 0):
+            ranges.append((at, x.shape[i]))
+        source.append(at)
+    body = builder.low.at(anchor.x, tuple(source))
+    dtype = accumulate_type(body.dtype)
+    body = convert(body, dtype)
+    if ranges:
+        body = Where(dtype, tuple(ranges), body, Const(dtype, identity(anchor.kind, dtype)))
+    reduction = Reduction("r0", anchor.kind, dtype, body)
+    out = convert(Reduced(dtype, "r0"), x.dtype)
+    builder.low.define(result, lambda index: out)
+    writes = []
+    for number, value in enumerate(group.yielded):
+        shape = type_of(value).shape
+        index = broadcast_index(place(variables), shape, space)
+        writes.append(Write(builder.out(number), linear(place(variables), space), builder.low.at(value, index)))
+    stages = (Stage(inner, (reduction,)), Stage((), (), tuple(writes)))
+    return [builder.call(lambda buffers: LoopKernel(variables, stages, buffers))]

@@ -1,0 +1,328 @@
+"""Control flow on values: `cond` for `if`, `while_loop`, `fori_loop` and `scan` for loops, `read_dim` for sizes from data,
+`check_size` for what they must be.
+
+    total = burn.scan(lambda carry, x: (carry + x, carry), 0.0, xs)
+
+In a traced function the functions given are called once, while tracing, and what they use of the tensors around them they see
+as they are; `loop` is what the others are written with. Outside, an iteration is computed before the next begins: its
+program is compiled once, since its structure stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import check_size as check
+from burn.dialect.control import If, Loop
+from burn.dialect.dims import RELATIONS, Dim, Expr, Symbol
+from burn.dialect.mlir import ir
+from burn.dialect.spec import spec
+from burn.dialect.types import TensorType
+from burn.errors import TypeMismatch
+from burn.evaluation import evaluate
+from burn.tensors import Size, Tensor, constant, lift
+from burn.tensors.creation import zeros
+from burn.tensors.joining import concat
+from burn.tensors.tracer import active, current
+from burn.tensors.trees import Fixed, Leaf, Structure, flatten, is_leaf, paths, unflatten
+
+Types = Sequence[TensorType | str]
+
+
+def read_dim(x: Tensor, name: str, *, position: int = 0, minimum: int = 0) -> Expr:
+    """The size `name`, read from an integer tensor when the program runs: its element `position` in memory order, which
+    must be at least `minimum`."""
+    size = current().new_size(name)
+    ops.read_dim(x.value, symbol=str(size), position=position, minimum=minimum)
+    return size
+
+
+def check_size(size: Dim, relation: str, bound: Dim, says: str = "") -> None:
+    """Ends every run whose sizes do not fit: `burn.check_size(x.shape[0], "<=", 16)`. relation: "==", "!=", "<=", "<", ">="
+    or ">". says: the reason, for the error's text. Raises TypeMismatch at once where the condition never holds."""
+    if relation not in RELATIONS:
+        raise TypeMismatch(f"there is no relation '{relation}'", [f"there are {', '.join(RELATIONS)}"])
+    check(size, relation, bound, says)
+
+
+def cond(
+    condition: Tensor | bool,
+    then: Callable[..., Any],
+    otherwise: Callable[..., Any],
+    *operands: Any,
+    results: Types | None = None,
+    sizes: Sequence[str] = (),
+) -> Any:
+    """What `then(*operands)` or `otherwise(*operands)` returns, whichever `condition` (a bool scalar) chooses when the
+    program runs.
+
+    Both return a tensor, a number, or a container of them: one structure, with the same element types and ranks. A size
+    that differs between them becomes a new symbol, unless `results` gives the types of all tensors ("float32[n, 3]") and
+    `sizes` the new symbols in them. Numbers and arrays among the operands reach the functions as tensors. Raises
+    TypeMismatch."""
+    given, given_structure = _leaves(operands)
+    operands = unflatten(given_structure, given)
+    flag = _bool(condition)
+    if active() is None:
+        return (then if flag else otherwise)(*operands)
+    structures: list[Any] = []
+
+    def branch(function: Callable[..., Any]) -> _region:
+        def values() -> list[Tensor]:
+            leaves, structure = _leaves(function(*operands))
+            structures.append(structure)
+            return leaves
+
+        return _region(values)
+
+    thens, elses = branch(then), branch(otherwise)
+    first, second = structures
+    if first != second:
+        text = f"then gives {_written(first)}, otherwise {_written(second)}"
+        raise TypeMismatch("the branches of burn.cond return different structures", [text])
+    if results is None:
+        types, sizes = _merged(thens.types, elses.types, paths(first))
+    else:
+        types = [spec(t) for t in results]
+    _define(sizes)
+    operation = If.create(flag.value, result_types=types, symbols=tuple(sizes))
+    thens.move_to(operation.regions[0])
+    elses.move_to(operation.regions[1])
+    operation.opview.check()
+    return unflatten(first, [Tensor(r) for r in operation.results])
+
+
+def loop(
+    body: Callable[..., Any],
+    carried: Sequence[Any] = (),
+    *,
+    trips: Tensor | int | Dim | None = None,
+    condition: Tensor | bool | None = None,
+    scans: int | None = 0,
+    carried_types: Types | None = None,
+    results: Types | None = None,
+    sizes: Sequence[str] = (),
+) -> tuple[Tensor, ...]:
+    """Repeats `body(iteration, condition, *carried) -> (condition, *carried, *slices)`.
+
+    It ends after `trips` iterations or when the condition it returned is false; the last `scans` tensors that body
+    returns (None: all that are not carried) are stacked, one slice an iteration. Returns the final carried tensors and
+    the stacks. A carried tensor keeps its shape, unless `carried_types` (in the body) and `results` (in the end) give
+    it sizes that are listed in `sizes`."""
+    carried = [constant(value) for value in carried]
+    if trips is None and condition is None:
+        raise TypeMismatch("burn.loop does not end", ["give the number of trips, a condition, or both"])
+    if active() is None:
+        return _run(body, carried, trips, condition, scans, fixed=carried_types is None)
+    count = None if trips is None else lift(trips, "int64")
+    start = None if condition is None else lift(condition, "bool")
+    inner = [c.type for c in carried] if carried_types is None else [spec(t) for t in carried_types]
+    new = list(sizes)
+    region = _region(body, [TensorType("int64", ()), TensorType("bool", ()), *inner])
+    given = region.types
+    scans = _check_returned(given, inner if carried_types is None else [], len(carried), scans)
+    if results is None:
+        length: Dim = trips if isinstance(trips, (int, Expr)) and start is None else 0
+        if scans and length == 0:
+            new.append(current().fresh("trips"))
+            length = Expr.of(Symbol(new[-1]))
+        stacked = [t.with_shape((length, *t.shape)) for t in given[1 + len(carried) :]]
+        types = [*inner, *stacked]
+    else:
+        types = [spec(t) for t in results]
+    _define(new)
+    values = (None if count is None else count.value, None if start is None else start.value)
+    operation = Loop.create(*values, [c.value for c in carried], result_types=types, scans=scans, symbols=tuple(new))
+    region.move_to(operation.regions[0])
+    operation.opview.check()
+    return tuple(Tensor(r) for r in operation.results)
+
+
+def _run(
+    body: Callable[..., Any], carried: list[Tensor], trips: Any, condition: Any, scans: int | None, fixed: bool
+) -> tuple[Tensor, ...]:
+    """The loop outside of traced functions. fixed: carried tensors keep their type, as they do in a traced one."""
+    going = condition is None or bool(condition)
+    limit = None if trips is None else int(trips)
+    rows: list[list[Tensor]] = []
+    first = len(carried)
+    iteration = 0
+    while going and (limit is None or iteration < limit):
+        given = _step(body, iteration, carried, scans, fixed)
+        evaluate(tensor.value for tensor in given)
+        going, carried = bool(given[0]), given[1 : 1 + first]
+        rows.append(given[1 + first :])
+        iteration += 1
+    if not rows and scans != 0:  # what the slices would be, without computing them
+        slices = _step(body, 0, carried, scans, fixed)[1 + first :]
+        return (*carried, *(zeros((0, *t.shape), dtype=t.dtype) for t in slices))
+    return (*carried, *(concat([t[None] for t in column]) for column in zip(*rows, strict=True)))
+
+
+def _step(
+    body: Callable[..., Any], iteration: int, carried: list[Tensor], scans: int | None, fixed: bool
+) -> list[Tensor]:
+    """What the body returns, as tensors."""
+    result = body(constant(iteration), constant(True), *carried)
+    given = [constant(value) for value in (result if isinstance(result, (tuple, list)) else (result,))]
+    _check_returned([t.type for t in given], [c.type for c in carried] if fixed else [], len(carried), scans)
+    return given
+
+
+def _check_returned(given: Sequence[TensorType], wanted: Sequence[TensorType], carried: int, scans: int | None) -> int:
+    """How many of what a body returned are slices. Raises TypeMismatch where it is not what was wanted."""
+    if len(given) < 1 + carried or (scans is not None and len(given) != 1 + carried + scans):
+        raise TypeMismatch(
+            "the body of burn.loop returns the wrong number of tensors",
+            [f"{len(given)}, not the condition, {carried} carried and {scans or 0} slices"],
+        )
+    problems = [
+        f"tensor {i} is {have} after an iteration, not {want}"
+        for i, (have, want) in enumerate(zip(given[1:], wanted, strict=False))
+        if have != want
+    ]
+    if problems:
+        raise TypeMismatch("what a loop carries keeps its type", problems)
+    return len(given) - 1 - carried
+
+
+# ---- loops over containers ---------------------------------------------------------------------------------------------
+def while_loop(condition: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
+    """`init`, then what `body(state)` makes of it, as long as `condition(state)` (a bool scalar) is true.
+
+    The state is a tensor, a number, or a container of them; its structure, types and shapes stay the same."""
+    state, structure = _leaves(init)
+
+    def step(iteration: Tensor, going: Tensor, *carried: Tensor) -> tuple:
+        new = _same(body(unflatten(structure, carried)), structure, "the body of burn.while_loop")
+        return _bool(condition(unflatten(structure, new))), *new
+
+    start = _bool(condition(unflatten(structure, state)))
+    return unflatten(structure, loop(step, state, condition=start))
+
+
+def fori_loop(start: Any, stop: Any, body: Callable[..., Any], init: Any) -> Any:
+    """`init`, then what `body(i, state)` makes of it, for i (an int64 scalar) from start to stop - 1."""
+    state, structure = _leaves(init)
+
+    def step(iteration: Tensor, going: Tensor, *carried: Tensor) -> tuple:
+        new = body(iteration + start, unflatten(structure, carried))
+        return going, *_same(new, structure, "the body of burn.fori_loop")
+
+    trips = stop - start
+    if isinstance(trips, Tensor):
+        trips = trips.astype("int64").maximum(0)
+    return unflatten(structure, loop(step, state, trips=max(trips, 0) if isinstance(trips, int) else trips))
+
+
+def scan(body: Callable[..., Any], init: Any, xs: Any = None, length: Size | None = None) -> tuple[Any, Any]:
+    """Runs `body(carry, x) -> (carry, y)` over the slices x of `xs` along their first axis; returns the last carry and the
+    ys, stacked. Both may be containers. Without xs, x is None and `length` says how often."""
+    state, structure = _leaves(init)
+    rows, row_structure = _leaves(xs)
+    lengths = [row.shape[0] if row.ndim else None for row in rows] + ([] if length is None else [length])
+    if not lengths or any(n is None or n != lengths[0] for n in lengths):
+        raise TypeMismatch("burn.scan needs one length", [f"that of the first axes of xs, or length: {lengths}"])
+    outputs: list[Any] = []
+
+    def step(iteration: Tensor, going: Tensor, *carried: Tensor) -> tuple:
+        x = unflatten(row_structure, [row.take(iteration) for row in rows])
+        result = body(unflatten(structure, carried), x)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise TypeMismatch("the body of burn.scan returns (carry, y)", [f"not a {type(result).__name__}"])
+        new = _same(result[0], structure, "the body of burn.scan")
+        slices, slice_structure = _leaves(result[1])
+        outputs[:] = [slice_structure]
+        return going, *new, *slices
+
+    results = loop(step, state, trips=lengths[0], scans=None)
+    count = len(state)
+    return unflatten(structure, results[:count]), unflatten(outputs[0], results[count:])
+
+
+def _leaves(value: Any) -> tuple[list[Tensor], Any]:
+    leaves, structure = flatten(value, lambda v: is_leaf(v) or isinstance(v, bool))
+    return [constant(leaf) for leaf in leaves], structure
+
+
+def _same(value: Any, structure: Any, who: str) -> list[Tensor]:
+    leaves, own = _leaves(value)
+    if own != structure:
+        text = f"{_written(own)} instead of {_written(structure)}"
+        raise TypeMismatch(f"{who} returns another structure than it was given", [text])
+    return leaves
+
+
+def _written(structure: Structure) -> str:
+    """A structure as one would write it: {'x': tensor, 'pair': [tensor, None]}."""
+    if isinstance(structure, Leaf):
+        return "tensor"
+    if isinstance(structure, Fixed):
+        return repr(structure.value)
+    items = [_written(child) for child in structure.children]
+    if structure.cls is tuple:
+        return f"({', '.join(items)}{',' * (len(items) == 1)})"
+    if structure.cls is list:
+        return f"[{', '.join(items)}]"
+    if issubclass(structure.cls, Mapping):
+        return f"{{{', '.join(f'{k!r}: {v}' for k, v in zip(structure.keys, items, strict=True))}}}"
+    named = zip(structure.keys, items, strict=True) if structure.keys else [(i, v) for i, v in enumerate(items)]
+    return f"{structure.cls.__name__}({', '.join(f'{k}={v}' for k, v in named)})"
+
+
+def _bool(condition: Any) -> Tensor:
+    flag = constant(condition)
+    if flag.dtype != "bool" or flag.ndim:
+        raise TypeMismatch("a condition is a bool scalar", [f"not {flag.type}"])
+    return flag
+
+
+class _region:
+    """A function's ops, built where a region stands, to be moved into its op when the result types are known."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Sequence[TensorType] = ()) -> None:
+        # The region's op does not exist yet: what types it has is known only when its regions are built.
+        self._holder = ir.Module.create()
+        block = self._holder.operation.regions[0].blocks.append(*[t.to_mlir() for t in arguments])
+        self._block = block
+        with ir.InsertionPoint(block):
+            result = function(*map(Tensor, block.arguments))
+            given = result if isinstance(result, (tuple, list)) else [result]
+            values = [lift(v, "bool" if isinstance(v, bool) else None) for v in given]
+            ops.yield_([v.value for v in values])
+        self.types = [v.type for v in values]
+
+    def move_to(self, region: ir.Region) -> None:
+        self._block.append_to(region)
+
+
+def _merged(
+    first: Sequence[TensorType], second: Sequence[TensorType], where: Sequence[str]
+) -> tuple[list[TensorType], list[str]]:
+    """Types that both branches' results fit, and the new symbols in them."""
+    problems = [
+        f"then gives {a}, otherwise {b}{f', at {path}' if path else ''}"
+        for a, b, path in zip(first, second, where, strict=True)
+        if a.dtype != b.dtype or a.rank != b.rank
+    ]
+    if problems:
+        raise TypeMismatch("the branches of burn.cond differ", problems)
+    new: list[str] = []
+    types = []
+    for a, b in zip(first, second, strict=True):
+        shape: list[Dim] = []
+        for x, y in zip(a.shape, b.shape, strict=True):
+            if x != y:
+                name = current().fresh(f"branch_{len(new)}" if new else "branch")
+                new.append(name)
+                x = Expr.of(Symbol(name))
+            shape.append(x)
+        types.append(a.with_shape(tuple(shape)))
+    return types, new
+
+
+def _define(sizes: Sequence[str]) -> None:
+    for name in sizes:
+        current().new_size(name)

@@ -1,0 +1,81 @@
+"""`burn.<name>(x, ...)`: the methods of `Tensor` as functions, and the functions that are no methods.
+
+    burn.exp(x)           burn.maximum(0.0, x)          burn.concat([x, y], axis=1)
+
+There is one implementation: a function made here turns its first argument into a tensor (numbers, lists and arrays are
+taken too) and calls the method of the same name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from burn.tensors import Tensor, constant, creation, joining, lifting
+from burn.tensors.lifting import together
+
+NO_FUNCTIONS = frozenset({
+    "numpy", "item", "tolist", "evaluate",  # about the tensor itself
+    "to", "float", "double", "half", "bfloat16", "int", "bool",  # would hide Python's own; `burn.astype` serves all
+    "where", "trace",  # arguments in another order (below); burn.linalg.trace, since burn.tracing.trace makes programs
+})  # fmt: skip
+"""Methods that are not functions of this module."""
+
+FREE: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        creation.full, creation.zeros, creation.ones, creation.full_like, creation.zeros_like, creation.ones_like,
+        creation.arange, creation.linspace, creation.logspace, creation.eye, creation.tri, creation.meshgrid,
+        creation.one_hot, creation.asarray, lifting.from_dlpack, creation.broadcast_tensors, joining.concat,
+        joining.stack, joining.hstack, joining.vstack, joining.where, joining.einsum,
+    )
+} | {"concatenate": joining.concat, "cat": joining.concat}  # fmt: skip
+"""Functions that are no methods."""
+
+
+def methods() -> list[str]:
+    """The methods of `Tensor` that are functions here, sorted."""
+    return sorted(n for n in dir(Tensor) if not n.startswith("_") and inspect.isfunction(getattr(Tensor, n)))
+
+
+NAMES = tuple(sorted({name for name in methods() if name not in NO_FUNCTIONS} | FREE.keys()))
+"""Every function here."""
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name not in NAMES:
+        raise AttributeError(f"there is no function burn.{name}")
+    made = globals()[name] = FREE[name] if name in FREE else _function(name)
+    return made
+
+
+def __dir__() -> list[str]:
+    return list(NAMES)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    method = getattr(Tensor, name)
+
+    def function(x: Any, *arguments: Any, **options: Any) -> Any:
+        return method(_first(x, arguments), *arguments, **options)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "burn"
+    function.__doc__ = method.__doc__
+    own, *rest = inspect.signature(method).parameters.values()
+    first = own.replace(name="x", annotation="Tensor", kind=inspect.Parameter.POSITIONAL_ONLY)
+    function.__signature__ = inspect.signature(method).replace(parameters=[first, *rest])  # type: ignore[attr-defined]
+    return function
+
+
+def _first(x: Any, others: tuple[Any, ...]) -> Tensor:
+    """The first argument as a tensor; a number takes the element type of the tensors beside it."""
+    if isinstance(x, Tensor):
+        return x
+    beside = [o for o in others if isinstance(o, (Tensor, np.ndarray))]
+    if isinstance(x, (bool, int, float)) and beside:
+        return together(x, *beside)[0]
+    return constant(x)

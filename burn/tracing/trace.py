@@ -1,0 +1,132 @@
+"""Python functions and modules become programs: `trace`, and `trace_call` for calls with containers of tensors."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from burn.dialect.program import Program
+from burn.dialect.spec import spec
+from burn.dialect.types import TensorType
+from burn.errors import TypeMismatch
+from burn.tensors import Tensor, lift, trees
+from burn.tensors.tracer import Tracer, tracing
+from burn.tracing.arguments import Arguments, Dynamic, of_examples
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A program, and how a call's arguments and results are made of its inputs and outputs."""
+
+    program: Program
+    arguments: Arguments
+    results: trees.Structure
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether arguments and results are tensors, or one sequence or mapping of them."""
+        node = self.results
+        simple = isinstance(node, trees.Leaf) or (
+            isinstance(node, trees.Node) and all(isinstance(child, trees.Leaf) for child in node.children)
+        )
+        return simple and self.arguments.is_flat
+
+
+def trace(function: Callable[..., Any], inputs: Mapping[str, TensorType | str], outputs: Sequence[str] = ()) -> Program:
+    """The program that `function` writes down when it is called with tensors of these types, by position.
+
+    inputs: the program's input names and types ("float32[batch, 3]"). outputs: names for what it returns: a tensor, a
+    sequence of them, or a mapping by name."""
+    types = {name: spec(type_) for name, type_ in inputs.items()}
+    program, _ = _trace(function, types, lambda tensors: function(*tensors), outputs)
+    return program
+
+
+def trace_examples(
+    function: Callable[..., Any],
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    dynamic: Dynamic | None = None,
+) -> Program:
+    """The program of a module or function for inputs that are described as for `compile`."""
+    return trace_call(function, arguments_of(function, example_inputs, dynamic)).program
+
+
+def trace_call(function: Callable[..., Any], arguments: Arguments) -> Traced:
+    """The program of a call."""
+    names = getattr(function, "outputs", ()) if is_module(function) else ()
+    program, results = _trace(
+        function, arguments.types, lambda tensors: arguments.call(function, tensors), names if names else ()
+    )
+    return Traced(program, arguments, results)
+
+
+def arguments_of(function: Callable[..., Any], example_inputs: Any, dynamic: Dynamic | None) -> Arguments:
+    declared: Mapping[str, Any] = getattr(function, "inputs", {}) if is_module(function) else {}
+    return of_examples(signature_of(function), name_of(function), declared, example_inputs, dynamic or {})
+
+
+def _trace(
+    function: Callable[..., Any],
+    types: Mapping[str, TensorType],
+    call: Callable[[list[Tensor]], Any],
+    outputs: Sequence[str],
+) -> tuple[Program, trees.Structure]:
+    tracer = Tracer(list(types.items()))
+    if is_module(function):
+        for path, module in function.named_modules():  # type: ignore[attr-defined]
+            tracer.names.setdefault(id(module), path)
+        for path, parameter in function.named_parameters():  # type: ignore[attr-defined]
+            parameter.name = path
+    with tracing(tracer):
+        leaves, structure = trees.flatten(call([Tensor(v) for v in tracer.program.inputs]), _is_result)
+        _check_results(structure, bool(leaves))
+        values = [lift(leaf).value for leaf in leaves]
+    return tracer.program.finish(list(zip(_output_names(structure, outputs), values, strict=True))), structure
+
+
+def _is_result(value: Any) -> bool:
+    return isinstance(value, (Tensor, np.ndarray, np.generic))
+
+
+def _check_results(structure: trees.Structure, any_tensor: bool) -> None:
+    wrong: list[str] = []
+    stack = [structure]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, trees.Node):
+            stack += part.children
+        elif isinstance(part, trees.Fixed) and not isinstance(part.value, (str, bool, int, float, complex, NoneType)):
+            wrong.append(type(part.value).__name__)
+    if wrong or not any_tensor:
+        what = ", ".join(wrong) or "none at all"
+        raise TypeMismatch("a traced function returns tensors, alone or in containers", [f"not {what}"])
+
+
+def _output_names(structure: trees.Structure, names: Sequence[str]) -> list[str]:
+    """The names given, where there is one for each output; else those of a mapping, or numbers."""
+    paths = trees.paths(structure)
+    if len(names) == len(paths):
+        return list(names)
+    if isinstance(structure, trees.Leaf):
+        return ["output"]
+    by_name = isinstance(structure, trees.Node) and structure.keys
+    return paths if by_name else [f"output_{path}" for path in paths]
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function.forward if is_module(function) else function)  # type: ignore[attr-defined]
+
+
+def is_module(function: Any) -> bool:
+    modules = sys.modules.get("burn.nn.module")  # an instance of its class can exist only if it was imported
+    return modules is not None and isinstance(function, modules.Module)
+
+
+def name_of(function: Any) -> str:
+    return type(function).__name__ if is_module(function) else getattr(function, "__name__", repr(function))
