@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from burn.signature import spec
 
 from burn.compiler import compile_program
 from burn.dialect import compose, ops
 from burn.dialect.dims import RELATIONS, decide, mod, symbol
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
+from burn.dialect.spec import spec
 from burn.dialect.text import parse_text, to_text
 from burn.errors import RunError, TypeMismatch
 from burn.runtime import Executable
