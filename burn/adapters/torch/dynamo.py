@@ -38,12 +38,21 @@ from burn.runtime import Executable
 from burn.tensors.tracer import tracing
 
 OPTIONS = ("freeze",)
+MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 def backend(
-    graph: fx.GraphModule, example_inputs: Sequence[Any], options: Mapping[str, Any] | None = None
+    graph: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compiles one graph of Dynamo's. Raises ModelError that lists everything in it that burn cannot do."""
+    """Compiles one graph of Dynamo's. `mode`: torch's own are taken and all mean the same, burn has one.
+
+    Raises ModelError that lists everything in the graph that burn cannot do."""
+    if mode not in MODES:
+        raise ModelError("torch.compile was given a mode that it does not have", [f"{mode}; there is {MODES[1:]}"])
     unknown = [name for name in options or {} if name not in OPTIONS]
     if unknown:
         raise ModelError(

@@ -142,6 +142,34 @@ def test_gradients() -> None:
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_query_heads_that_share_keys(dynamic: bool) -> None:
+    def attend(q: Any, k: Any, v: Any, mask: Any) -> Any:
+        causal = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return F.scaled_dot_product_attention(causal, k, v, mask, scale=0.3, enable_gqa=True)
+
+    def run(function: Any, tensors: list[Any], mask: Any) -> list[Any]:
+        leaves = [t.clone().requires_grad_() for t in tensors]
+        out = function(*leaves, mask)
+        out.sin().sum().backward()
+        return [out.detach(), *(t.grad for t in leaves)]
+
+    compiled = torch.compile(attend, backend="burn", dynamic=dynamic)
+    for batch, queries, keys in ((2, 5, 3), (3, 4, 7)):
+        tensors = [torch.randn(batch, h, s, 8) for h, s in ((6, queries), (2, keys), (2, keys))]
+        mask = torch.rand(batch, 1, queries, keys) < 0.8
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(*tensors, mask), attend(*tensors, mask), rtol=1e-4, atol=1e-5)
+        for got, want in zip(run(compiled, tensors, mask), run(attend, tensors, mask), strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+def test_modes_of_torch_are_taken(mode: str) -> None:
+    x = torch.randn(3)
+    torch.testing.assert_close(torch.compile(torch.sin, backend="burn", mode=mode)(x), x.sin())
+
+
 def test_dropout_is_the_same_forward_and_backward() -> None:
     compiled = torch.compile(lambda x: F.dropout(x, 0.3, True), backend="burn")
     x = torch.ones(1000, requires_grad=True)

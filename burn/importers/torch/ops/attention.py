@@ -7,8 +7,8 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.attention import bias, probabilities, scores, visible
-from burn.dialect.compose import broadcast_to, convert, number, number_like, reshape
-from burn.dialect.dims import Dim, product
+from burn.dialect.compose import broadcast_to, convert, dim_value, number_like, reshape, transpose
+from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
@@ -32,7 +32,7 @@ def attention(
     `causal` aligns the first query with the first key (torch's rule, also where s and t differ)."""
     if dropout:
         node.fail("dropout inside of attention is not supported; call module.eval(), or set dropout to 0")
-    factor = _scale(node, q, scale)
+    q, factor = _scaled(q, _scale(node, q, scale))
     lead = node.shape[:-2]
     q, k, v = (_four(x, lead, enable_gqa) for x in (q, k, v))
     if mask is not None:
@@ -41,13 +41,19 @@ def attention(
     return reshape(out, node.shape)
 
 
-def _scale(node: Node, q: ir.Value, scale: Any) -> float:
+def _scale(node: Node, q: ir.Value, scale: Any) -> float | ir.Value:
+    """What scores are multiplied by: a number, or a scalar where it depends on sizes or on a number that varies."""
     depth = type_of(q).shape[-1]
     if scale is None and isinstance(depth, int):
         return 1 / math.sqrt(depth)
-    if not isinstance(scale, (int, float)):
-        node.fail("the scale must be a number that is known when the program is exported")
-    return float(scale)
+    if isinstance(scale, (int, float)):
+        return float(scale)
+    return ops.rsqrt(node.scalar(depth, type_of(q).dtype)) if scale is None else node.scalar(scale, type_of(q).dtype)
+
+
+def _scaled(q: ir.Value, factor: float | ir.Value) -> tuple[ir.Value, float]:
+    """The queries, and the scale that is left to `ops.attention`, which takes numbers."""
+    return (q, factor) if isinstance(factor, float) else (ops.mul(q, factor), 1.0)
 
 
 def _four(x: ir.Value, lead: tuple[Dim, ...], shared: bool) -> ir.Value:
@@ -63,11 +69,15 @@ def _four(x: ir.Value, lead: tuple[Dim, ...], shared: bool) -> ir.Value:
     return reshape(x, (batch, heads, *shape[-2:]))
 
 
+def _typed(mask: ir.Value, q: ir.Value) -> ir.Value:
+    """Added masks are of q's element type."""
+    return mask if type_of(mask).dtype == "bool" else convert(mask, type_of(q).dtype)
+
+
 def _mask(mask: ir.Value, lead: tuple[Dim, ...], q: ir.Value) -> ir.Value:
     """A mask that broadcasts to [batch, heads, s, t]; added ones in q's element type."""
     type_ = type_of(mask)
-    if type_.dtype != "bool":
-        mask = convert(mask, type_of(q).dtype)
+    mask = _typed(mask, q)
     if len(lead) != 2 and type_.rank > 2:
         batch, heads = (product(lead[:-1]), lead[-1]) if lead else (1, 1)
         mask = reshape(broadcast_to(mask, (*lead, *type_.shape[-2:])), (batch, heads, *type_.shape[-2:]))
@@ -87,30 +97,56 @@ def flash_attention(
     attn_mask: ir.Value | None = None,
     scale: float | None = None,
 ) -> list[Any]:
-    """[b, h, s, d] -> the output, and log(sum(exp(scores))) of every query [b, h, s]."""
+    """[b, h, s, d] -> the output, and log(sum(exp(scores))) of every query [b, h, s]; query heads may share a key head."""
     if dropout:
         node.fail("dropout inside of attention is not supported")
-    k, v = (_heads_of(q, x) for x in (k, v))
-    factor = _scale(node, q, scale)
-    mask = (
-        attn_mask if attn_mask is None or type_of(attn_mask).dtype == "bool" else convert(attn_mask, type_of(q).dtype)
-    )
+    k, v = (_fitted(q, x) for x in (k, v))
+    q, factor = _scaled(q, _scale(node, q, scale))
+    mask = None if attn_mask is None else _typed(attn_mask, q)
     out = ops.attention(q, k, v, mask, scale=factor, causal=causal)
     if not node.uses(1):
         return [out, None]
-    s = convert(_biased(q, k, mask, causal, factor), node.result_type(1).dtype)
+    s = convert(_biased(q, factor, k, mask, causal), node.result_type(1).dtype)
     top = ops.reduce(s, kind="max", axes=(3,), keepdims=True)
     top = ops.select(ops.eq(top, number_like(float("-inf"), top)), number_like(0, top), top)
     total = ops.reduce(ops.exp(ops.sub(s, top)), kind="sum", axes=(3,))
     return [out, ops.add(ops.log(total), reshape(top, type_of(total).shape))]
 
 
-def _heads_of(q: ir.Value, x: ir.Value) -> ir.Value:
-    """Keys or values under q's batch and heads, which the kernel takes to be equal; torch may know them as symbols only."""
-    return reshape(x, (*type_of(q).shape[:2], *type_of(x).shape[2:]))
+def _fitted(q: ir.Value, x: ir.Value) -> ir.Value:
+    """Keys or values under q's batch, which the kernel takes to be equal; torch may know it as another symbol. Where heads
+    are symbols, so that nothing is known of how they share, every query head gets keys of its own."""
+    (batch, heads, *_), (_, own, *rest) = type_of(q).shape, type_of(x).shape
+    x = reshape(x, (batch, own, *rest))
+    return x if exact_div(heads, own) is not None else ops.gather(x, _shared_head(heads, own), axis=1)
 
 
-def _biased(q: ir.Value, k: ir.Value, mask: ir.Value | None, causal: bool, scale: float) -> ir.Value:
+def _shared_head(heads: Dim, own: Dim) -> ir.Value:
+    """The key head of every query head: [heads], int64."""
+    place = ops.mul(ops.iota(shape=(heads,), axis=0), dim_value(own))
+    return ops.floordiv(place, dim_value(heads))
+
+
+def _gathered_gradient(grad: ir.Value, shape: tuple[Dim, ...]) -> ir.Value:
+    """The gradient of what `_fitted` was given, of that shape, from that of what it gave."""
+    heads, own = type_of(grad).shape[1], shape[1]
+    if heads == own:
+        return grad
+    key = ops.eq(reshape(_shared_head(heads, own), (heads, 1)), ops.iota(shape=(1, own), axis=1))
+    chosen = convert(key, type_of(grad).dtype)
+    return transpose(ops.dot_general(chosen, grad, lhs_contract=(0,), rhs_contract=(1,)), (1, 0, 2, 3))
+
+
+def _grouped(x: ir.Value, keys: ir.Value) -> ir.Value:
+    """What belongs to queries, [b, h, s, n], as rows of the g key heads that they look at: [b, g, h / g * s, n]."""
+    batch, heads, length, depth = type_of(x).shape
+    groups = type_of(keys).shape[1]
+    share = exact_div(heads, groups)
+    assert share is not None
+    return reshape(x, (batch, groups, share * length, depth))
+
+
+def _biased(q: ir.Value, scale: float, k: ir.Value, mask: ir.Value | None, causal: bool) -> ir.Value:
     raw = scores(q, k, scale)
     return bias(raw, mask, visible(type_of(raw).shape, None, causal, 0, -1, -1))
 
@@ -132,17 +168,18 @@ def flash_attention_backward(
 ) -> list[ir.Value]:
     """The gradients of q, k and v (arXiv:2205.14135, appendix B.2): with p the probabilities, dp = grad v^T,
     ds = p * (dp - sum(grad * out))."""
-    k, v = (_heads_of(q, x) for x in (k, v))
+    shapes = [type_of(x).shape for x in (k, v)]
+    k, v = (_fitted(q, x) for x in (k, v))
     factor = _scale(node, q, scale)
-    mask = (
-        attn_mask if attn_mask is None or type_of(attn_mask).dtype == "bool" else convert(attn_mask, type_of(q).dtype)
-    )
-    p = probabilities(_biased(q, k, mask, causal, factor))
+    mask = None if attn_mask is None else _typed(attn_mask, q)
+    p = _grouped(probabilities(_biased(*_scaled(q, factor), k, mask, causal)), k)
+    row = _grouped(ops.reduce(ops.mul(grad, out), kind="sum", axes=(3,), keepdims=True), k)
+    shape = type_of(q).shape
+    grad, q = _grouped(grad, k), _grouped(q, k)
     axes = {"lhs_batch": (0, 1), "rhs_batch": (0, 1)}
     dv = ops.dot_general(p, grad, lhs_contract=(2,), rhs_contract=(2,), **axes)
     dp = ops.dot_general(grad, v, lhs_contract=(3,), rhs_contract=(3,), **axes)
-    row = ops.reduce(ops.mul(grad, out), kind="sum", axes=(3,), keepdims=True)
-    ds = ops.mul(ops.mul(p, ops.sub(dp, row)), number(factor, type_of(q).dtype))
+    ds = ops.mul(ops.mul(p, ops.sub(dp, row)), node.scalar(factor, type_of(q).dtype))
     dq = ops.dot_general(ds, k, lhs_contract=(3,), rhs_contract=(2,), **axes)
     dk = ops.dot_general(ds, q, lhs_contract=(2,), rhs_contract=(2,), **axes)
-    return [dq, dk, dv]
+    return [reshape(dq, shape), *(_gathered_gradient(g, s) for g, s in zip((dk, dv), shapes, strict=True))]

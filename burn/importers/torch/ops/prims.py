@@ -73,6 +73,13 @@ def binary(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
     return pair(FUNCTIONS[node.op.split(".")[1]], a, b)
 
 
+@aten("fma.default", namespace="prims")
+def fma(node: Node, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    """a * b + c. Rounded once from float64 below that; twice in float64, as torch's own decomposition does on CPUs."""
+    wide = [convert(x, "float64") for x in (a, b, c)]
+    return convert(ops.add(ops.mul(wide[0], wide[1]), wide[2]), node.dtype)
+
+
 # ---- shapes -------------------------------------------------------------------------------------------------------------
 @aten("broadcast_in_dim.default", namespace="prims")
 def broadcast_in_dim(node: Node, x: ir.Value, shape: list[Dim], axes: list[int]) -> ir.Value:
