@@ -97,6 +97,22 @@ def test_training() -> None:
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3, msg=lambda m, n=name: f"{n}: {m}")
 
 
+@pytest.mark.parametrize("name", ["AdamW", "RMSprop", "Adadelta"])
+def test_steps_of_optimizers(name: str) -> None:
+    models = [torch.nn.Linear(5, 7)]
+    models.append(copy.deepcopy(models[0]))
+    optimizers = [getattr(torch.optim, name)(m.parameters(), lr=0.1) for m in models]
+    steps = [torch.compile(optimizers[0].step, backend="burn"), optimizers[1].step]
+    for _ in range(3):
+        x = torch.randn(3, 5)
+        for model, optimizer, step in zip(models, optimizers, steps, strict=True):
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            step()
+    for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
 GRADIENTS = {
     "conv": lambda x, w: F.conv2d(x, w, stride=2, padding=1),
     "conv groups": lambda x, w: F.conv2d(x, w[:, :2], padding=1, dilation=2, groups=2),

@@ -74,10 +74,10 @@ def binary(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 @aten("fma.default", namespace="prims")
-def fma(node: Node, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """a * b + c. Rounded once from float64 below that; twice in float64, as torch's own decomposition does on CPUs."""
-    wide = [convert(x, "float64") for x in (a, b, c)]
-    return convert(ops.add(ops.mul(wide[0], wide[1]), wide[2]), node.dtype)
+def fma(node: Node, a: Any, b: Any, c: Any) -> ir.Value:
+    """a * b + c, tensors or numbers; rounded twice, as eager addcmul and lerp are on CPUs."""
+    a, b, c = map(node.scalar, (a, b, c))
+    return ops.add(ops.mul(a, b), c)
 
 
 # ---- shapes -------------------------------------------------------------------------------------------------------------
