@@ -1,0 +1,40 @@
+"""Whether burn's result is ONNX Runtime's, but for noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .noise import ALLOWED, FLOOR, largest
+from .values import FLOATS, Array
+
+RELATIVE = {"float32": 2e-5, "float64": 1e-11, "float16": 4e-3}
+
+
+def difference(got: Any, want: Array, twin: Array) -> str | None:
+    """What differs, or None."""
+    got = np.asarray(got)
+    if got.dtype != want.dtype:
+        return f"type {got.dtype} instead of {want.dtype}"
+    if got.shape != want.shape:
+        return f"shape {list(got.shape)} instead of {list(want.shape)}"
+    wrong = far(got, want, twin) if want.dtype in FLOATS else (got != want) & (want == twin)
+    if not wrong.any():
+        return None
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{int(wrong.sum())} of {wrong.size} elements, at {list(place)} {got[place]!r} instead of {want[place]!r}"
+
+
+def far(got: Array, want: Array, twin: Array) -> Array:
+    """Where floats differ by more than the noise, and the noise leaves something to say."""
+    kind = want.dtype.name
+    a, b, c = (x.astype(np.float64) for x in (got, want, twin))
+    with np.errstate(all="ignore"):
+        top, noise = largest(b), np.abs(c - b)
+        allowed = RELATIVE[kind] * (np.abs(b) + 0.2 * top) + ALLOWED * noise + FLOOR[kind]
+        same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= allowed)
+        certain = (
+            (np.isfinite(c) == np.isfinite(b)) & (np.isnan(c) == np.isnan(b)) & ~(ALLOWED * noise > 0.5 * top + 1e-30)
+        )
+    return ~same & certain

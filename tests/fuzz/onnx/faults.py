@@ -1,0 +1,210 @@
+"""Where ONNX Runtime is not to be asked: what the specification leaves open, and its known faults, each with its reason.
+
+A piece of which a rule says a reason is not added to a graph, at any set of sizes. What burn does there is held by tests
+of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from .values import Array, words
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node and its operands at one set of sizes: None for one that is left out or unknown (a body's own)."""
+
+    node: onnx.NodeProto
+    operands: Sequence[Array | None]
+    opset: int
+
+    def operand(self, index: int) -> Array | None:
+        return self.operands[index] if index < len(self.operands) else None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        found = (helper.get_attribute_value(a) for a in self.node.attribute if a.name == name)
+        return next(found, default)
+
+
+Rule = Callable[[Site], bool]
+
+
+def _empty(site: Site) -> bool:
+    first = site.operand(0)
+    return first is not None and not first.size
+
+
+def _not_a_number(site: Site) -> bool:
+    return any(x is not None and x.dtype.kind == "f" and bool(np.isnan(x).any()) for x in site.operands)
+
+
+def _infinite(site: Site) -> bool:
+    return any(x is not None and x.dtype.kind == "f" and not np.isfinite(x).all() for x in site.operands)
+
+
+def _division(site: Site) -> bool:
+    """By zero, where it is no infinity; and the least integer by -1."""
+    divisor = site.operand(1)
+    if divisor is None:
+        return True
+    if divisor.dtype.kind == "f":
+        return site.node.op_type == "Mod" and bool((divisor == 0).any())
+    return bool((divisor == 0).any() or (divisor.dtype.kind == "i" and (divisor == -1).any()))
+
+
+def _cast_out_of_range(site: Site) -> bool:
+    to, given = site.attribute("to"), site.operand(0)
+    if given is None:
+        return True
+    if given.dtype.kind != "f" or not given.size:
+        return False
+    dtype = helper.tensor_dtype_to_np_dtype(to)
+    if dtype.kind not in "iu":
+        return False
+    limits, finite = np.iinfo(dtype), np.isfinite(given).all()
+    return not finite or bool(given.min() < max(limits.min, -(2.0**31)) or given.max() > min(limits.max, 2.0**31 - 130))
+
+
+def _long_shift(site: Site) -> bool:
+    amount = site.operand(1)
+    return amount is None or bool((amount >= amount.dtype.itemsize * 8).any())
+
+
+def _integer_power(site: Site) -> bool:
+    base, exponent = site.operand(0), site.operand(1)
+    if base is None or base.dtype.kind == "f":
+        return False
+    return exponent is None or bool(
+        (exponent < 0).any() or (exponent.astype(float) > 3).any() or (np.abs(base) > 1000).any()
+    )
+
+
+def _ties(site: Site) -> bool:
+    """Whether the greatest number along the axis is there twice."""
+    given = site.operand(0)
+    if given is None or not given.size:
+        return True
+    axis = site.attribute("axis", -1)
+    return bool(((given == given.max(axis, keepdims=True)).sum(axis) != 1).any())
+
+
+def _slope_is_wider(site: Site) -> bool:
+    given, slope = site.operand(0), site.operand(1)
+    if given is None or slope is None:
+        return True
+    return np.broadcast_shapes(given.shape, slope.shape) != given.shape
+
+
+def _wide_product(site: Site) -> bool:
+    given = site.operand(0)
+    if given is None or given.dtype.kind == "f":
+        return False
+    return bool(np.abs(given.astype(float)).max(initial=1) ** given.size > 2.0**30)
+
+
+def _wide_sum(site: Site) -> bool:
+    given = site.operand(0)
+    if given is None or given.dtype.kind == "f":
+        return False
+    return bool(np.abs(given.astype(float)).max(initial=0) ** 2 * max(given.size, 1) > 2.0**30)
+
+
+def _never_runs(site: Site) -> bool:
+    trips = site.operand(0)
+    return trips is None or int(trips.reshape(())) <= 0
+
+
+def _computed_zero(site: Site) -> bool:
+    given, shape = site.operand(0), site.operand(1)
+    return given is not None and shape is not None and not given.size and bool((shape == 0).any())
+
+
+def _half_pixel_tie(site: Site) -> bool:
+    """A coordinate on the border of two pixels, or so near that float32 decides."""
+    given, scales = site.operand(0), site.operand(2)
+    if site.attribute("mode", b"nearest") != b"nearest" or given is None:
+        return False
+    if scales is None or not scales.size:
+        sizes = site.operand(3)
+        if sizes is None:
+            return True
+        scales = sizes.astype(np.float64) / np.maximum(given.shape, 1)
+    for size, scale in zip(given.shape, scales.astype(np.float64), strict=True):
+        out = np.arange(int(np.floor(size * scale)))
+        places = {
+            b"asymmetric": out / scale,
+            b"align_corners": out * (size - 1) / max(len(out) - 1, 1),
+        }.get(site.attribute("coordinate_transformation_mode", b"half_pixel"), (out + 0.5) / scale - 0.5)
+        beyond = np.abs(places * 2 - np.round(places * 2))
+        if scale != 1 and (beyond < 1e-5).any() and (np.round(places * 2)[beyond < 1e-5] % 2 != 0).any():
+            return True
+        if scale != 1 and ((beyond < 1e-5) & (beyond > 0)).any():
+            return True
+    return False
+
+
+def _near_integer_size(site: Site) -> bool:
+    given, scales = site.operand(0), site.operand(2)
+    if given is None or scales is None or not scales.size:
+        return False
+    sizes = np.array(given.shape) * scales.astype(np.float64)
+    near = np.abs(sizes - np.round(sizes))
+    return bool(((near < 1e-4) & (near > 0)).any())
+
+
+OVER_NOTHING = words(
+    "ReduceSum ReduceProd ArgMax ArgMin ReduceMean ReduceMax ReduceMin ReduceLogSum ReduceLogSumExp LayerNormalization"
+    " InstanceNormalization GroupNormalization MeanVarianceNormalization Softmax LogSoftmax Hardmax BatchNormalization"
+    " ReduceL2 ReduceL1 ReduceSumSquare TopK DynamicQuantizeLinear Resize Det RMSNormalization LpNormalization Unique"
+    " Einsum Slice AveragePool MaxPool LpPool Pad LRN Conv ConvTranspose"
+)
+ORDERED = words("ArgMax ArgMin TopK Unique Hardmax ReduceMax ReduceMin MaxPool GlobalMaxPool Max Min Clip Relu Sign")
+
+RULES: tuple[tuple[tuple[str, ...], Rule, str], ...] = (
+    (
+        OVER_NOTHING,
+        _empty,
+        "refused, left as it was, or zeros that mean nothing: no two versions agree on empty operands",
+    ),
+    (ORDERED, _not_a_number, "a comparison with NaN is false: which one wins depends on the order of its vector lanes"),
+    (words("Hardmax"), _ties, "all greatest elements are marked; the specification marks the first"),
+    (words("Div Mod"), _division, "undefined for integers, and the process may end by SIGFPE"),
+    (words("Cast"), _cast_out_of_range, "undefined by the specification"),
+    (words("BitShift"), _long_shift, "undefined in C++"),
+    (
+        words("Pow"),
+        _integer_power,
+        "computed in floating point: wrong from 2^53 on, and a negative exponent is undefined",
+    ),
+    (words("PRelu"), _slope_is_wider, "broadcasts both ways; the specification lets only the slope be broadcast"),
+    (words("ReduceProd"), _wide_product, "int32 saturates where int64 wraps"),
+    (words("ReduceSumSquare ReduceL1 ReduceSum CumSum"), _wide_sum, "int32 saturates where int64 wraps"),
+    (
+        words("Reshape"),
+        _computed_zero,
+        "a size that was computed as 0 means `as in the operand`; burn takes it for the size that it is",
+    ),
+    (words("Loop"), _never_runs, "a scan output of no iterations has shape [0], with the wrong rank"),
+    (words("Resize Upsample"), _half_pixel_tie, "float32 coordinates: a tie falls to either side"),
+    (words("Resize Upsample"), _near_integer_size, "the output's size is cut in float32"),
+    (
+        words("QuantizeLinear DynamicQuantizeLinear"),
+        _infinite,
+        "undefined: a NaN or an infinity has no quantised number",
+    ),
+)
+
+
+def fault(site: Site) -> str | None:
+    """Why this node's result says nothing."""
+    for ops, rule, reason in RULES:
+        if site.node.op_type in ops and rule(site):
+            return reason
+    return None

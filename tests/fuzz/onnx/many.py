@@ -1,0 +1,29 @@
+"""Many seeds in worker processes: a crash or a hang is one failure, not the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from tests.onnx_suite.pool import Died, Pool
+
+from .case import Outcome, Plan, run
+
+SECONDS = 60.0
+BATCH = 500  # seeds before the workers are replaced: what a compiler leaks stays bounded
+
+
+def outcomes(seeds: Sequence[int], plan: Plan, jobs: int, seconds: float = SECONDS) -> Iterator[Outcome]:
+    """As they come."""
+    for first in range(0, len(seeds), BATCH * jobs):
+        batch = seeds[first : first + BATCH * jobs]
+        pool: Pool[int, Outcome] = Pool(partial(_run, plan=plan), jobs, seconds)
+        for index, answer in pool.run(batch):
+            if isinstance(answer, Died):
+                yield Outcome(batch[index], answer.reason, answer.message)
+            else:
+                yield answer
+
+
+def _run(seed: int, plan: Plan) -> Outcome:
+    return run(seed, plan)

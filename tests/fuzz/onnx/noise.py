@@ -1,0 +1,96 @@
+"""How far a correct program may be from ONNX Runtime.
+
+Every value has a twin: the same graph where each op that rounds gets a small error of random sign. Where a value and its
+twin are far apart the graph itself is ill-conditioned there and a difference says nothing. An op that jumps (Round, a
+comparison) is also run on a much larger error in both directions: an element that may fall on either side of the jump has
+a twin on the other side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from .values import FLOATS, Array, Value, words
+
+EPSILON = {"float32": 3e-6, "float64": 1e-12, "float16": 2e-3}
+FLOOR = {"float32": 1e-7, "float64": 1e-15, "float16": 1e-6}
+ALLOWED = 60  # twins' distances; and so much noise an op that jumps is shown
+
+# Ops that only move, choose or negate numbers: no rounding of their own.
+MOVES = frozenset(
+    words(
+        "Transpose Reshape Slice Concat Gather GatherND GatherElements Expand Tile Squeeze Unsqueeze Flatten Pad"
+        " Split Identity Where Max Min Relu Abs Neg MaxPool Clip Floor Ceil Round Sign ReduceMax ReduceMin TopK"
+        " Compress DepthToSpace SpaceToDepth Trilu ReverseSequence Unique GlobalMaxPool ArgMax ArgMin Shape Size"
+        " ConstantOfShape Hardmax Range OneHot EyeLike Constant NonZero Not And Or Xor Equal Less Greater"
+        " LessOrEqual GreaterOrEqual IsNaN IsInf CenterCropPad"
+    )
+)
+# Sums and products of numbers with few bits are exact in any order.
+EXACT = MOVES | frozenset(words("Add Sub Mul MatMul Gemm ReduceSum Conv CumSum Sum ReduceSumSquare ReduceL1 Cast"))
+PRODUCTS = frozenset(words("MatMul Gemm Conv ConvTranspose Einsum LSTM GRU RNN Attention"))
+# The error of a sum is one of its terms' size, not of its own.
+SUMS = PRODUCTS | frozenset(
+    words(
+        "ReduceSum ReduceMean ReduceLogSum ReduceLogSumExp CumSum Softmax LogSoftmax AveragePool GlobalAveragePool"
+        " LRN Sum Mean LayerNormalization BatchNormalization InstanceNormalization GroupNormalization"
+        " MeanVarianceNormalization Add Sub LpNormalization Resize RMSNormalization ScatterND ScatterElements"
+        " GridSample Upsample"
+    )
+)
+JUMPS = frozenset(
+    words(
+        "Floor Ceil Round Sign Cast QuantizeLinear DynamicQuantizeLinear Equal Less Greater LessOrEqual"
+        " GreaterOrEqual ArgMax ArgMin TopK Hardmax NonZero Mod Not ThresholdedRelu Shrink HardSigmoid IsNaN IsInf"
+        " Unique MaxPool"
+    )
+)
+
+
+def disturb(
+    rng: np.random.Generator,
+    array: Array,
+    twin: Array,
+    used: list[Value],
+    at: int,
+    ops: set[str],
+    constants: list[onnx.TensorProto],
+) -> Array:
+    """The twin of a float result, with this piece's own rounding added."""
+    if array.dtype not in FLOATS or ops <= MOVES:
+        return twin
+    floats = [value for value in used if value.dtype in FLOATS]
+    few_bits = all(_few_bits(v.arrays[at]) and np.array_equal(v.arrays[at], v.twins[at]) for v in floats)
+    if ops <= EXACT and few_bits and _few_bits(array):
+        return twin
+    scale = largest(array)
+    if ops & SUMS:
+        sizes = [largest(value.arrays[at]) for value in floats]
+        sizes += [largest(numpy_helper.to_array(c)) for c in constants if c.data_type in (1, 10, 11)]
+        scale = max([scale, *sizes, float(np.prod(sizes)) if ops & PRODUCTS else 0.0])
+    with np.errstate(all="ignore"):
+        error = EPSILON[array.dtype.name] * (np.abs(twin.astype(np.float64)) + scale) / 2
+        return np.asarray(twin + error * rng.choice([-1, 1], array.shape), array.dtype)
+
+
+def magnified(array: Array, twin: Array, factor: float) -> Array:
+    """The value moved by `factor` times its noise."""
+    if array.dtype not in FLOATS:
+        return array
+    with np.errstate(all="ignore"):
+        moved = array.astype(np.float64) + factor * (twin.astype(np.float64) - array)
+        return np.asarray(np.where(np.isfinite(moved), moved, array), array.dtype)
+
+
+def largest(array: Array) -> float:
+    finite = array[np.isfinite(array)]
+    return float(np.abs(finite.astype(np.float64)).max(initial=0.0))
+
+
+def _few_bits(array: Array) -> bool:
+    if not array.size:
+        return True
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(array).all() and (array * 256 == np.floor(array * 256)).all() and largest(array) < 4096)

@@ -1,0 +1,76 @@
+"""The ways a model goes through burn: loaded, imported as source and compiled, exported and read back."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import onnx
+
+import burn
+from burn.codegen.onnx import write
+from burn.codegen.python.generate import generate
+from burn.importers.onnx import import_onnx
+from burn.importers.weights import safetensors
+
+from . import reference
+from .values import Array
+
+Feed = dict[str, Array]
+Run = Callable[[Feed], dict[str, Any]]
+BACK = "exported "  # before the name of an output that ONNX Runtime computes from burn's export
+
+
+def load(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model, path)
+        return burn.load(path, cache=False, target=target).run
+
+
+def source(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+    """As burn-import does: written, read by Python, compiled."""
+    with tempfile.TemporaryDirectory() as folder:
+        written = generate(import_onnx(model.SerializeToString()), "Model", "model.onnx")
+        Path(folder, "model.py").write_text(written.text)
+        safetensors.write(Path(folder, "model.safetensors"), written.tensors)
+        module = _python(Path(folder, "model.py")).Model.from_file(Path(folder, "model.safetensors"))
+        executable = burn.compile(module, target=target)
+    inputs, outputs = [value.name for value in model.graph.input], [value.name for value in model.graph.output]
+
+    def run(feed: Feed) -> dict[str, Any]:
+        results = executable(*(feed[name] for name in inputs))
+        return dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True))
+
+    return run
+
+
+def export(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+    """ONNX Runtime must take what burn writes, and burn must read it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        exported = write(import_onnx(model.SerializeToString()), path, opset)
+        onnx.checker.check_model(exported)
+        session, executable = reference.session(exported), burn.load(path, cache=False, target=target)
+
+    def run(feed: Feed) -> dict[str, Any]:
+        theirs = reference.outputs(session, feed)
+        return executable.run(feed) | {BACK + name: array for name, array in theirs.items()}
+
+    return run
+
+
+WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {"load": load, "import": source, "export": export}
+EXPORT_OPSETS = (18, 20, 21, 22, 23)
+
+
+def _python(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generated_model", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,32 @@
+"""Random ONNX graphs, a few in every run: always the same ones, and some that nobody has seen.
+
+BURN_FUZZ_GRAPHS sets how many, BURN_FUZZ_SEED the first seed of the fresh ones, BURN_FUZZ_TARGET the CPU to compile for.
+What fails is run again by `python -m tests.fuzz.onnx --one SEED` (with `--mode` and `--target` as they were).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests.fuzz.onnx.case import Plan
+from tests.fuzz.onnx.many import outcomes
+from tests.fuzz.onnx.ways import WAYS
+
+FIXED = range(4)
+FRESH = int(os.environ.get("BURN_FUZZ_SEED", str(int(time.time()) * 1000)))
+COUNT = int(os.environ.get("BURN_FUZZ_GRAPHS", "0"))
+TARGET = os.environ.get("BURN_FUZZ_TARGET")
+JOBS = os.cpu_count() or 1
+
+
+@pytest.mark.parametrize("mode", WAYS)
+def test_graphs_compute_what_onnx_runtime_computes(mode: str) -> None:
+    seeds = [*FIXED, *range(FRESH, FRESH + COUNT)]
+    plan = Plan(mode, TARGET, threads=1, length=None if COUNT else 12)
+    failed = [o for o in outcomes(seeds, plan, min(JOBS, len(seeds))) if o.failed or o.kind in ("crash", "timeout")]
+    assert not failed, f"{len(failed)} of {len(seeds)}\n" + "\n".join(
+        f"{o.seed}: {o.kind}: {o.text}" for o in failed[:10]
+    )
