@@ -12,8 +12,8 @@ from typing import Any
 import onnx
 
 import burn
-from burn.codegen.onnx import write
-from burn.codegen.python.generate import generate
+from burn.exporters.onnx import write
+from burn.exporters.python.generate import generate
 from burn.importers.onnx import import_onnx
 from burn.importers.weights import safetensors
 
