@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
-from burn.compiler import environment
+from burn.compiler import PIPELINE, environment
 from burn.dialect.program import Program
 from burn.dialect.text import parse_text, to_text
 from burn.dialect.weights import Weight
 from burn.errors import BurnError, ModelError
+from burn.kernels.text import program_text
 from burn.passes import pipeline
 from burn.passes.fold import drop_unused_weights
 from burn.passes.verify import Verify
@@ -20,7 +21,8 @@ from burn.passes.verify import Verify
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("source", required=False, metavar="FILE|-")
-@click.option("--passes", default="", help='passes in order, such as "simplify,fuse{max-ops=64}"')
+@click.option("--passes", default=None, help='passes in order, such as "simplify,fuse{max-ops=64}"; none by default')
+@click.option("--emit", type=click.Choice(["ir", "kernels"]), default="ir", show_default=True, help="what to print")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="write there; weights go beside it"
 )
@@ -30,7 +32,8 @@ from burn.passes.verify import Verify
 @click.option("--list", "list_passes", is_flag=True, help="list the passes and their options")
 def main(
     source: str | None,
-    passes: str,
+    passes: str | None,
+    emit: str,
     output: Path | None,
     print_ir_after_all: bool,
     verify_each: bool,
@@ -38,13 +41,18 @@ def main(
     list_passes: bool,
 ) -> None:
     """Run passes on FILE, a program as MLIR text (- for standard input). An ONNX model is imported first. Weights are
-    read from a .safetensors file of the same name where there is one."""
+    read from a .safetensors file of the same name where there is one.
+
+    With --emit kernels the loops and index maps of every group are printed that fusion made, under the nodes they came from;
+    the passes are then those of a compilation for this machine unless --passes says otherwise."""
     if list_passes:
         click.echo(describe())
         return
     if source is None:
         raise click.UsageError("FILE is missing: a path, or - for standard input")
     try:
+        if passes is None:
+            passes = PIPELINE if emit == "kernels" else ""
         chosen = pipeline.parse(passes)
         program = read(source)
 
@@ -55,7 +63,10 @@ def main(
                 Verify().run(program)
 
         pipeline.run(chosen, program, environment(), after)
-        write(program, output, locations)
+        if emit == "kernels":
+            write_text(program_text(program), output)
+        else:
+            write(program, output, locations)
     except BurnError as error:
         click.echo(str(error), err=True)
         sys.exit(1)
@@ -104,8 +115,7 @@ def write(program: Program, output: Path | None, locations: bool) -> None:
     """Prints the program, or writes it to a file and its weights beside."""
     text = to_text(program, locations)
     if output is None:
-        click.echo(text)
-        return
+        return write_text(text, None)
     from burn.importers.weights import safetensors
 
     drop_unused_weights(program)
@@ -113,6 +123,17 @@ def write(program: Program, output: Path | None, locations: bool) -> None:
     try:
         if weights:
             safetensors.write(output.with_suffix(".safetensors"), weights)
+    except OSError as error:
+        raise BurnError(f"cannot write {output}", [error.strerror or str(error)]) from None
+    write_text(text, output)
+
+
+def write_text(text: str, output: Path | None) -> None:
+    """Prints a text, or writes it to a file. Raises BurnError."""
+    if output is None:
+        click.echo(text)
+        return
+    try:
         output.write_text(text + "\n")
     except OSError as error:
         raise BurnError(f"cannot write {output}", [error.strerror or str(error)]) from None

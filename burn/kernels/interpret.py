@@ -1,0 +1,240 @@
+"""Runs a kernel in plain Python, element by element: what its description means, apart from any printer of code.
+
+`run` takes a kernel, a flat array for each of its buffers, and the program's sizes. The parallel loops are walked backwards:
+a kernel whose iterations depend on each other does not get away with it. Sums are formed in higher precision than the code's,
+so that a comparison bounds the code's rounding. Slow by design: sizes of a few hundred elements.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, assert_never
+
+import numpy as np
+
+from burn.codegen.body import (
+    REDUCERS,
+    Accumulator,
+    Apply,
+    Const,
+    ContractionKernel,
+    Convert,
+    Fetched,
+    Index,
+    Kernel,
+    Load,
+    LoopKernel,
+    Reduced,
+    Reduction,
+    Reinterpret,
+    Scalar,
+    Stage,
+    Where,
+    Write,
+    identity,
+)
+from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol
+from burn.dialect.types import DTYPES, numpy_dtype
+from burn.errors import BurnError
+from burn.kernels import numbers
+from burn.kernels.numbers import Number
+
+
+class IndexOutOfRange(BurnError):
+    """An index read from data lies outside of its axis."""
+
+
+def run(kernel: Kernel, buffers: Sequence[np.ndarray | None], sizes: Mapping[str, int]) -> None:
+    """Writes the kernel's results into its buffers. Scratch is given as None.
+
+    Raises `IndexOutOfRange` naming the source node, and IndexError where the kernel itself reads or writes out of bounds."""
+    _Machine(kernel, buffers, sizes).run()
+
+
+class _Machine:
+    def __init__(self, kernel: Kernel, buffers: Sequence[np.ndarray | None], sizes: Mapping[str, int]) -> None:
+        self.kernel = kernel
+        self.places: dict[Atom, int] = {Symbol(name): size for name, size in sizes.items()}
+        self.memo: dict[int, tuple[Scalar, Number]] = {}  # values at the place we are at
+        self.results: dict[str, Number] = {}
+        self.accumulator: Number = 0
+        self.given = list(buffers)
+        self.buffers: list[np.ndarray] = []
+
+    def run(self) -> None:
+        kernel = self.kernel
+        match kernel:
+            case LoopKernel():
+                for _ in self.walk(kernel.parallel, backwards=True):
+                    self.fresh_scratch()
+                    self.results.clear()
+                    for stage in kernel.stages:
+                        self.stage(stage)
+            case ContractionKernel():
+                self.fresh_scratch()
+                for _ in self.walk((*kernel.batch, *kernel.rows, kernel.column), backwards=True):
+                    self.contract(kernel)
+            case _:
+                assert_never(kernel)
+
+    def fresh_scratch(self) -> None:
+        """Private memory holds nothing from one iteration to the next."""
+        self.buffers = [
+            np.zeros(self.dim(b.elements), numpy_dtype(b.dtype)) if given is None else given
+            for b, given in zip(self.kernel.buffers, self.given, strict=True)
+        ]
+
+    def walk(self, loops: Sequence[LoopVar], backwards: bool = False) -> Iterator[None]:
+        """Every place of the loops, the last one fastest."""
+        spans = [range(self.dim(v.extent)) for v in loops]
+        for place in itertools.product(*(reversed(s) if backwards else s for s in spans)):
+            self.places.update(zip(loops, place, strict=True))
+            self.memo.clear()
+            yield
+
+    # ---- stages --------------------------------------------------------------------------------------------------------
+    def stage(self, stage: Stage) -> None:
+        totals = [_Total(r) for r in stage.reductions]
+        for _ in self.walk(stage.loops):
+            for total, reduction in zip(totals, stage.reductions, strict=True):
+                total.take(self.value(reduction.body), lambda r=reduction: self.dim(r.index))
+            for write in stage.writes:
+                self.write(write)
+        for total in totals:
+            self.results[total.reduction.name] = total.result
+        self.memo.clear()
+
+    def write(self, write: Write) -> None:
+        self.buffers[write.buffer][self.inside(write.buffer, write.offset)] = self.value(write.value)
+        self.memo.clear()  # what was read may be another number now
+
+    def contract(self, kernel: ContractionKernel) -> None:
+        total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.lhs))
+        width = kernel.width
+        self.places[kernel.panel] = self.places[kernel.column] // width
+        for _ in self.walk((*kernel.outer, kernel.inner)):
+            if not all(0 <= self.dim(e) < self.dim(n) for e, n in kernel.valid):
+                continue
+            left = numbers.convert(self.value(kernel.lhs), kernel.lhs.dtype, kernel.dtype)
+            at = self.dim(kernel.rhs.offset) + self.places[kernel.column] % width
+            raw = self.buffers[kernel.rhs.buffer][at].item()
+            right = numbers.convert(raw, kernel.rhs.dtype, kernel.dtype)
+            total.take(numbers.apply("mul", "float64" if "float" in kernel.dtype else kernel.dtype, left, right))
+        self.accumulator = total.result
+        self.memo.clear()
+        for write in kernel.epilogue:
+            self.write(write)
+
+    # ---- index expressions ---------------------------------------------------------------------------------------------
+    def dim(self, dim: Dim) -> int:
+        if isinstance(dim, int):
+            return dim
+        total = 0
+        for monomial, count in dim.terms:
+            term = count
+            for atom in monomial:
+                term *= self.atom(atom)
+            total += term
+        return total
+
+    def atom(self, atom: Atom) -> int:
+        if isinstance(atom, Fetched):
+            return self.fetch(atom)
+        if isinstance(atom, Call):
+            return INDEX_FUNCTIONS[atom.op](*map(self.dim, atom.args))
+        return self.places[atom]
+
+    def fetch(self, atom: Fetched) -> int:
+        place, extent = int(self.value(atom.source)), self.dim(atom.extent)
+        wrapped = place + extent if place < 0 else place
+        if not 0 <= wrapped < extent:
+            raise IndexOutOfRange(f"node '{atom.site}': index {place} is out of range for {extent} elements")
+        return wrapped
+
+    def inside(self, buffer: int, offset: Dim) -> int:
+        """The offset, where it lies in the buffer."""
+        at = self.dim(offset)
+        if not 0 <= at < len(self.buffers[buffer]):
+            raise IndexError(f"{offset} = {at} lies outside of buffer {buffer} of {len(self.buffers[buffer])} elements")
+        return at
+
+    # ---- scalars -------------------------------------------------------------------------------------------------------
+    def value(self, node: Scalar) -> Number:
+        if id(node) not in self.memo:
+            self.memo[id(node)] = (node, self.compute(node))
+        return self.memo[id(node)][1]
+
+    def compute(self, node: Scalar) -> Number:
+        match node:
+            case Const(dtype=dtype, value=value):
+                return numbers.rounded(value, dtype)
+            case Load(dtype=dtype, buffer=buffer, offset=offset):
+                return _number(self.buffers[buffer][self.inside(buffer, offset)], dtype)
+            case Index(dim=dim):
+                return self.dim(dim)
+            case Apply(function=function, args=args):
+                return numbers.apply(function, args[-1].dtype, *map(self.value, args))
+            case Convert(dtype=dtype, arg=arg, saturate=saturate):
+                return numbers.convert(self.value(arg), arg.dtype, dtype, saturate)
+            case Reinterpret(dtype=dtype, arg=arg):
+                return numbers.reinterpret(self.value(arg), arg.dtype, dtype)
+            case Where(ranges=ranges, then=then, otherwise=otherwise):
+                holds = all(0 <= self.dim(place) < self.dim(extent) for place, extent in ranges)
+                return self.value(then if holds else otherwise)
+            case Reduced(name=name):
+                return self.results[name]
+            case Accumulator():
+                return self.accumulator
+        raise TypeError(f"the interpreter does not know {type(node).__name__}")
+
+
+def _number(element: Any, dtype: str) -> Number:
+    """An array's element as a plain number."""
+    kind = DTYPES[dtype].kind
+    return bool(element) if kind == "bool" else int(element) if kind in ("int", "uint") else float(element)
+
+
+INDEX_FUNCTIONS: dict[str, Callable[..., int]] = {
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+}
+
+
+class _Total:
+    """A reduction under way."""
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction = reduction
+        self.arg = reduction.kind.startswith("arg")
+        start = None if self.arg else numbers.rounded(identity(reduction.kind, reduction.dtype), reduction.dtype)
+        self.wide = DTYPES[reduction.dtype].kind == "float" and reduction.kind in ("sum", "prod")
+        self.value: Any = np.longdouble(start) if self.wide else start
+        self.place = -1
+
+    def take(self, number: Number, place: Callable[[], int] = int) -> None:
+        kind, dtype = self.reduction.kind, self.reduction.dtype
+        if self.arg:
+            if self.place < 0 or self.beats(number):
+                self.value, self.place = number, place()
+        elif self.wide:
+            with np.errstate(all="ignore"):
+                self.value = self.value + number if kind == "sum" else self.value * number
+        else:
+            self.value = numbers.apply(REDUCERS[kind], dtype, self.value, number)
+
+    def beats(self, number: Number) -> bool:
+        """Whether an element takes the place of the best so far. NaN is the extreme; ties go to the first, or the last."""
+        last = self.reduction.last
+        if self.value != self.value:
+            return last and number != number
+        if number != number:
+            return True
+        better = number > self.value if self.reduction.kind == "argmax" else number < self.value
+        return better or (last and number == self.value)
+
+    @property
+    def result(self) -> Number:
+        return self.place if self.arg else numbers.rounded(self.value, self.reduction.dtype)

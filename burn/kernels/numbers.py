@@ -1,0 +1,242 @@
+"""The dialect's arithmetic on single numbers, in plain Python: what every printer's code is compared with.
+
+A number is a Python int, float or bool of an element type named beside it. Floats are computed in float64 (halves by way of
+float32, as the back ends do) and rounded to their type; integers wrap around. Enter at `apply`, `convert`, `reinterpret`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from burn.dialect.types import DTYPES, numpy_dtype
+
+Number = int | float | bool
+
+
+def rounded(value: Any, dtype: str) -> Number:
+    """A number of unbounded precision or range as one of the type."""
+    info = DTYPES[dtype]
+    if info.kind == "bool":
+        return bool(value)
+    if info.kind in ("int", "uint"):
+        low = int(value) & ((1 << info.bits) - 1)
+        return low - (1 << info.bits) if info.kind == "int" and low >> (info.bits - 1) else low
+    with np.errstate(all="ignore"):
+        if dtype == "float64":
+            return float(value)
+        if dtype == "float32":
+            return float(np.float32(value))
+        return float(np.float32(value).astype(numpy_dtype(dtype)))
+
+
+def apply(function: str, dtype: str, *args: Number) -> Number:
+    """A pointwise function of the dialect on numbers of one type (`select`'s first is a bool)."""
+    if function == "select":
+        return args[1] if args[0] else args[2]
+    if function in PREDICATES:
+        return bool(PREDICATES[function](*args))
+    kind = DTYPES[dtype].kind
+    with np.errstate(all="ignore"):
+        if kind == "float":
+            result = FLOATS[function](*(np.float64(a) for a in args))
+            halves = dtype in ("float16", "bfloat16")
+            return rounded(np.float32(result) if halves else result, dtype)
+        if kind == "bool":
+            return bool(BOOLS[function](*map(bool, args)))
+        bits = DTYPES[dtype].bits
+        if function in SHIFTS:
+            places = int(args[1])
+            moved = SHIFTS[function](int(args[0]) & ((1 << bits) - 1), places) if 0 <= places < bits else 0
+            return rounded(moved, dtype)
+        return rounded(INTEGERS[function](*map(int, args)), dtype)
+
+
+def reinterpret(value: Number, source: str, target: str) -> Number:
+    """The bits of a number read as another type of the same width."""
+    array = np.array([value], numpy_dtype(source)).view(numpy_dtype(target))
+    return array[0].item() if DTYPES[target].kind in ("int", "uint", "bool") else float(array[0])
+
+
+# ---- conversions -----------------------------------------------------------------------------------------------------
+
+
+def convert(value: Number, source: str, target: str, saturate: bool = True) -> Number:
+    """ONNX's Cast; where that leaves a choice, that of `codegen/cpu/convert.py`."""
+    kind = DTYPES[target].kind
+    if kind == "bool":
+        return bool(value != 0)
+    if kind in ("int", "uint"):
+        return rounded(_truncated(value, target) if isinstance(value, float) else int(value), target)
+    number = float(value)
+    if kind == "small":
+        return _small(number, target, saturate)
+    if target in ("float16", "bfloat16") and not isinstance(value, bool):
+        return _once(number, target)
+    return rounded(number, target)
+
+
+def _truncated(value: float, target: str) -> int:
+    """Towards zero. What does not fit becomes the least integer of 32 bits, for the widest types of 64."""
+    bits = 64 if DTYPES[target].bits == 64 or target == "uint32" else 32
+    least = -(1 << (bits - 1))
+    if math.isnan(value) or math.isinf(value):
+        return least if target != "uint64" or not value > 0 else 0
+    whole = math.trunc(value)
+    if target == "uint64" and value >= 2.0**63:
+        return whole if value < 2.0**64 else 0
+    return whole if least <= whole < -least else least
+
+
+def _once(number: float, target: str) -> float:
+    """Rounded to a half type once: the float32 between keeps, in its last bit, whether anything was lost."""
+    single = np.float32(number)
+    if float(single) != number and math.isfinite(number) and np.isfinite(single):
+        bits = int(single.view(np.int32))
+        bits -= abs(float(single)) > abs(number)
+        single = np.int32(bits | 1).view(np.float32)
+    with np.errstate(all="ignore"):
+        return float(single.astype(numpy_dtype(target)))
+
+
+def _small(number: float, target: str, saturate: bool) -> float:
+    """To a float of 8 or 4 bits: with `saturate` the largest number stands for all that is larger."""
+    import ml_dtypes
+
+    dtype = numpy_dtype(target)
+    if target == "float8_e8m0fnu":
+        return _power_of_two(number, saturate)
+    largest = float(ml_dtypes.finfo(dtype).max)
+    if math.isnan(number):
+        return float(np.float32(number).astype(dtype))
+    single = _once_single(number)
+    result = float(np.float32(single).astype(dtype))
+    if not abs(result) <= largest and (saturate or target == "float4_e2m1fn"):
+        return math.copysign(largest, number)
+    return result
+
+
+def _once_single(number: float) -> float:
+    single = np.float32(number)
+    if float(single) == number or not np.isfinite(single):
+        return float(single)
+    bits = int(single.view(np.int32)) - (abs(float(single)) > abs(number))
+    return float(np.int32(bits | 1).view(np.float32))
+
+
+def _power_of_two(number: float, saturate: bool) -> float:
+    """float8_e8m0fnu: the next power of two upwards."""
+    if math.isnan(number) or number < 0 or (not saturate and number < 2.0**-127):
+        return math.nan
+    if number <= 2.0**-127:
+        return 2.0**-127
+    exponent = math.ceil(math.log2(number)) if math.isfinite(number) else 128
+    if exponent > 127:
+        return 2.0**127 if saturate else math.nan
+    return 2.0**exponent
+
+
+# ---- the functions ---------------------------------------------------------------------------------------------------
+
+Rule = Callable[..., Any]
+
+
+def _minimum(a: float, b: float) -> float:
+    return a if math.isnan(a) else b if math.isnan(b) or b < a else a
+
+
+def _maximum(a: float, b: float) -> float:
+    return a if math.isnan(a) else b if math.isnan(b) or b > a else a
+
+
+def _sigmoid(x: np.float64) -> np.float64:
+    e = np.exp(-np.abs(x))
+    return 1.0 / (1.0 + e) if not x < 0 else e / (1.0 + e)
+
+
+FLOATS: dict[str, Rule] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "floordiv": np.floor_divide,
+    "fmod": np.fmod,
+    "mod": np.mod,
+    "pow": np.power,
+    "min": _minimum,
+    "max": _maximum,
+    "atan2": np.arctan2,
+    "neg": lambda x: -x,
+    "abs": abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "trunc": np.trunc,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "reciprocal": lambda x: 1.0 / x,
+    "erf": math.erf,
+    "sigmoid": _sigmoid,
+    **{name: getattr(np, name) for name in ("sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan")},
+    **{name: getattr(np, name) for name in ("sinh", "cosh", "tanh")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+}
+
+
+def _quotient(a: int, b: int) -> int:
+    """Truncated; x / 0 is 0."""
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _power(base: int, exponent: int) -> int:
+    """A negative exponent gives the reciprocal truncated."""
+    if exponent >= 0:
+        return pow(base, exponent, 1 << 64)
+    return {1: 1, -1: 1 if exponent % 2 == 0 else -1}.get(base, 0)
+
+
+INTEGERS: dict[str, Rule] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _quotient,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "fmod": lambda a, b: a - _quotient(a, b) * b if b else 0,
+    "mod": lambda a, b: a % b if b else 0,
+    "pow": _power,
+    "min": min,
+    "max": max,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "not": lambda x: ~x,
+    "neg": lambda x: -x,
+    "abs": abs,
+    "sign": lambda x: (x > 0) - (x < 0),
+}
+
+SHIFTS: dict[str, Rule] = {"shift_left": lambda a, b: a << b, "shift_right": lambda a, b: a >> b}
+
+BOOLS: dict[str, Rule] = {
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+    "xor": lambda a, b: a != b,
+    "not": lambda x: not x,
+    "min": lambda a, b: a and b,
+    "max": lambda a, b: a or b,
+    "abs": lambda x: x,
+}
+
+PREDICATES: dict[str, Rule] = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "isnan": math.isnan,
+    "isinf": math.isinf,
+}

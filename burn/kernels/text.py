@@ -1,0 +1,235 @@
+"""Kernels as text: loops, buffers, and scalar bodies with a name for every value.
+
+    kernel {
+      b0: read float32 (in 0)
+      b1: write float32 (out 0)
+      parallel i0 < n {
+        for i1 < 10 {
+          %0 = b0[10*i0 + i1] : float32
+          r0 = max %0 : float32
+        }
+        for i1 < 10 {
+          %1 = b0[10*i0 + i1] : float32
+          %2 = sub %1, r0 : float32
+          b1[10*i0 + i1] = %2
+        }
+      }
+    }
+
+A value's line says what it is, not when it is computed: one that only the `then` of an `if` reads is computed where the
+condition holds. The text is complete, so two kernels with one text are one kernel: the printers of code rely on that. Enter
+at `kernel_text` for one kernel, `program_text` for all of a fused program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
+
+from burn.codegen.body import (
+    Accumulator,
+    Apply,
+    Buffer,
+    Const,
+    ContractionKernel,
+    Convert,
+    Fetched,
+    Index,
+    Kernel,
+    Load,
+    LoopKernel,
+    Reduced,
+    Reduction,
+    Reinterpret,
+    Scalar,
+    Stage,
+    Where,
+    Write,
+    own_dims,
+    walk,
+)
+from burn.codegen.builders import kernels
+from burn.codegen.builders.builder import Call
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, LoopVar, atoms
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import source_name
+from burn.dialect.program import Program
+from burn.dialect.types import type_of
+
+
+def program_text(program: Program) -> str:
+    """The kernels of every group of a fused program, in order, each group under the nodes it came from."""
+    with context():
+        return "\n\n".join(group_text(group, number) for number, group in enumerate(_groups(program.block)))
+
+
+def group_text(group: Group, number: int = 0) -> str:
+    """The kernels of a group, in the order they run."""
+    nodes = ", ".join(dict.fromkeys(filter(None, (source_name(op) for op in group.ops))))
+    lines = [f"// group {number}, {group.kind}: {' '.join(op.OP_NAME for op in group.ops)}"]
+    lines += [f"// from {nodes}"] if nodes else []
+    lines += [f"// in {i}: {type_of(v)}" for i, v in enumerate(group.operation.operands)]
+    lines += [f"// out {i}: {type_of(v)}" for i, v in enumerate(group.operation.results)]
+    return "\n".join([*lines, *(call_text(call) for call in kernels(group))])
+
+
+def call_text(call: Call) -> str:
+    """A kernel with what its buffers are in its group."""
+    return kernel_text(call.kernel, ["" if b is None else f" ({b[0]} {b[1]})" for b in call.bindings])
+
+
+def kernel_text(kernel: Kernel, notes: Sequence[str] = ()) -> str:
+    """One kernel; `notes` stand behind its buffers."""
+    return "\n".join(_Writer(kernel, notes).lines())
+
+
+def _groups(block: ir.Block) -> Iterator[Group]:
+    for operation in block.operations:
+        if isinstance(operation.opview, Group):
+            yield operation.opview
+            continue
+        for region in operation.operation.regions:
+            for inner in region.blocks:
+                yield from _groups(inner)
+
+
+class _Writer:
+    def __init__(self, kernel: Kernel, notes: Sequence[str]) -> None:
+        self.kernel, self.notes = kernel, notes
+        self.names: dict[int, str] = {}
+        self.fetched: set[Fetched] = set()
+        self.count = 0
+
+    def lines(self) -> Iterator[str]:
+        yield "kernel {"
+        for number, buffer in enumerate(self.kernel.buffers):
+            yield f"  b{number}: {_buffer(buffer)}{self.notes[number] if self.notes else ''}"
+        match self.kernel:
+            case LoopKernel(parallel=parallel, stages=stages):
+                body = [line for stage in stages for line in self.stage(stage)]
+                yield from _indented(_nest("parallel", parallel, body))
+            case ContractionKernel():
+                yield from _indented(self.contraction(self.kernel))
+            case _:
+                assert_never(self.kernel)
+        yield "}"
+
+    def stage(self, stage: Stage) -> Iterator[str]:
+        body = []
+        self.forget()
+        for reduction in stage.reductions:
+            body += self.bound(reduction.body, dims=(reduction.index,))
+            body.append(f"{reduction.name} = {self.reduction(reduction)}")
+        for write in stage.writes:
+            body += self.write(write)
+        yield from _nest("for", stage.loops, body)
+
+    def reduction(self, reduction: Reduction) -> str:
+        place = f" at {reduction.index}" if reduction.kind.startswith("arg") else ""
+        last = " last" if reduction.last else ""
+        return f"{reduction.kind}{last} {self.name(reduction.body)}{place} : {reduction.dtype}"
+
+    def write(self, write: Write) -> Iterator[str]:
+        yield from self.bound(write.value, dims=(write.offset,))
+        yield f"b{write.buffer}[{write.offset}] = {self.name(write.value)}"
+
+    def contraction(self, kernel: ContractionKernel) -> Iterator[str]:
+        head = [
+            ("batch", kernel.batch),
+            ("rows", kernel.rows),
+            ("panel", (kernel.panel,)),
+            ("column", (kernel.column,)),
+        ]
+        loops = ", ".join(f"{name} {_loops(each)}" for name, each in head if each)
+        yield f"contract {loops} {{  // {'packed ' if kernel.packed else ''}panels of {kernel.width}"
+        body = [*self.bound(kernel.lhs), *self.bound(kernel.rhs)]
+        valid = _ranges(kernel.valid)
+        guard = f" where {valid}" if valid else ""
+        body.append(f"acc += {self.name(kernel.lhs)} * {self.name(kernel.rhs)} : {kernel.dtype}{guard}")
+        yield from _indented(_nest("for", (*kernel.outer, kernel.inner), body))
+        self.forget()
+        for write in kernel.epilogue:
+            yield from _indented(self.write(write))
+        yield "}"
+
+    def forget(self) -> None:
+        """In other loops every value has another meaning."""
+        self.names.clear()
+        self.fetched.clear()
+
+    # ---- scalars -------------------------------------------------------------------------------------------------------
+    def bound(self, *roots: Scalar, dims: Sequence[Dim] = ()) -> Iterator[str]:
+        """A line for each value that has none yet, and for the indices that are fetched."""
+        for dim in dims:
+            yield from self.fetches(dim)
+        for node in walk(*roots):
+            if id(node) in self.names or isinstance(node, (Reduced, Accumulator)):
+                continue
+            for dim in own_dims(node):
+                yield from self.fetches(dim)
+            name = f"%{self.count}"
+            self.count += 1
+            yield f"{name} = {self.describe(node)} : {node.dtype}"
+            self.names[id(node)] = name
+
+    def fetches(self, dim: Dim) -> Iterator[str]:
+        for atom in sorted((a for a in atoms(dim) if isinstance(a, Fetched)), key=str):
+            if atom in self.fetched:
+                continue
+            self.fetched.add(atom)
+            yield from self.bound(atom.source)
+            yield f'{atom.name} = fetch {self.name(atom.source)} < {atom.extent} "{atom.site}"'
+
+    def name(self, node: Scalar) -> str:
+        match node:
+            case Reduced(name=name):
+                return name
+            case Accumulator():
+                return "acc"
+        return self.names[id(node)]
+
+    def describe(self, node: Scalar) -> str:
+        match node:
+            case Const(value=value):
+                return repr(value)
+            case Load(buffer=buffer, offset=offset):
+                return f"b{buffer}[{offset}]"
+            case Index(dim=dim):
+                return f"index {dim}"
+            case Apply(function=function, args=args):
+                return f"{function} {', '.join(map(self.name, args))}"
+            case Convert(arg=arg, saturate=saturate):
+                return f"convert {self.name(arg)} from {arg.dtype}{'' if saturate else ' unsaturated'}"
+            case Reinterpret(arg=arg):
+                return f"reinterpret {self.name(arg)} from {arg.dtype}"
+            case Where(ranges=ranges, then=then, otherwise=otherwise):
+                return f"if {_ranges(ranges)} then {self.name(then)} else {self.name(otherwise)}"
+        raise TypeError(node)
+
+
+def _buffer(buffer: Buffer) -> str:
+    size = f"[{buffer.elements}]" if buffer.role == "scratch" else ""
+    return f"{buffer.role} {buffer.dtype}{size}"
+
+
+def _loops(loops: Sequence[LoopVar]) -> str:
+    return ", ".join(f"{v.name} < {v.extent}" for v in loops)
+
+
+def _ranges(ranges: Sequence[tuple[Dim, Dim]]) -> str:
+    return " and ".join(f"0 <= {place} < {extent}" for place, extent in ranges)
+
+
+def _nest(word: str, loops: Sequence[LoopVar], body: Sequence[str]) -> Iterator[str]:
+    """The body inside loops, or as it is without any."""
+    if not loops:
+        yield from body
+        return
+    yield f"{word} {_loops(loops)} {{"
+    yield from _indented(body)
+    yield "}"
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)

@@ -1,0 +1,111 @@
+"""Runs fused programs with the interpreter of kernels: a second opinion on what a back end's code computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from burn.codegen.builders import kernels
+from burn.codegen.constants import constant_array
+from burn.compiler import PIPELINE, executable
+from burn.dialect.control import Group
+from burn.dialect.dims import Symbol, atoms, evaluate
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType, numpy_dtype, type_of
+from burn.kernels import interpret
+from burn.passes import pipeline
+
+Arrays = Sequence[np.ndarray]
+
+
+class Unsupported(Exception):
+    """The program holds something besides kernels."""
+
+
+def interpreted(program: Program, arrays: Arrays) -> list[np.ndarray]:
+    """What a fused program computes."""
+    with context():
+        return _Run(program, arrays).outputs()
+
+
+class _Run:
+    def __init__(self, program: Program, arrays: Arrays) -> None:
+        self.program = program
+        self.memory: dict[ir.Value, np.ndarray] = {}
+        self.sizes: dict[str, int] = {}
+        for value, array in zip(program.inputs, arrays, strict=True):
+            self.memory[value] = np.ascontiguousarray(array).ravel()
+            for dim, size in zip(type_of(value).shape, array.shape, strict=True):
+                if not isinstance(dim, int) and dim.is_symbol:
+                    (atom,) = atoms(dim)
+                    assert isinstance(atom, Symbol)
+                    self.sizes[atom.name] = size
+
+    def outputs(self) -> list[np.ndarray]:
+        for operation in list(self.program.block.operations)[:-1]:
+            self.op(operation.opview)
+        return [self.shaped(v) for v in self.program.outputs]
+
+    def shaped(self, value: ir.Value) -> np.ndarray:
+        return self.memory[value].reshape([evaluate(d, self.sizes) for d in type_of(value).shape])
+
+    def op(self, op: Op) -> None:
+        results = list(op.operation.results)
+        if isinstance(op, Group):
+            return self.group(op)
+        match op.OP_NAME:
+            case "weight" | "constant":
+                self.memory[results[0]] = np.asarray(constant_array(results[0], self.program.weights)).ravel()
+            case "reshape":
+                self.memory[results[0]] = self.memory[op.x]
+            case "read_dim":
+                self.sizes[op.symbol] = int(self.memory[op.x][op.position])
+            case name:
+                raise Unsupported(name)
+
+    def group(self, group: Group) -> None:
+        results = [self.empty(type_of(r)) for r in group.operation.results]
+        memory = {"in": [self.memory[v] for v in group.operation.operands], "out": results}
+        for call in kernels(group):
+            buffers = [None if b is None else memory[b[0]][b[1]] for b in call.bindings]
+            interpret.run(call.kernel, buffers, self.sizes)
+        self.memory.update(zip(group.operation.results, results, strict=True))
+
+    def empty(self, type_: TensorType) -> np.ndarray:
+        return np.zeros(evaluate(type_.elements, self.sizes), numpy_dtype(type_.dtype))
+
+
+ROUNDING = {"float64": 2.0**-48, "float32": 2.0**-19, "float16": 2.0**-8, "bfloat16": 2.0**-5}
+"""What results may differ by, relatively to the largest, where sums are formed in another order."""
+
+
+def agree(got: Arrays, want: Arrays) -> None:
+    """Shapes, types and elements are the same: integers exactly, floats but for rounding."""
+    assert len(got) == len(want)
+    for number, (a, b) in enumerate(zip(got, want, strict=True)):
+        assert a.shape == b.shape and a.dtype == b.dtype, f"result {number}: {a.dtype}{a.shape} {b.dtype}{b.shape}"
+        bound = ROUNDING.get(a.dtype.name)
+        if bound is None:
+            np.testing.assert_array_equal(a, b, err_msg=f"result {number}")
+            continue
+        x, y = a.astype("f8"), b.astype("f8")
+        finite = np.abs(y[np.isfinite(y)]).max(initial=1.0)
+        np.testing.assert_allclose(x, y, rtol=bound, atol=bound * min(finite, 1e30), err_msg=f"result {number}")
+
+
+def check(program: Program, arrays: Arrays, passes: str = PIPELINE) -> None:
+    """Fuses a program, and compares the compiled code with the interpreted kernels."""
+    pipeline.run(pipeline.parse(passes), program)
+    want = interpreted(program, arrays)
+    got = executable(program, passes="")(*arrays)
+    agree(list(got) if isinstance(got, tuple) else [got], want)
+
+
+def sizes_of(program: Program) -> list[str]:
+    names: Mapping[str, None] = {
+        a.name: None for t in program.input_types for d in t.shape for a in atoms(d) if isinstance(a, Symbol)
+    }
+    return sorted(names)
