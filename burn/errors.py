@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NoReturn
 
 
 @dataclass(frozen=True)
@@ -67,3 +68,8 @@ class InputError(BurnError):
 
 class RunError(BurnError):
     """The compiled program reported an error while it ran (an index out of range, memory exhausted ...)."""
+
+
+def unreachable(value: NoReturn) -> NoReturn:
+    """Ends a `match` that names every case: the type checker sees when one is missing."""
+    raise AssertionError(f"{type(value).__name__} is not handled")

@@ -115,7 +115,8 @@ def write(program: Program, output: Path | None, locations: bool) -> None:
     """Prints the program, or writes it to a file and its weights beside."""
     text = to_text(program, locations)
     if output is None:
-        return write_text(text, None)
+        write_text(text, None)
+        return
     from burn.importers.weights import safetensors
 
     drop_unused_weights(program)

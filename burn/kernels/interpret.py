@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from burn.codegen.body import (
 )
 from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol
 from burn.dialect.types import DTYPES, numpy_dtype
-from burn.errors import BurnError
+from burn.errors import BurnError, unreachable
 from burn.kernels import numbers
 from burn.kernels.numbers import Number
 
@@ -76,7 +76,7 @@ class _Machine:
                 for _ in self.walk((*kernel.batch, *kernel.rows, kernel.column), backwards=True):
                     self.contract(kernel)
             case _:
-                assert_never(kernel)
+                unreachable(kernel)
 
     def fresh_scratch(self) -> None:
         """Private memory holds nothing from one iteration to the next."""

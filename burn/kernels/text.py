@@ -24,7 +24,6 @@ at `kernel_text` for one kernel, `program_text` for all of a fused program.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import assert_never
 
 from burn.codegen.body import (
     Accumulator,
@@ -56,6 +55,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.op import source_name
 from burn.dialect.program import Program
 from burn.dialect.types import type_of
+from burn.errors import unreachable
 
 
 def program_text(program: Program) -> str:
@@ -112,7 +112,7 @@ class _Writer:
             case ContractionKernel():
                 yield from _indented(self.contraction(self.kernel))
             case _:
-                assert_never(self.kernel)
+                unreachable(self.kernel)
         yield "}"
 
     def stage(self, stage: Stage) -> Iterator[str]:

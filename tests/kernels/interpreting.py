@@ -55,7 +55,8 @@ class _Run:
     def op(self, op: Op) -> None:
         results = list(op.operation.results)
         if isinstance(op, Group):
-            return self.group(op)
+            self.group(op)
+            return
         match op.OP_NAME:
             case "weight" | "constant":
                 self.memory[results[0]] = np.asarray(constant_array(results[0], self.program.weights)).ravel()
