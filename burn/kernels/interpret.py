@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from burn.codegen.body import (
+from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol
+from burn.dialect.types import DTYPES, numpy_dtype
+from burn.errors import BurnError, unreachable
+from burn.kernels import numbers
+from burn.kernels.body import (
     REDUCERS,
     Accumulator,
     Apply,
@@ -34,10 +38,6 @@ from burn.codegen.body import (
     Write,
     identity,
 )
-from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol
-from burn.dialect.types import DTYPES, numpy_dtype
-from burn.errors import BurnError, unreachable
-from burn.kernels import numbers
 from burn.kernels.numbers import Number
 
 

@@ -25,7 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from burn.codegen.body import (
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, LoopVar, atoms
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import source_name
+from burn.dialect.program import Program
+from burn.dialect.types import type_of
+from burn.errors import unreachable
+from burn.kernels.body import (
     Accumulator,
     Apply,
     Buffer,
@@ -47,15 +54,8 @@ from burn.codegen.body import (
     own_dims,
     walk,
 )
-from burn.codegen.builders import kernels
-from burn.codegen.builders.builder import Call
-from burn.dialect.control import Group
-from burn.dialect.dims import Dim, LoopVar, atoms
-from burn.dialect.mlir import context, ir
-from burn.dialect.op import source_name
-from burn.dialect.program import Program
-from burn.dialect.types import type_of
-from burn.errors import unreachable
+from burn.kernels.builders import kernels
+from burn.kernels.builders.builder import Call
 
 
 def program_text(program: Program) -> str:

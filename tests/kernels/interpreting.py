@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from burn.codegen.builders import kernels
-from burn.codegen.constants import constant_array
-from burn.compiler import PIPELINE, executable
+from burn.compiler import PIPELINE, environment, executable
+from burn.dialect.constants import constant_array
 from burn.dialect.control import Group
 from burn.dialect.dims import Symbol, atoms, evaluate
 from burn.dialect.mlir import context, ir
@@ -16,6 +15,7 @@ from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype, type_of
 from burn.kernels import interpret
+from burn.kernels.builders import kernels
 from burn.passes import pipeline
 
 Arrays = Sequence[np.ndarray]
@@ -99,7 +99,7 @@ def agree(got: Arrays, want: Arrays) -> None:
 
 def check(program: Program, arrays: Arrays, passes: str = PIPELINE) -> None:
     """Fuses a program, and compares the compiled code with the interpreted kernels."""
-    pipeline.run(pipeline.parse(passes), program)
+    pipeline.run(pipeline.parse(passes), program, environment())
     want = interpreted(program, arrays)
     got = executable(program, passes="")(*arrays)
     agree(list(got) if isinstance(got, tuple) else [got], want)
