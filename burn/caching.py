@@ -13,7 +13,8 @@ from burn.runtime.host import features
 if TYPE_CHECKING:
     from burn.dialect.program import Program
 
-_PACKAGES = ("dialect", "importers", "passes", "codegen")
+_ABOVE = frozenset(("bench", "cli", "exporters"))
+"""Folders that no compiled program depends on."""
 
 
 def artefact_of(
@@ -49,6 +50,7 @@ def _compile(make: Callable[[], Program], passes: str | None, target: str | None
 def _sources() -> str:
     """What changes when the compiler does: in a checkout its files are newer than the version says."""
     root = Path(__file__).parent
-    files = [root / "compiler.py", *(f for package in _PACKAGES for f in (root / package).rglob("*.py"))]
+    folders = [folder for folder in root.iterdir() if folder.is_dir() and folder.name not in _ABOVE]
+    files = [*root.glob("*.py"), *(file for folder in folders for file in folder.rglob("*.py"))]
     stats = [file.stat() for file in files]
     return f"{len(stats)} {max(s.st_mtime_ns for s in stats)} {sum(s.st_size for s in stats)}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from functools import reduce
 
-import burn
 from burn import ops
 from burn.dialect import compose
 from burn.errors import TypeMismatch
 from burn.nn.loss.base import Loss, Reduction
-from burn.tensors import Tensor
+from burn.tensors import Tensor, constant
+from burn.tensors.control import scan
+from burn.tensors.functions import concat
 
 LEAST = float("-inf")
 
@@ -64,7 +65,7 @@ class CTCLoss(Loss):
         steps, batch, _ = log_probs.shape
         # Labels with blanks before, between and after them: [N, 2 S + 1].
         blanks = ops.full(shape=(batch, targets.shape[1], 1), dtype="int64", value=float(self.blank))
-        pairs = burn.concat([blanks, targets.unsqueeze(2)], 2).flatten(1)
+        pairs = concat([blanks, targets.unsqueeze(2)], 2).flatten(1)
         labels = pairs.pad([(0, 0), (0, 1)], value=self.blank)
         count = labels.shape[1]
         emitted = log_probs.take_along_axis(labels.unsqueeze(0).broadcast_to(steps, batch, count), 2)
@@ -82,7 +83,7 @@ class CTCLoss(Loss):
             new = ops.select(time == 0, start, moved) + row
             return (ops.select((time < input_lengths).unsqueeze(1), new, alpha), time + 1), ()
 
-        (alpha, _), _ = burn.scan(step, (start, burn.constant(0, "int64")), emitted)
+        (alpha, _), _ = scan(step, (start, constant(0, "int64")), emitted)
         ends = (target_lengths * 2).unsqueeze(1)
         last = alpha.take_along_axis(ends, 1)
         other = ops.select(ends > 0, alpha.take_along_axis(ops.max(ends - 1, 0), 1), LEAST)
@@ -138,7 +139,7 @@ class RNNTLoss(Loss):
             total = ops.select((ends == diagonal) & is_last, quiet, total)
             return (log_sum(quiet, spoken), total, diagonal + 1), ()
 
-        (_, total, _), _ = burn.scan(step, (start, empty, burn.constant(0, "int64")), rows)
+        (_, total, _), _ = scan(step, (start, empty, constant(0, "int64")), rows)
         return self._reduced(-total.max(1))
 
 
