@@ -61,17 +61,18 @@ def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Ar
     def dims(shape) -> tuple[int | str, ...]:
         return tuple(d if isinstance(d, int) else str(d) for d in shape)
 
+    count = len(program.inputs) - program.random_state
     donated = {source: output for output, source in program.donated.items()}
     inputs = [
         ValueSpec(name, t.dtype, dims(t.shape), donated.get(i))
-        for i, (name, t) in enumerate(zip(program.input_names, program.input_types, strict=True))
+        for i, (name, t) in enumerate(zip(program.input_names[:count], program.input_types[:count], strict=True))
     ]
     outputs = [
         ValueSpec(name, t.dtype, dims(t.shape))
         for name, t in zip(program.output_names, program.output_types, strict=True)
     ]
     return Artefact(
-        signature=Signature(tuple(inputs), tuple(outputs)),
+        signature=Signature(tuple(inputs), tuple(outputs), program.random_state),
         target=ArtefactTarget("x86_64-unknown-linux-gnu", target.features),
         code=code,
         constants=tuple(Constant.of(constant_array(v, program.weights)) for v in entry.constants),

@@ -2,76 +2,40 @@
 
 A key (uint32[2]) decides the numbers: the same key gives the same ones, in a traced function and outside, whatever the
 number of threads. Keys come of `key`, and of other keys by `split` and `fold_in`; what is drawn with different keys is
-independent. Without a key a generator of this process is used, which `burn.manual_seed` sets; in a traced function, whose
-numbers would then be the same at every call, that is an error. The generator is Threefry-2x32 (burn/dialect/random.py).
+independent. Without a key a generator of this process is used, which `burn.manual_seed` sets. A traced function without one
+takes a random state as an extra input, which what is compiled fills at every call, from the same generator or from a seed of
+its own (`Executable.seed`). The numbers come from Threefry-2x32 (burn/dialect/random.py).
 """
 
 from __future__ import annotations
 
 import math
-import os
-import threading
 from typing import Any
 
 import numpy as np
 
-from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.dialect.random import threefry
+from burn.dialect.random import FOLD, SPLIT, derived
 from burn.dialect.spec import element_type
 from burn.dialect.types import DTYPES, FLOATS
 from burn.errors import TypeMismatch
+from burn.runtime.random import checked_seed, process
 from burn.tensors import Tensor, constant
 from burn.tensors.base import made, of_array, sequence
 from burn.tensors.creation import Shape, checked_shape
 from burn.tensors.joining import stack
 from burn.tensors.tracer import active
 
-SPLIT, FOLD = 0x80000001, 0x80000002
-"""The high word of the counters that new keys come from: drawing numbers counts far below them."""
-
-
-class Generator:
-    """Numbers its draws from a seed on. Any number of threads may draw."""
-
-    def __init__(self, seed: int) -> None:
-        self._lock = threading.Lock()
-        self.reset(seed)
-
-    def reset(self, seed: int) -> None:
-        with self._lock:
-            self.seed, self.count = _checked_seed(seed), 0
-
-    def draw(self) -> tuple[int, int]:
-        """The seed, and a number that was not given before."""
-        with self._lock:
-            self.count += 1
-            return self.seed, self.count - 1
-
-
-def _checked_seed(seed: int) -> int:
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64:
-        raise TypeMismatch("a seed is a number from 0 to 2**64 - 1", [f"not {seed!r}"])
-    return seed
-
-
-_process = Generator(int.from_bytes(os.urandom(8), "little"))
-
 
 def manual_seed(seed: int) -> None:
     """What is drawn without a key from here on is the same for the same seed (0 to 2**64 - 1)."""
-    _process.reset(seed)
-
-
-def draw() -> tuple[int, int]:
-    """The name of a stream of random numbers that nothing else in this process has: the seed, and a number."""
-    return _process.draw()
+    process.reset(seed)
 
 
 # ---- keys --------------------------------------------------------------------------------------------------------------
 def key(seed: int) -> Tensor:
     """The key of a seed (0 to 2**64 - 1): uint32[2]."""
-    seed = _checked_seed(seed)
+    seed = checked_seed(seed)
     return of_array(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
 
 
@@ -88,25 +52,21 @@ def fold_in(key: Tensor, data: int | Tensor) -> Tensor:
 
 
 def _derived(key: Tensor, counter: Tensor, domain: int) -> Tensor:
-    words = [_key(key, "split")[i].value for i in (0, 1)]
-    high = compose.broadcast_to(compose.number(domain, "uint32"), counter.shape)
-    return stack([made(w) for w in threefry(words[0], words[1], counter.value, high)], -1)
+    given = _key(key)
+    return stack([made(w) for w in derived((given[0].value, given[1].value), counter.value, domain)], -1)
 
 
-def _key(key: Tensor | None, user: str) -> Tensor:
-    """The key given, or the process's next one."""
+def _key(key: Tensor | None) -> Tensor:
+    """The key given; else one of the run's random state in a traced function, or the process's next one."""
     if key is not None:
         if not isinstance(key, Tensor):
             raise TypeMismatch("a key is a tensor", [f"not {key!r}; burn.random.key({key!r}) makes one of a seed"])
         if key.dtype != "uint32" or key.shape != (2,):
             raise TypeMismatch("a key is uint32[2]", [f"not {key.type}; see burn.random.key"])
         return key
-    if active() is not None:
-        raise TypeMismatch(
-            f"burn.random.{user} needs a key in a traced function",
-            ["give the function a key (uint32[2], from burn.random.key) as an argument and pass it on: key=..."],
-        )
-    seed, number = draw()
+    if (tracer := active()) is not None:
+        return Tensor(tracer.program.random_key())
+    seed, number = process.draw()
     root = of_array(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
     return fold_in(root, of_array(np.array(number & 0xFFFFFFFF, np.uint32)))
 
@@ -114,9 +74,7 @@ def _key(key: Tensor | None, user: str) -> Tensor:
 # ---- numbers -----------------------------------------------------------------------------------------------------------
 def bits(shape: Shape = (), *, key: Tensor | None = None) -> Tensor:
     """Random bits: uint64."""
-    high, low = (
-        made(w).astype("uint64") for w in build.random_bits(_key(key, "bits").value, shape=checked_shape(shape))
-    )
+    high, low = (made(w).astype("uint64") for w in build.random_bits(_key(key).value, shape=checked_shape(shape)))
     return (high << 32) | low
 
 
@@ -124,7 +82,7 @@ def uniform(*shape: Any, low: Any = 0.0, high: Any = 1.0, dtype: Any = "float32"
     """Evenly distributed over [low, high), which are numbers or tensors that broadcast to the shape: `uniform(2, 3)` or
     `uniform((2, 3))`."""
     dtype = element_type(dtype)
-    word = bits(sequence(shape), key=_key(key, "uniform"))
+    word = bits(sequence(shape), key=_key(key))
     digits = DIGITS[_float(dtype)]
     unit = (word >> (64 - digits)).astype(dtype) * 2.0**-digits
     return _affine(unit, high - low, low)
@@ -157,9 +115,7 @@ def _affine(x: Tensor, scale: Any, shift: Any) -> Tensor:
 def normal(*shape: Any, mean: Any = 0.0, std: Any = 1.0, dtype: Any = "float32", key: Tensor | None = None) -> Tensor:
     """Normally distributed with this mean and standard deviation: numbers, or tensors that broadcast to the shape."""
     dtype = element_type(dtype)
-    drawn = made(
-        build.random_normal(_key(key, "normal").value, shape=checked_shape(sequence(shape)), dtype=_float(dtype))
-    )
+    drawn = made(build.random_normal(_key(key).value, shape=checked_shape(sequence(shape)), dtype=_float(dtype)))
     return _affine(drawn, std, mean)
 
 
@@ -170,7 +126,7 @@ def truncated_normal(
     if not low < high:
         raise TypeMismatch("truncated_normal needs low < high", [f"not {low} and {high}"])
     first, last = (math.erf(bound / math.sqrt(2)) for bound in (low, high))
-    place = _open(sequence(shape), "float64", _key(key, "truncated_normal")) * (last - first) + first
+    place = _open(sequence(shape), "float64", _key(key)) * (last - first) + first
     drawn = _inverse_erf(place) * math.sqrt(2)
     return drawn.clip(low, high).astype(_float(element_type(dtype)))
 
@@ -204,13 +160,13 @@ INVERSE_ERF_FAR = (
 def exponential(*shape: Any, scale: Any = 1.0, dtype: Any = "float32", key: Tensor | None = None) -> Tensor:
     """Exponentially distributed with the mean `scale`."""
     dtype = element_type(dtype)
-    return _affine(-_open(sequence(shape), dtype, _key(key, "exponential")).log(), scale, 0).astype(dtype)
+    return _affine(-_open(sequence(shape), dtype, _key(key)).log(), scale, 0).astype(dtype)
 
 
 def gumbel(*shape: Any, loc: Any = 0.0, scale: Any = 1.0, dtype: Any = "float32", key: Tensor | None = None) -> Tensor:
     """Distributed as Gumbel's extreme values: -log(-log(u)) * scale + loc."""
     dtype = element_type(dtype)
-    return _affine(-((-_open(sequence(shape), dtype, _key(key, "gumbel")).log()).log()), scale, loc).astype(dtype)
+    return _affine(-((-_open(sequence(shape), dtype, _key(key)).log()).log()), scale, loc).astype(dtype)
 
 
 def randint(
@@ -230,7 +186,7 @@ def randint(
     if not (bounds[0] <= first < last <= bounds[1] and last - first < 2**63):
         raise TypeMismatch(f"randint has no such {dtype}", [f"from {first} to {last} - 1"])
     # 64 random bits for at most 63: no number comes up more than 2^-63 too often a fraction of the range
-    drawn = bits(shape, key=_key(key, "randint")) % (last - first)
+    drawn = bits(shape, key=_key(key)) % (last - first)
     return (drawn.astype("int64") + first).astype(dtype) if kind == "int" else drawn.astype(dtype) + first
 
 
@@ -239,7 +195,7 @@ def bernoulli(p: Any = 0.5, shape: Shape | None = None, *, key: Tensor | None = 
     chance = p if isinstance(p, (int, float)) else constant(p)
     sizes: Shape = (() if isinstance(chance, (int, float)) else chance.shape) if shape is None else shape
     dtype = "float64" if isinstance(chance, Tensor) and chance.dtype == "float64" else "float32"
-    return uniform(sizes, dtype=dtype, key=_key(key, "bernoulli")) < chance
+    return uniform(sizes, dtype=dtype, key=_key(key)) < chance
 
 
 # ---- choosing ----------------------------------------------------------------------------------------------------------
@@ -247,7 +203,7 @@ def permutation(x: Any, axis: int = 0, *, key: Tensor | None = None) -> Tensor:
     """The slices of x along an axis in random order; a number n stands for 0, .. n - 1."""
     given = made(build.iota(shape=checked_shape(x), axis=0)) if isinstance(x, int) else constant(x)
     place = given._axis(axis)
-    order = bits((given.shape[place],), key=_key(key, "permutation")).argsort()
+    order = bits((given.shape[place],), key=_key(key)).argsort()
     return given.take(order, place)
 
 
@@ -257,7 +213,7 @@ def choice(x: Any, shape: Shape = (), replace: bool = True, p: Any = None, *, ke
     given = made(build.iota(shape=checked_shape(x), axis=0)) if isinstance(x, int) else constant(x)
     if given.ndim != 1:
         raise TypeMismatch("choice is from a vector", [f"not from {given.type}"])
-    size, sizes, used = given.shape[0], checked_shape(shape), _key(key, "choice")
+    size, sizes, used = given.shape[0], checked_shape(shape), _key(key)
     known = [d for d in sizes if isinstance(d, int)]
     count = math.prod(known) if len(known) == len(sizes) else None
     if isinstance(size, int) and (size == 0 or (not replace and (count is None or count > size))) and count != 0:
@@ -292,7 +248,7 @@ def categorical(logits: Tensor, axis: int = -1, shape: Shape | None = None, *, k
             "the shape must end in that of the logits without the axis", [f"{list(sizes)}, not {list(lead)}"]
         )
     dtype = "float64" if logits.dtype == "float64" else "float32"
-    noise = gumbel((*sizes, moved.shape[-1]), dtype=dtype, key=_key(key, "categorical"))
+    noise = gumbel((*sizes, moved.shape[-1]), dtype=dtype, key=_key(key))
     return (moved.astype(dtype) + noise).argmax(-1)
 
 

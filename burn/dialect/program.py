@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from burn.dialect.mlir import context, func, ir
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import RANDOM_STATE, TensorType, type_of
 from burn.dialect.weights import WeightStore
 
 
@@ -23,6 +23,10 @@ class Program:
     input_names: list[str]
     output_names: list[str] = field(default_factory=list)
     donated: dict[int, int] = field(default_factory=dict)  # output index -> index of the input whose buffer it may take
+    random_state: bool = False
+    """Whether the last input is the random state (dialect/random.py), which the executable supplies at each run."""
+    _places: int = field(default=0, repr=False)  # that draw random numbers
+    _iterations: list[ir.Value] = field(default_factory=list, repr=False)  # of the loops that are being built
 
     @staticmethod
     def create(inputs: Sequence[tuple[str, TensorType]], weights: WeightStore | None = None) -> Program:
@@ -83,6 +87,41 @@ class Program:
         """Ops built inside go to the end of the program, located at `node`."""
         with context(), ir.Location.name(node), ir.InsertionPoint(self.block):
             yield
+
+    # ---- random numbers ------------------------------------------------------------------------------------------------
+    @property
+    def state(self) -> ir.Value:
+        """The run's random state, which becomes an input of the program when it is first asked for."""
+        if not self.random_state:
+            name = "random_state"
+            while name in self.input_names:
+                name += "_"
+            with context():
+                self.block.add_argument(RANDOM_STATE.to_mlir(), ir.Location.name(name))
+            self.input_names.append(name)
+            self.random_state = True
+        return self.inputs[-1]
+
+    def random_key(self, seed: int | None = None) -> ir.Value:
+        """The key (uint32[2]) of the next place that draws, built at the insertion point: of the run's random state, or of a
+        seed, the same at each run; and of the iterations of the loops around."""
+        from burn.dialect import ops
+
+        if seed is None:
+            self._places += 1
+            return ops.random_key(self.state, self._iterations, place=self._places)
+        words = (seed - 2**64 if seed >= 2**63 else seed, 0)
+        state = ops.constant(values=(), bits=words, shape=RANDOM_STATE.shape, dtype=RANDOM_STATE.dtype)
+        return ops.random_key(state, self._iterations)
+
+    @contextmanager
+    def iterating(self, iteration: ir.Value) -> Iterator[None]:
+        """What draws inside does so anew in each iteration of a loop."""
+        self._iterations.append(iteration)
+        try:
+            yield
+        finally:
+            self._iterations.pop()
 
     def finish(self, outputs: Sequence[tuple[str, ir.Value]]) -> Program:
         """Ends the program with its outputs."""

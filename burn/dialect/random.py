@@ -1,5 +1,8 @@
 """Random numbers from a key: the same key gives the same numbers, whatever the number of threads. Composites.
 
+A key is uint32[2]. Keys come of other keys by counting (`derived`); a program that draws without being given one makes
+its keys of its random state (`RandomKey`), which the executable supplies at each run.
+
 The generator is Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), a
 cipher applied to the element's index: every element is computed on its own, from integer pointwise ops.
 """
@@ -9,15 +12,21 @@ from __future__ import annotations
 import math
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, number
+from burn.dialect.compose import broadcast_to, convert, number
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
-from burn.dialect.op import DTypeName, Op, Operand
-from burn.dialect.types import FLOATS, TensorType
+from burn.dialect.op import DTypeName, Op, Operand, Variadic
+from burn.dialect.types import FLOATS, INTEGERS, RANDOM_STATE, TensorType, type_of
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
 ROUNDS = 20
+
+SPLIT, FOLD = 0x80000001, 0x80000002
+"""The high word of the counters that new keys come from: drawing numbers counts far below them."""
+
+Words = tuple[ir.Value, ir.Value]
+"""A key, or a counter, as two scalars (or tensors of a shape)."""
 
 
 def check_key(cls: type[Op], key: TensorType) -> None:
@@ -39,13 +48,11 @@ class RandomBits(Op, name="random_bits"):
     @classmethod
     def decompose(cls, key: ir.Value, shape: tuple[Dim, ...]) -> list[ir.Value]:
         index = ops.reshape(ops.iota(shape=(product(shape),), axis=0, dtype="uint64"), shape=shape)
-        low = ops.cast(ops.and_(index, number(0xFFFFFFFF, "uint64")), dtype="uint32")
-        high = ops.cast(ops.shift_right(index, number(32, "uint64")), dtype="uint32")
-        keys = [ops.reshape(ops.slice(key, starts=(i,), sizes=(1,), steps=(1,)), shape=()) for i in (0, 1)]
-        return list(threefry(keys[0], keys[1], low, high))
+        high, low = halves(index)
+        return list(threefry(element(key, 0), element(key, 1), low, high))
 
 
-def threefry(k0: ir.Value, k1: ir.Value, x0: ir.Value, x1: ir.Value) -> tuple[ir.Value, ir.Value]:
+def threefry(k0: ir.Value, k1: ir.Value, x0: ir.Value, x1: ir.Value) -> Words:
     """The cipher on two words of counter and two of key."""
     schedule = (k0, k1, ops.xor(ops.xor(k0, k1), number(PARITY, "uint32")))
     x0, x1 = ops.add(x0, k0), ops.add(x1, k1)
@@ -57,6 +64,52 @@ def threefry(k0: ir.Value, k1: ir.Value, x0: ir.Value, x1: ir.Value) -> tuple[ir
         x0 = ops.add(x0, schedule[(group + 1) % 3])
         x1 = ops.add(ops.add(x1, schedule[(group + 2) % 3]), number(group + 1, "uint32"))
     return x0, x1
+
+
+def derived(key: Words, counter: ir.Value, domain: int) -> Words:
+    """New keys, one for each element of `counter` (uint32)."""
+    high = broadcast_to(number(domain, "uint32"), type_of(counter).shape)
+    return threefry(*key, counter, high)
+
+
+def halves(value: ir.Value) -> Words:
+    """The high and the low word of 64-bit integers."""
+    value = convert(value, "uint64")
+    low = ops.cast(ops.and_(value, number(0xFFFFFFFF, "uint64")), dtype="uint32")
+    return ops.cast(ops.shift_right(value, number(32, "uint64")), dtype="uint32"), low
+
+
+def element(x: ir.Value, index: int) -> ir.Value:
+    """One element of a vector, as a scalar."""
+    return ops.reshape(ops.slice(x, starts=(index,), sizes=(1,), steps=(1,)), shape=())
+
+
+class RandomKey(Op, name="random_key"):
+    """The key of one place of a program that draws, new at each run and in each iteration of the loops around it.
+
+    Shapes: state [2] uint64, the run's random state; iterations... [] integers, of the loops around -> [2] uint32.
+    `place` tells the places of a program apart."""
+
+    state: Operand
+    iterations: Variadic
+    place: int = 0
+
+    @classmethod
+    def infer(cls, state: TensorType, iterations: list[TensorType], place: int) -> TensorType:
+        if state != RANDOM_STATE:
+            cls.fail(f"the random state must be uint64[2], not {state}")
+        for iteration in iterations:
+            if iteration.rank or iteration.dtype not in INTEGERS:
+                cls.fail(f"an iteration must be an integer scalar, not {iteration}")
+        return TensorType("uint32", (2,))
+
+    @classmethod
+    def decompose(cls, state: ir.Value, iterations: list[ir.Value], place: int) -> ir.Value:
+        key = halves(element(state, 0))
+        counters = [halves(element(state, 1))[1], number(place, "uint32"), *(halves(i)[1] for i in iterations)]
+        for counter in counters:
+            key = derived(key, counter, FOLD)
+        return ops.concat([ops.reshape(word, shape=(1,)) for word in key], axis=0)
 
 
 def unit(word: ir.Value, dtype: str) -> ir.Value:

@@ -18,9 +18,12 @@ from typing import Any
 from burn.dialect.mlir import context, func, ir
 from burn.dialect.op import REGISTRY, Op
 from burn.dialect.program import Program
-from burn.dialect.types import TensorType
+from burn.dialect.types import RANDOM_STATE, TensorType
 from burn.dialect.weights import Weight, WeightStore
 from burn.errors import ModelError, Problem
+
+RANDOM_STATE_MARK = "burn.random_state"
+"""The attribute of the last argument where that is the run's random state."""
 
 MAX_DEPTH = 64  # regions inside regions
 _foreign: ir.Context | None = None
@@ -32,8 +35,10 @@ def to_text(program: Program, locations: bool = False) -> str:
     with context():
         named = {"arg_attrs": program.input_names, "res_attrs": program.output_names}
         for attribute, names in named.items():
-            entries = [ir.DictAttr.get({"burn.name": ir.StringAttr.get(name)}) for name in names]
-            function.attributes[attribute] = ir.ArrayAttr.get(entries)
+            entries = [{"burn.name": ir.StringAttr.get(name)} for name in names]
+            if attribute == "arg_attrs" and program.random_state:
+                entries[-1][RANDOM_STATE_MARK] = ir.UnitAttr.get()
+            function.attributes[attribute] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
         try:
             return program.module.operation.get_asm(assume_verified=True, enable_debug_info=locations)
         finally:
@@ -89,6 +94,7 @@ class _Reader:
         self.finish()
         inputs = list(zip(_names(function, "arg_attrs", "arg", len(types_)), types_, strict=True))
         program = Program.create(inputs, self.store)
+        program.random_state = self.random_state(function, types_)
         self.values.update(zip(block.arguments, program.inputs, strict=True))
         *body, end = block.operations
         if end.operation.name != "burn.return":
@@ -98,6 +104,14 @@ class _Reader:
         self.finish()
         outputs = [v for operand in end.operation.operands if (v := self.values[operand]) is not None]
         return program.finish(list(zip(_names(function, "res_attrs", "out", len(outputs)), outputs, strict=True)))
+
+    def random_state(self, function: func.FuncOp, types_: Sequence[TensorType]) -> bool:
+        """Whether the last argument is marked as the random state."""
+        entries = ir.ArrayAttr(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
+        marked = [i for i, entry in enumerate(entries) if RANDOM_STATE_MARK in ir.DictAttr(entry)]
+        if marked and (marked != [len(types_) - 1] or types_[-1] != RANDOM_STATE):
+            self.problems.append(Problem(f"{RANDOM_STATE_MARK} is for the last argument, which is {RANDOM_STATE}"))
+        return bool(marked)
 
     def finish(self) -> None:
         if self.problems:

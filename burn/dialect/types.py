@@ -147,6 +147,9 @@ class TensorType:
         return _FROM_MLIR[type_]
 
 
+RANDOM_STATE = TensorType("uint64", (2,))
+"""What a run's random numbers come of: a seed, and a number that is new at each run."""
+
 _TO_MLIR: dict[TensorType, ir.Type] = {}
 _FROM_MLIR: dict[ir.Type, TensorType] = {}
 

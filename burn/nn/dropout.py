@@ -1,6 +1,7 @@
 """Noise for training: dropout and its relatives. For inference each is the identity.
 
-A layer in training mode draws from the process's generator (`burn.manual_seed`), or uses the `key` it is called with.
+A layer in training mode draws from the process's generator (`burn.manual_seed`), or uses the `key` it is called with; in a
+compiled function it draws anew at every call.
 """
 
 from __future__ import annotations
@@ -8,24 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from burn import ops, random
-from burn.errors import TypeMismatch
 from burn.nn.checks import Epsilon, Probability
 from burn.nn.module import Layer
 from burn.nn.spatial import Spatial
 from burn.tensors import Tensor
-from burn.tensors.tracer import active
-
-
-def _key(layer: Layer, key: Tensor | None) -> Tensor | None:
-    """What a layer draws with; nothing for the process's generator. Raises TypeMismatch where a traced function has none."""
-    if key is None and active() is not None:
-        raise TypeMismatch(
-            f"{type(layer).__name__} in training mode draws random numbers, which a compiled function takes as an input",
-            [
-                "call .eval() on the module before it is compiled, or call the layer with a key: key=... (burn.random.key)"
-            ],
-        )
-    return key
 
 
 def drop(x: Tensor, p: float, shape: tuple[Any, ...], key: Tensor | None) -> Tensor:
@@ -45,7 +32,7 @@ class Dropout(Layer):
     def forward(self, x: Tensor, key: Tensor | None = None) -> Tensor:
         if not self.training or self.p == 0.0:
             return x
-        return drop(x, self.p, x.shape, _key(self, key))
+        return drop(x, self.p, x.shape, key)
 
     def extra_repr(self) -> str:
         return str(self.p)
@@ -60,7 +47,7 @@ class _ChannelDropout(Spatial, Dropout):
         if not self.training or self.p == 0.0:
             return x
         shape = (*x.shape[:2], *[1] * self.AXES)
-        return drop(x, self.p, shape, _key(self, key))
+        return drop(x, self.p, shape, key)
 
 
 class Dropout1d(_ChannelDropout):
@@ -87,7 +74,6 @@ class GaussianNoise(Layer):
     def forward(self, x: Tensor, key: Tensor | None = None) -> Tensor:
         if not self.training or self.std == 0.0:
             return x
-        key = _key(self, key)
         return x + random.normal(x.shape, key=key, dtype=x.dtype) * float(self.std)
 
     def extra_repr(self) -> str:

@@ -17,7 +17,7 @@ from burn.dialect.weights import Weight, array_weight
 from burn.errors import TypeMismatch
 from burn.nn import init
 from burn.nn.init import Init, Simple
-from burn.random import draw
+from burn.runtime.random import process
 from burn.tensors import Tensor, constant
 from burn.tensors.tracer import active
 
@@ -32,7 +32,7 @@ class Parameter(Tensor):
     def __init__(self, data: Any, dtype: str = "float32", init: Init | Simple | None = None):
         self.name = ""  # where it is in the module it was last traced or loaded with
         self._init = init
-        self._stream = draw() if init is not None else (0, 0)
+        self._stream = process.draw() if init is not None else (0, 0)
         self._trainable = True
         self._weight: Weight | None = None
         self._leaf: Deferred | None = None
@@ -112,7 +112,7 @@ class Parameter(Tensor):
 
     def reset(self, init: Init | Simple, seed: int | None = None) -> None:
         """Draws new elements when it is next used: from the process's generator, or the same for the same seed."""
-        self._init, self._stream = init, draw() if seed is None else (seed, 0)
+        self._init, self._stream = init, process.draw() if seed is None else (seed, 0)
         self._weight = self._leaf = None
 
     def convert(self, dtype: str) -> None:

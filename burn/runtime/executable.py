@@ -7,8 +7,6 @@ converted and to report, in one error, all that cannot.
 
 from __future__ import annotations
 
-import itertools
-import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +20,7 @@ from burn.runtime.artefact import Artefact, Signature, ValueSpec
 from burn.runtime.dtypes import DTYPES, numpy_dtype
 from burn.runtime.host import missing_features
 from burn.runtime.profile import Profile
+from burn.runtime.random import Generator, Source, process
 
 # What burn_status (burn_rt.h) means, with {value} standing for the number that came with it, {site} for where or what.
 _FAILURES = {
@@ -70,8 +69,7 @@ class Executable:
         # The native check knows plain symbols; expressions over them are checked here.
         self._direct = pattern.complete and not signature.random_state
         self._names = [spec.name for spec in signature.inputs]
-        self._calls = itertools.count()
-        self._seed = secrets.randbits(64)
+        self._random: Source = process.draw
 
     @property
     def inputs(self) -> tuple[ValueSpec, ...]:
@@ -82,8 +80,14 @@ class Executable:
         return self.artefact.signature.outputs
 
     def seed(self, seed: int) -> None:
-        """Makes the random numbers of the calls that follow the same each time this seed is given."""
-        self._seed, self._calls = seed % (1 << 64), itertools.count()
+        """Makes the random numbers of the calls that follow the same each time this seed (0 to 2**64 - 1) is given.
+
+        Before, they follow the process's generator, which `burn.manual_seed` sets."""
+        self._random = Generator(seed).draw
+
+    def draw_from(self, source: Source) -> None:
+        """Takes the random state of the calls that follow from `source`."""
+        self._random = source
 
     def __call__(self, *arrays: Any, **by_name: Any) -> Any:
         """The output, or a tuple of several.
@@ -135,7 +139,7 @@ class Executable:
     def _with_state(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         if not self.artefact.signature.random_state:
             return arrays
-        return [*arrays, np.array([self._seed, next(self._calls)], np.uint64)]
+        return [*arrays, np.array(self._random(), np.uint64)]
 
     def _execute(self, arrays: list[np.ndarray], donated: list[int] | None = None) -> list[np.ndarray]:
         try:

@@ -120,7 +120,13 @@ def loop(
     start = None if condition is None else lift(condition, "bool")
     inner = [c.type for c in carried] if carried_types is None else [spec(t) for t in carried_types]
     new = list(sizes)
-    region = _region(body, [TensorType("int64", ()), TensorType("bool", ()), *inner])
+    program = current().program
+
+    def drawing(iteration: Tensor, *rest: Tensor) -> Any:
+        with program.iterating(iteration.value):
+            return body(iteration, *rest)
+
+    region = _region(drawing, [TensorType("int64", ()), TensorType("bool", ()), *inner])
     given = region.types
     scans = _check_returned(given, inner if carried_types is None else [], len(carried), scans)
     if results is None:

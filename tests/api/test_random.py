@@ -92,9 +92,49 @@ def test_the_process_generator() -> None:
             burn.manual_seed(seed)  # type: ignore[arg-type]
 
 
-def test_a_traced_function_needs_a_key() -> None:
-    with pytest.raises(TypeMismatch, match="give the function a key"):
-        burn.compile(lambda x: x + random.normal(x.shape), ("float32[3]",))
+def test_a_traced_function_draws_anew_at_every_call() -> None:
+    fast = burn.compile(lambda n: (random.normal((COUNT,)) + n, random.normal((COUNT,))), ("float32[]",))
+    zero = np.float32(0)
+    draws = np.stack([*fast(zero), *fast(zero)])
+    assert np.abs(np.corrcoef(draws) - np.eye(4)).max() < 5 / math.sqrt(COUNT)
+    for seed in (7, 2**64 - 1):
+        fast.seed(seed)
+        first, second = fast(zero), fast(zero)
+        fast.seed(seed)
+        np.testing.assert_array_equal(first, fast(zero))
+        np.testing.assert_array_equal(second, fast(zero))
+        assert not np.array_equal(first, second)
+    with pytest.raises(TypeMismatch, match="a seed is"):
+        fast.seed(-1)
+
+
+def test_the_process_generator_seeds_compiled_functions() -> None:
+    @burn.jit
+    def noisy(x: burn.Tensor) -> burn.Tensor:
+        return x + random.uniform(x.shape)
+
+    x = np.zeros(5, np.float32)
+    burn.manual_seed(3)
+    first, second = noisy(x), noisy(x)
+    burn.manual_seed(3)
+    np.testing.assert_array_equal(noisy(x), first)
+    assert not np.array_equal(first, second)
+
+
+def test_draws_in_loops_differ_from_one_iteration_to_the_next() -> None:
+    def rows(n: burn.Tensor) -> burn.Tensor:
+        def step(carry: burn.Tensor, _: None) -> tuple[burn.Tensor, burn.Tensor]:
+            inner = burn.fori_loop(0, 3, lambda i, total: total + random.uniform(()), burn.constant(0.0))
+            return carry, burn.stack([random.uniform(()), inner])
+
+        return burn.scan(step, n, length=200)[1]
+
+    drawn = burn.compile(rows, ("float32[]",))(np.float32(0))
+    assert len(np.unique(drawn[:, 0])) == len(np.unique(drawn[:, 1])) == 200
+    assert abs(drawn[:, 1].mean() - 1.5) < 5 * 0.5 / math.sqrt(200)
+
+
+def test_a_key_has_its_type() -> None:
     with pytest.raises(TypeMismatch, match=r"uint32\[2\]"):
         random.uniform((3,), key=burn.constant([1, 2]))
 

@@ -32,7 +32,7 @@ from burn.errors import ModelError, Problem
 from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
 from burn.importers.torch.decompositions import for_autograd
 from burn.importers.torch.dtypes import dtype_name, to_array, to_tensor
-from burn.importers.torch.random import RANDOM_STATE, draw_state
+from burn.importers.torch.random import draw_state
 from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
 from burn.runtime import Executable
 from burn.tensors.tracer import tracing
@@ -133,12 +133,10 @@ class _Program:
         self.executable: Executable = executable(program)
         self.positions = build.positions
         self.outputs = build.outputs
-        self.random = RANDOM_STATE in program.input_names
+        self.executable.draw_from(draw_state)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         arrays = [to_array(v) if isinstance(v, torch.Tensor) else v for v in (values[i] for i in self.positions)]
-        if self.random:
-            arrays.append(draw_state())
         results = self.executable(*arrays) if self.outputs_made else ()
         results = results if isinstance(results, tuple) else (results,)
         return [_result(o, results) for o in self.outputs]

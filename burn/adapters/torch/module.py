@@ -15,7 +15,7 @@ from burn.errors import InputError, Problem
 from burn.importers.torch.dtypes import to_array, to_tensor
 from burn.importers.torch.export import export
 from burn.importers.torch.exported import ImportedProgram, import_program, tensor_of
-from burn.importers.torch.random import RANDOM_STATE, draw_state
+from burn.importers.torch.random import draw_state
 from burn.runtime import Executable
 from burn.tensors import Tensor
 
@@ -56,6 +56,7 @@ class CompiledModule:
 
     def __init__(self, executable: Executable, imported: ImportedProgram, exported: ExportedProgram) -> None:
         self.executable = executable
+        executable.draw_from(draw_state)
         self._imported = imported
         spec = exported.call_spec
         assert spec.in_spec is not None and spec.out_spec is not None
@@ -88,8 +89,6 @@ class CompiledModule:
                 raise InputError(
                     "the inputs do not fit the program", [f"{leaf!r} was {constant!r} when it was exported"]
                 )
-        if RANDOM_STATE in self._order:
-            given[RANDOM_STATE] = draw_state()
         arrays = [_array(given[name]) for name in self._order]
         results = self.executable(*arrays)
         if len(self._places) == 1:

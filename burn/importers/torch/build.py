@@ -24,7 +24,6 @@ from burn.errors import BurnError, ModelError, Problem
 from burn.importers.torch.complexes import COMPLEX, Complex, computes_with_complex, real_meta
 from burn.importers.torch.dtypes import dtype_name, to_weight
 from burn.importers.torch.node import BUILDERS, Node, module_path, source_line, source_place
-from burn.importers.torch.random import RANDOM_STATE
 from burn.importers.torch.refusals import COMPLEX as COMPLEX_REASON
 from burn.importers.torch.refusals import REASONS
 from burn.importers.torch.sizes import Sizes, Unrepresentable
@@ -68,8 +67,6 @@ class Importer:
         self.problems: list[Problem] = []
         self._missing: dict[str, list[fx.Node]] = {}
         self._cause: Exception | None = None
-        self.random_state: ir.Value | None = None
-        self._draws = 0
 
     @property
     def program(self) -> Program:
@@ -144,14 +141,8 @@ class Importer:
             return FAILED
 
     def random_key(self) -> ir.Value:
-        """A key of its own for each operator that draws: the call's random state, and which operator it is."""
-        if self.random_state is None:
-            location = ir.Location.name(RANDOM_STATE)
-            self.random_state = self.program.block.add_argument(TensorType("uint32", (2,)).to_mlir(), location)
-            self.program.input_names.append(RANDOM_STATE)
-        self._draws += 1
-        words = ops.constant(values=(), bits=(0, self._draws), shape=(2,), dtype="uint32")
-        return ops.xor(self.random_state, words)
+        """A key of its own for each operator that draws."""
+        return self.program.random_key()
 
     # ---- calls -------------------------------------------------------------------------------------------------------
     def _call(self, graph: fx.GraphModule, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:

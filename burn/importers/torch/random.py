@@ -1,16 +1,14 @@
-"""Random numbers of imported programs: an input `random_state` that torch's own generator fills at every call.
+"""Random numbers of imported programs: their random state comes of torch's own generator at every call.
 
 `torch.manual_seed` makes calls repeat. The numbers are not torch's: they come from threefry (see burn/dialect/random.py).
 """
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
-RANDOM_STATE = "random_state"
-"""The input of programs that draw: uint32[2], new for every call."""
 
-
-def draw_state() -> np.ndarray:
-    return torch.randint(-(2**31), 2**31, (2,), dtype=torch.int64).to(torch.int32).numpy().view(np.uint32)
+def draw_state() -> tuple[int, int]:
+    """A seed and the number of a call, as `Executable.draw_from` takes them."""
+    high, low, number = torch.randint(2**32, (3,), dtype=torch.int64).tolist()
+    return high << 32 | low, number

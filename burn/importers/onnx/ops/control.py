@@ -254,8 +254,8 @@ def _looped(
         ]
         draft = Loop.create(None, None, initial, result_types=[])
         block = draft.regions[0].blocks.append(*[t.to_mlir() for t in (COUNTER, FLAG, *types)])
-        with ir.InsertionPoint(block):
-            iteration, condition, *carried = block.arguments
+        iteration, condition, *carried = block.arguments
+        with ir.InsertionPoint(block), node.importer.program.iterating(iteration):
             step = body(iteration, condition, carried)
             next_condition = condition if step.condition is None else scalar_of(node, step.condition)
             for value in (*step.carried, *step.slices):

@@ -3,10 +3,7 @@ outputs."""
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
-
-import numpy as np
 
 from burn.dialect import ops
 from burn.dialect.compose import along, broadcast_to, convert, mean, number, number_like, reshape, wide
@@ -161,12 +158,8 @@ def dropout(node: Node) -> Any:
     rate = convert(reshape(node.required(1), ()), "float32") if node.has_input(1) else number(0.5, "float32")
     if training is None:
         rate = ops.select(reshape(node.required(2), ()), rate, number(0, "float32"))
-    kept = ops.ge(ops.random_uniform(_key(node), shape=type_.shape), rate)
+    seed = node.int("seed", 0) if node.has("seed") else None
+    key = node.importer.program.random_key(None if seed is None else seed % 2**64)
+    kept = ops.ge(ops.random_uniform(key, shape=type_.shape), rate)
     scale = convert(ops.div(number(1, "float32"), ops.sub(number(1, "float32"), rate)), type_.dtype)
     return [ops.select(kept, ops.mul(x, scale), number_like(0, x)), kept]
-
-
-def _key(node: Node) -> ir.Value:
-    """The generator's key: the seed, and a number of the node's own so that two nodes draw apart. Runs repeat."""
-    seed = node.int("seed", 0) & 0xFFFFFFFF
-    return node.array(np.array([seed, zlib.crc32(node.name.encode())], np.uint32), f"{node.name}/key")

@@ -1,12 +1,9 @@
-"""Random numbers. A node with a seed gives the numbers of that seed; one without gives numbers that depend on its name.
-
-So a program gives the same numbers each time that it runs: there is no state between runs.
-"""
+"""Random numbers. A node with a seed gives the numbers of that seed at every run; one without draws anew, from the
+program's random state (`Executable.seed`, `burn.manual_seed`)."""
 
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Any
 
 from burn.dialect import ops
@@ -15,18 +12,11 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, type_of
 from burn.importers.onnx.node import Node, onnx_op
 
-UNSEEDED = 0x6275726E
-"""The second word of the keys that are made of names, so that no seed gives the same."""
-
 
 def key(node: Node) -> ir.Value:
-    """uint32[2]."""
+    """uint32[2]: that of the node's seed, a float taken by its bits, or a new one at each run."""
     seed = node.float("seed", None)
-    if seed is None:
-        words = (zlib.crc32(node.outputs[0].encode()), UNSEEDED)
-    else:
-        words = (struct.unpack("<I", struct.pack("<f", seed))[0], 0)
-    return ops.constant(values=tuple(map(float, words)), bits=words, shape=(2,), dtype="uint32")
+    return node.importer.program.random_key(None if seed is None else struct.unpack("<I", struct.pack("<f", seed))[0])
 
 
 def uniform(node: Node) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def while_loop(node: Node, condition: Any, body: Any, carried: Sequence[Any], ad
     draft = Loop.create(None, _flag(node, start), list(carried), result_types=types)
     arguments = [TensorType("int64", ()), TensorType("bool", ()), *types]
     block = draft.regions[0].blocks.append(*(t.to_mlir() for t in arguments))
-    with ir.InsertionPoint(block):
+    with ir.InsertionPoint(block), importer.program.iterating(block.arguments[0]):
         given = list(block.arguments)[2:]
         new = _results(importer, body, [*given, *additional])
         (going,) = _results(importer, condition, [*new, *additional])
