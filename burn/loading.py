@@ -11,6 +11,7 @@ import mmap
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,17 @@ from burn.caching import artefact_of
 from burn.errors import BurnError, ModelError, Problem
 from burn.runtime import Artefact, Executable, _native
 from burn.runtime.artefact import MAGIC
+from burn.runtime.files import mapped
 
 if TYPE_CHECKING:
     from burn.dialect.program import Program
 
 MAX_EXTERNAL_NAME = 4096
-_EXTERNAL = b"\n\x08location\x12"  # protobuf: key = "location", then the value's tag
+_EXTERNAL = b"\n\x08location"  # protobuf: key = "location"
+_VALUE = b"\x12"  # the value's tag, which comes next in all but odd files
+COMPILED = ".burn"
+"""What a compiled program's name ends in: no other file's contents are ever run."""
+
 WEIGHTS = frozenset((".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".bpk", ".npz", ".npy"))
 
 
@@ -36,7 +42,10 @@ def load(
     target: str | None = None,
 ) -> Executable:
     """A model's file as an executable: ONNX, a program of torch.export's (.pt2, which needs PyTorch), burn's IR as text
-    (.mlir, weights in a .safetensors beside it), or a compiled program.
+    (.mlir, weights in a .safetensors beside it), or a compiled program (.burn).
+
+    Nothing in a model's file is ever run, but a compiled program is machine code with all rights of this process: load none
+    that you would not run.
 
     cache: take the compiled program from the disk cache, and put it there. threads: how many the process uses from now
     on (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. target: the
@@ -48,11 +57,13 @@ def load(
     if threads is not None:
         set_num_threads(threads)
     with _opened(path) as content:
-        if content[: len(MAGIC)] == MAGIC:
-            if dims or target:
-                raise ModelError(
-                    f"{path} is compiled already", [Problem("sizes and target cannot be changed any more")]
-                )
+        compiled = content[: len(MAGIC)] == MAGIC
+        if compiled and path.suffix != COMPILED:
+            hint = f"rename it to {path.stem}{COMPILED} if you would run it as a program"
+            raise ModelError(f"{path} holds machine code", [Problem(f"its name does not end in {COMPILED}", hint=hint)])
+        if compiled and (dims or target):
+            raise ModelError(f"{path} is compiled already", [Problem("sizes and target cannot be changed any more")])
+        if path.suffix == COMPILED:
             return Executable(Artefact.load(path))
         identity = _identity(path, content, dims) if cache else None
     return Executable(artefact_of(identity, lambda: read_program(path, dims), target=target))
@@ -110,52 +121,51 @@ def compile_count() -> int:
 # ---- the cache's key -------------------------------------------------------------------------------------------------
 
 
-class _opened:
+@contextmanager
+def _opened(path: Path) -> Iterator[mmap.mmap | bytes]:
     """The bytes of a file, mapped."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            with open(path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                self._content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        except OSError as error:
-            raise ModelError(f"cannot read {path}", [error.strerror or str(error)]) from error
-
-    def __enter__(self) -> mmap.mmap | bytes:
-        return self._content
-
-    def __exit__(self, *exception: object) -> None:
-        if isinstance(self._content, mmap.mmap):
-            self._content.close()
+    try:
+        content = mapped(path)
+    except OSError as error:
+        raise ModelError(f"cannot read {path}", [error.strerror or str(error)]) from error
+    try:
+        yield content
+    finally:
+        if isinstance(content, mmap.mmap):
+            content.close()
 
 
-def _identity(path: Path, content: mmap.mmap | bytes, dims: Mapping[str, int] | None) -> list[str]:
-    """All that decides what program a file holds: its bytes, the files it refers to, the sizes."""
+def _identity(path: Path, content: mmap.mmap | bytes, dims: Mapping[str, int] | None) -> list[str] | None:
+    """All that decides what program a file holds: its bytes, the files it refers to, the sizes. None where it refers to
+    files in a way that is not understood here: such a program is not kept."""
+    companions = _companions(path, content)
+    if companions is None:
+        return None
     return [
         hashlib.sha256(content).hexdigest(),
-        *(f"{file.name} {_stamp(file)}" for file in _companions(path, content)),
+        *(f"{file.name} {_stamp(file)}" for file in companions),
         " ".join(f"{name}={size}" for name, size in sorted((dims or {}).items())),
     ]
 
 
-def _companions(path: Path, content: mmap.mmap | bytes) -> Iterator[Path]:
-    """Other files whose contents belong to the model: those with an ONNX model's external data, a text's weights.
+def _companions(path: Path, content: mmap.mmap | bytes) -> list[Path] | None:
+    """Other files whose contents belong to the model: those with an ONNX model's external data, a text's weights. None
+    where one is named in an unusual order.
 
     The places of external data are found by their bytes, without parsing: what only looks like one does no harm."""
     if path.suffix == ".mlir":
-        yield path.with_suffix(".safetensors")
-        return
+        return [path.with_suffix(".safetensors")]
     at = content.find(_EXTERNAL)
     found: set[bytes] = set()
     while at >= 0:
         start = at + len(_EXTERNAL)
-        length, begin = _varint(content, start)
+        if content[start : start + 1] != _VALUE:
+            return None
+        length, begin = _varint(content, start + 1)
         if length <= MAX_EXTERNAL_NAME:
             found.add(content[begin : begin + length])
         at = content.find(_EXTERNAL, start)
-    for name in sorted(found):
-        if b"\0" not in name:
-            yield path.parent / os.fsdecode(name)
+    return [path.parent / os.fsdecode(name) for name in sorted(found) if b"\0" not in name]
 
 
 def _varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:

@@ -23,6 +23,7 @@ import numpy as np
 
 from burn.dialect.types import DTYPES, dtype_of_numpy, numpy_dtype
 from burn.errors import ModelError
+from burn.runtime.files import mapped
 
 MAX_BYTES = 2**48  # beyond any address space in use: a larger product of dims is malformed, not merely large
 SMALL_BYTES = 4096  # up to here constants are compared by content; hashing the large ones would read every page
@@ -62,9 +63,8 @@ class MappedFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         try:
-            with open(self.path, "rb") as file:
-                self.size = os.fstat(file.fileno()).st_size
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else None
+            self._map = mapped(self.path) or None
+            self.size = 0 if self._map is None else len(self._map)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ModelError(f"cannot read {self.path}", [reason]) from error

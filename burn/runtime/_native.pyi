@@ -53,6 +53,9 @@ def to_dlpack(array: np.ndarray, code: int, bits: int) -> Any:
 
 def num_threads() -> int: ...
 def set_num_threads(threads: int) -> None: ...
+def checksum(data: Any) -> int:
+    """Of a buffer's bytes: for damage, not against an author."""
+
 def cpu_features() -> list[str]:
     """Instruction-set extensions by LLVM's names."""
 

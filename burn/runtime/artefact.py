@@ -11,7 +11,8 @@
     128   header, code, constants, with zeros between
 
 All numbers are little-endian. The header holds everything in `Artefact` but the bytes of the code and the constants.
-The constants are not part of the checksum: a model's weights are read when they are needed, not all at once to load it.
+The constants have checksums of their own in the header, fast enough to be looked at whenever a program is loaded: they find
+damage. A compiled program is machine code: whoever may write the file decides what runs.
 
 Enter at `Artefact.save` and `Artefact.load`; `Executable` runs one.
 """
@@ -24,7 +25,6 @@ import math
 import mmap
 import os
 import struct
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,11 +33,11 @@ from typing import Any
 import numpy as np
 
 from burn.errors import ModelError, Problem
-from burn.runtime import _native, sizes
+from burn.runtime import _native, files, sizes
 from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
 
 MAGIC = b"BURNPROG"
-VERSION = 1
+VERSION = 2
 _PREFIX = struct.Struct("<8sII7Q32s")
 _HEADER_AT = 128
 _CODE_ALIGNMENT, _CONSTANTS_ALIGNMENT, _CONSTANT_ALIGNMENT = 64, 4096, 64
@@ -142,23 +142,14 @@ class Artefact:
             MAGIC, VERSION, 0, constants_at + offset,
             _HEADER_AT, len(encoded), code_at, code_size, constants_at, offset, digest.digest(),
         )  # fmt: skip
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                for at, data in ((0, prefix), (_HEADER_AT, encoded), (code_at, self.code)):
-                    file.seek(at)
-                    file.write(data)
-                for entry, constant in zip(header["constants"], self.constants, strict=True):
-                    file.seek(constants_at + entry["offset"])
-                    file.write(constant.data)
-                file.truncate(constants_at + offset)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)  # mkstemp's files are private
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with files.whole(path) as file:
+            for at, data in ((0, prefix), (_HEADER_AT, encoded), (code_at, self.code)):
+                file.seek(at)
+                file.write(data)
+            for entry, constant in zip(header["constants"], self.constants, strict=True):
+                file.seek(constants_at + entry["offset"])
+                file.write(constant.data)
+            file.truncate(constants_at + offset)
 
     def _header(self) -> tuple[dict[str, Any], int]:
         """The header, and the size of the constants' section."""
@@ -174,34 +165,34 @@ class Artefact:
         offset = 0
         for constant in self.constants:
             header["constants"].append(
-                {"offset": offset, "bytes": constant.bytes, "dtype": constant.dtype, "shape": constant.shape}
+                {
+                    "offset": offset,
+                    "bytes": constant.bytes,
+                    "dtype": constant.dtype,
+                    "shape": constant.shape,
+                    "checksum": _native.checksum(constant.data),
+                }
             )
             offset = _align(offset + constant.bytes, _CONSTANT_ALIGNMENT)
         return header, offset
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Artefact:
-        """Maps the file; its constants are read when a run needs them. Raises ModelError for a damaged file."""
+        """Maps the file. Raises ModelError for a damaged one.
+
+        A compiled program runs with all the rights of this process: load none that you would not run."""
         path = Path(path)
         try:
-            with open(path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if size < _HEADER_AT:
-                    raise _malformed(path, f"{size} bytes are too few")
-                mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            mapped = memoryview(files.mapped(path))
         except OSError as error:
             raise ModelError(f"cannot read {path}: {error.strerror}") from error
+        if mapped.nbytes < _HEADER_AT:
+            raise _malformed(path, f"{mapped.nbytes} bytes are too few")
         sections = _sections(path, mapped)
         try:
             return _decode(json.loads(bytes(sections[0])), *sections[1:])
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
             raise _malformed(path, f"the header is malformed: {error!r}") from error
-
-    @staticmethod
-    def recognises(path: str | os.PathLike[str]) -> bool:
-        """Whether the file starts as an artefact does."""
-        with open(path, "rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
 
 
 def _align(offset: int, alignment: int) -> int:
@@ -285,7 +276,10 @@ def _constant(value: Any, section: memoryview) -> Constant:
         raise ValueError(f"a constant of {length} bytes at offset {offset} of {section.nbytes}")
     if length != math.prod(shape) * numpy_dtype(dtype).itemsize:
         raise ValueError(f"a constant of type {dtype} and shape {shape} in {length} bytes")
-    return Constant(dtype, shape, section[offset : offset + length])
+    data = section[offset : offset + length]
+    if _native.checksum(data) != value["checksum"]:
+        raise ValueError(f"a constant of type {dtype} and shape {shape} whose bytes are damaged")
+    return Constant(dtype, shape, data)
 
 
 def _decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:

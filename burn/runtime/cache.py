@@ -2,8 +2,9 @@
 
 Entries are artefacts named by a digest of whatever determines them, which the caller gives. Any number of processes may
 use one cache: an entry appears whole (written aside, then renamed) and one that is being used stays mapped after it is
-evicted. Environment: BURN_CACHE_DIR (default ~/.cache/burn) and BURN_CACHE_SIZE ("500MB", "10GB"; 0 turns the cache
-off).
+evicted. Entries are machine code: one that belongs to somebody else, or that somebody else may write to, is never run, nor is
+any in a folder of that kind. Environment: BURN_CACHE_DIR (default ~/.cache/burn) and BURN_CACHE_SIZE ("500MB", "10GB"; 0
+turns the cache off).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import time
 import warnings
 from contextlib import suppress
@@ -23,6 +25,7 @@ from burn.runtime.artefact import Artefact
 DEFAULT_SIZE = 10 * 10**9
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {f"{unit}iB": 1024 ** (power + 1) for power, unit in enumerate("KMGT")}
+_MOST_DIGITS = 18
 _SUFFIX = ".burn"
 _ABANDONED_SECONDS = 24 * 3600  # a temporary file this old belongs to a process that died
 
@@ -46,7 +49,11 @@ class Cache:
         path = (
             Path(directory) if directory else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "burn"
         )
-        return Cache(path.expanduser(), DEFAULT_SIZE if size is None else parse_size(size))
+        try:
+            path = path.expanduser()
+        except RuntimeError as error:
+            raise BurnError("BURN_CACHE_DIR is malformed", [f"'{directory}': {error}"]) from None
+        return Cache(path, DEFAULT_SIZE if size is None else parse_size(size))
 
     def get(self, key: bytes) -> Artefact | None:
         """The artefact put under `key`; None when there is none, or when it is damaged (it is then dropped, with a
@@ -54,12 +61,16 @@ class Cache:
         path = self._path(key)
         if self.size == 0 or not path.exists():
             return None
+        if (why := self._distrusted(path)) is not None:
+            warnings.warn(f"the cache is not used: {why}", CacheWarning, stacklevel=2)
+            return None
         try:
             artefact = Artefact.load(path)
         except ModelError as error:
             if path.exists():  # else another process has just evicted it
                 warnings.warn(f"a damaged cache entry was dropped: {error}", CacheWarning, stacklevel=2)
-                path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
             return None
         with suppress(OSError):
             os.utime(path)  # the time of use, by which entries are evicted
@@ -71,8 +82,12 @@ class Cache:
             return
         path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in (self.directory, path.parent):
+                _make_private(folder)
+            if (why := self._distrusted(path)) is not None:
+                raise PermissionError(why)
             artefact.save(path)
+            path.chmod(0o600)
             self._evict(keep=path)
         except OSError as error:
             warnings.warn(f"the compiled program was not cached: {error}", CacheWarning, stacklevel=2)
@@ -85,6 +100,22 @@ class Cache:
     def bytes(self) -> int:
         """What the entries take on disk."""
         return sum(size for _, size, _ in self._stats())
+
+    def _distrusted(self, path: Path) -> str | None:
+        """Why the code in an entry may be somebody else's; None where it is this user's."""
+        for place in (self.directory, path.parent, path):
+            try:
+                status = place.lstat()
+            except FileNotFoundError:
+                continue
+            if place != self.directory and stat.S_ISLNK(status.st_mode):
+                return f"{place} is a link"
+            status = place.stat()
+            if status.st_uid != os.getuid():
+                return f"{place} belongs to another user"
+            if status.st_mode & 0o022:
+                return f"others may write to {place} (chmod go-w)"
+        return None
 
     def _path(self, key: bytes) -> Path:
         name = hashlib.sha256(key).hexdigest()
@@ -117,10 +148,17 @@ class Cache:
                     path.unlink()
 
 
+def _make_private(folder: Path) -> None:
+    """A folder that only this user may use, unless there is one already."""
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def parse_size(text: str) -> int:
     """Bytes of "500MB", "1.5 GiB" or "1000"."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     units = {name.lower(): factor for name, factor in _UNITS.items()}
-    if not match or match[2].lower() not in units:
+    if not match or match[2].lower() not in units or len(match[1]) > _MOST_DIGITS:
         raise BurnError("BURN_CACHE_SIZE is malformed", [Problem(f"'{text}' is no size", hint="such as 500MB or 10GB")])
     return int(float(match[1]) * units[match[2].lower()])

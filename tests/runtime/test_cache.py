@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -77,6 +78,58 @@ def test_a_cache_that_cannot_be_written_to_warns(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.warns(CacheWarning, match="not cached"):
         Cache(tmp_path / "file").put(b"key", artefact(1))
+
+
+@pytest.mark.parametrize("place", ("folder", "shelf", "entry"))
+def test_what_others_may_write_to_is_not_run(tmp_path: Path, place: str) -> None:
+    cache = Cache(tmp_path / "cache")
+    cache.put(b"key", artefact(1))
+    entry = cache._path(b"key")
+    spoiled = {"folder": cache.directory, "shelf": entry.parent, "entry": entry}[place]
+    assert stat.S_IMODE(spoiled.stat().st_mode) & 0o077 == 0
+    spoiled.chmod(0o777)
+    with pytest.warns(CacheWarning, match="others may write"):
+        assert cache.get(b"key") is None
+    if place != "entry":
+        with pytest.warns(CacheWarning, match="others may write"):
+            cache.put(b"key", artefact(2))
+    spoiled.chmod(0o700)
+    assert value_of(cache.get(b"key")) == 1
+
+
+def test_what_belongs_to_others_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path / "cache")
+    cache.put(b"key", artefact(1))
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.warns(CacheWarning, match="another user"):
+        assert cache.get(b"key") is None
+
+
+@pytest.mark.parametrize("kind", ("folder", "pipe", "link"))
+def test_an_entry_that_is_no_file_is_dropped(tmp_path: Path, kind: str) -> None:
+    cache = Cache(tmp_path / "cache")
+    cache.put(b"key", artefact(1))
+    entry = cache._path(b"key")
+    entry.unlink()
+    if kind == "folder":
+        entry.mkdir(mode=0o700)
+    elif kind == "pipe":
+        os.mkfifo(entry, 0o600)
+    else:
+        artefact(2).save(tmp_path / "elsewhere.burn")
+        entry.symlink_to(tmp_path / "elsewhere.burn")
+    with pytest.warns(CacheWarning):
+        assert cache.get(b"key") is None
+
+
+def test_a_malformed_environment_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BURN_CACHE_DIR", "~nosuchuser/cache")
+    with pytest.raises(BurnError, match="BURN_CACHE_DIR is malformed"):
+        Cache.from_environment()
+    monkeypatch.setenv("BURN_CACHE_DIR", "")
+    monkeypatch.setenv("BURN_CACHE_SIZE", "9" * 400)
+    with pytest.raises(BurnError, match="BURN_CACHE_SIZE is malformed"):
+        Cache.from_environment()
 
 
 def test_size_zero_turns_it_off(tmp_path: Path) -> None:

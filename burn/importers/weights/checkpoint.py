@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import BurnError, ModelError, Problem
+from burn.runtime.files import whole
 
 PRODUCER = "burn-mlir"
 """What burn writes under "producer" in the metadata of its files: names and layouts are those of `burn.nn`."""
@@ -86,17 +86,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write, which takes the place of `path` when all went well; otherwise nothing is left of it."""
     path = Path(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        with whole(path) as file:
+            yield file
     except OSError as error:
         raise ModelError(f"cannot write {path}", [error.strerror or str(error)]) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def write_weight(weight: Weight, file: IO[bytes]) -> None:

@@ -20,6 +20,9 @@
 #include <memory>
 #include <optional>
 
+extern "C" {
+#include "checksum.h"
+}
 #include "runtime.h"
 
 namespace nb = nanobind;
@@ -393,6 +396,20 @@ int import_numpy() {
 
 } // namespace
 
+// The checksum of a buffer's bytes (see checksum.c).
+uint64_t checksum(nb::handle data) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) < 0)
+        throw nb::python_error();
+    uint64_t sum;
+    {
+        nb::gil_scoped_release release;
+        sum = burn_checksum(view.buf, static_cast<size_t>(view.len));
+    }
+    PyBuffer_Release(&view);
+    return sum;
+}
+
 NB_MODULE(_native, m) {
     // Compiled programs live in caches that outlast the module (torch.compile's, for one); the system has their memory then.
     nb::set_leak_warnings(false);
@@ -423,6 +440,7 @@ NB_MODULE(_native, m) {
         nb::gil_scoped_release release;
         burn_pool_set_threads(threads);
     }, "threads"_a);
+    m.def("checksum", &checksum, "data"_a);
     m.def("cpu_features", &cpu_features);
     m.def("cpu_name", &cpu_name);
     m.def("cpu_cores", &burn_cpu_cores);
