@@ -1,7 +1,7 @@
 """Methods that reduce axes, and those that run along one.
 
-Sums and products keep the element type, but bools count as int64; means of integers and bools are float32. 16-bit floats
-are reckoned with in float32 inside. A reduction of no elements gives the operation's identity (minus infinity for max).
+Sums and products of integers and bools are int64 or uint64, as in numpy; means of them are float32. 16-bit floats are
+reckoned with in float32 inside. A reduction of no elements gives the operation's identity (minus infinity for max).
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class Reductions(Arranging):
         return made(build.reduce(self.value, kind=kind, axes=self._axes(axis), keepdims=keepdims))
 
     def _counted(self) -> Tensor:
-        """Itself, bools as int64."""
-        return made(compose.convert(self.value, "int64") if self.dtype == "bool" else self.value)
+        """Itself, bools and integers in the widest type of their sign: what is counted or added up does not wrap early."""
+        wide = {"bool": "int64", "int": "int64", "uint": "uint64"}.get(DTYPES[self.dtype].kind, self.dtype)
+        return made(self.value if wide == self.dtype else compose.convert(self.value, wide))
 
     def _wide(self) -> Tensor:
         """As floats in which sums are kept."""
@@ -46,11 +47,11 @@ class Reductions(Arranging):
         return made(compose.convert(x.value, self.dtype if self.dtype in FLOATS else "float32"))
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """The sum; of bools, how many are true."""
+        """The sum; integers as int64 or uint64, as in numpy; of bools, how many are true."""
         return self._counted()._reduce("sum", axis, keepdims)
 
     def prod(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """The product."""
+        """The product; integers as int64 or uint64."""
         return self._counted()._reduce("prod", axis, keepdims)
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
@@ -130,11 +131,11 @@ class Reductions(Arranging):
 
     # ---- running -----------------------------------------------------------------------------------------------------
     def cumsum(self, axis: int | None = None) -> Tensor:
-        """The sum of the elements up to each along an axis, or in row-major order."""
+        """The sum of the elements up to each along an axis, or in row-major order; integers as int64 or uint64."""
         return self._counted()._running("sum", axis)
 
     def cumprod(self, axis: int | None = None) -> Tensor:
-        """The product of the elements up to each along an axis, or in row-major order."""
+        """The product of the elements up to each along an axis, or in row-major order; integers as int64 or uint64."""
         return self._counted()._running("prod", axis)
 
     def cummax(self, axis: int | None = None) -> Tensor:

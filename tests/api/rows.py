@@ -29,9 +29,9 @@ SIGNED = FLOATS + INTS
 
 @dataclass(frozen=True)
 class Row:
-    """One name. dtypes: of the inputs that `domain` draws. result: "same", "float" (integers become float32), "sum" (bools
-    become int64), or an element type. least: the smallest size drawn. exact: numpy reckons in the element type itself,
-    rather than in float64. where: in burn ("") or one of its modules."""
+    """One name. dtypes: of the inputs that `domain` draws. result: "same", "float" (integers become float32), "sum" (integers
+    and bools become int64 or uint64), or an element type. least: the smallest size drawn. exact: numpy reckons in the element
+    type itself, rather than in float64. where: in burn ("") or one of its modules."""
 
     name: str
     inputs: tuple[str, ...]
@@ -627,7 +627,7 @@ row(
     least=1,
     use=lambda f, x: [f(x), f(x, "fro"), f(x, 1), f(x, -math.inf), f(x, 2, 1)],
 )
-row("trace", "ab", REALS, np.trace, where="linalg")
+row("trace", "ab", REALS, np.trace, where="linalg", result="sum")
 row("matrix_transpose", "abc", ALL, lambda x: x.swapaxes(1, 2), where="linalg", exact=True)
 row(
     "multi_dot",

@@ -112,7 +112,8 @@ def function_of(row: Row) -> Callable[..., Any]:
 def result_type(row: Row, dtype: str) -> str:
     if row.result == "float":
         return dtype if dtype in FLOATS else "float32"
-    return {"same": dtype, "sum": "int64" if dtype == "bool" else dtype}.get(row.result, row.result)
+    wide = dtype if dtype in FLOATS else "uint64" if dtype in UINTS else "int64"
+    return {"same": dtype, "sum": wide}.get(row.result, row.result)
 
 
 def check(row: Row, dtype: str, got: Sequence[np.ndarray], want: Sequence[Any]) -> None:

@@ -1,0 +1,87 @@
+"""Sweeps over seeds in worker processes: a crash or a hang fails one seed, and the run goes on. Enter at `main`.
+
+A case is a function of a seed that says how its program went (`Outcome`). It must be importable, since workers call it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.onnx_suite.pool import Died, Pool
+
+ROUND = 100
+"""Seeds that a worker takes before it is replaced: what a process keeps of every program does not pile up."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one program went. kind: "ok", "skipped" (nothing to compare), "refused" (burn said that it does not do this, where
+    it may), or a failure. detail: what a person needs to see of it."""
+
+    kind: str
+    detail: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.kind not in ("ok", "skipped", "refused")
+
+
+Case = Callable[[int], Outcome]
+
+
+def outcomes(
+    case: Case, seeds: Sequence[int], jobs: int, timeout: float, preload: Sequence[str] = ("burn",)
+) -> Iterator[tuple[int, Outcome]]:
+    """(seed, outcome) as programs end. What burn keeps on disk goes to a folder that is gone afterwards."""
+    before = os.environ.get("BURN_CACHE_DIR")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["BURN_CACHE_DIR"] = folder
+        try:
+            for start in range(0, len(seeds), jobs * ROUND):
+                part = seeds[start : start + jobs * ROUND]
+                for index, answer in Pool(case, jobs, timeout, preload).run(part):
+                    yield part[index], Outcome(answer.reason, answer.message) if isinstance(answer, Died) else answer
+        finally:
+            os.environ.pop("BURN_CACHE_DIR")
+            if before is not None:
+                os.environ["BURN_CACHE_DIR"] = before
+
+
+def main(case: Case, arguments: Sequence[str] | None = None, timeout: float = 120.0) -> int:
+    """The command of a fuzzer: --count N --seed S -j JOBS, or --one SEED. Returns the exit code: 1 if a seed failed."""
+    parser = argparse.ArgumentParser(prog=f"python -m {case.__module__.rpartition('.')[0]}", allow_abbrev=False)
+    parser.add_argument("--count", type=int, default=1000, help="programs (default 1000)")
+    parser.add_argument("--seed", type=int, help="the first one's seed; a new one each time by default")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
+    parser.add_argument("--timeout", type=float, default=timeout, help=f"seconds for a program (default {timeout:g})")
+    parser.add_argument("--one", type=int, metavar="SEED", help="one program, in this process")
+    parser.add_argument("--refusals", action="store_true", help="print what was refused, too")
+    options = parser.parse_args(arguments)
+    if options.one is not None:
+        outcome = case(options.one)
+        print(outcome.kind, outcome.detail, sep="\n")
+        return int(outcome.failed)
+    first = random.SystemRandom().randrange(1 << 40) if options.seed is None else options.seed
+    seeds = range(first, first + options.count)
+    print(f"seeds {seeds.start} to {seeds.stop - 1}", flush=True)
+    counts: Counter[str] = Counter()
+    failing: list[int] = []
+    start = time.monotonic()
+    for seed, outcome in outcomes(case, seeds, options.jobs, options.timeout):
+        counts[outcome.kind] += 1
+        if outcome.failed:
+            failing.append(seed)
+        if outcome.failed or (options.refusals and outcome.kind == "refused"):
+            print(f"--- seed {seed}: {outcome.kind}\n{outcome.detail}", flush=True)
+    table = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
+    print(f"{time.monotonic() - start:.0f} s: {table}")
+    if failing:
+        print("failing seeds:", *sorted(failing))
+    return int(bool(failing))

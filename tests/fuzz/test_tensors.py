@@ -1,0 +1,66 @@
+"""Random programs of tensors in every test run: seeds that stay, and one that is new each time (its number is in the failure).
+
+BURN_FUZZ_COUNT=1000 adds so many new ones, in worker processes."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+import burn
+from tests.fuzz.runner import outcomes
+from tests.fuzz.tensors.case import attempt, case
+from tests.fuzz.tensors.compare import difference
+from tests.fuzz.tensors.numpy_side import Numpy
+from tests.fuzz.tensors.program import Line, Program
+from tests.fuzz.tensors.steps import drafted
+
+FRESH = random.SystemRandom().randrange(1 << 40)
+
+
+@pytest.mark.parametrize("seed", [*range(12), FRESH])
+def test_programs_agree_with_numpy(seed: int) -> None:
+    outcome = case(seed)
+    assert not outcome.failed, f"seed {seed}: {outcome.kind}\n{outcome.detail}"
+
+
+@pytest.mark.skipif("BURN_FUZZ_COUNT" not in os.environ, reason="BURN_FUZZ_COUNT says how many")
+def test_more_programs() -> None:
+    seeds = range(FRESH + 1, FRESH + 1 + int(os.environ["BURN_FUZZ_COUNT"]))
+    failed = {seed: o for seed, o in outcomes(case, seeds, os.cpu_count() or 1, 120) if o.failed}
+    assert not failed, "\n".join(f"--- seed {seed}: {o.kind}\n{o.detail}" for seed, o in sorted(failed.items()))
+
+
+# ---- the harness itself ------------------------------------------------------------------------------------------------
+def test_a_seed_is_a_program() -> None:
+    texts = [drafted(5, False).program.text(["v0"]) for _ in range(2)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("way", ["lazy", "jit", "named"])
+def test_wrong_numbers_are_seen(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.random.default_rng(2).standard_normal((4, 6)).astype(np.float32)
+    program = Program([array], [Line(("v0",), "m.op('+', x0, 1.0)"), Line(("v1",), "m.sum(v0, 1)")])
+    assert attempt(program, ["v1"], way, [([array], "")], None).kind == "ok"
+    real = burn.Tensor.__add__
+    monkeypatch.setattr(burn.Tensor, "__add__", lambda x, y: real(x, y) * 1.001)
+    assert attempt(program, ["v1"], way, [([array], "")], None).kind == "different"
+
+
+def test_noise_decides_nothing_of_what_is_exact() -> None:
+    quiet, loud = Numpy(), Numpy(np.random.default_rng(0))
+    x = np.random.default_rng(1).standard_normal((3, 5)).astype(np.float32)
+    assert np.array_equal(quiet.sort(x, 0), loud.sort(x, 0)) and np.array_equal(quiet.max(x, 1), loud.max(x, 1))
+    assert not np.array_equal(quiet.sum(x, 1), loud.sum(x, 1))
+
+
+def test_what_rounding_decides_is_no_difference() -> None:
+    ours, theirs = np.array([1, 2]), np.array([1, 3])
+    assert "1 of 2" in difference(ours, theirs, [theirs])
+    assert not difference(ours, theirs, [theirs, np.array([1, 2])])
+    one, other, near = (np.array([1, x], np.float32) for x in (2, 2.01, 2.00999))
+    assert difference(one, other, [near])
+    assert "float64" in difference(np.zeros(2), np.zeros(2, np.float32), [])
