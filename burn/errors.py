@@ -70,6 +70,6 @@ class RunError(BurnError):
     """The compiled program reported an error while it ran (an index out of range, memory exhausted ...)."""
 
 
-def unreachable(value: NoReturn) -> NoReturn:
-    """Ends a `match` that names every case: the type checker sees when one is missing."""
-    raise AssertionError(f"{type(value).__name__} is not handled")
+def unreachable(value: NoReturn) -> AssertionError:
+    """Raised behind a `match` that names every case: the type checker sees when one is missing."""
+    return AssertionError(f"{type(value).__name__} is not handled")

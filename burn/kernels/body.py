@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, ceildiv, substitute
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, substitute
 from burn.dialect.types import DTYPES
 
 
@@ -95,13 +96,22 @@ class Fetched(LoopVar):
         return self.name
 
 
+Role = Literal["read", "write", "scratch"]
+"""What a kernel does with a buffer; scratch is private to an iteration of the parallel loops. What a kernel writes it may also
+read, in a stage that says in which order."""
+
+
 @dataclass(frozen=True)
 class Buffer:
-    """One of a kernel's buffers: `read`, `write`, or `scratch` (private to a thread, `elements` long)."""
+    """One of a kernel's buffers. `elements` is its length where the kernel's caller has to make it: scratch, and what the
+    kernels of one group hand on to each other. `panels` says that it was laid out for a back end that reads so many neighbouring
+    columns of a contraction's right side at a time ([.., columns / panels, depth.., panels], filled up with zeros); index maps
+    are plain all the same."""
 
     dtype: str
-    role: str
+    role: Role
     elements: Dim = 0
+    panels: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +134,12 @@ class Write:
     value: Scalar
 
 
+Order = Literal["parallel", "sequential", "scatter"]
+"""How the places of a stage's loops depend on each other. parallel: not at all, but for the reductions they feed, which may be
+formed in any order. sequential: a place reads what the places before it wrote. scatter: where a place writes is read from data,
+so that places may write to one element: they take turns, and the last one wins, or adds to what stands there."""
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
     """Loops inside the parallel ones, in which reductions are formed or elements written."""
@@ -131,6 +147,7 @@ class Stage:
     loops: tuple[LoopVar, ...]
     reductions: tuple[Reduction, ...] = ()
     writes: tuple[Write, ...] = ()
+    order: Order = "parallel"
 
     @property
     def scalars(self) -> list[Scalar]:
@@ -139,8 +156,7 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class LoopKernel:
-    """For every place of the parallel loops, the stages in order. `sequential` is a loop between the two along which
-    state is carried by the writes (cumulative sums); it keeps its order."""
+    """For every place of the parallel loops, the stages one after another. No place of the parallel loops needs another."""
 
     parallel: tuple[LoopVar, ...]
     stages: tuple[Stage, ...]
@@ -149,40 +165,25 @@ class LoopKernel:
 
 @dataclass(frozen=True, eq=False)
 class ContractionKernel:
-    """acc[batch.., rows.., column] = sum over outer.., inner of lhs * rhs; the epilogue's writes read it as `Accumulator`.
+    """acc[batch.., rows.., column] = sum over depth.. of lhs * rhs; the epilogue's writes read it as `Accumulator`.
 
-    Both sides are converted to `dtype` where they are read: products and sums are of that type.
-
-    The right side is read in panels of `width` columns: column = panel * width + a place in 0..width-1. `lhs.offset` and
-    `rhs.offset` are sums of products in the loops' variables; `rhs.offset` is that of the panel's first column, the others
-    follow it. A place of lhs that is outside `valid` (0 <= e < n for each pair) counts as 0: convolution's padding. When the
-    right side is `packed`, the last panel is filled up with zeros; else panels come one column wide, neighbouring columns are
-    neighbouring elements, and a back end makes its panels of them (`widened`). Columns past the last are then not read."""
+    Both sides are of type `dtype`, in which they are multiplied and summed. `lhs` does not depend on the column, `rhs` not on
+    the rows. They are loads (converted where they are stored in another type) or whatever else can be computed at a place: a
+    padded operand is a `Where` with a zero. How the loops are tiled, and whether sides are copied, is a back end's affair."""
 
     dtype: str
     batch: tuple[LoopVar, ...]
     rows: tuple[LoopVar, ...]
     column: LoopVar
-    panel: LoopVar
-    width: int
-    outer: tuple[LoopVar, ...]
-    inner: LoopVar
-    lhs: Load
-    rhs: Load
-    valid: tuple[tuple[Dim, Dim], ...]
-    packed: bool
+    depth: tuple[LoopVar, ...]
+    lhs: Scalar
+    rhs: Scalar
     epilogue: tuple[Write, ...]
     buffers: tuple[Buffer, ...]
 
-    def widened(self, width: int) -> ContractionKernel:
-        """The kernel with unpacked columns taken `width` at a time."""
-        panel = LoopVar("panel", ceildiv(self.column.extent, width))
-        place = 0 if panel.extent == 1 else Expr.of(panel) * width
-        offset = substitute(self.rhs.offset, {self.panel: place})
-        return replace(self, panel=panel, width=width, rhs=replace(self.rhs, offset=offset))
-
 
 Kernel = LoopKernel | ContractionKernel
+"""Told apart by `match`, with `unreachable` behind the last case."""
 
 EXPENSIVE = frozenset(
     (
@@ -257,10 +258,11 @@ def walk(*roots: Scalar) -> Iterator[Scalar]:
 
 @dataclass
 class Rewriter:
-    """Rebuilds expressions with every index expression mapped by `dim`, those of fetched indices too. Shared nodes stay
-    shared."""
+    """Rebuilds expressions with every index expression mapped by `dim`, those of fetched indices too, and nodes without
+    operands or index expressions by `leaf`. Shared nodes stay shared."""
 
     dim: Callable[[Dim], Dim]
+    leaf: Callable[[Scalar], Scalar] = lambda node: node
     memo: dict[int, tuple[Scalar, Scalar]] = field(default_factory=dict)
     fetched: dict[Atom, Dim] = field(default_factory=dict)
 
@@ -296,7 +298,7 @@ class Rewriter:
             case Where(ranges=ranges, then=then, otherwise=otherwise):
                 mapped = tuple((self.index(e), self.index(n)) for e, n in ranges)
                 return replace(node, ranges=mapped, then=get(then), otherwise=get(otherwise))
-        return node
+        return self.leaf(node)
 
 
 def loop_atoms(dim: Dim) -> set[Atom]:

@@ -76,7 +76,7 @@ class _Machine:
                 for _ in self.walk((*kernel.batch, *kernel.rows, kernel.column), backwards=True):
                     self.contract(kernel)
             case _:
-                unreachable(kernel)
+                raise unreachable(kernel)
 
     def fresh_scratch(self) -> None:
         """Private memory holds nothing from one iteration to the next."""
@@ -111,16 +111,9 @@ class _Machine:
 
     def contract(self, kernel: ContractionKernel) -> None:
         total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.lhs))
-        width = kernel.width
-        self.places[kernel.panel] = self.places[kernel.column] // width
-        for _ in self.walk((*kernel.outer, kernel.inner)):
-            if not all(0 <= self.dim(e) < self.dim(n) for e, n in kernel.valid):
-                continue
-            left = numbers.convert(self.value(kernel.lhs), kernel.lhs.dtype, kernel.dtype)
-            at = self.dim(kernel.rhs.offset) + self.places[kernel.column] % width
-            raw = self.buffers[kernel.rhs.buffer][at].item()
-            right = numbers.convert(raw, kernel.rhs.dtype, kernel.dtype)
-            total.take(numbers.apply("mul", "float64" if "float" in kernel.dtype else kernel.dtype, left, right))
+        product = "float64" if total.wide else kernel.dtype
+        for _ in self.walk(kernel.depth):
+            total.take(numbers.apply("mul", product, self.value(kernel.lhs), self.value(kernel.rhs)))
         self.accumulator = total.result
         self.memo.clear()
         for write in kernel.epilogue:

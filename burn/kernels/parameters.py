@@ -7,40 +7,37 @@ the code to be good (tile sizes, whether tiles come out even) is decided before,
 
 from __future__ import annotations
 
-from burn.dialect.dims import Atom, Dim, Expr, LoopVar, Symbol, atoms, substitute, symbol
-from burn.kernels.body import (
-    Accumulator,
-    Apply,
-    Const,
-    ContractionKernel,
-    Convert,
-    Fetched,
-    Index,
-    Kernel,
-    Load,
-    Reduced,
-    Reinterpret,
-    Scalar,
-    Where,
-    walk,
-)
+from collections.abc import Mapping
+from typing import TypeVar
+
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, Symbol, substitute, symbol
+from burn.kernels.body import Kernel
 from burn.kernels.rewrite import kernel_loops, map_kernel
+from burn.kernels.text import kernel_text
 
 SMALL = 16
 """Numbers up to this stay in the code: windows, strides, pads; loops over them unroll."""
 
 
-def parametrize(kernel: Kernel) -> tuple[Kernel, dict[str, Dim]]:
-    """(the kernel over arguments, what each argument is). Arguments are named `_0`, `_1`, ..."""
-    return _Parameters(kernel).result()
+K = TypeVar("K", bound=Kernel)
+
+
+def parametrize(kernel: K, tiles: Mapping[LoopVar, int] | None = None) -> tuple[K, dict[str, Dim]]:
+    """(the kernel over arguments, what each argument is). Arguments are named `_0`, `_1`, ...
+
+    `tiles` says how many iterations of a loop are taken at a time: these numbers stay, and where they come out even that stays
+    visible."""
+    general, values = _Parameters(kernel, tiles or {}).result()
+    assert isinstance(general, type(kernel))
+    return general, values
 
 
 class _Parameters:
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, tiles: Mapping[LoopVar, int]) -> None:
+        self.kernel, self.tiles = kernel, tiles
         self.values: dict[str, Dim] = {}
         self.dims: dict[Dim, Dim] = {}
-        self.keep = {kernel.width} if isinstance(kernel, ContractionKernel) else set()
+        self.keep = set(tiles.values())
         self.loops: dict[Atom, Dim] = {}
         self.renamed: dict[LoopVar, LoopVar] = {}
 
@@ -48,10 +45,10 @@ class _Parameters:
         kernel = self.kernel
         for loop in kernel_loops(kernel):
             if loop not in self.renamed:
-                self._loop(loop, LoopVar(loop.name, self._value(loop.extent)))
-        if isinstance(kernel, ContractionKernel) and _divides(kernel.column.extent, kernel.width):
-            panel = self.renamed[kernel.panel]  # that the panels come out even stays visible
-            self._loop(kernel.column, LoopVar(kernel.column.name, panel.extent * kernel.width))
+                tile = self.tiles.get(loop, 1)
+                even = isinstance(loop.extent, int) and loop.extent % tile == 0
+                extent = self._value(loop.extent // tile) * tile if even else self._value(loop.extent)
+                self._loop(loop, LoopVar(loop.name, extent))
         mapped = map_kernel(kernel, self._dim, lambda loops: tuple(self.renamed[v] for v in loops))
         return mapped, self.values
 
@@ -88,73 +85,6 @@ class _Parameters:
         return self.dims[dim]
 
 
-def _divides(dim: Dim, divisor: int) -> bool:
-    return isinstance(dim, int) and dim % divisor == 0
-
-
 def fingerprint(kernel: Kernel, schedule: object) -> str:
     """A text that two kernels share only if they print alike."""
-    names: dict[int, str] = {}
-    lines = [type(kernel).__name__, repr(schedule), *(f"{b.dtype} {b.role} {b.elements}" for b in kernel.buffers)]
-
-    def dim(d: Dim) -> str:
-        parts = [str(d)]
-        for atom in sorted(atoms(d), key=str):
-            if isinstance(atom, Fetched):
-                parts.append(f"{atom.name}<{atom.extent}, {scalar(atom.source)}, {atom.site}>")
-        return " ".join(parts)
-
-    def scalar(root: Scalar) -> str:
-        for node in walk(root):
-            if id(node) not in names:
-                names[id(node)] = f"%{len(names)}"
-                lines.append(f"{names[id(node)]} = {node.dtype} {describe(node)}")
-        return names[id(root)]
-
-    def describe(node: Scalar) -> str:
-        match node:
-            case Const(value=value):
-                return f"const {value!r}"
-            case Load(buffer=buffer, offset=offset):
-                return f"load {buffer} {dim(offset)}"
-            case Index(dim=d):
-                return f"index {dim(d)}"
-            case Apply(function=function, args=args):
-                return f"{function} {' '.join(names[id(a)] for a in args)}"
-            case Convert(arg=arg, saturate=saturate):
-                return f"convert {names[id(arg)]} {arg.dtype} {saturate}"
-            case Reinterpret(arg=arg):
-                return f"reinterpret {names[id(arg)]}"
-            case Where(ranges=ranges, then=then, otherwise=otherwise):
-                tests = " ".join(f"{dim(e)} < {dim(n)}" for e, n in ranges)
-                return f"where {tests} ? {names[id(then)]} : {names[id(otherwise)]}"
-            case Reduced(name=name):
-                return f"reduced {name}"
-            case Accumulator():
-                return "accumulator"
-        raise TypeError(node)
-
-    for loop in kernel_loops(kernel):
-        lines.append(f"loop {loop.name} {loop.extent}")
-    if isinstance(kernel, ContractionKernel):
-        counts = (len(kernel.batch), len(kernel.rows), len(kernel.outer))
-        lines.append(f"{counts} {kernel.width} {kernel.packed} {kernel.dtype} {kernel.lhs.dtype} {kernel.rhs.dtype}")
-        lines += [
-            f"lhs {kernel.lhs.buffer} {dim(kernel.lhs.offset)}",
-            f"rhs {kernel.rhs.buffer} {dim(kernel.rhs.offset)}",
-        ]
-        lines += [f"valid {dim(e)} {dim(n)}" for e, n in kernel.valid]
-        for write in kernel.epilogue:
-            value = scalar(write.value)
-            lines.append(f"write {write.buffer} {dim(write.offset)} {value}")
-        return "\n".join(lines)
-    lines.append(str(len(kernel.parallel)))
-    for stage in kernel.stages:
-        lines.append(f"stage {len(stage.loops)}")
-        for r in stage.reductions:
-            body = scalar(r.body)
-            lines.append(f"{r.name} {r.kind} {r.dtype} {body} {dim(r.index)} {r.last}")
-        for write in stage.writes:
-            value = scalar(write.value)
-            lines.append(f"write {write.buffer} {dim(write.offset)} {value}")
-    return "\n".join(lines)
+    return f"{schedule!r}\n{kernel_text(kernel)}"

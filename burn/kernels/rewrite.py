@@ -1,4 +1,4 @@
-"""Kernels rewritten as a whole: every index expression mapped, loops merged."""
+"""Kernels rewritten as a whole: every index expression mapped, loops merged, a contraction as plain loops."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, coefficient, substitute
+from burn.errors import unreachable
 from burn.kernels.body import (
+    Accumulator,
+    Apply,
+    Buffer,
     ContractionKernel,
     Fetched,
     Kernel,
     LoopKernel,
+    Reduced,
     Reduction,
     Rewriter,
     Stage,
@@ -25,13 +30,16 @@ MapLoops = Callable[[tuple[LoopVar, ...]], tuple[LoopVar, ...]]
 
 def kernel_dims(kernel: Kernel) -> list[Dim]:
     """Every index expression of a kernel, without the loops' extents."""
-    if isinstance(kernel, ContractionKernel):
-        dims = [kernel.lhs.offset, kernel.rhs.offset, *(d for pair in kernel.valid for d in pair)]
-        writes, bodies = kernel.epilogue, [w.value for w in kernel.epilogue]
-    else:
-        writes = [w for s in kernel.stages for w in s.writes]
-        bodies = [node for s in kernel.stages for node in s.scalars]
-        dims = [r.index for s in kernel.stages for r in s.reductions]
+    dims: list[Dim] = []
+    match kernel:
+        case ContractionKernel():
+            writes, bodies = kernel.epilogue, [kernel.lhs, kernel.rhs, *(w.value for w in kernel.epilogue)]
+        case LoopKernel():
+            writes = [w for s in kernel.stages for w in s.writes]
+            bodies = [node for s in kernel.stages for node in s.scalars]
+            dims = [r.index for s in kernel.stages for r in s.reductions]
+        case _:
+            raise unreachable(kernel)
     dims += [w.offset for w in writes]
     for node in walk(*bodies):
         dims += own_dims(node)
@@ -44,9 +52,13 @@ def kernel_dims(kernel: Kernel) -> list[Dim]:
 
 
 def kernel_loops(kernel: Kernel) -> list[LoopVar]:
-    if isinstance(kernel, ContractionKernel):
-        return [*kernel.batch, *kernel.rows, kernel.column, kernel.panel, *kernel.outer, kernel.inner]
-    return [*kernel.parallel, *(v for s in kernel.stages for v in s.loops)]
+    match kernel:
+        case ContractionKernel():
+            return [*kernel.batch, *kernel.rows, kernel.column, *kernel.depth]
+        case LoopKernel():
+            return [*kernel.parallel, *(v for s in kernel.stages for v in s.loops)]
+        case _:
+            raise unreachable(kernel)
 
 
 def map_kernel(kernel: Kernel, dim: Callable[[Dim], Dim], loops: MapLoops) -> Kernel:
@@ -56,35 +68,43 @@ def map_kernel(kernel: Kernel, dim: Callable[[Dim], Dim], loops: MapLoops) -> Ke
     def writes(old: tuple[Write, ...]) -> tuple[Write, ...]:
         return tuple(Write(w.buffer, rewrite.index(w.offset), rewrite(w.value)) for w in old)
 
-    if isinstance(kernel, ContractionKernel):
-        (column,), (panel,), (inner,) = (loops((v,)) for v in (kernel.column, kernel.panel, kernel.inner))
-        return replace(
-            kernel,
-            batch=loops(kernel.batch),
-            rows=loops(kernel.rows),
-            column=column,
-            panel=panel,
-            outer=loops(kernel.outer),
-            inner=inner,
-            lhs=replace(kernel.lhs, offset=rewrite.index(kernel.lhs.offset)),
-            rhs=replace(kernel.rhs, offset=rewrite.index(kernel.rhs.offset)),
-            valid=tuple((rewrite.index(e), rewrite.index(n)) for e, n in kernel.valid),
-            epilogue=writes(kernel.epilogue),
-            buffers=tuple(replace(b, elements=dim(b.elements)) for b in kernel.buffers),
-        )
-    stages = [
-        Stage(
-            loops(s.loops),
-            tuple(
-                Reduction(r.name, r.kind, r.dtype, rewrite(r.body), rewrite.index(r.index), r.last)
-                for r in s.reductions
-            ),
-            writes(s.writes),
-        )
-        for s in kernel.stages
-    ]
-    buffers = tuple(replace(b, elements=dim(b.elements)) for b in kernel.buffers)
-    return LoopKernel(loops(kernel.parallel), tuple(stages), buffers)
+    def reduction(r: Reduction) -> Reduction:
+        return replace(r, body=rewrite(r.body), index=rewrite.index(r.index))
+
+    def stage(s: Stage) -> Stage:
+        return Stage(loops(s.loops), tuple(map(reduction, s.reductions)), writes(s.writes), s.order)
+
+    def buffer(b: Buffer) -> Buffer:
+        return replace(b, elements=dim(b.elements))
+
+    buffers = tuple(map(buffer, kernel.buffers))
+    match kernel:
+        case ContractionKernel():
+            return ContractionKernel(
+                kernel.dtype,
+                loops(kernel.batch),
+                loops(kernel.rows),
+                loops((kernel.column,))[0],
+                loops(kernel.depth),
+                rewrite(kernel.lhs),
+                rewrite(kernel.rhs),
+                writes(kernel.epilogue),
+                buffers,
+            )
+        case LoopKernel():
+            return LoopKernel(loops(kernel.parallel), tuple(map(stage, kernel.stages)), buffers)
+        case _:
+            raise unreachable(kernel)
+
+
+def as_loops(kernel: ContractionKernel) -> LoopKernel:
+    """The contraction as a sum at every place, for a back end that does not tile it."""
+    total = Reduced(kernel.dtype, "acc")
+    summed = Rewriter(lambda d: d, lambda node: total if isinstance(node, Accumulator) else node)
+    product = Apply(kernel.dtype, "mul", (kernel.lhs, kernel.rhs))
+    epilogue = tuple(replace(w, value=summed(w.value)) for w in kernel.epilogue)
+    stages = (Stage(kernel.depth, (Reduction("acc", "sum", kernel.dtype, product),)), Stage((), (), epilogue))
+    return LoopKernel((*kernel.batch, *kernel.rows, kernel.column), stages, kernel.buffers)
 
 
 def collapse(kernel: Kernel) -> Kernel:
@@ -103,7 +123,13 @@ def collapse(kernel: Kernel) -> Kernel:
 
 def _mergeable(kernel: Kernel) -> tuple[LoopVar, LoopVar] | None:
     dims = kernel_dims(kernel)
-    runs = (kernel.rows, kernel.batch) if isinstance(kernel, ContractionKernel) else (kernel.parallel,)
+    match kernel:
+        case ContractionKernel():
+            runs = (kernel.rows, kernel.batch)
+        case LoopKernel():
+            runs = (kernel.parallel,)
+        case _:
+            raise unreachable(kernel)
     for loops in runs:
         for outer, inner in pairwise(loops):
             if all(_walks_as_one(d, outer, inner) for d in dims):

@@ -112,7 +112,7 @@ class _Writer:
             case ContractionKernel():
                 yield from _indented(self.contraction(self.kernel))
             case _:
-                unreachable(self.kernel)
+                raise unreachable(self.kernel)
         yield "}"
 
     def stage(self, stage: Stage) -> Iterator[str]:
@@ -123,7 +123,7 @@ class _Writer:
             body.append(f"{reduction.name} = {self.reduction(reduction)}")
         for write in stage.writes:
             body += self.write(write)
-        yield from _nest("for", stage.loops, body)
+        yield from _nest("for" if stage.order == "parallel" else f"{stage.order} for", stage.loops, body)
 
     def reduction(self, reduction: Reduction) -> str:
         place = f" at {reduction.index}" if reduction.kind.startswith("arg") else ""
@@ -135,19 +135,11 @@ class _Writer:
         yield f"b{write.buffer}[{write.offset}] = {self.name(write.value)}"
 
     def contraction(self, kernel: ContractionKernel) -> Iterator[str]:
-        head = [
-            ("batch", kernel.batch),
-            ("rows", kernel.rows),
-            ("panel", (kernel.panel,)),
-            ("column", (kernel.column,)),
-        ]
-        loops = ", ".join(f"{name} {_loops(each)}" for name, each in head if each)
-        yield f"contract {loops} {{  // {'packed ' if kernel.packed else ''}panels of {kernel.width}"
-        body = [*self.bound(kernel.lhs), *self.bound(kernel.rhs)]
-        valid = _ranges(kernel.valid)
-        guard = f" where {valid}" if valid else ""
-        body.append(f"acc += {self.name(kernel.lhs)} * {self.name(kernel.rhs)} : {kernel.dtype}{guard}")
-        yield from _indented(_nest("for", (*kernel.outer, kernel.inner), body))
+        head = [("batch", kernel.batch), ("rows", kernel.rows), ("column", (kernel.column,))]
+        yield f"contract {', '.join(f'{name} {_loops(each)}' for name, each in head if each)} {{"
+        body = list(self.bound(kernel.lhs, kernel.rhs))
+        body.append(f"acc += {self.name(kernel.lhs)} * {self.name(kernel.rhs)} : {kernel.dtype}")
+        yield from _indented(_nest("for", kernel.depth, body))
         self.forget()
         for write in kernel.epilogue:
             yield from _indented(self.write(write))
@@ -209,8 +201,8 @@ class _Writer:
 
 
 def _buffer(buffer: Buffer) -> str:
-    size = f"[{buffer.elements}]" if buffer.role == "scratch" else ""
-    return f"{buffer.role} {buffer.dtype}{size}"
+    size = "" if buffer.elements == 0 else f"[{buffer.elements}]"
+    return f"{buffer.role} {buffer.dtype}{size}{f' in panels of {buffer.panels}' if buffer.panels else ''}"
 
 
 def _loops(loops: Sequence[LoopVar]) -> str:

@@ -13,6 +13,7 @@ from burn.codegen.cpu import heuristics, math
 from burn.codegen.cpu.emit import Int, Value, vector
 from burn.codegen.cpu.loops import argument_names, conversions_size, open_kernel
 from burn.codegen.cpu.operands import Operands, place_rows
+from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, product, substitute
 from burn.kernels.body import (
@@ -31,8 +32,9 @@ from burn.kernels.body import (
 class Schedule:
     """What is decided while sizes are numbers. `tile` rows are summed at a time, each sum split in `split`; tiles are taken in
     blocks of `block` through all panels (None: all tiles); `even` says that tiles cover the rows exactly, `copies` that a panel
-    is copied side by side before a block's tiles read it."""
+    of `width` columns is copied side by side before a block's tiles read it."""
 
+    width: int
     tile: int
     split: int
     block: int | None
@@ -40,27 +42,27 @@ class Schedule:
     copies: bool
 
     @staticmethod
-    def of(kernel: ContractionKernel, target: Target) -> Schedule:
+    def of(kernel: Tiled, target: Target) -> Schedule:
         rows = product([v.extent for v in kernel.rows])
         vectors = kernel.width // vector_lanes(kernel, target)
         tile = heuristics.tile_rows(rows, vectors, bool(kernel.valid), target)
         split = heuristics.split_depth(tile, vectors, target)
         even = isinstance(rows, int) and rows % tile == 0
         block = heuristics.row_block(kernel, rows, tile)
-        return Schedule(tile, split, block, even, heuristics.copies_panel(kernel, rows, tile, block))
+        return Schedule(kernel.width, tile, split, block, even, heuristics.copies_panel(kernel, rows, tile, block))
 
-    def count(self, kernel: ContractionKernel) -> Dim:
+    def count(self, kernel: Tiled) -> Dim:
         """Iterations of a launch: tiles x panels x batches."""
         tiles = ceildiv(product([v.extent for v in kernel.rows]), self.tile)
         blocked = ceildiv(tiles, self.block) * self.block if self.block else tiles
         return product([v.extent for v in kernel.batch]) * blocked * kernel.panel.extent
 
-    def work(self, kernel: ContractionKernel) -> Dim:
+    def work(self, kernel: Tiled) -> Dim:
         """Vector operations of one iteration."""
         return product([v.extent for v in (*kernel.outer, kernel.inner)]) * (self.tile * kernel.width // 8)
 
 
-def vector_lanes(kernel: ContractionKernel, target: Target) -> int:
+def vector_lanes(kernel: Tiled, target: Target) -> int:
     return min(target.lanes(conversions_size(kernel.dtype)), kernel.width)
 
 
@@ -71,15 +73,17 @@ def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: l
 
 class _Printer:
     def __init__(self, kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> None:
-        self.kernel, self.schedule = kernel, schedule
+        tiled = Tiled.of(kernel, schedule.width)
+        assert tiled is not None
+        self.kernel, self.schedule = tiled, schedule
         self.element = conversions.element_type(kernel.dtype)
-        self.lanes = vector_lanes(kernel, target)
-        self.vectors = kernel.width // self.lanes
-        self.row_count = product([v.extent for v in kernel.rows])
+        self.lanes = vector_lanes(tiled, target)
+        self.vectors = tiled.width // self.lanes
+        self.row_count = product([v.extent for v in tiled.rows])
         self.tile, self.split = schedule.tile, schedule.split
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
-        self.read = Operands(kernel, schedule.tile, self.lanes, schedule.copies, self.emitter)
+        self.read = Operands(tiled, schedule.tile, self.lanes, schedule.copies, self.emitter)
 
     def print(self) -> str:
         code, emitter, kernel = self.code, self.emitter, self.kernel

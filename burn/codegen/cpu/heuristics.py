@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Atom, Dim, LoopVar, ceildiv, coefficient, dim_max, floordiv, product, substitute
 from burn.dialect.types import DTYPES
-from burn.kernels.body import EXPENSIVE, Apply, ContractionKernel, Fetched, Load, LoopKernel, loop_atoms, own_dims, walk
+from burn.kernels.body import EXPENSIVE, Apply, ContractionKernel, Fetched, LoopKernel, loop_atoms, own_dims, walk
 
 CHUNK = 2048
 """Elements of a vectorised parallel loop that one iteration of a launch takes."""
@@ -17,7 +18,7 @@ GRAIN = 16384
 def choose_lane(kernel: LoopKernel) -> LoopVar | None:
     """The loop whose neighbouring iterations touch neighbouring elements most often."""
     inner = {s.loops[-1] for s in kernel.stages if s.loops}
-    if carries(kernel):
+    if any(s.order != "parallel" for s in kernel.stages):
         inner = set()
     scratch = any(b.role == "scratch" for b in kernel.buffers)  # holds one row: rows cannot be the lanes
     candidates = [] if scratch else list(kernel.parallel[-1:])
@@ -28,14 +29,6 @@ def choose_lane(kernel: LoopKernel) -> LoopVar | None:
     scores = [(_score(kernel, v), v) for v in candidates if v.extent != 1]
     best = max(scores, key=lambda pair: pair[0], default=None)
     return best[1] if best is not None and best[0] > 0 else None
-
-
-def carries(kernel: LoopKernel) -> bool:
-    """Whether iterations of the inner loops depend on each other: a result is read while it is being written."""
-    written = {w.buffer for s in kernel.stages for w in s.writes if kernel.buffers[w.buffer].role == "write"}
-    reads = {n.buffer for s in kernel.stages for n in walk(*s.scalars) if isinstance(n, Load)}
-    fetched = any(isinstance(a, Fetched) for s in kernel.stages for w in s.writes for a in loop_atoms(w.offset))
-    return fetched or bool(written & reads)
 
 
 def _score(kernel: LoopKernel, loop: LoopVar) -> float:
@@ -120,7 +113,7 @@ def split_depth(tile: int, vectors: int, target: Target) -> int:
     return max(1, min(4, wanted // (tile * vectors)))
 
 
-def row_block(kernel: ContractionKernel, rows: Dim, tile: int) -> int | None:
+def row_block(kernel: Tiled, rows: Dim, tile: int) -> int | None:
     """How many tiles of rows are taken through all panels before the next; None for all of them, panel by panel.
 
     A right side that fits in the cache stays there: few rows at a time. A larger one passes by once for each block."""
@@ -140,10 +133,13 @@ COPIED_TILES = 4
 """Tiles that one after the other read a copied panel and so pay for the copy."""
 
 
-def copies_panel(kernel: ContractionKernel, rows: Dim, tile: int, block: int | None) -> bool:
+def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> bool:
     """Whether a panel of an unpacked right side is copied before the tiles of a block read it, one after the other.
 
-    In place, its rows lie as far apart as the right side is wide: often in one set of the cache."""
+    In place, its rows lie as far apart as the right side is wide: often in one set of the cache. Columns that do not lie side
+    by side are always copied."""
+    if not kernel.side_by_side:
+        return True
     tiles = ceildiv(rows, tile)
     if kernel.packed or not isinstance(tiles, int):
         return False

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from burn.codegen.cpu import contract, heuristics, loops
 from burn.codegen.cpu.loops import argument_names
+from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, symbol
-from burn.kernels.body import ContractionKernel, Kernel
+from burn.errors import unreachable
+from burn.kernels.body import ContractionKernel, Kernel, LoopKernel
 from burn.kernels.parameters import fingerprint, parametrize
-from burn.kernels.rewrite import collapse
+from burn.kernels.rewrite import as_loops, collapse
 
 
 @dataclass(frozen=True)
@@ -33,28 +37,40 @@ class KernelPrinter:
         self._known: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def print(self, kernel: Kernel) -> Emitted:
-        kernel = collapse(kernel)
-        if isinstance(kernel, ContractionKernel):
-            if not kernel.packed:
-                kernel = kernel.widened(heuristics.panel_width(kernel, self.target))
-            schedule = contract.Schedule.of(kernel, self.target)
-            count = schedule.count(kernel)
-            grain = heuristics.grain(schedule.work(kernel), heuristics.COPIED_TILES if schedule.copies else 1)
-        else:
-            schedule = loops.Schedule.of(kernel, self.target)
-            count = schedule.count(kernel)
-            grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk))
+        match collapse(kernel):
+            case ContractionKernel() as contraction:
+                return self._contraction(contraction)
+            case LoopKernel() as loop:
+                return self._loops(loop)
+            case other:
+                raise unreachable(other)
+
+    def _loops(self, kernel: LoopKernel) -> Emitted:
+        schedule = loops.Schedule.of(kernel, self.target)
+        grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk))
         general, values = parametrize(kernel)
+        emit = partial(loops.emit, general, schedule, self.target, self.sites)
+        return self._emitted(general, schedule, values, emit, schedule.count(kernel), grain)
+
+    def _contraction(self, kernel: ContractionKernel) -> Emitted:
+        width = panels_of(kernel) or heuristics.panel_width(kernel, self.target)
+        tiled = Tiled.of(kernel, width)
+        if tiled is None:
+            return self._loops(as_loops(kernel))
+        schedule = contract.Schedule.of(tiled, self.target)
+        grain = heuristics.grain(schedule.work(tiled), heuristics.COPIED_TILES if schedule.copies else 1)
+        general, values = parametrize(kernel, {kernel.column: width})
+        emit = partial(contract.emit, general, schedule, self.target, self.sites)
+        return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
+
+    def _emitted(
+        self, general: Kernel, schedule: object, values: dict[str, Dim], emit: Callable[[], str], count: Dim, grain: Dim
+    ) -> Emitted:
+        """The function for a kernel over arguments, printed unless one like it was."""
         key = fingerprint(general, schedule)
         if key not in self._known:
             name = f"kernel{len(self._known)}"
-            if isinstance(general, ContractionKernel):
-                assert isinstance(schedule, contract.Schedule)
-                text = contract.emit(general, schedule, self.target, self.sites)
-            else:
-                assert isinstance(schedule, loops.Schedule)
-                text = loops.emit(general, schedule, self.target, self.sites)
-            self.functions.append(text.replace("@KERNEL", f"@{name}"))
+            self.functions.append(emit().replace("@KERNEL", f"@{name}"))
             self._known[key] = (name, argument_names(general))
         name, arguments = self._known[key]
         sizes = tuple(values[a] if a in values else symbol(a) for a in arguments)

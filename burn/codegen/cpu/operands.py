@@ -11,10 +11,11 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.emit import PTR, Int, Value, vector
 from burn.codegen.cpu.loops import conversions_size
+from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.dialect.dims import Dim, Expr, LoopVar, coefficient, exact_div, product
 from burn.errors import CompileError
-from burn.kernels.body import ContractionKernel, Load
+from burn.kernels.body import Load
 from burn.kernels.lower import linear
 
 
@@ -22,7 +23,7 @@ class Operands:
     """Both sides of one kernel, `tile` rows and a panel of vectors of `lanes` at a time. `zeros`, `staged` and `copied` are
     scratch memory, or None where it is not needed."""
 
-    def __init__(self, kernel: ContractionKernel, tile: int, lanes: int, copies: bool, emitter: ScalarEmitter) -> None:
+    def __init__(self, kernel: Tiled, tile: int, lanes: int, copies: bool, emitter: ScalarEmitter) -> None:
         self.kernel, self.tile, self.lanes = kernel, tile, lanes
         self.code, self.emitter = emitter.code, emitter
         self.vectors = kernel.width // lanes
@@ -70,14 +71,29 @@ class Operands:
                 emitter.places[depth[0]] = loop.iv
                 self._copy(depth[1:], copied)
             return
-        source = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs.offset), self.right)
+        source = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), self.right)
         place = self._copied_offset() + Expr.of(kernel.inner) * kernel.width
         target = code.gep(copied, emitter.dim(place), self.right)
         masks = self.masks()
         for c in range(self.vectors):
             mask = masks[c] if masks else None
-            loaded = code.load(source, c * self.lanes, vector(self.lanes, self.right), mask)
+            loaded = (
+                code.load(source, c * self.lanes, vector(self.lanes, self.right), mask)
+                if kernel.side_by_side
+                else self._gathered(c * self.lanes, mask)
+            )
             code.store(loaded, target, c * self.lanes)
+
+    def _gathered(self, first: int, mask: Value | None) -> Value:
+        """Columns of the panel that do not lie side by side."""
+        emitter, kernel = self.emitter, self.kernel
+        emitter.lane, emitter.lanes = kernel.within, self.lanes
+        with emitter.under(mask):
+            emitter.places[kernel.within] = first
+            loaded = emitter.wide(kernel.rhs)
+        emitter.lane, emitter.lanes = None, 1
+        emitter._varies.clear()
+        return loaded
 
     def _copied_offset(self) -> Dim:
         """Where in a copied panel the innermost contraction loop begins."""
@@ -90,7 +106,7 @@ class Operands:
         emitter = self.emitter
         if self.copied is not None:
             return self.code.gep(self.copied, emitter.dim(self._copied_offset()), self.right)
-        return self.code.gep(emitter.pointers[self.kernel.rhs.buffer], emitter.dim(self.kernel.rhs.offset), self.right)
+        return self.code.gep(emitter.pointers[self.kernel.rhs.buffer], emitter.dim(self.kernel.rhs_start), self.right)
 
     def row_address(self, row: Int) -> Value:
         """Where a row's elements begin, at the current place of the outer loops."""
@@ -156,7 +172,7 @@ class Operands:
         ]
 
 
-def place_rows(emitter: ScalarEmitter, kernel: ContractionKernel, row: Int) -> None:
+def place_rows(emitter: ScalarEmitter, kernel: Tiled, row: Int) -> None:
     """Sets the row loops for a flattened row number."""
     code, rest = emitter.code, row
     for position, loop in enumerate(reversed(kernel.rows)):

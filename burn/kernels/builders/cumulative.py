@@ -31,6 +31,6 @@ def build(group: Group) -> list[Call]:
     combined = Apply(own.dtype, REDUCERS[op.kind], (before, own))
     start = Const(own.dtype, identity(op.kind, own.dtype)) if op.exclusive else own
     value = Where(own.dtype, ((here - 1, n),), combined, start)
-    stage = Stage((step,), (), (Write(out, linear(at(here), type_.shape), value),))
+    stage = Stage((step,), (), (Write(out, linear(at(here), type_.shape), value),), "sequential")
     parallel = tuple(v for i, v in enumerate(variables) if i != axis)
     return [builder.call(lambda buffers: LoopKernel(parallel, (stage,), buffers))]

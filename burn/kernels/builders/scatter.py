@@ -36,5 +36,5 @@ def build(group: Group) -> list[Call]:
     value = builder.low.at(op.updates, here)
     if op.reduction != "none":
         value = Apply(value.dtype, op.reduction, (builder.low.load(out, offset), value))
-    stage = Stage(steps, (), (Write(out, offset, value),))
+    stage = Stage(steps, (), (Write(out, offset, value),), "scatter")
     return [*calls, builder.call(lambda buffers: LoopKernel((), (stage,), buffers))]

@@ -1,0 +1,101 @@
+"""A contraction as the CPU tiles it: columns in panels as wide as some vectors, both sides as loads that advance evenly.
+
+The description of a kernel knows neither. A right side that the pass `pack` laid out in panels is read in those; for others the
+width is this printer's choice. `Tiled.of` is the entry point; what it cannot take is printed as a plain loop that sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, substitute
+from burn.kernels.body import Buffer, Const, ContractionKernel, Convert, Load, Scalar, Where, Write
+
+Ranges = tuple[tuple[Dim, Dim], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Tiled:
+    """column = panel * width + within. `lhs` outside of `valid` (0 <= e < n for each pair) counts as 0. The sides are
+    converted to `dtype` as they are read. `packed` panels are filled up with zeros; where they are not, columns past the last
+    are not read."""
+
+    dtype: str
+    batch: tuple[LoopVar, ...]
+    rows: tuple[LoopVar, ...]
+    column: LoopVar
+    panel: LoopVar
+    within: LoopVar
+    width: int
+    outer: tuple[LoopVar, ...]
+    inner: LoopVar
+    lhs: Load
+    rhs: Load
+    valid: Ranges
+    packed: bool
+    epilogue: tuple[Write, ...]
+    buffers: tuple[Buffer, ...]
+
+    @staticmethod
+    def of(kernel: ContractionKernel, width: int) -> Tiled | None:
+        """The kernel in panels of `width` columns; None where a side is more than a load, or jumps."""
+        lhs, valid = _padded(kernel.lhs)
+        left, right = _load(lhs), _load(kernel.rhs)
+        if left is None or right is None or not kernel.depth:
+            return None
+        panel = LoopVar("panel", ceildiv(kernel.column.extent, width))
+        within = LoopVar("within", width)
+        start = 0 if panel.extent == 1 else Expr.of(panel) * width
+        right = replace(right, offset=substitute(right.offset, {kernel.column: start + Expr.of(within)}))
+        loops = (*kernel.batch, *kernel.rows, *kernel.depth)
+        if not (_even(left, loops) and _even(right, (*kernel.batch, *kernel.depth, panel, within))):
+            return None
+        packed = kernel.buffers[right.buffer].panels == width
+        return Tiled(
+            kernel.dtype, kernel.batch, kernel.rows, kernel.column, panel, within, width, kernel.depth[:-1],
+            kernel.depth[-1], left, right, valid, packed, kernel.epilogue, kernel.buffers,
+        )  # fmt: skip
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether a panel's columns are neighbouring elements."""
+        return self.width == 1 or coefficient(self.rhs.offset, self.within) == 1
+
+    @property
+    def rhs_start(self) -> Dim:
+        """The offset of the panel's first column."""
+        return substitute(self.rhs.offset, {self.within: 0})
+
+
+def panels_of(kernel: ContractionKernel) -> int:
+    """The width of the panels that the right side lies in; 0 where it does not."""
+    side = _load(kernel.rhs)
+    return kernel.buffers[side.buffer].panels if side is not None else 0
+
+
+def _padded(side: Scalar) -> tuple[Scalar, Ranges]:
+    """A side and where it counts: elsewhere it is zero."""
+    match side:
+        case Where(ranges=ranges, then=then, otherwise=Const(value=value)) if value == 0:
+            return then, ranges
+    return side, ()
+
+
+READ_AS = {
+    **dict.fromkeys(("float32", "float16", "bfloat16"), "float32"),
+    "float64": "float64",
+    **dict.fromkeys(("int32", "int16", "uint16", "int8", "uint8"), "int32"),
+}
+"""Element types that are read as they are, and the type that each is multiplied in."""
+
+
+def _load(side: Scalar) -> Load | None:
+    """The load that a side is, but for a conversion that the printer does on its way."""
+    if isinstance(side, Convert) and READ_AS.get(side.arg.dtype) == side.dtype:
+        side = side.arg
+    return side if isinstance(side, Load) and side.dtype in READ_AS else None
+
+
+def _even(side: Load, loops: tuple[LoopVar, ...]) -> bool:
+    """Whether the side advances by the same with every step of each loop."""
+    return all(coefficient(side.offset, v) is not None for v in loops)
