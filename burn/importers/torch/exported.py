@@ -7,9 +7,8 @@ changes is an input instead, and its new value an output, which the caller write
 from __future__ import annotations
 
 import copy
-import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +24,9 @@ from burn.errors import ModelError, Problem
 from burn.importers.torch.build import FAILED, SUMMARY, Importer, as_output, read_size
 from burn.importers.torch.decompositions import for_export
 from burn.importers.torch.dtypes import dtype_name
+from burn.importers.torch.guards import add_checks
 from burn.importers.torch.noise import quiet
+from burn.importers.torch.paths import output_names, plain, unique
 from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
 from burn.tensors.tracer import tracing
 
@@ -101,7 +102,7 @@ def _flat(exported: ExportedProgram) -> ExportedProgram:
     flat._module_call_graph = [replace(entry, signature=signature), *flat.module_call_graph[1:]]
     if exported.example_inputs is not None:
         flat._example_inputs = (tuple(pytree.tree_leaves(exported.example_inputs)), {})
-    flat._guards_code = []  # they name the inputs as they were; the sizes are checked by the program itself
+    flat._guards_code = []  # they name the inputs as they were; they are checked by the program itself, see guards.py
     return flat
 
 
@@ -110,7 +111,7 @@ class _Import:
         self, exported: ExportedProgram, original: ExportedProgram, names: Mapping[str, str], dims: Mapping[str, int]
     ) -> None:
         self.exported = exported
-        self.out_spec = original.call_spec.out_spec
+        self.original = original
         specs = original.graph_signature.input_specs
         self.input_names = iter([s.arg.name for s in specs if s.kind is InputKind.USER_INPUT])
         self.signature = exported.graph_signature
@@ -130,6 +131,7 @@ class _Import:
         values = dict(zip(inputs, importer.program.inputs, strict=True))
         with tracing(importer.tracer):
             arguments = [self._argument(importer, i, values) for i in range(len(self.placeholders))]
+            add_checks(self.exported, self.original, self.sizes)
             results = importer.run(self.exported.graph_module, arguments)
             importer.raise_problems()
             called = {self.placeholders[i].name: name for i, (name, _) in inputs.items()}
@@ -161,9 +163,9 @@ class _Import:
             if spec.kind in (InputKind.CUSTOM_OBJ, InputKind.TOKEN):
                 problems.append(Problem(f"input '{name}' is a {spec.kind.name}, which is not supported"))
             elif isinstance(value, torch.Tensor) and (user or spec.target in self.mutated):
-                tensors[i] = (_unique(name, taken), value)
+                tensors[i] = (unique(name, taken), value)
             elif isinstance(value, torch.SymInt):
-                symints.append((i, _unique(name, taken), value))
+                symints.append((i, unique(name, taken), value))
             elif isinstance(value, (torch.SymFloat, torch.SymBool)):
                 problems.append(Problem(f"input '{name}' is a number that varies; pass a tensor of no axes"))
         for name, value in tensors.values():
@@ -217,7 +219,7 @@ class _Import:
         mutations: list[Mutation] = []
         user: list[Any] = []
         taken: set[str] = set()
-        names = iter(output_names(self.out_spec))
+        names = iter(output_names(self.original.call_spec.out_spec))
         problems = []
         for spec, value in zip(self.signature.output_specs, results, strict=True):
             if spec.kind is OutputKind.USER_OUTPUT:
@@ -225,7 +227,7 @@ class _Import:
                 if value is None or isinstance(value, (str, int, float, bool)):
                     user.append((value,))
                     continue
-                name = _unique(name, taken)
+                name = unique(name, taken)
                 user.append(name)
             elif (
                 spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
@@ -233,7 +235,7 @@ class _Import:
             ):
                 buffer = spec.kind is not OutputKind.USER_INPUT_MUTATION
                 target = str(spec.target) if buffer else called[str(spec.target)]
-                name = _unique(f"new_{_plain(target)}", taken)
+                name = unique(f"new_{plain(target)}", taken)
                 mutations.append(Mutation(name, target, buffer))
             else:
                 problems.append(Problem(f"output of kind {spec.kind.name} is not supported"))
@@ -252,57 +254,11 @@ def tensor_of(exported: ExportedProgram, target: str) -> torch.Tensor:
     return tensor
 
 
-def output_names(out_spec: Any) -> list[str]:
-    """A name for every leaf that a module returns: its keys (logits), "output", or "output_0", "output_1" ..."""
-    names = []
-    for path in _paths(out_spec) if out_spec is not None else ():
-        name = "_".join(filter(None, map(_plain, path)))
-        names.append(name if name[:1].isalpha() else "_".join(filter(None, ("output", name))))
-    return names
-
-
-def _paths(spec: Any) -> Iterator[tuple[str, ...]]:
-    """The keys that lead to every leaf. Read off the structure, because containers cannot be made of anything but tensors:
-    a container's context is its keys, or begins with them."""
-    if spec.is_leaf():
-        yield ()
-        return
-    children = spec.children()
-    keys = spec.context
-    if not _are_keys(keys, len(children)):
-        keys = keys[0] if isinstance(keys, (list, tuple)) and keys and _are_keys(keys[0], len(children)) else None
-    for index, child in enumerate(children):
-        for path in _paths(child):
-            yield (str(index if keys is None else keys[index]), *path)
-
-
-def _are_keys(keys: Any, count: int) -> bool:
-    return isinstance(keys, (list, tuple)) and len(keys) == count and all(isinstance(k, str) for k in keys)
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\W+", "_", text).strip("_")
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    """A Python name that no other input has, so that it can be used as a keyword."""
-    base = _plain(name) or "input"
-    if keyword.iskeyword(base) or base[0].isdigit():
-        base = f"input_{base}"
-    result, count = base, 1
-    while result in taken:
-        count += 1
-        result = f"{base}_{count}"
-    taken.add(result)
-    return result
-
-
 __all__ = [
     "ImportedProgram",
     "Mutation",
     "decomposed",
     "import_exported",
     "import_program",
-    "output_names",
     "tensor_of",
 ]

@@ -28,6 +28,7 @@ from torch.export import ExportedProgram
 from burn.dialect.program import Program
 from burn.errors import ModelError, Problem
 from burn.importers.torch.exported import import_program
+from burn.importers.torch.guards import read_guards
 from burn.importers.torch.noise import quiet
 
 MAX_JSON = 1 << 30
@@ -100,7 +101,7 @@ FACTORIES = {"list", "dict", "set", "tuple", "int", "float", "bool", "str"}
 
 
 def read_pt2(path: str | os.PathLike[str]) -> ExportedProgram:
-    """The exported program in a file, without its example inputs and its guards.
+    """The exported program in a file, without its example inputs.
 
     Raises ModelError for a file that is no such program, or that would run code when read.
     """
@@ -129,7 +130,9 @@ def _load(copy: Path, name: str) -> ExportedProgram:
     except Exception as error:  # a description that is no valid program raises whatever it meets first
         reason = f"{type(error).__name__}: {str(error).strip() or 'no reason given'}"
         raise ModelError(f"torch cannot read {name}", [reason]) from error
-    exported._guards_code = []  # Python that torch would execute when the program is made a module
+    list(
+        read_guards(exported)
+    )  # torch executes them as Python when the program is made a module: refused if they are more
     return exported
 
 

@@ -1,0 +1,240 @@
+"""What torch took for granted about sizes while it wrote a program down, as checks of the program. Enter at `add_checks`.
+
+A module that asks `x.shape[0] > 4` is traced on the side that its example takes: torch notes a guard, which is only true of
+sizes that take the same side. A program that is traced in this process has its guards as expressions; one from a file has
+them as text, which is read here and never executed. Limits that `torch.export.Dim` sets are guards as well. What concerns
+memory (strides, offsets) means nothing to a program of values and is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import sympy
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.utils._sympy.functions import FloorDiv, IntTrueDiv, PythonMod
+
+from burn.dialect.compose import check_size
+from burn.dialect.dims import Dim, dim_max, dim_min, product
+from burn.errors import ModelError, Problem, TypeMismatch
+from burn.importers.torch.paths import paths_of
+from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
+
+Inputs = Mapping[tuple[str, ...], Any]
+"""The keys that lead to an input, ("x", "0") -> torch's view of it."""
+SAYS = "the module was written down for sizes of which this holds"
+LEAST = 2
+"""torch takes sizes of 0 and 1 for fixed, so that every size that varies has at least this lower limit: it says nothing."""
+MOST = 1 << 62
+"""Limits from here on are none."""
+
+MAX_TEXT = 4096
+"""The characters that a condition may have."""
+
+
+class MemoryLayout(Exception):
+    """A guard is about strides or offsets."""
+
+
+def add_checks(exported: ExportedProgram, original: ExportedProgram, sizes: Sizes) -> None:
+    """Builds the checks at the insertion point. Raises ModelError for sizes that are known not to fit, and for conditions
+    that cannot be expressed. original: the program before operators were taken apart."""
+    problems = []
+    for condition in dict.fromkeys((*_guards(exported), *read_guards(original), *_limits(exported))):
+        if not all(s in sizes.symbols for s in condition.free_symbols):
+            continue  # strides; or a size that is computed, whose limits the graph itself asserts
+        try:
+            check(condition, sizes)
+        except Unrepresentable as error:
+            problems.append(Problem(f"the module depends on whether {condition}, which cannot be checked: {error}"))
+        except TypeMismatch as error:
+            problems += error.problems
+    if problems:
+        raise ModelError("the module was written down for other sizes", problems)
+
+
+def check(condition: Any, sizes: Sizes) -> None:
+    """A condition over sizes as checks. Raises Unrepresentable, TypeMismatch where it is known not to hold."""
+    if isinstance(condition, sympy.And):
+        for part in condition.args:
+            check(part, sizes)
+    elif type(condition) in RELATIONS:
+        check_size(sizes.dim(condition.lhs), RELATIONS[type(condition)], sizes.dim(condition.rhs), SAYS)
+    else:
+        check_size(_truth(condition, sizes), "==", 1, f"{SAYS}: {condition}")
+
+
+RELATIONS: dict[Any, str] = {
+    sympy.Eq: "==",
+    sympy.Ne: "!=",
+    sympy.Lt: "<",
+    sympy.Le: "<=",
+    sympy.Gt: ">",
+    sympy.Ge: ">=",
+}
+
+
+def _truth(condition: Any, sizes: Sizes) -> Dim:
+    """1 where a condition holds, else 0."""
+    if condition in (sympy.true, sympy.false):
+        return int(bool(condition))
+    if isinstance(condition, sympy.Not):
+        return 1 - _truth(condition.args[0], sizes)
+    if isinstance(condition, sympy.And):
+        return product(_truth(a, sizes) for a in condition.args)
+    if isinstance(condition, sympy.Or):
+        return 1 - product(1 - _truth(a, sizes) for a in condition.args)
+    if type(condition) not in RELATIONS:
+        raise Unrepresentable(f"the condition {condition}")
+    a, b = sizes.dim(condition.lhs), sizes.dim(condition.rhs)
+
+    def at_most(a: Dim, b: Dim) -> Dim:
+        return dim_min(1, dim_max(0, b - a + 1))
+
+    match RELATIONS[type(condition)]:
+        case "<=":
+            return at_most(a, b)
+        case "<":
+            return at_most(a + 1, b)
+        case ">=":
+            return at_most(b, a)
+        case ">":
+            return at_most(b + 1, a)
+        case "==":
+            return at_most(a, b) * at_most(b, a)
+        case _:
+            return 1 - at_most(a, b) * at_most(b, a)
+
+
+# ---- where conditions come from -----------------------------------------------------------------------------------------
+def _guards(exported: ExportedProgram) -> Iterator[Any]:
+    """Those of a program that was traced in this process."""
+    for node in exported.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and hasattr(value, "fake_mode") and value.fake_mode.shape_env is not None:
+            yield from (guard.expr for guard in value.fake_mode.shape_env.guards)
+            return
+
+
+def _limits(exported: ExportedProgram) -> Iterator[Any]:
+    for symbol, limits in exported.range_constraints.items():
+        if limits.lower > LEAST:
+            yield sympy.Ge(symbol, limits.lower)
+        if limits.upper.is_finite and limits.upper < MOST:
+            yield sympy.Le(symbol, limits.upper)
+
+
+def read_guards(exported: ExportedProgram) -> Iterator[Any]:
+    """Those that are written down with the program. Raises ModelError for text that is no condition."""
+    table: Inputs | None = None
+    for text in exported._guards_code:
+        table = _inputs(exported) if table is None else table
+        try:
+            yield read_guard(text, table)
+        except MemoryLayout:
+            continue
+
+
+# ---- guards as text -----------------------------------------------------------------------------------------------------
+def read_guard(text: str, inputs: Inputs) -> Any:
+    """A condition such as "L['x'].size()[0] % 2 == 0" over inputs by path. Raises ModelError for what is no arithmetic of
+    sizes, and MemoryLayout."""
+    try:
+        if len(text) > MAX_TEXT:
+            raise ValueError("it is too long")
+        return _condition(ast.parse(text.strip(), mode="eval").body, inputs)
+    except (SyntaxError, ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+        reason = str(error) or type(error).__name__
+        raise ModelError("a condition on the program's sizes cannot be read", [f"{text[:200]}: {reason}"]) from None
+
+
+def _condition(node: ast.expr, inputs: Inputs) -> Any:
+    if isinstance(node, ast.BoolOp):
+        return (sympy.And if isinstance(node.op, ast.And) else sympy.Or)(*(_condition(v, inputs) for v in node.values))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return sympy.Not(_condition(node.operand, inputs))
+    if isinstance(node, ast.Compare):
+        values = [_number(v, inputs) for v in (node.left, *node.comparators)]
+        return sympy.And(*(COMPARE[type(o)](*p) for o, p in zip(node.ops, pairwise(values), strict=True)))
+    raise ValueError(f"{ast.unparse(node)} is no condition")
+
+
+def _number(node: ast.expr, inputs: Inputs) -> Any:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return sympy.Integer(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_number(node.operand, inputs)
+    if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+        return ARITHMETIC[type(node.op)](_number(node.left, inputs), _number(node.right, inputs))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS and not node.keywords:
+        return CALLS[node.func.id](*(_number(a, inputs) for a in node.args))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "storage_offset":
+        raise MemoryLayout
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
+        call = node.value.func
+        if isinstance(call, ast.Attribute) and call.attr == "stride":
+            raise MemoryLayout
+        if isinstance(call, ast.Attribute) and call.attr == "size" and isinstance(node.slice, ast.Constant):
+            return expression_of(inputs[_path(call.value)].shape[node.slice.value])
+    return expression_of(inputs[_path(node)])
+
+
+COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Eq: sympy.Eq,
+    ast.NotEq: sympy.Ne,
+    ast.Lt: sympy.Lt,
+    ast.LtE: sympy.Le,
+    ast.Gt: sympy.Gt,
+    ast.GtE: sympy.Ge,
+}
+ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: FloorDiv,
+    ast.Mod: PythonMod,
+    ast.Div: IntTrueDiv,
+}
+CALLS: dict[str, Callable[..., Any]] = {
+    "min": sympy.Min,
+    "max": sympy.Max,
+    "Min": sympy.Min,
+    "Max": sympy.Max,
+    "FloorDiv": FloorDiv,
+    "Mod": PythonMod,
+    "PythonMod": PythonMod,
+}
+
+
+def _inputs(exported: ExportedProgram) -> dict[tuple[str, ...], Any]:
+    """The keys that lead to an input -> torch's view of it."""
+    spec = exported.call_spec.in_spec
+    if spec is None:
+        return {}
+    args, _ = spec.children()
+    signature = exported.module_call_graph[0].signature
+    names = getattr(signature, "forward_arg_names", None) or ()
+    paths = []
+    for kind, *keys in paths_of(spec):  # ("0", "1", ...): the second by position; ("1", "scale", ...): by name
+        by_position = kind == "0" and int(keys[0]) < min(len(names), args.num_children)
+        paths.append((names[int(keys[0])], *keys[1:]) if by_position else tuple(keys))
+    metas = {n.name: n.meta.get("val") for n in exported.graph.nodes if n.op == "placeholder"}
+    specs = exported.graph_signature.input_specs
+    values = [metas.get(getattr(s.arg, "name", "")) for s in specs if s.kind is InputKind.USER_INPUT]
+    return dict(zip(paths, values, strict=False))
+
+
+def _path(node: ast.expr) -> tuple[str, ...]:
+    """L['x'][0] -> ("x", "0")."""
+    keys: list[str] = []
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        keys.append(node.attr if isinstance(node, ast.Attribute) else str(ast.literal_eval(node.slice)))
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id != "L":
+        raise ValueError(f"{ast.unparse(node)} is no input")
+    return tuple(reversed(keys))

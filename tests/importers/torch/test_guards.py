@@ -1,0 +1,117 @@
+"""Sizes that a module was not written down for are refused at the call, from memory and from a `.pt2` file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import burn  # noqa: E402
+from burn.errors import ModelError, RunError  # noqa: E402
+from burn.importers.torch.guards import read_guard  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Asks(torch.nn.Module):
+    """x twice where a question about its sizes is answered yes, else -x."""
+
+    def __init__(self, question: Callable[[int, int], bool]) -> None:
+        super().__init__()
+        self.question = question
+
+    def forward(self, x: Any) -> Any:
+        return 2 * x if self.question(*x.shape) else -x
+
+
+QUESTIONS = {
+    "a limit": lambda rows, columns: rows > 4,
+    "parity": lambda rows, columns: rows % 2 == 0,
+    "of two sizes": lambda rows, columns: rows + columns <= 16,
+    "a quotient": lambda rows, columns: rows // 3 != columns // 4,
+    "either": lambda rows, columns: torch.sym_not(torch.sym_not(rows > 3) & torch.sym_not(columns > 7)),
+}
+SIZES = [(2, 3), (3, 5), (4, 4), (5, 8), (6, 11), (9, 7), (12, 12)]
+
+
+def dynamic() -> Any:
+    return {"x": {0: "rows", 1: "columns"}}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_either_the_right_answer_or_an_error(question: str) -> None:
+    module = Asks(QUESTIONS[question])
+    compiled = burn.compile(module, (torch.randn(3, 5),), dynamic())
+    taken = module.question(3, 5)
+    for sizes in SIZES:
+        x = torch.randn(sizes)
+        if module.question(*sizes) == taken:
+            assert torch.equal(compiled(x), module(x))
+        else:
+            with pytest.raises(
+                RunError, match=r"does not hold.*written down for sizes|written down for sizes.*does not hold"
+            ):
+                compiled(x)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_in_a_file(question: str, tmp_path: Path) -> None:
+    module = Asks(QUESTIONS[question])
+    auto = torch.export.Dim.AUTO
+    torch.export.save(
+        torch.export.export(module, (torch.randn(3, 5),), dynamic_shapes=({0: auto, 1: auto},)), tmp_path / "m.pt2"
+    )
+    run = burn.load(tmp_path / "m.pt2")
+    taken = module.question(3, 5)
+    for sizes in SIZES:
+        x = torch.randn(sizes)
+        if module.question(*sizes) == taken:
+            assert torch.equal(torch.as_tensor(run(x.numpy())), module(x))
+        else:
+            with pytest.raises(RunError, match="written down for sizes"):
+                run(x.numpy())
+
+
+def test_limits_of_a_size(tmp_path: Path) -> None:
+    rows = torch.export.Dim("rows", min=3, max=6)
+    exported = torch.export.export(torch.nn.ReLU(), (torch.randn(4, 2),), dynamic_shapes=({0: rows},))
+    torch.export.save(exported, tmp_path / "m.pt2")
+    for run in (burn.compile(exported).executable, burn.load(tmp_path / "m.pt2")):
+        for size in range(2, 9):
+            x = torch.randn(size, 2).numpy()
+            if 3 <= size <= 6:
+                assert run(x).shape == x.shape
+            else:
+                with pytest.raises(RunError, match="rows|input_0|does not hold"):
+                    run(x)
+    with pytest.raises(ModelError, match="written down for other sizes"):
+        burn.load(tmp_path / "m.pt2", dims={"input_0": 7})
+
+
+def test_containers_and_keywords_in_a_file(tmp_path: Path) -> None:
+    class Module(torch.nn.Module):
+        def forward(self, pair: Any, *, named: Any) -> Any:
+            sizes = pair[1]["a"].shape[0], named.shape[1]
+            return pair[0] * (2 if sizes[0] > sizes[1] else 3)
+
+    auto = torch.export.Dim.AUTO
+    shapes = {"pair": (None, {"a": {0: auto}}), "named": {1: auto}}
+    examples = ((torch.ones(2), {"a": torch.ones(5)}),), {"named": torch.ones(2, 4)}
+    torch.export.save(torch.export.export(Module(), *examples, dynamic_shapes=shapes), tmp_path / "m.pt2")
+    run = burn.load(tmp_path / "m.pt2")
+    one, a, named = (torch.ones(s).numpy() for s in (2, 9, (2, 8)))
+    assert run(one, a, named).tolist() == [2, 2]
+    with pytest.raises(RunError, match="written down for sizes"):
+        run(one, a, torch.ones(2, 9).numpy())
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "L['x'].size()[0] > f(1)", "L['y'].size()[0] > 1", "1 if 1 else 2"]
+)
+def test_text_that_is_no_condition(text: str) -> None:
+    with pytest.raises(ModelError, match="cannot be read"):
+        read_guard(text, {("x",): torch.ones(2)})
