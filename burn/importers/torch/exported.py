@@ -24,7 +24,7 @@ from burn.errors import ModelError, Problem
 from burn.importers.torch.build import FAILED, SUMMARY, Importer, as_output, read_size
 from burn.importers.torch.decompositions import for_export
 from burn.importers.torch.dtypes import dtype_name
-from burn.importers.torch.guards import add_checks
+from burn.importers.torch.guards import add_checks, take_sizes_for_general
 from burn.importers.torch.noise import quiet
 from burn.importers.torch.paths import output_names, plain, unique
 from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
@@ -77,6 +77,7 @@ def import_program(
 
 def decomposed(exported: ExportedProgram) -> ExportedProgram:
     """The program in the operators that the import starts from, its inputs and outputs plain sequences."""
+    take_sizes_for_general(exported)
     try:
         with quiet():
             return _flat(exported).run_decompositions(for_export())

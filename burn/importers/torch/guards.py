@@ -18,6 +18,7 @@ import sympy
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils._sympy.functions import FloorDiv, IntTrueDiv, PythonMod
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from burn.dialect.compose import check_size
 from burn.dialect.dims import Dim, dim_max, dim_min, product
@@ -111,13 +112,28 @@ def _truth(condition: Any, sizes: Sizes) -> Dim:
             return 1 - at_most(a, b) * at_most(b, a)
 
 
+def take_sizes_for_general(exported: ExportedProgram) -> None:
+    """Lets torch take every size that varies for larger than 1, as it does while it traces a module. A program from a file has
+    lost that, and taking its operators apart would ask of every size whether it is 1."""
+    for environment in _environments(exported):
+        for symbol, limits in environment.var_to_range.items():
+            if limits.lower < LEAST <= limits.upper and symbol in environment.backed_var_to_val:
+                environment.var_to_range[symbol] = ValueRanges(LEAST, limits.upper)
+
+
 # ---- where conditions come from -----------------------------------------------------------------------------------------
 def _guards(exported: ExportedProgram) -> Iterator[Any]:
     """Those of a program that was traced in this process."""
+    for environment in _environments(exported):
+        yield from (guard.expr for guard in environment.guards)
+
+
+def _environments(exported: ExportedProgram) -> Iterator[Any]:
+    """torch's knowledge of a program's sizes; there is one, or none where all are fixed."""
     for node in exported.graph.nodes:
-        value = node.meta.get("val")
-        if node.op == "placeholder" and hasattr(value, "fake_mode") and value.fake_mode.shape_env is not None:
-            yield from (guard.expr for guard in value.fake_mode.shape_env.guards)
+        mode = getattr(node.meta.get("val"), "fake_mode", None)
+        if node.op == "placeholder" and mode is not None and mode.shape_env is not None:
+            yield mode.shape_env
             return
 
 
