@@ -81,6 +81,9 @@ class CompiledModule:
         """What the module returns. Arguments may be given by position or by name, as they are to the module. Raises
         InputError for what does not fit the program, and RunError."""
         leaves = self._flatten(args, kwargs)
+        if torch.is_grad_enabled() and any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves):
+            hint = 'torch.compile(module, backend="burn") has gradients; else call it within torch.no_grad()'
+            raise InputError("the inputs do not fit the program", [Problem("it has no gradients to give", hint=hint)])
         given: dict[str, Any] = dict(self._buffers)
         for leaf, name, constant in zip(leaves, self._imported.user_inputs, self._imported.constants, strict=True):
             if name is not None:

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 import burn  # noqa: E402
 from burn.adapters.torch import CompiledModule, compile_module  # noqa: E402
+from burn.errors import InputError  # noqa: E402
 from burn.importers.torch.exported import import_program  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -239,3 +240,20 @@ def test_tensors_of_burn_are_taken_and_types_are_no_examples() -> None:
         torch.testing.assert_close(run(given), linear(x))
     with pytest.raises(burn.ModelError, match="tensors as examples"):
         burn.compile(linear, ("float32[batch, 3]",))
+
+
+def test_inputs_that_require_gradients_are_refused() -> None:
+    compiled = burn.compile(torch.nn.ReLU(), (torch.randn(3),))
+    x = torch.randn(3, requires_grad=True)
+    with pytest.raises(InputError, match=r"gradients.*torch\.compile"):
+        compiled(x)
+    with torch.no_grad():
+        assert torch.equal(compiled(x), x.relu())
+
+
+def test_functions_of_torch_say_how_they_are_compiled() -> None:
+    for run in (burn.jit, lambda f: lambda x: burn.compile(f, (x,))):
+        with pytest.raises(TypeError, match=r"torch\.sin .*burn\.sin does.*torch\.compile\(function"):
+            run(lambda x: torch.sin(x))(torch.randn(3))
+    one = burn.ones(2)
+    assert (torch.ones(2) + one).tolist() == [2, 2] and (torch.ones(2) < 2 * one).tolist() == [True, True]
