@@ -1,0 +1,180 @@
+"""How long burn takes to compile large graphs, stage by stage: `python benchmarks/compile_time.py [--nodes 1000 10000]`.
+
+Three shapes: a deep chain of products and pointwise ops, a transformer of many layers as exporters write it, and a graph that
+is mostly arithmetic on shapes. Prints a row for each shape and size: seconds of CPU time in all and by stage, peak memory, and
+how time grows: the exponent p of nodes^p since the size before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Nodes = list[onnx.NodeProto]
+
+
+class Maker:
+    """A graph under construction."""
+
+    def __init__(self) -> None:
+        self.nodes: Nodes = []
+        self.weights: list[onnx.TensorProto] = []
+        self._generator = np.random.default_rng(0)
+
+    def op(self, kind: str, *inputs: str, **attributes: object) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=f"node{len(self.nodes)}", **attributes))
+        return name
+
+    def weight(self, *shape: int) -> str:
+        array = self._generator.standard_normal(shape).astype(np.float32) / math.sqrt(max(shape[0], 1))
+        return self.constant(array)
+
+    def constant(self, array: np.ndarray) -> str:
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def model(self, output: str, *dims: int | str) -> onnx.ModelProto:
+        graph = helper.make_graph(
+            self.nodes,
+            "large",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(dims))],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
+            self.weights,
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def chain(count: int) -> onnx.ModelProto:
+    """Products, biases and activations in turn, with weights and sizes that repeat."""
+    make = Maker()
+    x = "x"
+    weights = [make.weight(32, 32) for _ in range(4)]
+    while len(make.nodes) < count:
+        x = make.op("MatMul", x, weights[len(make.nodes) % 4])
+        x = make.op("Add", x, make.weight(32))
+        x = make.op(("Relu", "Tanh", "Sigmoid")[len(make.nodes) % 3], x)
+    return make.model(x, "batch", 32)
+
+
+def transformer(count: int) -> onnx.ModelProto:
+    """Layers of attention and feed-forward as exporters write them, with shapes read at run time: 36 nodes a layer."""
+    make = Maker()
+    width, heads = 64, 4
+    x = "x"
+    while len(make.nodes) < count:
+        shape = make.op("Shape", x)
+        batch, length = (make.op("Gather", shape, make.constant(np.array(i))) for i in (0, 1))
+        parts = [make.op("Unsqueeze", v, make.constant(np.array([0]))) for v in (batch, length)]
+        split = make.op("Concat", *parts, make.constant(np.array([heads, width // heads])), axis=0)
+        merged = make.op("Concat", *parts, make.constant(np.array([width])), axis=0)
+        sides = []
+        for _ in range(3):
+            y = make.op("Add", make.op("MatMul", x, make.weight(width, width)), make.weight(width))
+            sides.append(make.op("Transpose", make.op("Reshape", y, split), perm=[0, 2, 1, 3]))
+        scores = make.op("MatMul", sides[0], make.op("Transpose", sides[1], perm=[0, 1, 3, 2]))
+        scores = make.op("Softmax", make.op("Div", scores, make.constant(np.array(4, np.float32))), axis=-1)
+        y = make.op("Reshape", make.op("Transpose", make.op("MatMul", scores, sides[2]), perm=[0, 2, 1, 3]), merged)
+        y = make.op("Add", make.op("MatMul", y, make.weight(width, width)), x)
+        y = make.op("LayerNormalization", y, make.weight(width), make.weight(width), axis=-1)
+        z = make.op("Relu", make.op("MatMul", y, make.weight(width, 2 * width)))
+        z = make.op("Add", make.op("MatMul", z, make.weight(2 * width, width)), y)
+        x = make.op("LayerNormalization", z, make.weight(width), make.weight(width), axis=-1)
+    return make.model(x, "batch", "length", width)
+
+
+def shapes(count: int) -> onnx.ModelProto:
+    """Mostly arithmetic on shapes, slices and joins, around little work."""
+    make = Maker()
+    x = "x"
+    index = [make.constant(np.array(i)) for i in (0, 1)]
+    axis = make.constant(np.array([0]))
+    row = make.constant(np.array([-1, 8]))
+    one = make.constant(np.array([1]))
+    while len(make.nodes) < count:
+        shape = make.op("Shape", x)
+        first, second = (make.op("Gather", shape, i) for i in index)
+        area = make.op("Mul", first, second)
+        flat = make.op("Reshape", x, make.op("Unsqueeze", area, axis))
+        y = make.op("Reshape", flat, row)
+        size = make.op("Unsqueeze", make.op("Gather", make.op("Shape", y), index[0]), axis)
+        left = make.op("Slice", y, make.op("Sub", size, size), size, axis, one)
+        x = make.op("Mul", make.op("Add", left, y), make.constant(np.array(0.5, np.float32)))
+    return make.model(x, "n", 8)
+
+
+SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {"chain": chain, "transformer": transformer, "shapes": shapes}
+
+
+def measure(shape: str, count: int) -> dict[str, float]:
+    """Seconds of CPU time by stage and peak megabytes of one compilation, in this process."""
+    from burn import compiler
+    from burn.importers.onnx import import_onnx
+    from burn.passes import pipeline
+
+    model = SHAPES[shape](count)
+    seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(name: str):
+        start = time.process_time()
+        yield
+        seconds[name] = seconds.get(name, 0.0) + time.process_time() - start
+
+    import_onnx(SHAPES[shape](50))  # modules and the dialect are loaded by then
+    start = time.process_time()
+    with timed("import"):
+        program = import_onnx(model)
+    environment = compiler.environment()
+    for each in pipeline.parse(compiler.PIPELINE):
+        with timed(each.name):
+            each.run(program, environment)
+    with timed("code"):
+        compiler.compile_program(program, passes="")
+    seconds["total"] = time.process_time() - start
+    return {
+        **seconds,
+        "nodes": len(model.graph.node),
+        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 3000, 10000])
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--one", action="store_true", help="measure one shape and size here, and print JSON")
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.shapes[0], options.nodes[0])))
+        return
+    for shape in options.shapes:
+        before: dict[str, float] | None = None
+        for count in options.nodes:
+            command = [sys.executable, __file__, "--one", "--shapes", shape, "--nodes", str(count)]
+            row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            stages = " ".join(f"{k} {v:.1f}" for k, v in row.items() if k not in ("nodes", "megabytes", "total"))
+            growth = ""
+            if before is not None:
+                power = math.log(row["total"] / before["total"]) / math.log(row["nodes"] / before["nodes"])
+                growth = f"  ~n^{power:.2f}"
+            print(
+                f"{shape:12}{row['nodes']:7.0f} nodes {row['total']:7.1f} s {row['megabytes']:6.0f} MB{growth}  ({stages})"
+            )
+            before = row
+
+
+if __name__ == "__main__":
+    main()
