@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from burn.codegen.cpu.entry import Entry, EntryBuilder
@@ -51,10 +53,15 @@ def _compile(program: Program, target: Target, passes: str) -> Artefact:
     return _artefact(program, entry, code, target)
 
 
-def _evaluate(program: Program) -> list[np.ndarray]:
-    """The outputs of a program without inputs, computed on this machine."""
-    outputs = Executable(_compile(program, host_target(features()), FOLDING))()
-    return list(outputs) if isinstance(outputs, tuple) else [outputs]
+def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
+    """A program as a function, on this machine."""
+    executable = Executable(_compile(program, host_target(features()), FOLDING))
+
+    def run(*arrays: np.ndarray) -> Sequence[np.ndarray]:
+        outputs = executable(*arrays)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
+
+    return run
 
 
 def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Artefact:

@@ -11,8 +11,9 @@ from burn.dialect.program import Program
 if TYPE_CHECKING:
     import numpy as np
 
-Evaluate = Callable[[Program], "Sequence[np.ndarray]"]
-"""Compiles and runs a program without inputs; gives its outputs. Must leave the program's weight store as it is."""
+Evaluate = Callable[[Program], "Callable[..., Sequence[np.ndarray]]"]
+"""Compiles a program to be run while compiling; what it gives takes the inputs and gives the outputs. Must leave the
+program's weight store as it is."""
 
 
 class Machine(Protocol):

@@ -1,15 +1,15 @@
 """Constant folding: what depends on constants alone is computed once, by the compiler itself.
 
-All foldable parts of a program are cut out into one program without inputs, which is compiled and run; its outputs
-become weights (or `constant`, `full` where they are small or uniform). No second implementation of any op is involved,
-so a folded value is the number that the program would have computed. Enter at `Fold`; the environment says how to run a
-program.
+The foldable parts of a program are cut out into programs, which are compiled and run; their outputs become weights (or
+`constant`, `full` where they are small or uniform). No second implementation of any op is involved, so a folded value is the
+number that the program would have computed. Enter at `Fold`; the environment says how to run a program.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,7 +23,7 @@ from burn.dialect.types import DTYPES, type_of
 from burn.errors import CompileError
 from burn.passes.cleanup import merge_equal
 from burn.passes.constants import Constants, full, is_pure, uniform_number
-from burn.passes.environment import ANYWHERE, Environment
+from burn.passes.environment import ANYWHERE, Environment, Evaluate
 from burn.passes.pipeline import register
 
 if TYPE_CHECKING:
@@ -32,45 +32,52 @@ if TYPE_CHECKING:
 MAX_WRITTEN = 16
 """A constant of up to so many elements is written into the IR."""
 
+ALONE = 64 << 10
+"""Bytes from which on a value is computed by a program of its own."""
+
+SHARED = 256
+"""Bytes from which on a value is computed by a program that others may share."""
+
 
 @register
 @dataclass(frozen=True)
 class Fold:
     """Replaces values computed from constants by constants, and drops the weights that only they needed.
 
-    A value more than `growth` times larger than the constants it comes from and above `large` bytes stays computed:
-    a broadcast weight is cheaper to read than its copies."""
+    A value more than `growth` times larger than the constants it comes from and above `large` bytes stays computed, and
+    so does what is computed from it: a broadcast weight is cheaper to read than its copies. All folded values together
+    take at most `growth` times the program's constants, and `budget` bytes more."""
 
     name: ClassVar[str] = "fold"
     growth: int = 4
     large: int = 1 << 20
-    part: int = 20 << 20  # bytes computed in one run
+    budget: int = 256 << 20
+    part: int = 20 << 20  # bytes computed before what they were computed from is given back
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
             merge_equal(program)  # what is computed of one constant in several places is computed once
-            wanted = self._wanted(program)
+            wanted = _Demand(self, program).wanted()
             computed = [v for v in wanted if not _reshape_weight(program, v)]
             _check_weights(program, computed)
-            if computed and env.evaluate is None:
-                raise CompileError("internal: fold has nothing to evaluate programs with")
-            for part in self._parts(computed):
-                assert env.evaluate is not None
-                for value, array in zip(part, env.evaluate(_cut(program, part)), strict=True):
-                    _replace(value, array, program)
-                erase_dead(program.block)
-                drop_unused_weights(program)
-            if not computed:
+            if computed:
+                if env.evaluate is None:
+                    raise CompileError("internal: fold has nothing to evaluate programs with")
+                folding = _Folding(program, env.evaluate)
+                for part in self._parts(computed):
+                    folding.fold(part)
+                    erase_dead(program.block)
+                    drop_unused_weights(program)
+            else:
                 erase_dead(program.block)
                 drop_unused_weights(program)
 
     def _parts(self, values: list[ir.Value]) -> list[list[ir.Value]]:
-        """The values in runs of at most `part` bytes (or one value): what a run has read is given back before the next."""
+        """The values in runs of at most `part` bytes (or one value)."""
         parts: list[list[ir.Value]] = []
         room = 0
         for value in values:
-            bytes_ = type_of(value).bytes
-            assert isinstance(bytes_, int)
+            bytes_ = _bytes(value)
             if bytes_ > room or not parts:
                 parts.append([])
                 room = self.part
@@ -78,60 +85,100 @@ class Fold:
             room -= bytes_
         return parts
 
-    def _wanted(self, program: Program) -> list[ir.Value]:
-        """The values to compute, in program order: constant, worth it, and read by something that is not constant."""
-        constant = Constants()
-        sizes: dict[ir.Value, int] = {}
+
+class _Demand:
+    """Which values of a program are computed: constant, worth it, and read by something that is not."""
+
+    def __init__(self, options: Fold, program: Program) -> None:
+        self.options, self.program = options, program
+        self.stored = sum(weight.nbytes for _, weight in program.weights.items())
+        self.left = options.budget + options.growth * self.stored
+        self.constant = Constants()
+        self.sources: dict[ir.Value, int] = {}  # bytes of the constants that a value is computed from, at most
+        self.folds: dict[ir.Value, bool] = {}
+
+    def wanted(self) -> list[ir.Value]:
+        """The values, in program order."""
         wanted: dict[ir.Value, None] = {}
-
-        def demand(value: ir.Value) -> None:
-            stack = [value]
-            while stack:
-                v = stack.pop()
-                op = op_of(v)
-                if v in wanted or op is None or op.OP_NAME in LEAVES or not constant(v):
-                    continue
-                if self._worth(v, sizes):
-                    wanted[v] = None
-                else:
-                    stack += op.operation.operands
-
-        for block in blocks(program.block):
+        for block in blocks(self.program.block):
             for operation in block.operations:
                 op = operation.opview
-                if isinstance(op, Op) and is_pure(op) and all(constant(r) for r in op.operation.results):
+                if isinstance(op, Op) and is_pure(op) and all(self.constant(r) for r in op.operation.results):
                     continue
                 for operand in operation.operation.operands:
-                    demand(operand)
+                    self._demand(operand, wanted)
         return list(wanted)
 
-    def _worth(self, value: ir.Value, sizes: dict[ir.Value, int]) -> bool:
-        type_ = type_of(value)
-        if DTYPES[type_.dtype].kind in ("string", "complex"):
-            return False
-        bytes_ = type_.bytes
-        assert isinstance(bytes_, int)
-        return bytes_ <= self.large or bytes_ <= self.growth * _source_bytes(value, sizes)
+    def _demand(self, value: ir.Value, wanted: dict[ir.Value, None]) -> None:
+        """Adds the values nearest to `value` that can be folded."""
+        stack, seen = [value], set()
+        while stack:
+            v = stack.pop()
+            op = op_of(v)
+            if v in wanted or v in seen or op is None or op.OP_NAME in LEAVES or not self.constant(v):
+                continue
+            seen.add(v)
+            if self._may_fold(v) and _bytes(v) <= self.left:
+                wanted[v] = None
+                self.left -= _bytes(v)
+            else:
+                stack += op.operation.operands
+
+    def _may_fold(self, value: ir.Value) -> bool:
+        """Whether a constant value and all that it is computed from are small beside the constants it comes from."""
+        stack = [value]
+        while stack:
+            v = stack[-1]
+            op = op_of(v)
+            assert op is not None
+            operands = list(dict.fromkeys(op.operation.operands))
+            waiting = [o for o in operands if o not in self.folds]
+            if v in self.folds or not waiting:
+                stack.pop()
+                bytes_ = _bytes(v)
+                own = bytes_ if op.OP_NAME in ("weight", "constant") else 0
+                sources = self.sources[v] = own + min(sum(self.sources[o] for o in operands), self.stored)
+                small = op.OP_NAME in LEAVES or bytes_ <= self.options.large or bytes_ <= self.options.growth * sources
+                simple = DTYPES[type_of(v).dtype].kind not in ("string", "complex")
+                self.folds[v] = small and simple and all(self.folds[o] for o in operands)
+            else:
+                stack += waiting
+        return self.folds[value]
 
 
-def _source_bytes(value: ir.Value, sizes: dict[ir.Value, int]) -> int:
-    """Bytes of the constants that a constant value is computed from."""
-    stack = [value]
-    while stack:
-        v = stack[-1]
-        op = op_of(v)
-        assert op is not None
-        operands = list(op.operation.operands)
-        waiting = [o for o in operands if o not in sizes]
-        if v in sizes or not waiting:
-            stack.pop()
-            bytes_ = type_of(v).bytes
-            assert isinstance(bytes_, int)
-            stored = bytes_ if op.OP_NAME in ("weight", "constant") else 0
-            sizes.setdefault(v, min(stored + sum(sizes[o] for o in operands), 1 << 62))
-        else:
-            stack += waiting
-    return sizes[value]
+class _Folding:
+    """Computes values. One whose constants are rearranged as another's are, as in the layers of a network, is computed by the
+    same program with the constants as inputs; all others are computed by one program."""
+
+    def __init__(self, program: Program, evaluate: Evaluate) -> None:
+        self.program, self.evaluate = program, evaluate
+        self.known: dict[str, Callable[..., Sequence[np.ndarray]]] = {}
+
+    def fold(self, values: list[ir.Value]) -> None:
+        cuts = {value: _cut(self.program, [value], open_weights=True) for value in values if _bytes(value) >= SHARED}
+        texts = {value: str(cut.module) for value, (cut, _) in cuts.items()}
+        counts = Counter(texts.values())
+        together: list[ir.Value] = []
+        for value in values:
+            text = texts.get(value, "")
+            if text not in self.known and counts[text] < 2 and _bytes(value) < ALONE:
+                together.append(value)
+                continue
+            cut, keys = cuts[value]
+            if text not in self.known:
+                self.known[text] = self.evaluate(cut)
+            (array,) = self.known[text](*(self.program.weights.get(key) for key in keys))
+            _replace(value, array, self.program)
+        if together:
+            cut, _ = _cut(self.program, together)
+            for value, array in zip(together, self.evaluate(cut)(), strict=True):
+                _replace(value, array, self.program)
+
+
+def _bytes(value: ir.Value) -> int:
+    bytes_ = type_of(value).bytes
+    assert isinstance(bytes_, int)  # a constant's sizes are numbers
+    return bytes_
 
 
 def _check_weights(program: Program, values: Sequence[ir.Value]) -> None:
@@ -152,29 +199,37 @@ def _check_weights(program: Program, values: Sequence[ir.Value]) -> None:
         raise CompileError("constants cannot be folded without their weights", problems)
 
 
-def _cut(program: Program, wanted: list[ir.Value]) -> Program:
-    """A program without inputs that computes these values from copies of the ops they need."""
-    cut = Program.create([], program.weights)
-    copies: dict[ir.Value, ir.Value] = {}
+def _cut(program: Program, wanted: list[ir.Value], open_weights: bool = False) -> tuple[Program, list[str]]:
+    """A program that computes these values from copies of the ops they need; with `open_weights` the weights are its inputs,
+    whose keys come along."""
+    order: list[ir.Operation] = []
+    seen: set[ir.Value] = set()
     for value in wanted:
         stack = [value]
         while stack:
             v = stack[-1]
-            if v in copies:
-                stack.pop()
-                continue
             operation = op_of(v).operation  # type: ignore[union-attr]  # constant values have an op
-            waiting = [o for o in operation.operands if o not in copies]
-            if waiting:
+            waiting = [o for o in operation.operands if o not in seen]
+            if v in seen or not waiting:
+                stack.pop()
+                if v not in seen:
+                    seen.update(operation.results)
+                    order.append(operation)
+            else:
                 stack += waiting
-                continue
-            stack.pop()
-            with ir.InsertionPoint(cut.block):
-                copy = operation.clone()
-            for i, operand in enumerate(operation.operands):
-                copy.operands[i] = copies[operand]
-            copies.update(zip(operation.results, copy.operation.results, strict=True))
-    return cut.finish([(f"value{i}", copies[v]) for i, v in enumerate(wanted)])
+    weights = [o for o in order if open_weights and o.name == "burn.weight"]
+    cut = Program.create([(f"weight{i}", type_of(o.results[0])) for i, o in enumerate(weights)], program.weights)
+    copies: dict[ir.Value, ir.Value] = {o.results[0]: v for o, v in zip(weights, cut.inputs, strict=True)}
+    for operation in order:
+        if operation.results[0] in copies:
+            continue
+        with ir.InsertionPoint(cut.block):
+            copy = operation.clone()
+        for i, operand in enumerate(operation.operands):
+            copy.operands[i] = copies[operand]
+        copies.update(zip(operation.results, copy.operation.results, strict=True))
+    keys = [ir.StringAttr(o.attributes["key"]).value for o in weights]
+    return cut.finish([(f"value{i}", copies[v]) for i, v in enumerate(wanted)]), keys
 
 
 def _replace(value: ir.Value, array: np.ndarray, program: Program) -> None:

@@ -12,6 +12,7 @@ from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.passes.environment import Environment
 from burn.passes.fold import Fold
 from burn.passes.verify import Verify
 from burn.runtime import Executable
@@ -108,3 +109,46 @@ def test_weights_that_are_not_there() -> None:
     with pytest.raises(CompileError, match="weights") as error:
         Fold().run(program, environment())
     assert "'gone'" in str(error.value)
+
+
+def test_doublings_are_not_computed() -> None:
+    """However small the file, what is folded stays in proportion to its constants."""
+    program = Program.create([("x", TensorType("float32", (1,)))])
+    key = program.weights.add_array(np.arange(100, dtype="f4"), "seed")
+    with program.building("node"):
+        (x,) = program.inputs
+        value = ops.weight(key=key, shape=(100,), dtype="float32")
+        for _ in range(34):
+            value = ops.concat([value, value], axis=0)
+        total = ops.reduce(value, kind="sum", axes=(0,))
+        y = ops.add(x, ops.reshape(total, shape=(1,)))
+    program.finish([("y", y)])
+    Fold().run(program, environment())
+    assert names(program).count("concat") == 34 - 11  # 100 floats double 11 times before they pass a megabyte
+    assert sum(weight.nbytes for _, weight in program.weights.items()) < 4 << 20
+
+
+def test_layers_alike_are_folded_by_one_program() -> None:
+    program = Program.create([("x", TensorType("float32", (200,)))])
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((200, 200)).astype("f4") for _ in range(5)]
+    keys = [program.weights.add_array(array, f"layer{i}") for i, array in enumerate(arrays)]
+    with program.building("node"):
+        (y,) = program.inputs
+        for key in keys:
+            turned = ops.transpose(ops.weight(key=key, shape=(200, 200), dtype="float32"), permutation=(1, 0))
+            y = ops.dot_general(y, ops.exp(turned), lhs_contract=(0,), rhs_contract=(0,))
+    program.finish([("y", y)])
+    compiled = []
+
+    def evaluate(cut: Program):
+        compiled.append(cut)
+        run = environment().evaluate
+        assert run is not None
+        return run(cut)
+
+    Fold().run(program, Environment(None, evaluate))
+    assert len(compiled) == 1 and names(program).count("weight") == 5
+    folded = [weight.array() for _, weight in program.weights.items()]
+    for array, got in zip(arrays, folded, strict=True):
+        np.testing.assert_allclose(got, np.exp(array.T), rtol=1e-6)
