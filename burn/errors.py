@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 
+def printable(text: str) -> str:
+    """Text that any stream takes: a file's names may hold what is no character."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing that is wrong: where it is and what it is, with a hint when there is something to do about it."""
@@ -32,7 +37,7 @@ class Problem:
         if self.attribute:
             where.append(f"attribute '{self.attribute}'")
         text = f"{', '.join(where)}: {self.message}" if where else self.message
-        return f"{text} ({self.hint})" if self.hint else text
+        return printable(f"{text} ({self.hint})" if self.hint else text)
 
 
 class BurnError(Exception):
@@ -45,9 +50,10 @@ class BurnError(Exception):
 
     def __str__(self) -> str:
         first = self.problems[0] if len(self.problems) == 1 else None
+        summary = printable(self.summary)
         if first is not None and self.summary.endswith(first.message) and not (first.node or first.hint):
-            return self.summary  # the one problem says nothing more
-        return "\n".join([self.summary, *(f"  - {problem}" for problem in self.problems)])
+            return summary  # the one problem says nothing more
+        return "\n".join([summary, *(f"  - {problem}" for problem in self.problems)])
 
 
 class ModelError(BurnError):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from functools import reduce as fold_left
 from math import gcd
 from typing import TypeVar
@@ -479,6 +480,7 @@ def coefficient(dim: Dim, atom: Atom) -> Dim | None:
     return result
 
 
+@lru_cache(maxsize=1 << 14)
 def parse(text: str) -> Dim:
     """Reads what `str` writes. Raises ValueError for anything else."""
     try:

@@ -12,6 +12,7 @@ parsed where it is not, and rebuilt op by op with every name, attribute and coun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ RANDOM_STATE_MARK = "burn.random_state"
 """The attribute of the last argument where that is the run's random state."""
 
 MAX_DEPTH = 64  # regions inside regions
+MAX_NESTING = 1000  # brackets inside brackets: MLIR's reader calls itself for each
+_BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[(\[{<]|[)\]}>]')
 _foreign: ir.Context | None = None
 
 
@@ -63,6 +66,8 @@ def parse_text(text: str, weights: Mapping[str, Weight] | None = None) -> Progra
 def _foreign_module(text: str) -> ir.Module:
     """The text in a context that takes any op."""
     global _foreign
+    if _nesting(text) > MAX_NESTING:
+        raise ModelError("not a program", [f"more than {MAX_NESTING} brackets stand inside each other"])
     foreign = _foreign = _foreign or ir.Context()
     foreign.allow_unregistered_dialects = True
     try:
@@ -70,6 +75,19 @@ def _foreign_module(text: str) -> ir.Module:
     except ir.MLIRError as error:
         problems = [Problem(d.message.strip(), node=_place(d.location)) for d in error.error_diagnostics]
         raise ModelError("not MLIR text", problems or [str(error)]) from None
+
+
+def _nesting(text: str) -> int:
+    """How many brackets stand inside each other at most."""
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        token = match[0]
+        if token in "([{<":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in ")]}>":
+            depth -= 1
+    return deepest
 
 
 def _place(location: ir.Location) -> str:

@@ -26,6 +26,7 @@ from burn.errors import ModelError
 from burn.runtime.files import mapped
 
 MAX_BYTES = 2**48  # beyond any address space in use: a larger product of dims is malformed, not merely large
+MAX_RANK = 63  # numpy's limit is 64
 SMALL_BYTES = 4096  # up to here constants are compared by content; hashing the large ones would read every page
 
 
@@ -35,17 +36,19 @@ def stored_bits(dtype: str) -> int:
 
 
 def byte_size(dtype: str, shape: tuple[int, ...], packed: bool = True) -> int:
-    """Bytes that a constant takes as stored. Raises ModelError when a dim is negative or the product overflows."""
+    """Bytes that a constant takes as stored. Raises ModelError when a dim is negative, or there are too many or
+    too large ones."""
     if dtype not in DTYPES:
         raise ModelError("unsupported element type", [f"'{dtype}'"])
     if any(dim < 0 for dim in shape):
         raise ModelError("malformed shape", [f"negative dimension in {list(shape)}"])
-    if 0 in shape:
-        return 0
-    size = -(-prod(shape) * stored_bits(dtype) // 8) if packed else prod(shape) * DTYPES[dtype].size
+    if len(shape) > MAX_RANK:
+        raise ModelError("malformed shape", [f"{len(shape)} axes; there may be {MAX_RANK}"])
+    elements = prod(dim for dim in shape if dim)  # an empty array has strides, too
+    size = -(-elements * stored_bits(dtype) // 8) if packed else elements * DTYPES[dtype].size
     if size > MAX_BYTES:
         raise ModelError("tensor too large", [f"{dtype} of shape {list(shape)} takes {size} bytes"])
-    return size
+    return 0 if 0 in shape else size
 
 
 def unpack(data: np.ndarray, bits: int, count: int) -> np.ndarray:

@@ -94,7 +94,7 @@ def _varint(number: int) -> bytes:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot read .*none.onnx\n.*No such file"):
         read_model(tmp_path / "none.onnx")
-    with pytest.raises(ModelError, match="Is a directory"):
+    with pytest.raises(ModelError, match="it is a folder"):
         read_model(tmp_path)
 
 
@@ -227,6 +227,17 @@ def test_sparse_tensors(indices: list[Any]) -> None:
 def test_malformed_sparse_tensors(bad: onnx.SparseTensorProto, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read_model(add_model()).tensors.sparse(bad)
+
+
+def test_sparse_tensors_share_one_limit() -> None:
+    """Each may be as large as all of them."""
+    reader = read_model(add_model()).tensors
+    large = [sparse([1.0], [1], [2**28]) for _ in range(3)]
+    for number, one in enumerate(large):
+        one.values.name = f"s{number}"
+    assert [reader.sparse_problems(one) for one in large[:1]] == [[]]
+    (problem,) = reader.sparse_problems(large[1]) or reader.sparse_problems(large[2])
+    assert "with the model's other sparse tensors" in problem
 
 
 # External data

@@ -97,3 +97,15 @@ def test_all_problems_at_once() -> None:
         parse_text(body(lines))
     assert len(error.value.problems) == 3
     assert "line 3" in str(error.value)
+
+
+@pytest.mark.parametrize("bracket", "([{<")
+def test_brackets_without_end_are_refused(bracket: str) -> None:
+    """MLIR's reader would run out of stack."""
+    with pytest.raises(ModelError, match="stand inside each other"):
+        parse_text('func.func @main() { "burn.x"() {a = ' + 50_000 * bracket)
+
+
+def test_brackets_in_words_do_not_count() -> None:
+    with pytest.raises(ModelError, match="malformed"):
+        parse_text('func.func @main() { "x.y"() {a = "' + 5000 * "(" + '"} : () -> () } // ' + 5000 * "[")

@@ -63,7 +63,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 _FIELD_OF = {dtype: field for field, dtypes in _FIELDS.items() for dtype in dtypes}
 _FIELD_DTYPES = {"float_data": np.float32, "double_data": np.float64, "int64_data": np.int64, "uint64_data": np.uint64}
 
-MAX_DENSE_BYTES = 2**32  # a few bytes of sparse tensor may claim any dense size
+MAX_DENSE_BYTES = 2**31  # of one model: a few bytes of sparse tensor may claim any dense size
 
 
 def element_name(data_type: int) -> str:
@@ -86,6 +86,7 @@ class TensorReader:
         self.token = token
         self.folder = folder
         self._files: dict[Path, MappedFile] = {}
+        self._dense: dict[str, int] = {}  # sparse tensors and the bytes they take when dense
 
     # What is wrong
 
@@ -208,8 +209,11 @@ class TensorReader:
             size = byte_size(dtype, tuple(dims), packed=False)
         except ModelError as error:
             return [str(problem) for problem in error.problems]
-        if size > MAX_DENSE_BYTES:
-            return [f"{dtype} of shape {dims} takes {size} bytes when dense; the limit is {MAX_DENSE_BYTES}"]
+        others = sum(bytes_ for name, bytes_ in self._dense.items() if name != values.name)
+        if size + others > MAX_DENSE_BYTES:
+            whole = f", {size + others} with the model's other sparse tensors" if others else ""
+            return [f"{dtype} of shape {dims} takes {size} bytes when dense{whole}; the limit is {MAX_DENSE_BYTES}"]
+        self._dense[values.name] = size
         if dtype == "string":
             return ["sparse tensors of strings are not supported"]
         if len(values.dims) != 1:
@@ -235,7 +239,10 @@ class TensorReader:
             strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
             indices = indices @ np.array(strides, np.int64)
         _in_range(indices, 0, prod(shape) - 1, name)
-        dense = np.zeros(shape, values.dtype)
+        try:
+            dense = np.zeros(shape, values.dtype)
+        except MemoryError:
+            raise ModelError(f"sparse tensor '{name}' is too large", [f"no memory for shape {list(shape)}"]) from None
         dense.reshape(-1)[indices] = values
         return array_weight(dense)
 

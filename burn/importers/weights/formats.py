@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from burn.dialect.weights import MappedFile, Weight
-from burn.errors import ModelError, Problem
+from burn.errors import ModelError, Problem, printable
 from burn.importers.weights import burnpack, numpy_file, safetensors, sharded, torch_file
 from burn.importers.weights.archive import Archive
 from burn.importers.weights.checkpoint import Checkpoint
@@ -65,6 +65,9 @@ def _read_shard(path: Path) -> Checkpoint:
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Weight]) -> None:
     """Writes tensors to a .safetensors, .bpk or .npz file, whole or not at all. Raises ModelError."""
     check_ending(path)
+    wrong = [Problem("it is no text", node=name) for name in tensors if printable(name) != name]
+    if wrong:
+        raise ModelError(f"{path} cannot be written: names", wrong)
     WRITERS[Path(path).suffix](Path(path), tensors)
 
 

@@ -374,3 +374,20 @@ def test_damaged_files_raise_errors_only(ending: str, tmp_path: Path) -> None:
                 weight.array().tobytes()
         except BurnError:
             pass
+
+
+@pytest.mark.parametrize("ending", [".safetensors", ".bpk", ".npz"])
+def test_names_that_are_no_text_are_refused(ending: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"\\ud800") as caught:
+        weights.write(tmp_path / f"w{ending}", {"a\ud800": array_weight(np.zeros(2))})
+    str(caught.value).encode()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("shape", ([2**62, 0, 2**62], [1] * 100_000))
+def test_shapes_that_no_array_has_are_refused(shape: list[int], tmp_path: Path) -> None:
+    """Though they take few bytes, or none."""
+    size = 4 if 0 not in shape else 0
+    header = json.dumps({"w\udc00": {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}}).encode()
+    (tmp_path / "w.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
+    refused(tmp_path / "w.safetensors").encode()
