@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import os
 import shutil
@@ -66,8 +67,8 @@ def main(
         return
     refuse_weights(model)
     start = time.perf_counter()
-    if not name.isidentifier() or keyword.iskeyword(name):
-        raise click.BadParameter(f"'{name}' is not a Python name", param_hint="--name")
+    if (reason := refused_name(name)) is not None:
+        raise click.BadParameter(f"'{name}' {reason}", param_hint="--name")
     existing(model)
     check_output(output, force)
     progress = Progress(3)
@@ -97,6 +98,15 @@ def main(
     out = console()
     facts.show(out)
     out.print(f"{name}: {lines} lines of source, {len(source.tensors)} tensors, in {seconds:.2f} s")
+
+
+def refused_name(name: str) -> str | None:
+    """Why a class cannot have this name; None where it can."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        return "is not a Python name"
+    if name in ("burn", "nn", "ops", "annotations") or hasattr(builtins, name):
+        return "means something else in the source already: choose another"
+    return None
 
 
 def check_output(output: Path, force: bool) -> None:

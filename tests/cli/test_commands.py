@@ -146,6 +146,8 @@ def test_import_of_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None
 def test_usage_errors_have_status_2(tmp_path: Path) -> None:
     assert "--output" in fails("import", DIGITS, status=2)
     assert "not a Python name" in fails("import", DIGITS, "-o", tmp_path, "--name", "a b", status=2)
+    for taken in ("nn", "ops", "burn", "print"):
+        assert "means something else" in fails("import", DIGITS, "-o", tmp_path, "--name", taken, status=2)
     assert "NAME=NUMBER" in fails("run", DIGITS, "--dim", "batch", status=2)
     assert "--per-node" in fails("run", DIGITS, "--per-node", status=2)
     assert "No such command" in fails("nonsense", status=2)

@@ -181,7 +181,7 @@ def test_repeated_layers_become_one_class_and_a_loop(tmp_path: Path) -> None:
     model = _Encoder()
     types = {"tokens": "int64[batch, length]", "mask": "int64[batch, length]"}
     source = generate(trace(model, types))
-    assert source.text.count("class ") == 2 and "nn.ModuleList(Layer() for _ in range(5))" in source.text
+    assert source.text.count("class ") == 2 and "nn.ModuleList(TransformerLayer() for _ in range(5))" in source.text
     assert "for block in self.layers:" in source.text
     assert "batch, length, _ = x.shape" in source.text
     _, again = load_source(source, tmp_path)
@@ -238,7 +238,7 @@ LAYERS = {
     "nn.InstanceNorm(6)": (nn.InstanceNorm(6), "n, 6, 4"),
     "nn.BatchNorm1d(6)": (nn.BatchNorm1d(6), "n, 6"),
     "nn.Linear(5, 3, bias=False)": (nn.Linear(5, 3, bias=False), "n, 7, 5"),
-    "nn.Linear(5, 3, transposed=True)": (nn.Linear(5, 3, transposed=True), "n, 5"),
+    "nn.Linear(5, 3)": (nn.Linear(5, 3, transposed=True), "n, 5"),  # stored as it is without
     "nn.PReLU(6, 1, 1)": (nn.PReLU(6, 1, 1), "n, 6, 4, 4"),
     "nn.MaxPool2d(3, stride=2, padding=1)": (nn.MaxPool2d(3, 2, 1), "n, 2, 9, 9"),
     "nn.AvgPool2d(3, padding=1)": (nn.AvgPool2d(3, padding=1), "n, 2, 9, 9"),
@@ -345,9 +345,10 @@ def test_names() -> None:
     assert parameter_path("onnx::MatMul_1604") == [] and parameter_path("val_12") == []
     assert identifier("2x/y.z") == "n2x_y_z" and identifier("class") == "class_" and identifier("past.0") == "past_0"
     assert snake_case("MaxPool2d") == "max_pool" and snake_case("LayerNorm") == "layer_norm"
-    assert block_name(["encoder", "layer", "0"], False) == "EncoderLayer"
-    assert block_name(["transformer", "h", "3"], False) == "TransformerBlock"
-    assert block_name(["layer1", "0"], False) == "Layer" and block_name([], False) == "Block"
+    assert block_name([["encoder", "layer", "0"], ["encoder", "layer", "1"]], "Attention", False) == "EncoderLayer"
+    assert block_name([["transformer", "h", "3"]], "TransformerLayer", False) == "TransformerLayer"
+    assert block_name([["c3", "cv1"], ["stem"]], None, False) == "Block" and block_name([], None, True) == "Stage"
+    assert block_name([["a", "self_attn"], ["b", "self_attn"]], None, False) == "SelfAttention"
     names = Names(["norm"])
     assert [names.from_path(["a", "norm"], "x"), names.from_path(["b", "norm"], "x")] == ["a_norm", "b_norm"]
     assert names.from_path([], "conv") == "conv" and names.from_path([], "conv") == "conv2"
@@ -368,6 +369,6 @@ def test_parameters_are_stored_as_they_are_used() -> None:
     source = generate(trace(Gates(), {"x": "float32[2, n, 8]"}))
     assert "concat" not in source.text and "self.bias" in source.text
     shapes = {name: weight.shape for name, weight in source.tensors.items()}
-    assert sorted(shapes.values()) == [(2, 8, 32), (32,)]
+    assert sorted(shapes.values()) == [(2, 32, 8), (32,)]
     x = np.random.default_rng(0).standard_normal((2, 3, 8), np.float32)
     np.testing.assert_array_equal(burn.compile(source.load())(x), burn.compile(Gates(), ("float32[2, n, 8]",))(x))

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from burn.dialect.types import DTYPES
 from burn.dialect.weights import SMALL_BYTES, Weight
 from burn.exporters.python.graph import Graph, Node, Region, Value
 from burn.ops import ELEMENTS, element
+from burn.passes.constants import uniform_number
 
 COMMUTATIVE = frozenset({"add", "mul", "min", "max", "and", "or", "xor", "eq", "ne"})
 
@@ -65,9 +67,10 @@ class _Prints:
         return repr((types, sorted(effects), [self.of(v) for v in region.results]))
 
     def _node(self, node: Node, regions: Sequence[str] = ()) -> str:
-        if node.op == "constant":
-            assert node.weight is not None
+        if node.weight is not None:
             content: Any = ("constant", _content(node.weight))
+        elif (filled := _filling(node)) is not None:
+            content = ("constant", filled)
         else:
             groups = [
                 [self.of(v) for v in g] if isinstance(g, list) else self.of(g) if g else None for g in node.operands
@@ -89,15 +92,30 @@ class _Prints:
 
 def _attributes(node: Node) -> list[tuple[str, str]]:
     attrs = dict(sorted(node.attrs.items()))
+    if node.op == "full" and attrs["bits"] is not None and attrs["bits"] == attrs["value"]:
+        attrs["bits"] = None  # they say the same
     for name in ELEMENTS.get(node.op, ()):
         attrs[name] = element(attrs[name], node.types[0].dtype)
     return [(k, str(v) if not isinstance(v, tuple) else str([str(d) for d in v])) for k, v in attrs.items()]
+
+
+def _filling(node: Node) -> Any:
+    """The content of a constant of one repeated number, as `_content` has it; None for other nodes."""
+    if node.op != "full" or not all(isinstance(d, int) for d in node.attrs["shape"]):
+        return None
+    attrs, type_ = node.attrs, node.types[0]
+    number = attrs["value"] if attrs["bits"] is None else attrs["bits"]
+    whole = DTYPES[type_.dtype].kind in ("int", "uint")
+    return (type_.dtype, type_.shape), int(number) if whole else repr(element(number, type_.dtype))
 
 
 def _content(weight: Weight) -> Any:
     kind = (weight.dtype, weight.shape)
     if weight.dtype == "string":
         return kind, weight.array().reshape(-1).tolist()
+    number = uniform_number(weight.array(), weight.dtype) if not weight.packed else None
+    if number is not None:
+        return kind, number if isinstance(number, int) else repr(element(number, weight.dtype))
     if weight.nbytes <= SMALL_BYTES:
         return kind, hashlib.blake2b(np.ascontiguousarray(weight.array()).tobytes(), digest_size=16).hexdigest()
     buffer = np.asarray(weight.buffer)

@@ -14,7 +14,8 @@ from typing import Protocol
 from burn.dialect.dims import Dim, Expr, symbol
 from burn.dialect.types import DTYPES, TensorType
 from burn.exporters.python.graph import Node, Region, Value, new_sizes
-from burn.exporters.python.names import Names
+from burn.exporters.python.names import Names, identifier
+from burn.exporters.python.roles import OTHERWISE, VIEWS, Users, made_by, used_as
 from burn.exporters.python.spell import is_number, is_size, spell
 from burn.exporters.python.text import ATOM, UNARY, Text, call, literal, number, quoted, size
 
@@ -25,17 +26,8 @@ INLINE = 72  # characters: a longer expression gets a line of its own
 DEEPEST = 2  # brackets in brackets: deeper expressions are taken apart
 INDENT = "    "
 
-GENERIC = frozenset({"x", "y", "z", "index", "mask"})
+GENERIC = frozenset({"x", "index", "mask"})
 """Variables that say no more than that they hold something: free to hold the next thing."""
-
-VIEWS = frozenset({"reshape", "transpose", "broadcast_to", "slice", "cast"})
-"""Ops whose result is what their operand was, in another form."""
-
-NOUNS = {
-    "concat": "joined", "softmax": "weights", "gather": "picked", "iota": "positions", "attention": "context",
-    "sort": "ordered", "nonzero": "places", "cumulative": "totals",
-}  # fmt: skip
-"""Variables for the results of some ops, where `x` is taken."""
 
 
 class Owner(Protocol):
@@ -112,6 +104,8 @@ class Body:
         self.holder: dict[str, Value] = {}  # what each variable holds now
         self.fixed: set[str] = set()  # variables of the functions around, and parameters: not assigned to
         self.pending: dict[Value, Text] = {}
+        self.users: Users = {}
+        self.results: set[Value] = set()  # what the function returns
         self.indent = 2
 
     # ---- what spell asks ---------------------------------------------------------------------------------------------
@@ -179,7 +173,8 @@ class Body:
         for value in node.values:
             if value in self.pending:
                 del self.pending[value]
-        if self._inlines(node) and len(text.code) <= INLINE and depth(text.code) <= DEEPEST:
+        last = len(self.results) == 1 and bool(node.types) and node.result in self.results
+        if self._inlines(node) and len(text.code) <= (LONG if last else INLINE) and depth(text.code) <= DEEPEST + last:
             self.pending[node.result] = text
         else:
             self.assign(node, text)
@@ -231,7 +226,7 @@ class Body:
             targets = ["_"]
         else:
             targets = [self.variable(r, text, many=len(results) > 1) if self.left[r] else "_" for r in results]
-        comment = ", ".join(self.owner.shape(r) for r in results if self.left[r])
+        comment = ", ".join(filter(None, (self.owner.shape(r) for r in results if self.left[r])))
         self.line(f"{', '.join(targets)} = {text.code}", comment)
         self._bind_new_sizes(node)
 
@@ -240,11 +235,12 @@ class Body:
         spent = [self.variables[r] for r in dict.fromkeys(text.refs) if self._spent(r)]
         same = [n for n in spent if self.holder[n].type.dtype == value.type.dtype and not many]
         generic = [n for n in same if n.rstrip("0123456789") in GENERIC]
-        views = same[:1] if value.node.op in VIEWS else []
-        for name in (*views, *generic, *self._wishes(value)):
+        views = [n for n in same[:1] if value.node.op in VIEWS and self.variables.get(value.node.operands[0]) == n]
+        wishes = self._wishes(value)
+        for name in (*views, *(n for n in generic if n in wishes), *wishes):
             if name not in self.fixed and self._free(name):
                 return self.hold(name, value)
-        return self.hold(self.names.new(self._wishes(value)[-1]), value)
+        return self.hold(self.names.new(wishes[-1]), value)
 
     def _spent(self, value: Value) -> bool:
         return self.left[value] <= 0 and self.holder[self.variables[value]] == value
@@ -259,19 +255,23 @@ class Body:
         return self.left[holder] <= 0
 
     def _wishes(self, value: Value) -> list[str]:
-        """Names for a value, the best first."""
-        node, kind = value.node, DTYPES[value.type.dtype].kind
+        """Names for a value, the best first: what it is used as, `x` for what passes through, what it is made by."""
+        origin = value
+        while origin.node.op in VIEWS:
+            origin = origin.node.operands[0]
+        kind = DTYPES[value.type.dtype].kind
+        own = self.owner.called(origin.node)
+        used, made = used_as(value, self.users), made_by(value)
         if kind == "bool":
-            return ["mask"]
-        origin = node
-        while origin.op in VIEWS:
-            origin = origin.operands[0].node
-        own = self.owner.called(origin)
-        if own is not None:
-            return ["x", own] if kind == "float" else [own]
-        if node.op in NOUNS:
-            return [NOUNS[node.op]]
-        return ["x", "y", "z"] if kind == "float" else ["index" if kind in ("int", "uint") else "x"]
+            return [used, "mask"] if used else ["mask"]
+        other = OTHERWISE.get(used or "")
+        names = [name for name in (used, other, "x" if kind == "float" else None, made) if name]
+        if own is not None and len(origin.node.types) == 1:
+            names.append(own)
+        place = [p for p in origin.node.scope if not p.isdigit()]
+        if place and names and names[-1] not in (own, "x"):
+            names.append(identifier(f"{place[-1]}_{names[-1]}").lower())
+        return names or ["index" if kind in ("int", "uint") else "x"]
 
     def hold(self, name: str, value: Value) -> str:
         self.variables[value] = name
@@ -349,6 +349,7 @@ class Body:
         inner.variables, inner.holder = dict(self.variables), dict(self.holder)
         inner.fixed = self.fixed | set(self.holder)
         inner.indent = self.indent + 1
+        inner.users = self.users
         arguments = []
         for i, argument in enumerate(region.arguments):
             wish = ("step", "going")[i] if i < 2 else "state"

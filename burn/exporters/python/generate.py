@@ -1,10 +1,13 @@
 """Python source out of a program: `generate(program, "Model")` gives a `burn.nn` module's text and its weights.
 
-    graph.py     the program as plain objects                 text.py      expressions, literals, sizes
+    tidy.py      composites recognised                        text.py      expressions, literals, sizes
+    graph.py     the program as plain objects                 roles.py     what values are for
     rearrange.py parameters are stored as they are used
     layers.py    ops with constants become layers             spell.py     how each op is written
     order.py     what is shared comes first                   function.py  statements and variables
     blocks.py    repeated parts become modules of their own   module.py    classes and their members
+    scopes.py    parts that the source model names            wiring.py    how parts are wired
+    stretches.py parts that are only seen to repeat
     names.py     what things are called                       compare.py   the source read back
 
 The source is checked before it is given out: the program that is traced from it must be the one that it was written from.
@@ -25,14 +28,15 @@ from burn.dialect.weights import Weight, WeightStore
 from burn.errors import CompileError, Problem
 from burn.exporters.python.blocks import Block, fold
 from burn.exporters.python.compare import difference
-from burn.exporters.python.function import NOUNS
 from burn.exporters.python.graph import Graph, Value, read
 from burn.exporters.python.layers import recognise
 from burn.exporters.python.module import ModuleWriter, wrapped
 from burn.exporters.python.names import Names, block_name
 from burn.exporters.python.order import arrange
 from burn.exporters.python.rearrange import rearrange
+from burn.exporters.python.roles import Users, made_by, title, used_as, users_of
 from burn.exporters.python.text import literal, quoted
+from burn.exporters.python.tidy import tidy
 from burn.nn.module import Module
 from burn.tracing.trace import trace
 
@@ -68,9 +72,10 @@ class Source:
 
 
 def generate(program: Program, name: str = "Model", origin: str = "a program", weights: str = WEIGHTS) -> Source:
-    """Raises CompileError, naming the op, for a program that no source can be written for."""
-    graph = read(program)
-    original = read(program)
+    """Raises CompileError, naming the op, for a program that no source can be written for. Rewrites the program."""
+    parameters = tidy(program)
+    graph = read(program, parameters)
+    original = read(program, parameters)
     stored: list[Weight] = []
     for each in (graph, original):
         rearrange(each, stored)
@@ -80,8 +85,10 @@ def generate(program: Program, name: str = "Model", origin: str = "a program", w
     writers: dict[Block, ModuleWriter] = {}
     taken = Names({name, "Model"})
     for block in blocks:
-        inputs = [(value, _slot_name(block, i, graph)) for i, value in enumerate(block.slots)]
-        own = taken.new(block_name(block.path, any(n.op == "call" for n in block.nodes)))
+        users = users_of(block.nodes)
+        inputs = [(value, _slot_name(block, i, graph, users)) for i, value in enumerate(block.slots)]
+        called = [writers[n.attrs["block"]].name for n in block.nodes if n.op == "call"]
+        own = taken.new(block_name(block.paths, title(block.nodes, called), bool(called)))
         writers[block] = ModuleWriter(own, block.nodes, inputs, block.results, _uses(block), writers, block)
     inputs = [(node.result, wish) for node, wish in zip(graph.inputs, graph.input_names, strict=True)]
     writer = ModuleWriter(name, graph.nodes, inputs, graph.outputs, graph.uses(), writers)
@@ -102,15 +109,16 @@ def _uses(block: Block) -> Counter[Value]:
     return part.uses()
 
 
-def _slot_name(block: Block, index: int, graph: Graph) -> str:
+def _slot_name(block: Block, index: int, graph: Graph, users: Users) -> str:
     """What a block calls one of its inputs."""
     value = block.slots[index]
     for node, name in zip(graph.inputs, graph.input_names, strict=True):
         if value == node.result and (block.same[index] or re.search(r"\d", name)):
             return re.sub(r"[._]\d+(?=[._])", "", name)
-    if DTYPES[value.type.dtype].kind == "bool":
-        return "mask"
-    return NOUNS.get(value.node.op, "x" if index == 0 else "y")
+    wish = used_as(value, users) or (made_by(value) if index else None)
+    if wish:
+        return wish
+    return "x" if index == 0 or DTYPES[value.type.dtype].kind != "float" else "skip"
 
 
 def _weight(weight: Weight | None) -> Weight:
@@ -121,8 +129,10 @@ def _weight(weight: Weight | None) -> Weight:
 def check(source: Source, original: Graph) -> None:
     """Raises CompileError unless tracing the source gives the program that it was written from."""
     model = source.load()
-    traced = read(trace(model, model.inputs, model.outputs))
-    differs = difference(original, traced)
+    program = trace(model, model.inputs, model.outputs)
+    if not difference(original, read(program)):
+        return
+    differs = difference(original, read(program, tidy(program)))
     if differs:
         raise CompileError(
             "the source that was written for this model does not give the same program",

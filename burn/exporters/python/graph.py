@@ -7,7 +7,7 @@ Constants stay apart from one another even where they are equal: each may belong
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,7 @@ class Node:
     attrs: dict[str, Any] = field(default_factory=dict)
     types: list[TensorType] = field(default_factory=list)
     source: str = ""
+    scope: tuple[str, ...] = ()  # the module of the source model that the op stands in, where that is known
     pure: bool = True
     regions: list[Region] = field(default_factory=list)
     weight: Weight | None = None
@@ -124,14 +125,15 @@ def walk(nodes: list[Node]) -> Iterator[Node]:
             yield from walk(region.nodes)
 
 
-def read(program: Program) -> Graph:
-    """Raises CompileError for a program that passes have been at: one with fused groups."""
-    return _Reader(program).graph()
+def read(program: Program, parameters: Mapping[str, Weight] | None = None) -> Graph:
+    """parameters: weights that are not in the program's store, by key (tidy.py). Raises CompileError for a program that has
+    fused groups."""
+    return _Reader(program, parameters or {}).graph()
 
 
 class _Reader:
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, parameters: Mapping[str, Weight]) -> None:
+        self.program, self.parameters = program, parameters
         self.values: dict[ir.Value, Value] = {}
         self.known: list[dict[Any, Node]] = [{}]  # what has been computed, by region from the outermost
 
@@ -160,7 +162,8 @@ class _Reader:
         if not isinstance(op, Op) or op.OP_NAME == "group":
             raise CompileError(f"no source can be written for {op.operation.name}")
         results = list(op.operation.results)
-        weight = self._constant(op)
+        key = op.attrs["key"] if op.OP_NAME == "weight" else ""
+        weight = self.parameters.get(key) or weight_of(op, self.program.weights)
         if weight is not None:
             node = Node("constant", types=[type_of(results[0])], source=source_name(op), weight=weight)
             self.values[results[0]] = node.result
@@ -173,7 +176,9 @@ class _Reader:
             self.values[results[0]] = same
             return
         types = [type_of(r) for r in results]
-        node = Node(op.OP_NAME, operands, _attributes(op, operands), types, source_name(op), op.PURE)
+        node = Node(
+            op.OP_NAME, operands, _attributes(op, operands), types, source_name(op), scope_of(source_name(op)), op.PURE
+        )
         if op.REGIONS:
             node.regions = [self._region(r) for r in op.operation.regions]
         elif node.pure:
@@ -200,22 +205,24 @@ class _Reader:
             return [self.values[v] for v in operand]
         return None if operand is None else self.values[operand]
 
-    def _constant(self, op: Op) -> Weight | None:
-        if op.OP_NAME == "weight":
-            return self.program.weights.weight(op.attrs["key"])
-        if op.OP_NAME not in ("constant", "full") or not all(isinstance(d, int) for d in op.attrs["shape"]):
-            return None
-        attrs = op.attrs
-        if op.OP_NAME == "full" and attrs["shape"]:
-            return None
-        elements = (
-            (attrs["values"] if op.OP_NAME == "constant" else [attrs["value"]])
-            if attrs["bits"] is None
-            else (attrs["bits"] if op.OP_NAME == "constant" else [attrs["bits"]])
-        )
-        kind = np.int64 if attrs["bits"] is not None else np.float64
-        dtype = numpy_dtype(attrs["dtype"])
-        return array_weight(np.array(elements, kind).astype(dtype).reshape(attrs["shape"]))
+
+def weight_of(op: Op, weights: WeightStore) -> Weight | None:
+    """The elements of a constant; None for other ops, and for what is better written out (`full`)."""
+    if op.OP_NAME == "weight":
+        return weights.weight(op.attrs["key"])
+    if op.OP_NAME not in ("constant", "full") or not all(isinstance(d, int) for d in op.attrs["shape"]):
+        return None
+    attrs = op.attrs
+    if op.OP_NAME == "full" and attrs["shape"]:
+        return None
+    elements = (
+        (attrs["values"] if op.OP_NAME == "constant" else [attrs["value"]])
+        if attrs["bits"] is None
+        else (attrs["bits"] if op.OP_NAME == "constant" else [attrs["bits"]])
+    )
+    kind = np.int64 if attrs["bits"] is not None else np.float64
+    dtype = numpy_dtype(attrs["dtype"])
+    return array_weight(np.array(elements, kind).astype(dtype).reshape(attrs["shape"]))
 
 
 def _attributes(op: Op, operands: list[Any]) -> dict[str, Any]:
@@ -249,6 +256,19 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
 
 
+def scope_of(source: str) -> tuple[str, ...]:
+    """The module that a node's name says it stands in: ("encoder", "layer", "0") of "/encoder/encoder.layer.0/MatMul_3"."""
+    if "/" not in source.strip("/"):
+        return ()
+    parts: list[str] = []
+    for part in source.strip("/").split("/")[:-1]:
+        words = part.split(".")
+        if len(words) == 2 and words[1].isdigit() and parts and parts[-1] == words[0]:
+            words = words[1:]  # the module that holds it has been named
+        parts += words
+    return tuple(parts)
+
+
 def live(nodes: list[Node], results: list[Value]) -> list[Node]:
     """The nodes that results or effects need."""
     needed = {value.node for value in results}
@@ -262,3 +282,18 @@ def live(nodes: list[Node], results: list[Value]) -> list[Node]:
                 needed.update(v.node for v in region.results)
                 needed.update(v.node for inner in walk(region.nodes) for r in inner.regions for v in r.results)
     return kept[::-1]
+
+
+def replace(graph: Graph, replaced: dict[Value, Value]) -> None:
+    """Puts values in the place of others, wherever these are used."""
+
+    def new(operand: Any) -> Any:
+        if isinstance(operand, list):
+            return [replaced.get(v, v) for v in operand]
+        return replaced.get(operand, operand)
+
+    for node in walk(graph.nodes):
+        node.operands = [new(o) for o in node.operands]
+        for region in node.regions:
+            region.results = [replaced.get(v, v) for v in region.results]
+    graph.outputs = [replaced.get(v, v) for v in graph.outputs]

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from burn.dialect.recurrent import DIRECTIONS
-from burn.dialect.types import FLOATS
-from burn.exporters.python.graph import Graph, Node, Value, live, walk
+from burn.dialect.types import FLOATS, numpy_dtype
+from burn.dialect.weights import array_weight
+from burn.exporters.python.graph import Graph, Node, Value, live, replace, walk
 from burn.exporters.python.spell import is_size
 from burn.exporters.python.text import number
 
@@ -42,19 +45,49 @@ class Context:
     def __init__(self, graph: Graph) -> None:
         self.uses: Counter[Value] = graph.uses()
         self.owned: set[Value] = set()
+        self.layers: dict[tuple[Value, ...], tuple[Any, ...]] = {}  # parameters -> what the layer that has them is
         self.users: dict[Value, list[Node]] = {}
         for node in walk(graph.nodes):
             for value in node.values:
                 self.users.setdefault(value, []).append(node)
 
     def constant(self, value: Value | None) -> bool:
-        """Whether a value is a constant that no layer owns yet."""
-        return value is not None and value.node.op == "constant" and value not in self.owned
+        """Whether a value is a constant, or one number repeated."""
+        return value is not None and (_is_filled(value) or value.node.op == "constant")
+
+    def take(self, layer: Layer) -> bool:
+        """Whether a layer may have its parameters: nothing else does, but for a layer that is the same."""
+        parameters = tuple(v for v in layer.constants.values() if not _is_filled(v))
+        what = (layer.name, tuple(layer.constants), repr(layer.arguments))
+        if any(v in self.owned for v in parameters):
+            return self.layers.get(parameters) == what and len(parameters) == len(layer.constants)
+        self.layers[parameters] = what
+        return True
+
+    def apart(self, values: Iterable[Value]) -> bool:
+        """Whether constants are not one another, so that each can be a parameter."""
+        kept = [v for v in values if not _is_filled(v)]
+        return len(set(kept)) == len(kept)
+
+    def own(self, value: Value) -> Value:
+        """A constant as a layer's parameter."""
+        if _is_filled(value):  # every layer may have one of its own
+            attrs = value.node.attrs
+            number = attrs["value"] if attrs["bits"] is None else attrs["bits"]
+            shape = [d for d in value.type.shape if isinstance(d, int)]
+            array = np.full(shape, number).astype(numpy_dtype(value.type.dtype))
+            value = Node("constant", types=[value.type], weight=array_weight(array)).result
+        self.owned.add(value)
+        return value
 
     def only_user(self, value: Value) -> Node | None:
         """The one node that a value is for."""
         users = self.users.get(value, [])
         return users[0] if self.uses[value] == 1 and len(users) == 1 else None
+
+
+def _is_filled(value: Value) -> bool:
+    return value.node.op == "full" and all(isinstance(d, int) for d in value.type.shape)
 
 
 Rule = Callable[[Node, Context], "Layer | None"]
@@ -74,6 +107,41 @@ def recognise(graph: Graph) -> None:
     context = Context(graph)
     _block(graph.nodes, context)
     graph.nodes[:] = live(graph.nodes, graph.outputs)
+    split(graph)
+
+
+def split(graph: Graph) -> None:
+    """Slices that cut a tensor into equal parts become one node with the parts as its results."""
+    replaced: dict[Value, Value] = {}
+    for nodes in [graph.nodes, *(r.nodes for n in walk(graph.nodes) for r in n.regions)]:
+        slices: dict[tuple[Value, int], list[Node]] = {}
+        for node in nodes:
+            axis = _cut_axis(node)
+            if axis is not None:
+                slices.setdefault((node.operands[0], axis), []).append(node)
+        for (x, axis), parts in slices.items():
+            ordered = sorted(parts, key=lambda n: n.attrs["starts"][axis])
+            size = ordered[0].attrs["sizes"][axis]
+            starts = [n.attrs["starts"][axis] for n in ordered]
+            if len(parts) < 2 or starts != [i * size for i in range(len(parts))]:
+                continue
+            if len(parts) * size != x.type.shape[axis] or any(n.attrs["sizes"][axis] != size for n in parts):
+                continue
+            made = Node("chunk", [x], {"chunks": len(parts), "axis": axis}, [n.types[0] for n in ordered])
+            made.source, made.scope = ordered[0].source, ordered[0].scope
+            replaced.update({node.result: Value(made, i) for i, node in enumerate(ordered)})
+            nodes[:] = [made if n is parts[0] else n for n in nodes if n is parts[0] or n not in parts]
+    replace(graph, replaced)
+
+
+def _cut_axis(node: Node) -> int | None:
+    """The one axis along which a slice takes less than all, without steps."""
+    if node.op != "slice" or set(node.attrs["steps"]) != {1}:
+        return None
+    shape, sizes, starts = node.operands[0].type.shape, node.attrs["sizes"], node.attrs["starts"]
+    axes = [i for i, (have, size) in enumerate(zip(shape, sizes, strict=True)) if have != size]
+    known = len(axes) == 1 and isinstance(shape[axes[0]], int)
+    return axes[0] if known and isinstance(sizes[axes[0]], int) and isinstance(starts[axes[0]], int) else None
 
 
 def _block(nodes: list[Node], context: Context) -> None:
@@ -88,8 +156,10 @@ def _block(nodes: list[Node], context: Context) -> None:
         gone.update(found.absorbed)
         if last is not node:
             gone.add(node)
-        context.owned.update(found.constants.values())
-        last.op, last.operands, last.constants = found.name, list(found.operands), found.constants
+        if not context.take(found):
+            continue
+        constants = {role: context.own(value) for role, value in found.constants.items()}
+        last.op, last.operands, last.constants = found.name, list(found.operands), constants
         last.attrs, last.defaults = dict(found.arguments), found.defaults
     nodes[:] = [node for node in nodes if node not in gone]
 
@@ -170,6 +240,23 @@ def _bias(node: Node, channels: Any, context: Context, constants: dict[str, Valu
     return [view], add
 
 
+@rule("reshape")
+def _pick(node: Node, context: Context) -> Layer | None:
+    """x[:, 0]: a slice of one, without its axis."""
+    cut = node.operands[0].node
+    if cut.op != "slice" or context.only_user(cut.result) is not node or set(cut.attrs["steps"]) != {1}:
+        return None
+    x, shape, sizes, starts = cut.operands[0], cut.operands[0].type.shape, cut.attrs["sizes"], cut.attrs["starts"]
+    axes = [i for i, (have, size) in enumerate(zip(shape, sizes, strict=True)) if have != size]
+    if len(axes) != 1 or sizes[axes[0]] != 1 or (*shape[: axes[0]], *shape[axes[0] + 1 :]) != node.types[0].shape:
+        return None
+    axis, start = axes[0], starts[axes[0]]
+    index = start if isinstance(start, int) else start - shape[axis]
+    if not isinstance(index, int):
+        return None
+    return Layer("pick", [x], {}, {"axis": axis, "index": index}, absorbed=[cut])
+
+
 @rule("dot_general")
 def _linear(node: Node, context: Context) -> Layer | None:
     x, weight = node.operands
@@ -228,7 +315,7 @@ def _over_last_axes(node: Node, context: Context) -> Layer | None:
             return None
     if (scale is None and bias is not None) or _mixed(x, scale, bias):
         return None
-    if scale is not None and scale == bias:
+    if not context.apart(v for v in (scale, bias) if v is not None):
         return None
     constants = {k: v for k, v in (("weight", scale), ("bias", bias)) if v is not None}
     arguments = {
@@ -254,7 +341,7 @@ def _batch_norm(node: Node, context: Context) -> Layer | None:
     x, *parameters = node.operands
     if not all(map(context.constant, parameters)) or _mixed(x, *parameters) or not 2 <= x.type.rank <= 5:
         return None
-    if len(set(parameters)) != 4:
+    if not context.apart(parameters):
         return None
     constants: dict[str, Any] = dict(zip(("weight", "bias", "running_mean", "running_var"), parameters, strict=True))
     arguments = {
@@ -272,7 +359,7 @@ def _by_channel(node: Node, context: Context) -> Layer | None:
     affine = scale is not None
     if affine != (bias is not None) or not isinstance(channels, int):
         return None
-    if affine and not (context.constant(scale) and context.constant(bias) and scale != bias):
+    if affine and not (context.constant(scale) and context.constant(bias) and context.apart((scale, bias))):
         return None
     if _mixed(x, scale, bias):
         return None
@@ -306,7 +393,7 @@ def _recurrent(node: Node, context: Context) -> Layer | None:
     states, peephole = (rest[:2], rest[2]) if node.op == "lstm" else (rest, None)
     constants = {"weight_input": w, "weight_hidden": r, "bias": b, "peephole": peephole}
     constants = {k: v for k, v in constants.items() if v is not None}
-    if not all(map(context.constant, constants.values())) or len(set(constants.values())) != len(constants):
+    if not all(map(context.constant, constants.values())) or not context.apart(constants.values()):
         return None
     attrs = dict(node.attrs)
     arguments = {
@@ -331,6 +418,31 @@ def _recurrent(node: Node, context: Context) -> Layer | None:
     return Layer(f"nn.{node.op.upper()}", [x, *states, lengths], constants, arguments, defaults)
 
 
+# ---- sampling ----------------------------------------------------------------------------------------------------------
+
+MODES = {("nearest", "asymmetric", "floor"): "nearest", ("nearest", "half_pixel", "round_prefer_ceil"): "nearest-exact"}
+LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+@rule("resize")
+def _upsample(node: Node, context: Context) -> Layer | None:
+    """By whole factors, as they are mostly."""
+    x, attrs = node.operands[0], node.attrs
+    count = x.type.rank - 2
+    factors = tuple(attrs["factors"])
+    if any(o is not None for o in node.operands[1:]) or attrs["axes"] != tuple(range(2, x.type.rank)) or not factors:
+        return None
+    key = (attrs["mode"], attrs["transformation"], attrs["rounding"])
+    mode = MODES.get(key) or (LINEAR.get(count) if key == ("linear", "half_pixel", "floor") else None)
+    whole = all(
+        f == int(f) and s == d * int(f) for f, s, d in zip(factors, attrs["sizes"], x.type.shape[2:], strict=True)
+    )
+    if mode is None or not whole or attrs["antialias"] or attrs["exclude_outside"]:
+        return None
+    factor = same_or_each(tuple(map(int, factors)))
+    return Layer("nn.Upsample", [x], {}, {"scale_factor": factor, "mode": mode}, {"mode": "nearest"})
+
+
 # ---- windows and means -------------------------------------------------------------------------------------------------
 
 
@@ -353,16 +465,18 @@ def _pool(node: Node, context: Context) -> Layer | None:
     if attrs["kind"] == "max":
         return Layer(f"nn.MaxPool{rank - 2}d", [x], {}, arguments, defaults)
     divide = context.only_user(node.result)
-    if attrs["kind"] != "sum" or divide is None or divide.op != "div" or divide.operands[0] != node.result:
+    if attrs["kind"] != "sum" or divide is None or divide.op not in ("div", "mul") or divide.operands[0] != node.result:
         return None
     if x.type.dtype not in FLOATS:
         return None
     count = divide.operands[1].array
+    if count is not None and divide.op == "mul":
+        count = 1 / count
     if count is None and any((*low, *high)):
         if not _counts(divide.operands[1], x, sizes):
             return None
         arguments["count_include_pad"], defaults["count_include_pad"] = False, True
-    elif count is None or count.shape != () or float(count) != math.prod(window):
+    elif count is None or np.shape(count) != () or float(count) != math.prod(window):
         return None
     return Layer(f"nn.AvgPool{rank - 2}d", [x], {}, arguments, defaults, last=divide)
 
@@ -392,20 +506,21 @@ def _counts(value: Value, x: Value, sizes: list[tuple[int, ...]]) -> bool:
 
 @rule("reduce")
 def _mean(node: Node, context: Context) -> Layer | None:
-    """A sum, divided by how many elements it takes in."""
-    divide = context.only_user(node.result)
-    if node.attrs["kind"] != "sum" or divide is None or divide.op != "div" or divide.operands[0] != node.result:
+    """A sum, divided by how many elements it takes in, or multiplied by the inverse."""
+    last = context.only_user(node.result)
+    if node.attrs["kind"] != "sum" or last is None or last.op not in ("div", "mul") or last.operands[0] != node.result:
         return None
-    x, count = node.operands[0], divide.operands[1]
+    x, count = node.operands[0], last.operands[1]
     if x.type.dtype not in FLOATS or count.type.shape != ():
         return None
     total: Any = 1
     for axis in node.attrs["axes"]:
         total = total * x.type.shape[axis]
     if count.array is not None:
-        same = isinstance(total, int) and float(count.array) == total
+        number = float(count.array)
+        same = isinstance(total, int) and number == (total if last.op == "div" else 1 / max(total, 1))
     else:
         size = count.node.operands[0] if count.node.op == "cast" else count
-        same = is_size(size) and size.node.attrs["dims"] == (total,)
+        same = last.op == "div" and is_size(size) and size.node.attrs["dims"] == (total,)
     arguments = {"axes": node.attrs["axes"], "keepdims": node.attrs["keepdims"]}
-    return Layer("mean", [x], {}, arguments, last=divide) if same else None
+    return Layer("mean", [x], {}, arguments, last=last) if same else None

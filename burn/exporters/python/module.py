@@ -21,11 +21,11 @@ from burn.exporters.python.names import (
     Names,
     container_path,
     identifier,
-    member_path,
     parameter_path,
     shared_prefix,
     snake_case,
 )
+from burn.exporters.python.roles import users_of
 from burn.exporters.python.text import literal, number
 from burn.nn.module import Module
 
@@ -70,29 +70,71 @@ class ModuleWriter:
             self.names.taken.add(option)
             self.constructors.append(f"self.{option} = {option}")
         lists = self._call_lists()
-        known = self.block.names if self.block is not None else {}
-        paths = [member_path(n, known) for n in walk(self.nodes) if n.op.startswith("nn.")]
-        paths += [n.attrs["path"] for n in walk(self.nodes) if n.op == "call"]
-        self._outer = shared_prefix(p for p in paths if p)
+        wishes = self._wishes(lists)
+        shared: dict[Any, str] = {}
         for node in walk(self.nodes):
             if node.op == "call" and node not in self.members:
-                self._add_calls(lists[node])
+                self._add_calls(lists[node], wishes[node])
             elif node.op.startswith("nn."):
-                default = snake_case(node.op.removeprefix("nn."))
-                attribute = self.names.from_path(self._local(member_path(node, known)), default)
+                key = self._same_layer(node)
+                if key in shared:
+                    self.members[node] = shared[key]
+                    continue
+                attribute = shared[key] = self.names.new(wishes[node])
                 self.members[node] = attribute
                 self.paths.update({value: f"{attribute}.{role}" for role, value in node.constants.items()})
                 self.constructors.append(f"self.{attribute} = {node.op}({self._arguments(node)})")
         for value in self._free_constants():
-            path = parameter_path(known.get(value, value.node.source), whole=True)
+            path = self._parameter_path(value, whole=True)
             attribute = self.names.from_path([p for p in path if p != "weight"] or path, "table")
             self.paths[value] = attribute
             shape = (self.block.shapes if self.block else {}).get(value, value.type.shape)
             self.constructors.append(f"self.{attribute} = {_parameter(value, shape)}")
 
-    def _local(self, path: list[str]) -> list[str]:
-        """A path within this module: without what all of them begin with."""
-        return path[self._outer :]
+    def _same_layer(self, node: Node) -> Any:
+        """What is the same for nodes that are calls of one layer."""
+        if node.constants:
+            return tuple(node.constants.values())
+        path = self._path(node)
+        again = [*path[:-1], re.sub(r"_\d+$", "", path[-1])] if path else []  # exporters number a layer's further calls
+        return (node.op, tuple(again), self._arguments(node)) if path else node
+
+    def _wishes(self, lists: dict[Node, list[Node]]) -> dict[Node, str]:
+        """What each member would be called: the shortest end of its path in this module that no other one ends in."""
+        paths: dict[Node, list[str]] = {}
+        kinds: dict[Node, str] = {}
+        for node in walk(self.nodes):
+            if node.op == "call" and node is lists[node][0]:
+                single = len(lists[node]) == 1
+                paths[node] = self._path(node) if single else container_path(self._path(node))
+                name = snake_case(self.writers[node.attrs["block"]].name)
+                kinds[node] = name if single else f"{name.rstrip('s')}s"
+            elif node.op.startswith("nn."):
+                paths[node] = self._path(node)
+                kinds[node] = snake_case(node.op.removeprefix("nn."))
+        outer = shared_prefix(p for p in paths.values() if p)
+        local = {node: path[outer:] if len(path) > outer else path for node, path in paths.items()}
+        ends = Counter(tuple(p[-n:]) for p in {tuple(p) for p in local.values()} for n in range(1, len(p) + 1))
+        return {node: _shortest(path, ends) or kinds[node] for node, path in local.items()}
+
+    def _path(self, node: Node) -> list[str]:
+        """Where a member stands in the module that is written."""
+        if node.op == "call":
+            return self._inside(node.scope) or node.attrs["path"]
+        known = self.block.names if self.block is not None else {}
+        named = [p for v in node.constants.values() if (p := parameter_path(known.get(v, v.node.source)))]
+        paths = [*named[:1], list(node.scope)]
+        return next((p for path in paths if (p := self._inside(path))), (named or [[]])[0])
+
+    def _inside(self, path: Sequence[str]) -> list[str]:
+        """A path in the source model from the module that is written; [] for one elsewhere."""
+        scope = self.block.scope if self.block is not None else ()
+        return list(path[len(scope) :]) if tuple(path[: len(scope)]) == tuple(scope) else []
+
+    def _parameter_path(self, value: Value, whole: bool = False) -> list[str]:
+        known = self.block.names if self.block is not None else {}
+        path = parameter_path(known.get(value, value.node.source), whole)
+        return self._inside(path) or path
 
     def _arguments(self, node: Node) -> str:
         given = {k: v for k, v in node.attrs.items() if k not in node.defaults or v != node.defaults[k]}
@@ -113,26 +155,28 @@ class ModuleWriter:
         run, before = 0, None
         for node in self.nodes:
             if node.op == "call":
-                container = container_path(node.attrs["path"])
+                path = self._path(node)
                 linked = (
                     before is not None
                     and before.attrs["block"] is node.attrs["block"]
                     and any(v.node is before for v in node.values)
                 )
                 run += not linked
-                groups.setdefault(tuple(container) if container else run, []).append(node)
+                if node.scope:
+                    key: Any = tuple(path[:-1]) if path[-1:] and path[-1].isdigit() else node
+                else:
+                    key = tuple(container_path(path)) or run
+                groups.setdefault(key, []).append(node)
             before = node if node.op == "call" else None
         return {node: group for group in groups.values() for node in group}
 
-    def _add_calls(self, calls: list[Node]) -> None:
+    def _add_calls(self, calls: list[Node], wish: str) -> None:
         made = []
         for node in calls:
             options = ", ".join(_text(v) for v in node.attrs["options"].values())
             made.append(f"{self.writers[node.attrs['block']].name}({options})")
         single = len(calls) == 1
-        path = calls[0].attrs["path"] if single else container_path(calls[0].attrs["path"])
-        default = snake_case(self.writers[calls[0].attrs["block"]].name)
-        attribute = self.names.from_path(self._local(path), default if single else f"{default.rstrip('s')}s")
+        attribute = self.names.new(wish)
         for i, node in enumerate(calls):
             self.members[node] = attribute if single else f"{attribute}[{i}]"
             inner = self.writers[node.attrs["block"]].paths
@@ -222,6 +266,7 @@ class ModuleWriter:
         body.fixed = {p for p in parameters if p != "x"}
         for (value, _), parameter in zip(self.inputs, parameters, strict=True):
             body.hold(parameter, value)
+        body.users, body.results = users_of(self.nodes), set(self.outputs)
         self._name_sizes(sizes)
         body.nodes(self.nodes)
         body.finish(self.outputs)
@@ -259,6 +304,15 @@ class ModuleWriter:
                 targets = [sizes.variables[d] if i in firsts else "_" for i, d in enumerate(shape)]
                 lines.append(Line(f"{', '.join(targets)} = {parameter}.shape", indent=2))
         return lines
+
+
+def _shortest(path: Sequence[str], ends: Counter[tuple[str, ...]]) -> str:
+    """The shortest end of a path that no other path has, as a name; '' for a path of numbers."""
+    for length in range(1, len(path) + 1):
+        part = path[-length:]
+        if not part[0].isdigit() and (ends[tuple(part)] == 1 or length == len(path)):
+            return snake_case(identifier("_".join(part)))
+    return snake_case(identifier("_".join(path))) if path and not all(p.isdigit() for p in path) else ""
 
 
 def _text(value: Any) -> str:

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from burn.exporters.python.graph import Node, Value
 
 MEANINGLESS = re.compile(
-    r"(onnx::.*|val_\d+|_?\d+|.*[Cc]onstant(_\d+)?(_output_\d+)?|constant|program|tensor_\d+|t\d+)"
+    r"(onnx::.*|val_\d+|_?\d+|.*[Cc]onstant(_\d+)?(_output_\d+)?|constant|program|tensor_\d+|t\d+"
+    r"|(Identity|const|transpose|reshape|broadcast_to|ConstantOfShape|constant_of_shape|const_fold_opt_)(_\d+)*(__\d+)?)"
 )
 LONGEST = 40  # characters of a name that a person would give
 GENERAL = frozenset({"layer", "block", "stage", "module", "unit"})
+VAGUE = frozenset(
+    {"model", "module", "net", "network", "backbone", "body", "m", "base", "main", "features", "sub", "self"}
+)
+"""Names of modules that say nothing of what is in them."""
+WORDS = {"attn": "attention", "mlp": "MLP", "ffn": "feed_forward", "ff": "feed_forward", "norm": "norm", "conv": "conv"}
 ROLES = frozenset({
     "weight", "bias", "kernel", "gamma", "beta", "scale", "mean", "var", "running_mean", "running_var",
     "w", "b", "W", "B", "R", "slope", "alpha",
@@ -68,16 +74,25 @@ def container_path(path: list[str]) -> list[str]:
     return [part for i, part in enumerate(path) if i != numbered[-1]] if numbered else []
 
 
-def block_name(path: list[str], has_blocks: bool) -> str:
-    """What to call the class of a part of a model, which may consist of others."""
-    words = [re.sub(r"_?\d+$", "", p) for p in container_path(path) or path if not p.isdigit()]
+def block_name(paths: Sequence[Sequence[str]], title: str | None, has_blocks: bool) -> str:
+    """What to call the class of a part of a model, which may consist of others: by where its occurrences stand if that is one
+    name, else by its `title`, which says what is in it."""
+    names = {_part_name(path) for path in paths}
+    name = names.pop() if len(names) == 1 else ""
+    return class_name(name) if name else title or ("Stage" if has_blocks else "Block")
+
+
+def _part_name(path: Sequence[str]) -> str:
+    """encoder_layer for ["bert", "encoder", "layer", "0"]; "" where the path says nothing."""
+    words = [re.sub(r"_?\d+$", "", p) for p in path if not p.isdigit()]
     words = [w for w in words if w]
     if not words:
-        return "Stage" if has_blocks else "Block"
+        return ""
     last = words[-1][:-1] if words[-1].endswith("s") and not words[-1].endswith("ss") else words[-1]
-    if len(last) == 1:
-        last = "block"
-    return class_name(f"{words[-2]}_{last}" if last in GENERAL and len(words) > 1 else last)
+    if last in GENERAL:
+        return f"{words[-2]}_{last}" if len(words) > 1 and words[-2] not in VAGUE and len(words[-2]) > 2 else ""
+    parts = [WORDS.get(part, part) for part in last.split("_")]
+    return "" if last in VAGUE or len(last) < 3 else "_".join(parts)
 
 
 def snake_case(name: str) -> str:

@@ -19,8 +19,7 @@ ENOUGH = 2  # users that make a value shared
 def arrange(graph: Graph) -> None:
     """Reorders the graph's nodes; those inside of regions stay as they are."""
     nodes = [n for n in graph.nodes if not (n.types and is_number(n.result))]
-    definers = {name: node for node in nodes for name in new_sizes(node)}
-    needs = {node: list(dict.fromkeys(_needs(node, definers))) for node in nodes}
+    needs = needs_of(nodes)
     heavy: set[Node] = set()
     for node in nodes:
         if _has_weights(node) or any(n in heavy for n in needs[node]):
@@ -44,6 +43,17 @@ def arrange(graph: Graph) -> None:
                 placed.add(each)
                 ordered.append(each)
     graph.nodes[:] = ordered
+
+
+def sort(graph: Graph) -> None:
+    """Puts nodes after what they need, and leaves them in their order otherwise."""
+    graph.nodes[:] = _with_needs(graph.nodes, needs_of(graph.nodes))
+
+
+def needs_of(nodes: list[Node]) -> dict[Node, list[Node]]:
+    """The nodes that must come before each."""
+    definers = {name: node for node in nodes for name in new_sizes(node)}
+    return {node: list(dict.fromkeys(_needs(node, definers))) for node in nodes}
 
 
 def _needs(node: Node, definers: dict[str, Node]) -> Iterator[Node]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from burn.dialect.types import FLOATS
 from burn.dialect.weights import Weight, array_weight
 from burn.exporters.python.function import literal_constant
 from burn.exporters.python.graph import Graph, Node, Value, walk
@@ -46,6 +47,36 @@ def rearrange(graph: Graph, stored: list[Weight]) -> None:
         for region in node.regions:
             region.results = [constants.get(v, v) for v in region.results]
     graph.outputs = [constants.get(v, v) for v in graph.outputs]
+    _turn_products(graph, stored, len(constants))
+
+
+def _turn_products(graph: Graph, stored: list[Weight], number: int) -> None:
+    """x @ w with a parameter w that only such products use: the parameter is stored as layers have it, outputs first."""
+    users: dict[Value, list[Node]] = {}
+    for node in walk(graph.nodes):
+        for value in _values(node):
+            users.setdefault(value, []).append(node)
+    for value, nodes in users.items():
+        if value in graph.outputs or value.type.rank != 2 or not _is_parameter(value):
+            continue
+        if value.type.dtype not in FLOATS or not all(_is_turned(node, value) for node in nodes):
+            continue
+        if number == len(stored):
+            assert value.node.weight is not None
+            stored.append(array_weight(np.ascontiguousarray(value.node.weight.array().T)))
+        made = Node("constant", types=[value.type.with_shape(value.type.shape[::-1])], source=value.node.source)
+        made.weight = stored[number]
+        number += 1
+        for node in nodes:
+            node.operands[1] = made.result
+            node.attrs = {**node.attrs, "rhs_contract": (1,)}
+
+
+def _is_turned(node: Node, value: Value) -> bool:
+    """Whether a node is the product of something with a value's columns."""
+    if node.op != "dot_general" or node.operands[1] != value or node.operands[0] == value or node.attrs["rhs_batch"]:
+        return False
+    return node.attrs["rhs_contract"] == (0,) and node.attrs["lhs_contract"] == (node.operands[0].type.rank - 1,)
 
 
 def _movers(graph: Graph) -> set[Node]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from burn.dialect.dims import Dim, Expr, product
 from burn.dialect.op import REGISTRY
 from burn.dialect.shape import slice_bounds
-from burn.dialect.types import DTYPES, broadcast_shapes
+from burn.dialect.types import DTYPES, FLOATS, broadcast_shapes
 from burn.exporters.python.graph import Node, Value
 from burn.exporters.python.text import ATOM, BINARY, POWER, UNARY, Text, binary, call, literal, method, number, quoted
 from burn.ops import ELEMENTS
@@ -136,9 +136,20 @@ def _operator(node: Node, scope: Scope) -> Text | None:
         if node.op not in ("add", "mul"):
             return None
         left, right = right, left
+    if node.op == "mul" and (divisor := _divisor(right)) is not None:
+        return binary("div", scope.value(left), Text(divisor))
     if node.op == "div" and DTYPES[left.type.dtype].kind not in ("float", "complex"):
         return None
     return binary(node.op, *_beside(left, right, scope))
+
+
+def _divisor(value: Value) -> str | None:
+    """16.0 for the number 0.0625, which is what simplification makes of a division."""
+    number_ = value.array
+    if number_ is None or value.type.shape != () or value.type.dtype not in FLOATS or not 0 < number_ < 0.25:
+        return None
+    inverse = 1 / float(number_)
+    return number(inverse, value.type.dtype) if inverse == int(inverse) and int(inverse).bit_count() == 1 else None
 
 
 def _beside(left: Value, right: Value, scope: Scope) -> tuple[Text, Text]:
@@ -234,6 +245,33 @@ def _mean(node: Node, scope: Scope) -> Text:
     return _over_axes(node, scope, "mean", node.operands[0])
 
 
+@rule("full")
+def _full(node: Node, scope: Scope) -> Text | None:
+    attrs, dtype = node.attrs, node.types[0].dtype
+    if DTYPES[dtype].kind not in ("float", "int", "bool"):
+        return None
+    value = attrs["value"] if attrs["bits"] is None else attrs["bits"]
+    shape = attribute(node, "shape", attrs["shape"], scope)
+    if value == 0 and str(value) != "-0.0":
+        kind = None if dtype == "float32" else quoted(dtype)
+        return call("burn.zeros", shape, dtype=kind)
+    plain = {"float": "float32", "int": "int64", "bool": "bool"}[DTYPES[dtype].kind]
+    return call("burn.full", shape, number(value, dtype), dtype=None if dtype == plain else quoted(dtype))
+
+
+@rule("pick")
+def _pick(node: Node, scope: Scope) -> Text:
+    """Not an op of the dialect: what layers.py makes of a slice of one, without its axis."""
+    x, axis = scope.value(node.operands[0]), node.attrs["axis"]
+    return Text(f"{x.within(ATOM)}[{':, ' * axis}{node.attrs['index']}]", refs=x.refs)
+
+
+@rule("chunk")
+def _chunk(node: Node, scope: Scope) -> Text:
+    """Not an op of the dialect: what layers.py makes of slices."""
+    return method(scope.value(node.operands[0]), "chunk", str(node.attrs["chunks"]), str(node.attrs["axis"]))
+
+
 @rule("gather")
 def _take(node: Node, scope: Scope) -> Text | None:
     x, indices = node.operands
@@ -260,15 +298,21 @@ def _dot(node: Node, scope: Scope) -> Text | None:
     axes = tuple(attrs[k] for k in ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract"))
     if not b.rank or not a.rank:
         return None
+    turned = b.rank > 1 and axes[3] == (b.rank - 1,)
     if b.rank <= 2:
-        expected = ((), (), (a.rank - 1,), (max(b.rank - 2, 0),))
+        expected = ((), (), (a.rank - 1,), (b.rank - 1 if turned else max(b.rank - 2, 0),))
     else:
         n = a.rank - 2
         batch = tuple(range(n))
-        expected = (batch, batch, (n + 1,), (n,))
+        expected = (batch, batch, (n + 1,), (n + turned,))
         if a.rank != b.rank or a.shape[:-2] != b.shape[:-2] or broadcast_shapes(a.shape[:-2]) != a.shape[:-2]:
             return None
-    return binary("matmul", scope.value(left), scope.value(right)) if axes == expected else None
+    if axes != expected:
+        return None
+    first, second = scope.value(left), scope.value(right)
+    if turned:
+        second = Text(f"{second.within(ATOM)}.{'T' if b.rank == 2 else 'mT'}", refs=second.refs)
+    return binary("matmul", first, second)
 
 
 @rule("slice")

@@ -1,0 +1,157 @@
+"""What values and parts of a model are for, by the ops around them: what a person would name them after.
+
+Enter at `used_as` and `made_by` (of a value), `title` (of a part).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from burn.dialect.types import DTYPES
+from burn.exporters.python.graph import Node, Value, walk
+
+VIEWS = frozenset({"reshape", "transpose", "broadcast_to", "slice", "cast", "pick"})
+"""Ops whose result is what their operand was, in another form."""
+
+USES: dict[str, tuple[str | None, ...]] = {
+    "attention": ("query", "key", "value", "mask", "lengths"),
+    "rotary_embedding": (None, "cos", "sin"),
+    "gather": (None, "index"),
+    "nn.Embedding": ("index",),
+    "nn.LSTM": (None, "hidden", "cell"),
+    "nn.LSTMCell": (None, "hidden", "cell"),
+    "nn.GRU": (None, "hidden"),
+    "select": ("mask",),
+    "if": ("condition",),
+}
+"""What an operand is for, by the op that takes it and its place."""
+
+OTHERWISE = {
+    "mask": "attention_mask", "query": "queries", "key": "keys", "value": "values", "index": "indices",
+    "hidden": "state", "cell": "memory", "condition": "chosen",
+}  # fmt: skip
+"""The name for a use whose first name is taken."""
+
+RESULTS: dict[str, tuple[str, ...]] = {
+    "nn.LSTM": ("output", "hidden", "cell"),
+    "nn.LSTMCell": ("hidden", "cell"),
+    "nn.GRU": ("output", "hidden"),
+    "nn.RNN": ("output", "hidden"),
+    "top_k": ("best", "places"),
+    "unique": ("distinct", "first", "inverse", "counts"),
+}
+"""What the results of an op are, where there are several."""
+
+NOUNS = {
+    "abs": "size", "arg_reduce": "best", "attention": "context", "ceil": "steps", "clip": "clipped", "concat": "joined",
+    "conv": "features", "cos": "cos", "cumulative": "totals", "dequantize_linear": "real", "dim_values": "length",
+    "div": "ratio", "dot_general": "product", "exp": "powers", "floor": "steps", "gather": "picked", "gelu": "hidden",
+    "if": "result", "iota": "positions", "log": "logs", "log_softmax": "log_probabilities", "loop": "state",
+    "max": "larger", "mean": "mean", "min": "smaller", "mul": "scaled", "neg": "negative", "nonzero": "places",
+    "one_hot": "one_hot", "pad": "padded", "quantize_linear": "quantized", "reciprocal": "inverse", "relu": "hidden",
+    "resize": "resized", "nn.Upsample": "upsampled", "rotary_embedding": "rotated", "rsqrt": "scale", "select": "chosen",
+    "sigmoid": "gate", "silu": "hidden", "sin": "sin", "softmax": "probabilities", "softplus": "hidden", "sort": "ordered",
+    "sqrt": "root", "sub": "difference", "tanh": "curve", "add": "total", "chunk": "part", "hard_sigmoid": "gate",
+    "scatter_elements": "updated", "scatter_nd": "updated", "pow": "power", "layer_norm": "normed", "rms_norm": "normed",
+}  # fmt: skip
+"""What a value is, by the op that computes it."""
+
+REDUCED = {"sum": "total", "max": "peak", "min": "least", "mean": "mean", "prod": "product"}
+
+PARTS = ("first", "second", "third", "fourth")
+
+
+Users = Mapping[Value, Sequence[tuple[Node, int]]]
+"""The nodes that take each value, and as which operand."""
+
+
+def made_by(value: Value) -> str | None:
+    """What a value is, by the op that computes it, seen through views."""
+    while value.node.op in VIEWS:
+        value = value.node.operands[0]
+    node = value.node
+    if node.op == "chunk":
+        return PARTS[value.index] if node.attrs["chunks"] <= len(PARTS) else "part"
+    if node.op in RESULTS and len(node.types) > 1:
+        return RESULTS[node.op][min(value.index, len(RESULTS[node.op]) - 1)]
+    if node.op in ("reduce", "mean"):
+        return REDUCED.get(node.attrs.get("kind", "mean"), "summary")
+    return "mask" if DTYPES[value.type.dtype].kind == "bool" else NOUNS.get(node.op)
+
+
+def used_as(value: Value, users: Users) -> str | None:
+    """What all the ops that take a value take it for, seen through views."""
+    todo, found = [value], set()
+    for each in todo:
+        for node, place in users.get(each, ()):
+            if node.op in VIEWS:
+                todo.append(node.result)
+            elif node.op == "call":
+                block = node.attrs["block"]
+                found.add(used_as(block.slots[place], users_of(block.nodes)))
+            else:
+                names = USES.get(node.op, ())
+                found.add(names[place] if place < len(names) else None)
+    return found.pop() if len(found) == 1 else None
+
+
+def users_of(nodes: Sequence[Node]) -> Users:
+    """The nodes that take each value, those in regions too, and as which operand."""
+    users: dict[Value, list[tuple[Node, int]]] = {}
+    for node in walk(list(nodes)):
+        for place, operand in enumerate(node.operands):
+            for value in operand if isinstance(operand, list) else [operand]:
+                if value is not None:
+                    users.setdefault(value, []).append((node, place))
+    return users
+
+
+# ---- parts of a model --------------------------------------------------------------------------------------------------
+
+ACTIVATIONS = frozenset({
+    "relu", "silu", "gelu", "sigmoid", "tanh", "hard_swish", "hard_sigmoid", "leaky_relu", "elu", "mish", "clip", "nn.PReLU",
+    "softplus", "selu",
+})  # fmt: skip
+
+
+def title(nodes: Sequence[Node], titles: Sequence[str]) -> str | None:
+    """What to call a part by what is in it. titles: of the parts that it calls."""
+    ops = [n.op for n in nodes]
+    convolutions = sum(op.startswith(("nn.Conv", "nn.QuantConv")) for op in ops)
+    linear = sum(op in ("nn.Linear", "nn.QuantLinear") for op in ops)
+    attends = "attention" in ops or any("Attention" in t for t in titles)
+    if attends:
+        return (
+            "TransformerLayer"
+            if linear >= 6 or (linear >= 2 and "attention" not in ops) or len(titles) > 1
+            else "Attention"
+        )
+    if any(op.startswith(("nn.LSTM", "nn.GRU", "nn.RNN")) for op in ops):
+        return "Recurrent"
+    if linear >= 2 and not convolutions and len(ops) <= 3 * linear:
+        return "FeedForward"
+    others = [
+        op for op in ops if not op.startswith(("nn.Conv", "nn.QuantConv", "nn.BatchNorm")) and op not in ACTIVATIONS
+    ]
+    if convolutions == 1 and not others:
+        if not any(op.startswith("nn.BatchNorm") for op in ops):
+            return "ConvActivation" if len(ops) > 1 else None
+        return "ConvNorm" if len(ops) == 2 else "ConvNormActivation"
+    if convolutions >= 1 and "mul" in ops and "mean" in ops:
+        return "SqueezeExcite"
+    if _is_residual(nodes):
+        return "Residual"
+    if "concat" in ops and (convolutions or titles):
+        return "Branches"
+    if convolutions > 1:
+        return "ConvBlock"
+    return None
+
+
+def _is_residual(nodes: Sequence[Node]) -> bool:
+    """Whether the last thing is to add what came in, perhaps before an activation."""
+    inside = set(nodes)
+    last = nodes[-1]
+    if last.op in ACTIVATIONS:
+        last = last.operands[0].node
+    return last.op == "add" and any(v.node not in inside for v in last.values)
