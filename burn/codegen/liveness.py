@@ -126,7 +126,7 @@ class Liveness:
                     self._last[root] = self._step
         for i, value in enumerate(given):
             root = self.home(value)
-            fixed = not set(op.symbols) & set(symbols(type_of(results[i]).bytes))
+            fixed = not any(symbols(d) & set(op.symbols) for d in type_of(results[i]).shape)
             taken = (i < len(arguments) and unchanged[i]) or root in self.in_place
             if fixed and not taken and root in self.buffers[inside:] and self._written(root, depth + 1):
                 self.in_place[root] = i

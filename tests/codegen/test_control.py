@@ -150,6 +150,20 @@ def test_swapped_and_doubled_values() -> None:
     same(call(function, a, b, scalar(2)), [a, b, a])
 
 
+def test_slices_of_no_elements_where_the_length_is_found() -> None:
+    """That their bytes are 0 however long the loop runs does not make the stack's length known."""
+
+    def build(x, stop):
+        def body(iteration, v):
+            return ops.lt(iteration, stop), [ops.neg(v)], [ops.exp(v)]
+
+        return loop(None, None, [x], body, [type_of(x), vector(FLOAT, symbol("t"), 3, 0)], symbols=("t",))
+
+    function = compiled([vector(FLOAT, 3, 0), COUNT], build)
+    for stop in (0, 4):
+        same(call(function, floats(3, 0), scalar(stop)), [floats(3, 0), np.zeros((stop + 1, 3, 0), np.float32)])
+
+
 def test_an_outer_value_carried_on() -> None:
     """The body hands on a value from outside, and reads it in every iteration."""
 

@@ -96,6 +96,18 @@ def test_a_condition_from_data_ends_the_loop() -> None:
     compare(proto, np.float32(1), np.float32(2), np.float32(0))
 
 
+@pytest.mark.parametrize("trips", [0, 5])
+def test_a_condition_that_is_false_at_the_start_ends_the_loop_there(trips: int) -> None:
+    body = loop_body([node("Neg", "c", "c2")], [value("c", ["n"])], [unknown("c2")])
+    proto = model(
+        [node("Loop", "m no x", "y", body=body)],
+        [value("x", ["n"])],
+        [unknown("y")],
+        [tensor("m", np.array(trips)), tensor("no", np.array(False))],
+    )
+    compare(proto, np.array([1, -2, 3], np.float32))
+
+
 def test_a_loop_over_an_axis_keeps_its_size() -> None:
     nodes = [node("Gather", "x i", "row", axis=0), node("Add", "c row", "c2")]
     body = loop_body(nodes, [value("c", [3])], [unknown("c2"), unknown("c2")])

@@ -110,7 +110,8 @@ class EntryBuilder:
             roots = self.live.roots(value)
             if len(roots) != 1 or roots[0] in self.outputs or not self.live.top_level(roots[0]):
                 continue
-            if not symbols(type_of(roots[0]).elements) & defined_symbols(roots[0].owner):
+            own = defined_symbols(roots[0].owner)
+            if not any(symbols(d) & own for d in type_of(roots[0]).shape):
                 self.outputs[roots[0]] = i
 
     def _plan(self) -> None:

@@ -178,12 +178,13 @@ def loop(node: Node) -> list[Any]:
     count = node.dims(0) if node.has_input(0) else None
     start = node.input(1)
     if known_flag(node, start) is False:
-        count, start = (0,), None
-    trips = Trips(
-        scalar_of(node, node.required(0)) if node.has_input(0) else None,
-        dim_max(count[0], 0) if count is not None else None,
-        None if known_flag(node, start) else scalar_of(node, node.required(1)),
-    )
+        trips = Trips(number(0, "int64"), 0)
+    else:
+        trips = Trips(
+            scalar_of(node, node.required(0)) if node.has_input(0) else None,
+            dim_max(count[0], 0) if count is not None else None,
+            None if known_flag(node, start) else scalar_of(node, node.required(1)),
+        )
 
     def body(iteration: ir.Value, condition: ir.Value, carried: list[Any]) -> Step:
         go_on, *values = node.build_subgraph(graph, [iteration, condition, *carried])
