@@ -27,7 +27,7 @@ llvm.func @burn_rt_plan(!llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> !llvm.ptr
 llvm.func @burn_rt_alloc(!llvm.ptr, i64) -> !llvm.ptr
 llvm.func @burn_rt_free(!llvm.ptr, !llvm.ptr)
 llvm.func @burn_rt_scratch(!llvm.ptr, i64) -> !llvm.ptr
-llvm.func @burn_rt_launch(!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64, i64)
+llvm.func @burn_rt_launch(!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64, i64) -> i32
 llvm.func @burn_rt_fail(!llvm.ptr, i64, i64, i64)
 llvm.func @burn_rt_kernel_fail(!llvm.ptr, i64, i64, i64)
 llvm.func @burn_rt_status(!llvm.ptr) -> i32
@@ -98,9 +98,8 @@ llvm.func @burn_entry(%run: !llvm.ptr) -> i32 {
   llvm.store %y, %slot1 : !llvm.ptr, !llvm.ptr
   llvm.store %c, %slot2 : !llvm.ptr, !llvm.ptr
   %f = llvm.mlir.addressof @kernel : !llvm.ptr
-  llvm.call @burn_rt_launch(%run, %zero, %f, %args, %n, %grain)
-    : (!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64, i64) -> ()
-  %status = llvm.call @burn_rt_status(%run) : (!llvm.ptr) -> i32
+  %status = llvm.call @burn_rt_launch(%run, %zero, %f, %args, %n, %grain)
+    : (!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64, i64) -> i32
   llvm.return %status : i32
 }
 """

@@ -25,8 +25,8 @@ static void fail_at_the_end(burn_worker *worker, const int64_t *args, int64_t be
 
 static void ask_for_too_much(burn_worker *worker, const int64_t *args, int64_t begin, int64_t end) {
     (void)args, (void)begin, (void)end;
-    burn_rt_scratch(worker, INT64_MAX); /* does not return */
-    abort();
+    if (burn_rt_scratch(worker, INT64_MAX))
+        abort();
 }
 
 /* y = x + 4, in a planned buffer; fails when the size is a multiple of 7 or 11. */
@@ -44,8 +44,9 @@ static int32_t entry(burn_run *run) {
     if (count % 11 == 0)
         burn_rt_launch(run, 0, ask_for_too_much, args, count, 50);
     if (burn_rt_status(run) != BURN_OK) {
-        burn_rt_alloc(run, 8); /* does not return */
-        abort();
+        if (burn_rt_alloc(run, 8) || burn_rt_mark(run) >= 0 || burn_rt_launch(run, 0, add_one, args, 1, 1) == BURN_OK)
+            abort();
+        return burn_rt_status(run);
     }
     burn_rt_free(run, block);
     memcpy(y, arena + offset, (size_t)bytes);
@@ -85,9 +86,11 @@ static void *call(void *seed) {
 
 int main(void) {
     static const burn_live_range range = {0, 1};
-    static const int64_t alias = -1;
+    static const int64_t dim = -1;
+    static const burn_input_spec input = {.element_bytes = 8, .rank = 1, .dims = &dim};
+    static const burn_output_spec output = {.element_bytes = 8, .alias = -1};
     burn_program_info info = {.entry = entry, .inputs = 1, .outputs = 1, .buffers = 1, .kernels = 1,
-                              .live_ranges = &range, .aliases = &alias};
+                              .input_specs = &input, .output_specs = &output, .live_ranges = &range};
     program = burn_program_new(&info);
     burn_pool_set_threads(3);
     pthread_t callers[CALLERS];

@@ -20,6 +20,8 @@
 #include <memory>
 #include <optional>
 
+#include <unistd.h>
+
 extern "C" {
 #include "checksum.h"
 }
@@ -102,8 +104,33 @@ struct Freed {
 
 struct Spec {
     nb::object dtype;
-    std::vector<int64_t> dims; // a size, or -1 - s where symbol s stands
+    std::vector<int64_t> dims; // as in burn_input_spec
 };
+
+// ---- the interpreter lock -------------------------------------------------------------------------------------------
+
+// Takes the lock again after a run. In a daemon thread, while the interpreter ends, Python ends the thread from in here,
+// which unwinds the stack through destructors that need the lock: the thread waits for the process to end instead.
+void take_lock(PyThreadState *state) {
+    struct Waiting {
+        bool armed = true;
+        ~Waiting() {
+            while (armed)
+                pause();
+        }
+    } waiting;
+    PyEval_RestoreThread(state);
+    waiting.armed = false;
+}
+
+// Whether a signal has come whose Python handler raises, such as Ctrl-C. The exception stays set.
+int interrupted(void *context) {
+    auto **state = static_cast<PyThreadState **>(context);
+    take_lock(*state);
+    int raised = PyErr_CheckSignals() < 0;
+    *state = PyEval_SaveThread();
+    return raised;
+}
 
 class Program {
   public:
@@ -142,9 +169,8 @@ class Program {
         if (static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr())) != count)
             mismatch("wrong number of inputs");
         std::vector<burn_input> inputs(count);
-        std::vector<int64_t> symbols(symbols_, -1);
         for (size_t i = 0; i < count; i++)
-            inputs[i] = check(PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i)), inputs_[i], symbols);
+            inputs[i] = check(PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i)), inputs_[i]);
         if (donated)
             for (int64_t index : *donated) {
                 if (index < 0 || static_cast<size_t>(index) >= count)
@@ -157,11 +183,14 @@ class Program {
             }
         std::vector<burn_output> outputs(outputs_.size());
         std::vector<burn_profile_row> rows(profile ? static_cast<size_t>(kernels_) : 0);
-        burn_failure failure;
-        {
-            nb::gil_scoped_release release;
-            failure = burn_program_run(program_, inputs.data(), outputs.data(), profile ? rows.data() : nullptr);
-        }
+        PyThreadState *state = PyEval_SaveThread();
+        burn_options options{profile ? rows.data() : nullptr, interrupted, &state};
+        burn_failure failure = burn_program_run(program_, inputs.data(), outputs.data(), &options);
+        take_lock(state);
+        if (failure.code == BURN_INPUT_MISMATCH)
+            mismatch("dims");
+        if (failure.code == BURN_INTERRUPTED && PyErr_Occurred())
+            throw nb::python_error();
         if (failure.code != BURN_OK) {
             nb::tuple details = nb::make_tuple(failure.code, failure.site, failure.value);
             PyErr_SetObject(run_failure, details.ptr());
@@ -186,12 +215,7 @@ class Program {
             throw nb::value_error(("the object code has no function '" + entry + "'").c_str());
         for (const auto &[dtype, dims] : inputs) {
             inputs_.push_back({dtype_of(dtype), dims});
-            for (int64_t dim : dims)
-                if (dim < 0)
-                    symbols_ = std::max(symbols_, static_cast<size_t>(-dim));
         }
-        if (symbols_ > (1 << 20))
-            throw nb::value_error("too many symbols");
         for (const nb::object &dtype : outputs)
             outputs_.push_back(dtype_of(dtype));
         if (aliases.empty())
@@ -204,6 +228,12 @@ class Program {
         std::vector<burn_live_range> ranges;
         for (const auto &[first, last] : live_ranges)
             ranges.push_back({first, last});
+        std::vector<burn_input_spec> input_specs;
+        for (const Spec &spec : inputs_)
+            input_specs.push_back({bytes_of(spec.dtype), static_cast<int64_t>(spec.dims.size()), spec.dims.data()});
+        std::vector<burn_output_spec> output_specs;
+        for (size_t i = 0; i < outputs_.size(); i++)
+            output_specs.push_back({bytes_of(outputs_[i]), aliases[i]});
         burn_program_info info{};
         info.entry = entry_function;
         info.inputs = static_cast<int64_t>(inputs_.size());
@@ -213,10 +243,11 @@ class Program {
         info.kernels = kernels_;
         info.constant_data = constant_data_.data();
         info.live_ranges = ranges.data();
-        info.aliases = aliases.data();
+        info.input_specs = input_specs.data();
+        info.output_specs = output_specs.data();
         program_ = burn_program_new(&info);
         if (!program_)
-            throw std::bad_alloc();
+            throw nb::value_error("the program's tables are out of range");
     }
 
     // Generated code may load constants with aligned instructions; those that do not lie on 64 bytes are copied once.
@@ -243,7 +274,12 @@ class Program {
         throw nb::python_error();
     }
 
-    static burn_input check(PyObject *object, const Spec &spec, std::vector<int64_t> &symbols) {
+    static int64_t bytes_of(nb::handle dtype) {
+        return PyDataType_ELSIZE(reinterpret_cast<PyArray_Descr *>(dtype.ptr()));
+    }
+
+    // What the runtime cannot see of an array: its type and its layout. The sizes are the runtime's to check.
+    static burn_input check(PyObject *object, const Spec &spec) {
         if (!PyArray_Check(object))
             mismatch("not a numpy array");
         auto *array = reinterpret_cast<PyArrayObject *>(object);
@@ -252,21 +288,8 @@ class Program {
             mismatch("dtype");
         if (!PyArray_IS_C_CONTIGUOUS(array) || !PyArray_ISALIGNED(array))
             mismatch("layout");
-        if (static_cast<size_t>(PyArray_NDIM(array)) != spec.dims.size())
-            mismatch("rank");
         static_assert(sizeof(npy_intp) == sizeof(int64_t), "64-bit platforms only");
         const auto *dims = reinterpret_cast<const int64_t *>(PyArray_DIMS(array));
-        for (size_t axis = 0; axis < spec.dims.size(); axis++) {
-            int64_t wanted = spec.dims[axis];
-            if (wanted < 0) {
-                int64_t &bound = symbols[static_cast<size_t>(-1 - wanted)];
-                if (bound < 0)
-                    bound = dims[axis];
-                wanted = bound;
-            }
-            if (dims[axis] != wanted)
-                mismatch("dims");
-        }
         return {PyArray_DATA(array), PyArray_NBYTES(array), PyArray_NDIM(array), dims, 0};
     }
 
@@ -296,7 +319,6 @@ class Program {
     burn_image *image_ = nullptr;
     burn_program *program_ = nullptr;
     int64_t kernels_;
-    size_t symbols_ = 0;
     std::vector<Spec> inputs_;
     std::vector<nb::object> outputs_; // dtypes
     std::vector<Buffer> held_;
@@ -420,6 +442,7 @@ NB_MODULE(_native, m) {
     m.attr("InputMismatch") = nb::borrow(input_mismatch);
     m.attr("RunFailure") = nb::borrow(run_failure);
     m.attr("__version__") = BURN_VERSION;
+    m.attr("ANY_DIM") = BURN_ANY_DIM;
 
     nb::class_<Program>(m, "Program")
         .def(nb::init<nb::handle, const std::string &, nb::sequence, const std::vector<std::pair<int64_t, int64_t>> &,

@@ -1,9 +1,11 @@
-/* The interface between compiled programs and the runtime: all that generated code may call, and how it is called.
+/* The interface between compiled programs and the runtime, version 2: all that generated code may call, and how.
  *
  * Portable C11. Generated code sees opaque pointers and 64-bit integers only, so that the same object links into a
- * process, a stand-alone program or a wasm module. Errors go through `burn_rt_fail`. After a failure the next call that
- * launches or gives memory (output, plan, alloc, grow, mark, launch, enter) does not return: the run ends there. The same calls end
- * the run themselves when memory is exhausted or a size is negative, so that what they return is never NULL.
+ * process, a stand-alone program or a wasm module.
+ *
+ * Every call returns. What can fail says so: a function that gives memory returns NULL, one that counts returns -1, one
+ * that acts returns a burn_status; the failure is recorded in the run. Generated code then leaves: a kernel returns, the
+ * entry function goes to its end. Once a run has failed, whatever gives memory or launches fails as well.
  */
 #ifndef BURN_RT_H
 #define BURN_RT_H
@@ -17,18 +19,21 @@ extern "C" {
 typedef struct burn_run burn_run;       /* one inference: its inputs, outputs, arena, error */
 typedef struct burn_worker burn_worker; /* one thread's part of a launch: scratch memory, error channel */
 
-/* A kernel computes iterations [begin, end) of its outermost (flattened) parallel loop. */
+/* A kernel computes iterations [begin, end) of its outermost (flattened) parallel loop. `args` are 64-bit words,
+ * addresses too. */
 typedef void (*burn_kernel)(burn_worker *worker, const int64_t *args, int64_t begin, int64_t end);
 
-/* The compiled program. Returns 0, or the code given to burn_rt_fail. */
+/* The compiled program. Returns the run's status. */
 typedef int32_t (*burn_entry_fn)(burn_run *run);
 
 /* ---- inputs, constants, outputs ---------------------------------------------------------------------------------- */
+/* The inputs' ranks and bytes are right, and so are the sizes that the program's table of inputs (burn_input_spec) tells; the
+ * entry function checks those that are expressions. */
 void *burn_rt_input(burn_run *run, int64_t index);                  /* dense row-major, at least element-aligned */
 int64_t burn_rt_input_dim(burn_run *run, int64_t index, int64_t axis);
 void *burn_rt_constant(burn_run *run, int64_t index);               /* 64-byte aligned */
-/* Allocates output `index` (or takes the caller's donated buffer for it); dims is read for `rank` words. 64-byte
- * aligned. */
+/* Allocates output `index`, 64-byte aligned, or takes the caller's donated buffer for it; dims is read for `rank` words.
+ * Fails unless the program will write just as many `bytes` as the sizes ask for. */
 void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *dims, int64_t bytes);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -43,19 +48,24 @@ void burn_rt_free(burn_run *run, void *memory);
 /* Memory from burn_rt_alloc (or NULL) made large enough for `bytes`, its contents kept; moved if it must be. It grows
  * by half again at least, and keeps its place in the order of allocation. */
 void *burn_rt_grow(burn_run *run, void *memory, int64_t bytes);
-/* An iteration of a loop: burn_rt_release(run, burn_rt_mark(run)) frees what was allocated in between. Does not return
- * once the run has failed, so that every loop ends. */
+/* An iteration of a loop: burn_rt_release(run, burn_rt_mark(run)) frees what was allocated in between. The mark is -1
+ * once the run has failed or is to stop, so that every loop can be ended. */
 int64_t burn_rt_mark(burn_run *run);
 void burn_rt_release(burn_run *run, int64_t mark);
 /* Thread-local scratch of a kernel, 64-byte aligned, valid until the kernel returns; a second call returns the same
- * memory, moved if it must grow. Does not return when memory is exhausted: the kernel ends there. */
+ * memory, moved if it must grow. */
 void *burn_rt_scratch(burn_worker *worker, int64_t bytes);
+
+/* ---- data: the entry function touches tensors' elements through these alone, so that they may lie on a device ---- */
+void burn_rt_copy(burn_run *run, void *to, const void *from, int64_t bytes);
+int64_t burn_rt_read(burn_run *run, const void *from, int64_t bytes); /* an integer of 1, 4 or 8 bytes, sign-extended */
+void burn_rt_write(burn_run *run, void *to, int64_t value, int64_t bytes);
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 /* Runs kernel over [0, count) in ranges of at least `grain` iterations, on this thread alone when count <= grain.
- * `kernel_id` indexes the artefact's kernel table (profiling). Does not return once the run has failed. */
-void burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
-                    int64_t grain);
+ * `kernel_id` indexes the artefact's kernel table (profiling). Returns the run's status. */
+int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
+                       int64_t grain);
 /* A call of library code (sort, unique ...) is bracketed so that it shows in a profile. */
 void burn_rt_enter(burn_run *run, int64_t kernel_id);
 void burn_rt_leave(burn_run *run, int64_t kernel_id);
@@ -69,14 +79,18 @@ int32_t burn_rt_status(burn_run *run);
 
 enum burn_status {
     BURN_OK = 0,
-    BURN_OUT_OF_MEMORY = 1,
+    BURN_OUT_OF_MEMORY = 1,      /* value: the bytes asked for */
     BURN_INDEX_OUT_OF_RANGE = 2, /* value: the index */
     BURN_SHAPE_MISMATCH = 3,     /* value: the size found */
     BURN_NEGATIVE_SIZE = 4,      /* value: the size */
     BURN_DIVIDE_BY_ZERO = 5,
     BURN_EMPTY_REDUCTION = 6,
-    BURN_LOOP_LIMIT = 7,
-    BURN_CHECK_FAILED = 8 /* value: the size; site: the condition that does not hold */
+    BURN_LOOP_LIMIT = 7,         /* value: the limit */
+    BURN_CHECK_FAILED = 8,       /* value: the left side of the condition, which the site spells out */
+    BURN_SIZE_OVERFLOW = 9,      /* sizes whose product does not fit 64 bits */
+    BURN_INPUT_MISMATCH = 10,    /* value: the input that does not fit the program */
+    BURN_SHARED_MEMORY = 11,     /* value: the donated input that shares memory with another one */
+    BURN_INTERRUPTED = 12        /* the host asked for it */
 };
 
 #ifdef __cplusplus

@@ -1,18 +1,19 @@
 /* Library code that compiled programs call for operators that are not loops over elements (sort, unique ...). The
  * functions are in lib_*.c; each is declared here and has its line in symbols.c. They allocate through burn_rt_alloc,
- * report through burn_rt_fail and return; and since a call into burn_rt.h may end the run without returning, they hold
- * no memory but what burn_rt_alloc gave them.
+ * whose memory is freed with the run, and report through burn_rt_fail.
  *
  * `dtype` is a burn_dtype (lib_keys.h). Tensors are dense; [outer, n, inner] is a tensor seen from one of its axes.
- * A result whose length depends on the data is allocated by the function, which returns the length.
+ * A result whose length depends on the data is allocated by the function, which returns the length, or -1 for a run that
+ * has failed; the others return the run's status. What a function reads may be written by another thread meanwhile: its
+ * results are then anything, but it stays inside its memory.
  */
 #ifndef BURN_LIB_H
 #define BURN_LIB_H
 
 #include "burn_rt.h"
 
-void burn_lib_sort(burn_run *run, int64_t dtype, int64_t outer, int64_t n, int64_t inner, int64_t descending,
-                   const void *x, void *values, int64_t *indices);
+int32_t burn_lib_sort(burn_run *run, int64_t dtype, int64_t outer, int64_t n, int64_t inner, int64_t descending,
+                      const void *x, void *values, int64_t *indices);
 int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64_t *dims, const void *x,
                          int64_t **places);
 int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t outer, int64_t n, int64_t inner,

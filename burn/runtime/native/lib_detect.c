@@ -35,11 +35,14 @@ static int overlap(const box *a, const box *b, float limit) {
 int64_t burn_lib_non_max_suppression(burn_run *run, int64_t center, int64_t batches, int64_t classes, int64_t n,
                                      const float *boxes, const float *scores, const int64_t *maximum,
                                      const float *limit, const float *threshold, int64_t **picked) {
-    int64_t most = *maximum < 0 ? 0 : *maximum < n ? *maximum : n, count = 0;
+    int64_t wanted = *maximum, most = wanted < 0 ? 0 : wanted < n ? wanted : n, count = 0;
+    float least = *threshold, shared = *limit;
     burn_keyed *items = burn_rt_alloc(run, burn_lib_bytes(n, 2 * sizeof *items));
     box *all = burn_rt_alloc(run, burn_lib_bytes(n, sizeof *all));
     box *kept = burn_rt_alloc(run, burn_lib_bytes(most, sizeof *kept));
     int64_t *out = burn_rt_alloc(run, 0);
+    if (!items || !all || !kept || !out)
+        return -1;
     for (int64_t batch = 0; batch < batches; batch++) {
         for (int64_t i = 0; i < n; i++)
             all[i] = read_box(boxes + (batch * n + i) * 4, center != 0);
@@ -47,17 +50,19 @@ int64_t burn_lib_non_max_suppression(burn_run *run, int64_t center, int64_t batc
             const float *score = scores + (batch * classes + class) * n;
             int64_t candidates = 0, kept_here = 0;
             for (int64_t i = 0; i < n; i++)
-                if (score[i] > *threshold) {
+                if (score[i] > least) {
                     burn_lib_keys(BURN_F32, &score[i], 1, 1, &items[candidates].key, 1);
                     items[candidates].key ^= 0xFFFFFFFF; /* the best first, the earlier one of two equals */
                     items[candidates++].index = i;
                 }
             const burn_keyed *sorted = burn_lib_sort_keyed(items, items + n, candidates, sizeof *score);
             out = burn_rt_grow(run, out, (count + (most < candidates ? most : candidates)) * 3 * (int64_t)sizeof *out);
+            if (!out)
+                return -1;
             for (int64_t i = 0; i < candidates && kept_here < most; i++) {
                 const box *b = &all[sorted[i].index];
                 int64_t j = 0;
-                while (j < kept_here && !overlap(b, &kept[j], *limit))
+                while (j < kept_here && !overlap(b, &kept[j], shared))
                     j++;
                 if (j < kept_here)
                     continue;

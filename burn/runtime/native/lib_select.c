@@ -57,7 +57,9 @@ int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64
     for (int64_t start = 0; start < total; start += CHUNK)
         count += find_nonzero(dtype, x, start, total - start < CHUNK ? total - start : CHUNK, found);
     int64_t rows = rank ? rank : 1; /* a scalar counts as one element on one axis */
-    int64_t *out = *places = burn_rt_alloc(run, rows * count * (int64_t)sizeof *out);
+    int64_t *out = *places = burn_rt_alloc(run, burn_lib_bytes(count, rows * (int64_t)sizeof *out));
+    if (!out)
+        return -1;
     for (int64_t start = 0; start < total; start += CHUNK) {
         int64_t here = total - start < CHUNK ? total - start : CHUNK, linear[CHUNK], hits = 0;
         find_nonzero(dtype, x, start, here, found);
@@ -65,6 +67,8 @@ int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64
             linear[hits] = start + i;
             hits += found[i];
         }
+        if (hits > count - at) /* the elements have changed since they were counted */
+            hits = count - at;
         for (int64_t axis = rank - 1; axis > 0; axis--)
             for (int64_t i = 0; i < hits; i++) {
                 out[axis * count + at + i] = linear[i] % dims[axis];
@@ -73,6 +77,8 @@ int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64
         memcpy(out + at, linear, (size_t)hits * sizeof *out);
         at += hits;
     }
+    for (int64_t axis = 0; axis < rows && at < count; axis++)
+        memset(out + axis * count + at, 0, (size_t)(count - at) * sizeof *out);
     return count;
 }
 
@@ -104,15 +110,20 @@ static int64_t *sort_rows(const uint64_t *keys, int64_t width, int64_t *order, i
     return order;
 }
 
-/* The numbers 0 .. n-1 in the order of the rows of keys. The block to free goes to *block. */
+/* The numbers 0 .. n-1 in the order of the rows of keys. The block to free goes to *block.
+ * NULL for a run that has failed. */
 static int64_t *order_rows(burn_run *run, int64_t dtype, const uint64_t *keys, int64_t width, int64_t n, void **block) {
     if (width != 1) {
         int64_t *order = *block = burn_rt_alloc(run, burn_lib_bytes(n, 2 * sizeof *order));
+        if (!order)
+            return NULL;
         for (int64_t i = 0; i < n; i++)
             order[i] = i;
         return sort_rows(keys, width, order, order + n, n);
     }
     burn_keyed *items = *block = burn_rt_alloc(run, burn_lib_bytes(n, 2 * sizeof *items));
+    if (!items)
+        return NULL;
     for (int64_t i = 0; i < n; i++)
         items[i] = (burn_keyed){keys[i], i};
     const burn_keyed *sorted = burn_lib_sort_keyed(items, items + n, n, burn_lib_key_bytes(dtype));
@@ -128,7 +139,9 @@ int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t 
                         const void *x, int64_t *inverse, void **values, int64_t **first, int64_t **counts) {
     int64_t bytes = burn_lib_element_bytes(dtype), parts = burn_lib_key_parts(dtype), width = outer * inner * parts;
     uint64_t *keys = burn_rt_alloc(run, burn_lib_bytes(n, width * (int64_t)sizeof *keys));
-    for (int64_t i = 0; i < outer; i++)
+    if (!keys)
+        return -1;
+    for (int64_t i = 0; n > 0 && i < outer; i++)
         for (int64_t k = 0; k < inner; k++)
             burn_lib_keys(dtype, (const char *)x + (i * n * inner + k) * bytes, n, inner,
                           keys + (i * inner + k) * parts, width);
@@ -139,6 +152,8 @@ int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t 
      * a group in order is its first in x. */
     int64_t *starts = *first = burn_rt_alloc(run, burn_lib_bytes(n, sizeof *starts));
     int64_t *sizes = *counts = burn_rt_alloc(run, burn_lib_bytes(n, sizeof *sizes));
+    if (!order || !starts || !sizes)
+        return -1;
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) {
         if (i == 0 || compare_rows(keys, width, order[i - 1], order[i]) != 0) {
@@ -150,6 +165,8 @@ int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t 
     }
     if (!by_value) { /* renumber in the order of first appearance, through the sizes that each place's group has */
         int64_t *number = burn_rt_alloc(run, burn_lib_bytes(count, 2 * sizeof *number)), *by_number = number + count;
+        if (!number)
+            return -1;
         int64_t next = 0;
         for (int64_t i = 0; i < n; i++)
             if (starts[inverse[i]] == i) {
@@ -164,8 +181,10 @@ int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t 
         burn_rt_free(run, number);
     }
     char *out = *values = burn_rt_alloc(run, outer * count * inner * bytes);
+    if (!out)
+        return -1;
     size_t row = (size_t)(inner * bytes);
-    for (int64_t i = 0; i < outer; i++)
+    for (int64_t i = 0; count > 0 && i < outer; i++)
         for (int64_t j = 0; j < count; j++, out += row)
             memcpy(out, (const char *)x + (size_t)(i * n + starts[j]) * row, row);
     burn_rt_free(run, block);

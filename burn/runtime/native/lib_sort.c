@@ -18,7 +18,9 @@ static void sort_rows(burn_worker *worker, const int64_t *args, int64_t begin, i
     char *values = (char *)(uintptr_t)args[ARG_VALUES];
     int64_t *indices = (int64_t *)(uintptr_t)args[ARG_INDICES];
     int64_t bytes = burn_lib_element_bytes(dtype);
-    burn_keyed *items = burn_rt_scratch(worker, 2 * n * (int64_t)sizeof *items);
+    burn_keyed *items = burn_rt_scratch(worker, burn_lib_bytes(n, 2 * sizeof *items));
+    if (!items)
+        return;
     /* Descending order is ascending order of the complements, so that equal elements keep their order. */
     uint64_t flip = args[ARG_DESCENDING] ? ~(uint64_t)0 >> (64 - 8 * burn_lib_key_bytes(dtype)) : 0;
     for (int64_t row = begin; row < end; row++) {
@@ -47,11 +49,11 @@ static void sort_rows(burn_worker *worker, const int64_t *args, int64_t begin, i
     }
 }
 
-void burn_lib_sort(burn_run *run, int64_t dtype, int64_t outer, int64_t n, int64_t inner, int64_t descending,
-                   const void *x, void *values, int64_t *indices) {
+int32_t burn_lib_sort(burn_run *run, int64_t dtype, int64_t outer, int64_t n, int64_t inner, int64_t descending,
+                      const void *x, void *values, int64_t *indices) {
     enum { WORTH_A_THREAD = 4096 }; /* elements */
     if (n == 0)
-        return;
+        return burn_rt_status(run);
     int64_t args[ARGS] = {
         [ARG_DTYPE] = dtype,
         [ARG_N] = n,
@@ -61,5 +63,5 @@ void burn_lib_sort(burn_run *run, int64_t dtype, int64_t outer, int64_t n, int64
         [ARG_VALUES] = (int64_t)(uintptr_t)values,
         [ARG_INDICES] = (int64_t)(uintptr_t)indices,
     };
-    burn_rt_launch(run, 0, sort_rows, args, outer * inner, n < WORTH_A_THREAD ? WORTH_A_THREAD / n : 1);
+    return burn_rt_launch(run, 0, sort_rows, args, outer * inner, n < WORTH_A_THREAD ? WORTH_A_THREAD / n : 1);
 }

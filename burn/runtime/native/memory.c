@@ -20,14 +20,22 @@ typedef struct header {
     char padding[BURN_ALIGNMENT - 2 * sizeof(int64_t)];
 } header;
 
+/* Held over a fork, so that the child finds it free. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void acquire(void) { pthread_mutex_lock(&lock); }
+static void release(void) { pthread_mutex_unlock(&lock); }
+static void guard(void) { pthread_atfork(acquire, release, release); }
+
 static header *kept[KEPT_BLOCKS];
 static int64_t kept_bytes;
 
 /* The smallest kept block that fits without wasting more than half of it. */
 static header *take_kept(int64_t capacity) {
     int best = -1;
-    pthread_mutex_lock(&lock);
+    pthread_once(&once, guard);
+    acquire();
     for (int i = 0; i < KEPT_BLOCKS; i++)
         if (kept[i] && kept[i]->capacity >= capacity && kept[i]->capacity / 2 <= capacity &&
             (best < 0 || kept[i]->capacity < kept[best]->capacity))
@@ -37,25 +45,25 @@ static header *take_kept(int64_t capacity) {
         kept[best] = NULL;
         kept_bytes -= block->capacity;
     }
-    pthread_mutex_unlock(&lock);
+    release();
     return block;
 }
 
 static int keep(header *block) {
     int done = 0;
-    pthread_mutex_lock(&lock);
+    acquire();
     for (int i = 0; i < KEPT_BLOCKS && !done && kept_bytes + block->capacity <= KEPT_BYTES; i++)
         if (!kept[i]) {
             kept[i] = block;
             kept_bytes += block->capacity;
             done = 1;
         }
-    pthread_mutex_unlock(&lock);
+    release();
     return done;
 }
 
 void *burn_memory_new(int64_t bytes) {
-    if (bytes < 0 || bytes > LIMIT)
+    if (bytes < 0 || bytes > LIMIT || (uint64_t)bytes > SIZE_MAX - 2 * (uint64_t)HUGE_PAGE)
         return NULL;
     header *block;
     int64_t capacity = bytes + (int64_t)sizeof(header);

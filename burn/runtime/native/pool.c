@@ -109,12 +109,6 @@ static inline void relax(void) {
 #endif
 }
 
-/* A kernel that gets no scratch memory does not return: burn_rt_scratch jumps here. */
-static void call_kernel(burn_worker *worker, burn_kernel kernel, const int64_t *args, int64_t begin, int64_t end) {
-    if (setjmp(worker->escape) == 0)
-        kernel(worker, args, begin, end);
-}
-
 static void run_ranges(burn_worker *worker) {
     for (;;) {
         int64_t range = atomic_fetch_add_explicit(&pool.next_range, 1, memory_order_relaxed);
@@ -124,7 +118,7 @@ static void run_ranges(burn_worker *worker) {
         int64_t extra = range < pool.remainder ? range : pool.remainder;
         int64_t begin = range * pool.quotient + extra;
         int64_t end = begin + pool.quotient + (range < pool.remainder);
-        call_kernel(worker, pool.kernel, pool.args, begin, end);
+        pool.kernel(worker, pool.args, begin, end);
     }
 }
 
@@ -258,7 +252,7 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
     int32_t threads = burn_pool_threads();
     if (count <= grain || threads == 1 || count == 1 ||
         atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
-        call_kernel(caller, kernel, args, 0, count);
+        kernel(caller, args, 0, count);
         return;
     }
     if (pool.started < threads - 1)

@@ -3,9 +3,8 @@
  * A program keeps a stock of run contexts. A context owns what is worth keeping from one inference to the next: the
  * arena and the plan of its last sizes. Each thread that calls the program at the same time takes a context of its own.
  *
- * A failed run ends at the next call that launches or gives memory: that call does not return but jumps back to
- * burn_program_run. So generated code never sees a null pointer, and never goes on with sizes that a failed kernel did
- * not write. It holds nothing that would have to be released.
+ * Once a run has failed, whatever launches or gives memory fails as well, so that generated code, which leaves as soon as
+ * it is told, never goes on with sizes that a failed kernel did not write.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,8 +28,9 @@ struct burn_run {
     /* this inference */
     const burn_input *inputs;
     burn_output *outputs;
-    burn_profile_row *profile;
-    jmp_buf escape;
+    burn_options options;
+    int64_t polled_at; /* when the host was last asked; 0: not yet */
+    int64_t unpolled;  /* short launches since the clock was looked at */
     int64_t bracket_depth; /* launches inside a bracketed library call are part of its time */
     allocation *allocations; /* the latest first */
     int64_t next_order;
@@ -42,13 +42,25 @@ struct burn_run {
     int64_t arena_bytes;
     int have_plan;
     int64_t *sizes, *offsets;
+    int64_t *symbols;     /* the sizes of this call's inputs, one a symbol */
+    const burn_input **regions; /* room to sort the inputs by address */
 };
 
 struct burn_program {
     burn_program_info info;
-    pthread_mutex_t lock;
+    int64_t *dims; /* of all inputs, one after another */
+    int64_t symbols;
     burn_run *free_runs;
 };
+
+/* Guards every program's stock of runs. It is held for a few instructions, and over a fork, so that the child finds it
+ * free. */
+static pthread_mutex_t stock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t stock_once = PTHREAD_ONCE_INIT;
+
+static void lock_stock(void) { pthread_mutex_lock(&stock); }
+static void unlock_stock(void) { pthread_mutex_unlock(&stock); }
+static void guard_stock(void) { pthread_atfork(lock_stock, unlock_stock, unlock_stock); }
 
 int64_t burn_clock_ns(void) {
     struct timespec now;
@@ -67,17 +79,40 @@ static void *copy_table(const void *table, int64_t count, size_t size, int *ok) 
     return copy;
 }
 
+/* The inputs' sizes in one table. Returns 0 for a symbol that no program has. */
+static int copy_dims(burn_program *program) {
+    enum { MOST_SYMBOLS = 1 << 20 };
+    burn_input_spec *specs = (burn_input_spec *)program->info.input_specs;
+    int64_t count = 0;
+    for (int64_t i = 0; i < program->info.inputs; i++)
+        count += specs[i].rank;
+    int64_t *dims = program->dims = malloc(count ? (size_t)count * sizeof *dims : 1);
+    if (!dims)
+        return 0;
+    for (int64_t i = 0; i < program->info.inputs; i++) {
+        for (int64_t axis = 0; axis < specs[i].rank; axis++) {
+            dims[axis] = specs[i].dims[axis];
+            if (dims[axis] < 0 && dims[axis] != BURN_ANY_DIM && -dims[axis] > program->symbols)
+                program->symbols = -dims[axis];
+        }
+        specs[i].dims = dims;
+        dims += specs[i].rank;
+    }
+    return program->symbols <= MOST_SYMBOLS;
+}
+
 burn_program *burn_program_new(const burn_program_info *info) {
+    pthread_once(&stock_once, guard_stock);
     burn_program *program = calloc(1, sizeof *program);
     if (!program)
         return NULL;
     int ok = 1;
     program->info = *info;
-    pthread_mutex_init(&program->lock, NULL);
+    program->info.input_specs = copy_table(info->input_specs, info->inputs, sizeof(burn_input_spec), &ok);
+    program->info.output_specs = copy_table(info->output_specs, info->outputs, sizeof(burn_output_spec), &ok);
     program->info.constant_data = copy_table(info->constant_data, info->constants, sizeof(void *), &ok);
     program->info.live_ranges = copy_table(info->live_ranges, info->buffers, sizeof(burn_live_range), &ok);
-    program->info.aliases = copy_table(info->aliases, info->outputs, sizeof(int64_t), &ok);
-    if (!ok) {
+    if (!ok || !copy_dims(program)) {
         burn_program_delete(program);
         return NULL;
     }
@@ -89,6 +124,8 @@ static void delete_run(burn_run *run) {
     burn_memory_free(run->worker.scratch);
     free(run->sizes);
     free(run->offsets);
+    free(run->symbols);
+    free((void *)run->regions);
     free(run);
 }
 
@@ -100,30 +137,34 @@ void burn_program_delete(burn_program *program) {
         program->free_runs = run->next_free;
         delete_run(run);
     }
-    pthread_mutex_destroy(&program->lock);
+    free((void *)program->info.input_specs);
+    free((void *)program->info.output_specs);
     free((void *)program->info.constant_data);
     free((void *)program->info.live_ranges);
-    free((void *)program->info.aliases);
+    free(program->dims);
     free(program);
 }
 
+static void *words(int64_t count) { return malloc((size_t)(count ? count : 1) * sizeof(int64_t)); }
+
 static burn_run *take_run(burn_program *program) {
-    pthread_mutex_lock(&program->lock);
+    lock_stock();
     burn_run *run = program->free_runs;
     if (run)
         program->free_runs = run->next_free;
-    pthread_mutex_unlock(&program->lock);
+    unlock_stock();
     if (run)
         return run;
     run = calloc(1, sizeof *run);
     if (!run)
         return NULL;
-    size_t table = (size_t)(program->info.buffers ? program->info.buffers : 1) * sizeof(int64_t);
     run->program = program;
     run->worker.run = run;
-    run->sizes = malloc(table);
-    run->offsets = malloc(table);
-    if (!run->sizes || !run->offsets) {
+    run->sizes = words(program->info.buffers);
+    run->offsets = words(program->info.buffers);
+    run->symbols = words(program->symbols);
+    run->regions = words(program->info.inputs);
+    if (!run->sizes || !run->offsets || !run->symbols || !run->regions) {
         delete_run(run);
         return NULL;
     }
@@ -131,29 +172,113 @@ static burn_run *take_run(burn_program *program) {
 }
 
 static void give_run(burn_program *program, burn_run *run) {
-    pthread_mutex_lock(&program->lock);
+    lock_stock();
     run->next_free = program->free_runs;
     program->free_runs = run;
-    pthread_mutex_unlock(&program->lock);
+    unlock_stock();
 }
 
-/* A function of its own: a local variable does not survive the jump. */
-static void call_entry(burn_run *run) {
-    if (setjmp(run->escape) != 0)
-        return;
-    int32_t returned = run->program->info.entry(run);
-    if (returned != BURN_OK)
-        burn_rt_fail(run, returned, -1, 0); /* has no effect on a failure already recorded */
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
+
+/* The bytes of a tensor; -1 for a negative size, and where the sizes, those of 0 left out, multiply to more than 64 bits
+ * hold. */
+static int64_t tensor_bytes(int64_t element_bytes, int64_t rank, const int64_t *dims) {
+    int64_t total = element_bytes, empty = 0;
+    for (int64_t axis = 0; axis < rank; axis++) {
+        if (dims[axis] < 0)
+            return -1;
+        if (dims[axis] == 0)
+            empty = 1;
+        else if (total > INT64_MAX / dims[axis])
+            return -1;
+        else
+            total *= dims[axis];
+    }
+    return empty ? 0 : total;
 }
+
+static int fits(burn_run *run, const burn_input *input, const burn_input_spec *spec) {
+    if (input->rank != spec->rank)
+        return 0;
+    for (int64_t axis = 0; axis < spec->rank; axis++) {
+        int64_t wanted = spec->dims[axis], size = input->dims[axis];
+        if (wanted == BURN_ANY_DIM)
+            continue;
+        if (wanted < 0) {
+            int64_t *bound = &run->symbols[-1 - wanted];
+            if (*bound < 0)
+                *bound = size;
+            wanted = *bound;
+        }
+        if (size != wanted)
+            return 0;
+    }
+    return input->bytes == tensor_bytes(spec->element_bytes, input->rank, input->dims);
+}
+
+static int by_address(const void *left, const void *right) {
+    uintptr_t a = (uintptr_t)(*(const burn_input *const *)left)->data;
+    uintptr_t b = (uintptr_t)(*(const burn_input *const *)right)->data;
+    return a < b ? -1 : a > b;
+}
+
+/* A donated input that shares memory with another one, or -1. */
+static int64_t shared_donation(burn_run *run, const burn_input *inputs) {
+    int64_t count = run->program->info.inputs, filled = 0, donated = 0;
+    const burn_input **sorted = run->regions;
+    for (int64_t i = 0; i < count; i++) {
+        donated += inputs[i].donated != 0;
+        if (inputs[i].bytes > 0)
+            sorted[filled++] = &inputs[i];
+    }
+    if (!donated)
+        return -1;
+    qsort(sorted, (size_t)filled, sizeof *sorted, by_address);
+    uintptr_t end = 0, donated_end = 0; /* of what lies in front, and of the donated inputs there */
+    const burn_input *last_donated = NULL;
+    for (int64_t i = 0; i < filled; i++) {
+        uintptr_t begin = (uintptr_t)sorted[i]->data, here = begin + (uintptr_t)sorted[i]->bytes;
+        if (begin < donated_end)
+            return last_donated - inputs;
+        if (sorted[i]->donated && begin < end)
+            return sorted[i] - inputs;
+        if (here > end)
+            end = here;
+        if (sorted[i]->donated && here > donated_end) {
+            donated_end = here;
+            last_donated = sorted[i];
+        }
+    }
+    return -1;
+}
+
+/* Fails the run where an input is not what the program takes. */
+static void check_inputs(burn_run *run, const burn_input *inputs) {
+    const burn_program *program = run->program;
+    for (int64_t s = 0; s < program->symbols; s++)
+        run->symbols[s] = -1;
+    for (int64_t i = 0; i < program->info.inputs; i++)
+        if (!fits(run, &inputs[i], &program->info.input_specs[i])) {
+            burn_rt_fail(run, BURN_INPUT_MISMATCH, -1, i);
+            return;
+        }
+    int64_t shared = shared_donation(run, inputs);
+    if (shared >= 0)
+        burn_rt_fail(run, BURN_SHARED_MEMORY, -1, shared);
+}
+
+/* ---- a run ------------------------------------------------------------------------------------------------------- */
 
 burn_failure burn_program_run(burn_program *program, const burn_input *inputs, burn_output *outputs,
-                              burn_profile_row *profile) {
+                              const burn_options *options) {
     burn_run *run = take_run(program);
     if (!run)
         return (burn_failure){BURN_OUT_OF_MEMORY, -1, (int64_t)sizeof *run};
     run->inputs = inputs;
     run->outputs = outputs;
-    run->profile = profile;
+    run->options = options ? *options : (burn_options){NULL, NULL, NULL};
+    run->polled_at = 0;
+    run->unpolled = 0;
     run->bracket_depth = 0;
     run->planned = 0;
     run->site = -1;
@@ -163,7 +288,12 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
         outputs[i].data = NULL;
         outputs[i].taken_from = -1;
     }
-    call_entry(run);
+    check_inputs(run, inputs);
+    if (!burn_run_failed(run)) {
+        int32_t returned = program->info.entry(run);
+        if (returned != BURN_OK)
+            burn_rt_fail(run, returned, -1, 0); /* has no effect on a failure already recorded */
+    }
     while (run->allocations)
         burn_rt_free(run, run->allocations + 1);
     for (int64_t i = 0; i < program->info.outputs; i++)
@@ -178,6 +308,22 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
         }
     give_run(program, run);
     return failure;
+}
+
+/* Asks the host now and then whether the run shall stop. Looking at the clock costs as much as a small launch, so that
+ * of short ones only every 64th does it. */
+static void poll(burn_run *run, int is_long) {
+    static const int64_t INTERVAL_NS = 50000000;
+    if (!run->options.poll || (!is_long && ++run->unpolled % 64))
+        return;
+    int64_t now = burn_clock_ns();
+    if (run->polled_at == 0)
+        run->polled_at = now;
+    if (now - run->polled_at < INTERVAL_NS)
+        return;
+    run->polled_at = now;
+    if (run->options.poll(run->options.context))
+        burn_rt_fail(run, BURN_INTERRUPTED, -1, 0);
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
@@ -199,63 +345,61 @@ int32_t burn_rt_status(burn_run *run) { return atomic_load_explicit(&run->status
 
 int burn_run_failed(burn_run *run) { return burn_rt_status(run) != BURN_OK; }
 
-static _Noreturn void give_up(burn_run *run, int64_t code, int64_t value) {
+static void *fail(burn_run *run, int64_t code, int64_t value) {
     burn_rt_fail(run, code, -1, value);
-    longjmp(run->escape, 1);
-}
-
-static void stop_if_failed(burn_run *run) {
-    if (burn_run_failed(run))
-        longjmp(run->escape, 1);
+    return NULL;
 }
 
 /* An index that generated code gave the runtime. Only a faulty compiler gives a wrong one. */
-static void check_index(burn_run *run, int64_t index, int64_t count) {
-    if (index < 0 || index >= count)
-        give_up(run, BURN_INDEX_OUT_OF_RANGE, index);
+static int has_index(burn_run *run, int64_t index, int64_t count) {
+    if (index >= 0 && index < count)
+        return 1;
+    fail(run, BURN_INDEX_OUT_OF_RANGE, index);
+    return 0;
 }
 
 /* ---- inputs, constants, outputs ---------------------------------------------------------------------------------- */
 
 void *burn_rt_input(burn_run *run, int64_t index) {
-    check_index(run, index, run->program->info.inputs);
-    return run->inputs[index].data;
+    return has_index(run, index, run->program->info.inputs) ? run->inputs[index].data : NULL;
 }
 
 int64_t burn_rt_input_dim(burn_run *run, int64_t index, int64_t axis) {
-    check_index(run, index, run->program->info.inputs);
-    check_index(run, axis, run->inputs[index].rank);
+    if (!has_index(run, index, run->program->info.inputs) || !has_index(run, axis, run->inputs[index].rank))
+        return 0;
     return run->inputs[index].dims[axis];
 }
 
 void *burn_rt_constant(burn_run *run, int64_t index) {
-    check_index(run, index, run->program->info.constants);
-    return run->program->info.constant_data[index];
+    return has_index(run, index, run->program->info.constants) ? run->program->info.constant_data[index] : NULL;
 }
 
 void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *dims, int64_t bytes) {
-    stop_if_failed(run);
-    check_index(run, index, run->program->info.outputs);
-    check_index(run, rank, BURN_MAX_RANK + 1);
+    const burn_program_info *info = &run->program->info;
+    if (burn_run_failed(run) || !has_index(run, index, info->outputs) || !has_index(run, rank, BURN_MAX_RANK + 1))
+        return NULL;
     for (int64_t axis = 0; axis < rank; axis++)
         if (dims[axis] < 0)
-            bytes = dims[axis];
-    if (bytes < 0)
-        give_up(run, BURN_NEGATIVE_SIZE, bytes);
+            return fail(run, BURN_NEGATIVE_SIZE, dims[axis]);
+    int64_t needed = tensor_bytes(info->output_specs[index].element_bytes, rank, dims);
+    if (needed < 0)
+        return fail(run, BURN_SIZE_OVERFLOW, rank);
+    if (needed != bytes)
+        return fail(run, BURN_SHAPE_MISMATCH, bytes);
     burn_output *output = &run->outputs[index];
-    if (output->taken_from < 0)
+    if (output->data && output->taken_from < 0)
         burn_memory_free(output->data); /* asked for a second time, with another size */
     output->taken_from = -1;
     output->data = NULL;
-    int64_t from = run->program->info.aliases[index];
-    const burn_input *donor = from >= 0 && from < run->program->info.inputs ? &run->inputs[from] : NULL;
+    int64_t from = info->output_specs[index].alias;
+    const burn_input *donor = from >= 0 && from < info->inputs ? &run->inputs[from] : NULL;
     if (donor && donor->donated && donor->bytes == bytes && (uintptr_t)donor->data % BURN_ALIGNMENT == 0) {
         output->data = donor->data;
         output->taken_from = from;
     } else {
         output->data = burn_memory_new(bytes);
         if (!output->data)
-            give_up(run, BURN_OUT_OF_MEMORY, bytes);
+            return fail(run, BURN_OUT_OF_MEMORY, bytes);
     }
     output->bytes = bytes;
     output->rank = rank;
@@ -268,23 +412,24 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
 
 void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *offsets) {
     const burn_program_info *info = &run->program->info;
-    stop_if_failed(run);
+    if (burn_run_failed(run))
+        return NULL;
     if (count != info->buffers)
-        give_up(run, BURN_SHAPE_MISMATCH, count);
+        return fail(run, BURN_SHAPE_MISMATCH, count);
     size_t table = (size_t)count * sizeof *sizes;
     if (!run->have_plan || (table && memcmp(sizes, run->sizes, table) != 0)) {
         if (run->planned) /* a second plan within a run would move buffers that are in use */
-            give_up(run, BURN_SHAPE_MISMATCH, count);
+            return fail(run, BURN_SHAPE_MISMATCH, count);
         run->have_plan = 0;
         burn_plan_result plan = burn_plan(info->live_ranges, sizes, count, run->offsets);
         if (plan.status != BURN_OK)
-            give_up(run, plan.status, plan.value);
+            return fail(run, plan.status, plan.value);
         if (plan.value > run->arena_bytes || !run->arena) {
             burn_memory_free(run->arena);
             run->arena_bytes = 0;
             run->arena = burn_memory_new(plan.value);
             if (!run->arena)
-                give_up(run, BURN_OUT_OF_MEMORY, plan.value);
+                return fail(run, BURN_OUT_OF_MEMORY, plan.value);
             run->arena_bytes = plan.value;
         }
         if (table)
@@ -298,20 +443,23 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
 }
 
 static allocation *new_block(burn_run *run, int64_t bytes) {
+    if (burn_run_failed(run))
+        return NULL;
     if (bytes < 0)
-        give_up(run, BURN_NEGATIVE_SIZE, bytes);
+        return fail(run, BURN_NEGATIVE_SIZE, bytes);
     allocation *block = bytes <= INT64_MAX - (int64_t)sizeof *block
                             ? burn_memory_new(bytes + (int64_t)sizeof *block)
                             : NULL;
     if (!block)
-        give_up(run, BURN_OUT_OF_MEMORY, bytes);
+        return fail(run, BURN_OUT_OF_MEMORY, bytes);
     block->bytes = bytes;
     return block;
 }
 
 void *burn_rt_alloc(burn_run *run, int64_t bytes) {
-    stop_if_failed(run);
     allocation *block = new_block(run, bytes);
+    if (!block)
+        return NULL;
     block->order = run->next_order++;
     block->previous = NULL;
     block->next = run->allocations;
@@ -324,12 +472,13 @@ void *burn_rt_alloc(burn_run *run, int64_t bytes) {
 void *burn_rt_grow(burn_run *run, void *memory, int64_t bytes) {
     if (!memory)
         return burn_rt_alloc(run, bytes);
-    stop_if_failed(run);
     allocation *old = (allocation *)memory - 1;
     if (bytes <= old->bytes && bytes >= 0)
-        return memory;
+        return burn_run_failed(run) ? NULL : memory;
     int64_t more = old->bytes + old->bytes / 2;
     allocation *block = new_block(run, bytes < 0 || bytes > more ? bytes : more);
+    if (!block)
+        return NULL;
     block->order = old->order;
     block->previous = old->previous;
     block->next = old->next;
@@ -342,8 +491,8 @@ void *burn_rt_grow(burn_run *run, void *memory, int64_t bytes) {
 }
 
 int64_t burn_rt_mark(burn_run *run) {
-    stop_if_failed(run);
-    return run->next_order++;
+    poll(run, 0);
+    return burn_run_failed(run) ? -1 : run->next_order++;
 }
 
 void burn_rt_release(burn_run *run, int64_t mark) {
@@ -370,7 +519,7 @@ void *burn_rt_scratch(burn_worker *worker, int64_t bytes) {
     void *larger = burn_memory_new(bytes);
     if (!larger) {
         burn_rt_kernel_fail(worker, bytes < 0 ? BURN_NEGATIVE_SIZE : BURN_OUT_OF_MEMORY, -1, bytes);
-        longjmp(worker->escape, 1);
+        return NULL;
     }
     if (worker->scratch) /* what the kernel wrote so far moves along */
         memcpy(larger, worker->scratch, (size_t)worker->scratch_bytes);
@@ -380,33 +529,65 @@ void *burn_rt_scratch(burn_worker *worker, int64_t bytes) {
     return larger;
 }
 
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
+void burn_rt_copy(burn_run *run, void *to, const void *from, int64_t bytes) {
+    if (bytes > 0 && to != from && !burn_run_failed(run))
+        memcpy(to, from, (size_t)bytes);
+}
+
+int64_t burn_rt_read(burn_run *run, const void *from, int64_t bytes) {
+    int8_t byte = 0;
+    int32_t word = 0;
+    int64_t value = 0;
+    (void)run;
+    switch (bytes) {
+    case 1:
+        memcpy(&byte, from, sizeof byte);
+        return byte;
+    case 4:
+        memcpy(&word, from, sizeof word);
+        return word;
+    default:
+        memcpy(&value, from, sizeof value);
+        return value;
+    }
+}
+
+void burn_rt_write(burn_run *run, void *to, int64_t value, int64_t bytes) {
+    int8_t byte = (int8_t)value;
+    int32_t word = (int32_t)value;
+    (void)run;
+    memcpy(to, bytes == 1 ? (void *)&byte : bytes == 4 ? (void *)&word : (void *)&value, (size_t)bytes);
+}
+
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-void burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
-                    int64_t grain) {
-    stop_if_failed(run);
-    if (!run->profile || run->bracket_depth) {
+int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
+                       int64_t grain) {
+    poll(run, count > grain || grain <= 1);
+    if (burn_run_failed(run))
+        return burn_rt_status(run);
+    if (run->options.profile && !run->bracket_depth) {
+        burn_rt_enter(run, kernel_id);
         burn_pool_launch(&run->worker, kernel, args, count, grain);
-        return;
-    }
-    burn_rt_enter(run, kernel_id);
-    burn_pool_launch(&run->worker, kernel, args, count, grain);
-    burn_rt_leave(run, kernel_id);
+        burn_rt_leave(run, kernel_id);
+    } else
+        burn_pool_launch(&run->worker, kernel, args, count, grain);
+    return burn_rt_status(run);
 }
 
 void burn_rt_enter(burn_run *run, int64_t kernel_id) {
-    stop_if_failed(run);
-    if (!run->profile || run->bracket_depth++)
+    burn_profile_row *rows = run->options.profile;
+    if (!rows || run->bracket_depth++ || !has_index(run, kernel_id, run->program->info.kernels))
         return;
-    check_index(run, kernel_id, run->program->info.kernels);
-    run->profile[kernel_id].entered_at = burn_clock_ns();
+    rows[kernel_id].entered_at = burn_clock_ns();
 }
 
 void burn_rt_leave(burn_run *run, int64_t kernel_id) {
-    if (!run->profile || --run->bracket_depth)
+    burn_profile_row *rows = run->options.profile;
+    if (!rows || --run->bracket_depth || !has_index(run, kernel_id, run->program->info.kernels))
         return;
-    check_index(run, kernel_id, run->program->info.kernels);
-    burn_profile_row *row = &run->profile[kernel_id];
-    row->calls++;
-    row->nanoseconds += burn_clock_ns() - row->entered_at;
+    rows[kernel_id].calls++;
+    rows[kernel_id].nanoseconds += burn_clock_ns() - rows[kernel_id].entered_at;
 }

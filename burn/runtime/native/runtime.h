@@ -4,8 +4,6 @@
 #ifndef BURN_RUNTIME_H
 #define BURN_RUNTIME_H
 
-#include <setjmp.h>
-
 #include "burn_rt.h"
 
 #ifdef __cplusplus
@@ -35,7 +33,6 @@ struct burn_worker {
     burn_run *run;
     void *scratch;
     int64_t scratch_bytes;
-    jmp_buf escape; /* out of the kernel that it is running */
 };
 
 int32_t burn_pool_threads(void);            /* how many threads a launch may use, the caller included */
@@ -48,12 +45,26 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
 /* ---- run.c: programs and their runs ------------------------------------------------------------------------------ */
 typedef struct burn_program burn_program;
 
+/* What an input must be. A dim is a size, -1 - s where symbol s stands, or BURN_ANY_DIM where the entry function checks. */
+typedef struct burn_input_spec {
+    int64_t element_bytes, rank;
+    const int64_t *dims;
+} burn_input_spec;
+
+#define BURN_ANY_DIM INT64_MIN
+
+typedef struct burn_output_spec {
+    int64_t element_bytes;
+    int64_t alias; /* the input whose donated memory it may take, or -1 */
+} burn_output_spec;
+
 typedef struct burn_program_info {
     burn_entry_fn entry;
     int64_t inputs, outputs, constants, buffers, kernels; /* how many of each */
+    const burn_input_spec *input_specs;
+    const burn_output_spec *output_specs;
     void *const *constant_data;                           /* 64-byte aligned; outlives the program */
     const burn_live_range *live_ranges;                   /* one a buffer */
-    const int64_t *aliases; /* one an output: the input whose donated memory it may take, or -1 */
 } burn_program_info;
 
 typedef struct burn_input {
@@ -80,12 +91,20 @@ typedef struct burn_profile_row {
     int64_t entered_at; /* the runtime's own */
 } burn_profile_row;
 
-burn_program *burn_program_new(const burn_program_info *info); /* copies info's tables; NULL when out of memory */
+/* What a call may add. */
+typedef struct burn_options {
+    burn_profile_row *profile;    /* a row a kernel, or NULL */
+    int (*poll)(void *context);   /* asked now and then, between launches, whether the run shall stop; or NULL */
+    void *context;
+} burn_options;
+
+burn_program *burn_program_new(const burn_program_info *info); /* copies info's tables; NULL: out of memory, or no such symbol */
 void burn_program_delete(burn_program *program);
-/* One inference; any number of threads may be in here at once. On failure no output is left allocated. `profile` has
- * a row a kernel, or is NULL. */
+/* One inference; any number of threads may be in here at once. Inputs that do not fit their specs fail the run before it
+ * starts, and so do donated ones that share memory with another input. On failure no output is left allocated.
+ * `options` may be NULL. */
 burn_failure burn_program_run(burn_program *program, const burn_input *inputs, burn_output *outputs,
-                              burn_profile_row *profile);
+                              const burn_options *options);
 /* True when the run has failed; what is left of a launch is then skipped. */
 int burn_run_failed(burn_run *run);
 int64_t burn_clock_ns(void);
