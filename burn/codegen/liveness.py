@@ -106,7 +106,8 @@ class Liveness:
         """What a loop carries or stacks lives from before its first iteration. Returns every value used inside."""
         start = self._step
         region = op.operation.regions[0]
-        results, arguments = list(op.operation.results), list(region.blocks[0].arguments)[2:]
+        results, (iteration, condition, *arguments) = list(op.operation.results), list(region.blocks[0].arguments)
+        told = [value for value in (iteration, condition) if list(value.uses)]
         given, unchanged = yielded(region)[1:], unchanged_values(op)
         for i, initial in enumerate(op.args[2]):
             if unchanged[i]:
@@ -117,16 +118,21 @@ class Liveness:
             self._roots[results[i]] = [results[i], arguments[i]]
         for result in results[len(arguments) :]:
             self._buffer(result, depth)
+        for value in told:
+            self._buffer(value, depth + 1)
         inside = len(self.buffers)
         used = self._block(region.blocks[0], depth + 1)
         self._step += 1
-        for value in (*used, *results, *arguments):
+        for value in (*used, *results, *arguments, *told):
             for root in self.roots(value):
                 if self._first.get(root, start + 1) <= start:
                     self._last[root] = self._step
         for i, value in enumerate(given):
             root = self.home(value)
             fixed = not any(symbols(d) & set(op.symbols) for d in type_of(results[i]).shape)
+            fixed = (
+                fixed and type_of(root).bytes == type_of(value).bytes
+            )  # a reshape's sizes are checked after it is written
             taken = (i < len(arguments) and unchanged[i]) or root in self.in_place
             if fixed and not taken and root in self.buffers[inside:] and self._written(root, depth + 1):
                 self.in_place[root] = i

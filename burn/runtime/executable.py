@@ -15,24 +15,13 @@ import numpy as np
 
 from burn.errors import InputError, Problem, RunError
 from burn.runtime import _native, sizes
+from burn.runtime.abi import MESSAGES
 from burn.runtime.arrays import Unfit, like, to_numpy
 from burn.runtime.artefact import Artefact, Signature, ValueSpec
 from burn.runtime.dtypes import DTYPES, numpy_dtype
 from burn.runtime.host import missing_features
 from burn.runtime.profile import Profile
 from burn.runtime.random import Generator, Source, process
-
-# What burn_status (burn_rt.h) means, with {value} standing for the number that came with it, {site} for where or what.
-_FAILURES = {
-    1: "out of memory: {value} bytes were asked for",
-    2: "index {value} is out of range",
-    3: "a size is {value}, which does not fit the other operands",
-    4: "a size came out negative: {value}",
-    5: "integer division by zero",
-    6: "a reduction over no elements has no value",
-    7: "a loop ran more than {value} times",
-    8: "{site} does not hold: the left side is {value}",
-}
 
 
 class Executable:
@@ -45,12 +34,11 @@ class Executable:
         problems = [*missing_features(artefact.target), *_strings(signature)]
         if problems:
             raise RunError("this program cannot run here", problems)
-        pattern = _Pattern.of(signature)
         aliases = [-1] * len(signature.outputs)
         for index, spec in enumerate(signature.inputs):
             if spec.donated_to is not None:
                 aliases[spec.donated_to] = index
-        inputs = list(zip([numpy_dtype(spec.dtype) for spec in signature.inputs], pattern.dims, strict=True))
+        inputs = list(zip([numpy_dtype(spec.dtype) for spec in signature.inputs], _patterns(signature), strict=True))
         if signature.random_state:
             inputs.append((np.dtype(np.uint64), [2]))
         try:
@@ -66,8 +54,7 @@ class Executable:
             )
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
-        # The native check knows plain symbols; expressions over them are checked here.
-        self._direct = pattern.complete and not signature.random_state
+        self._direct = not signature.random_state
         self._names = [spec.name for spec in signature.inputs]
         self._random: Source = process.draw
 
@@ -146,10 +133,12 @@ class Executable:
             return self._program.run(self._with_state(arrays), donated)
         except _native.RunFailure as failure:
             raise self._run_error(failure) from None
+        except _native.InputMismatch as mismatch:  # sizes that the program can tell apart and the signature cannot
+            raise InputError("the inputs do not fit the program", [Problem(f"wrong {mismatch}")]) from None
 
     def _run_error(self, failure: _native.RunFailure) -> RunError:
         code, site, value = failure.args
-        text = _FAILURES.get(code, f"error {code} with value {{value}}")
+        text = MESSAGES.get(code, f"error {code} with value {{value}}")
         node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
         problem = Problem(text.format(value=value, site=node), node="" if "{site}" in text else node)
         return RunError("the program failed while it ran", [problem])
@@ -236,29 +225,17 @@ class _Call:
     donated: list[int]
 
 
-@dataclass(frozen=True)
-class _Pattern:
-    """The inputs' sizes as the native check reads them: a number, or -1 - s for the s-th symbol."""
+def _patterns(signature: Signature) -> list[list[int]]:
+    """The inputs' sizes as the native check reads them: a number, or -1 - s for the s-th symbol. What is an expression, the
+    program itself checks."""
+    symbols: dict[str, int] = {}
 
-    dims: list[list[int]]
-    complete: bool  # whether that says all there is to check
+    def pattern(dim: int | str) -> int:
+        if isinstance(dim, int):
+            return dim
+        return -1 - symbols.setdefault(dim.strip(), len(symbols)) if sizes.parse(dim).is_symbol else _native.ANY_DIM
 
-    @staticmethod
-    def of(signature: Signature) -> _Pattern:
-        symbols: dict[str, int] = {}
-        complete = True
-        dims: list[list[int]] = []
-        for spec in signature.inputs:
-            dims.append([])
-            for position, dim in enumerate(spec.dims):
-                if isinstance(dim, str):
-                    # An expression stands as a symbol of its own, which fits any size.
-                    plain = sizes.parse(dim).is_symbol
-                    complete = complete and plain
-                    name = dim.strip() if plain else f"{dim} at {len(dims)}:{position}"
-                    dim = -1 - symbols.setdefault(name, len(symbols))
-                dims[-1].append(dim)
-        return _Pattern(dims, complete)
+    return [[pattern(dim) for dim in spec.dims] for spec in signature.inputs]
 
 
 def _strings(signature: Signature) -> list[Problem]:

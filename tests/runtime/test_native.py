@@ -304,9 +304,8 @@ llvm.func @burn_entry(%run: !llvm.ptr) -> i32 {
   llvm.store %x, %args : !llvm.ptr, !llvm.ptr
   llvm.store %y, %slot : !llvm.ptr, !llvm.ptr
   %f = llvm.mlir.addressof @kernel : !llvm.ptr
-  llvm.call @burn_rt_launch(%run, %zero, %f, %args, %n, %n)
-    : (!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64, i64) -> ()
-  %status = llvm.call @burn_rt_status(%run) : (!llvm.ptr) -> i32
+  %status = llvm.call @burn_rt_launch(%run, %zero, %f, %args, %n, %n)
+    : (!llvm.ptr, i64, !llvm.ptr, !llvm.ptr, i64, i64) -> i32
   llvm.return %status : i32
 }
 """

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burn.codegen.cpu.entry import emits
-from burn.dialect.dims import Symbol
+from burn.codegen.cpu.emitters import emits
 from burn.dialect.op import Agreement, Op
 from burn.dialect.shape import CheckSize
-from burn.passes.constants import attribute_symbols
+from burn.runtime.abi import Status
 
 if TYPE_CHECKING:
     from burn.codegen.cpu.entry import EntryBuilder
 
-CHECK_FAILED = 8  # burn_status in burn_rt.h
 _WRONG = {"==": "ne", "!=": "eq", "<=": "sgt", "<": "sge", ">=": "slt", ">": "sle"}
 """How a relation fails, in arith.cmpi's words."""
 
@@ -25,12 +23,9 @@ _WRONG = {"==": "ne", "!=": "eq", "<=": "sgt", "<": "sge", ">=": "slt", ">": "sl
 def of_inputs(entry: EntryBuilder) -> None:
     """Checks what is known once the inputs are."""
     for operation in entry.program.block.operations:
-        if isinstance(operation.opview, CheckSize) and _known(entry, operation.opview):
-            _compare(entry, operation.opview)
-
-
-def _known(entry: EntryBuilder, op: Op) -> bool:
-    return all(Symbol(name) in entry.sizes.places for name in attribute_symbols(op))
+        op = operation.opview
+        if isinstance(op, CheckSize) and entry.sizes.known(op.size, op.bound):
+            _compare(entry, op)
 
 
 @emits("check_size")
@@ -44,8 +39,7 @@ def _compare(entry: EntryBuilder, op: Op) -> None:
         return
     if code.at_top:
         entry.checked.add(need)
-    size, bound = (code.value(entry.sizes.dim(d)) for d in (op.size, op.bound))
-    with code.if_(code.cmp(_WRONG[op.relation], size, bound)):
-        condition = f"{op.size} {op.relation} {op.bound}" + (f" ({op.says})" if op.says else "")
-        site = code.const(entry.sizes.site(condition))
-        code.call("burn_rt_fail", [entry.run, code.const(CHECK_FAILED), site, size])
+    size, bound = (entry.sizes.value(d) for d in (op.size, op.bound))
+    entry.settle()
+    condition = f"{op.size} {op.relation} {op.bound}" + (f" ({op.says})" if op.says else "")
+    entry.fail_if(code.cmp(_WRONG[op.relation], size, bound), Status.CHECK_FAILED, condition, size)

@@ -9,56 +9,26 @@ end of the iteration, and what the body allocated is released then.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from types import TracebackType
+from typing import TYPE_CHECKING
 
 from burn.codegen.cpu.emit import PTR, Value
-from burn.codegen.cpu.entry import EntryBuilder, emits
-from burn.codegen.liveness import NO_BUFFER, unchanged_values
+from burn.codegen.cpu.emitters import emits
+from burn.codegen.liveness import unchanged_values
 from burn.dialect.control import If, Loop, yielded
 from burn.dialect.dims import Dim, Expr, Symbol, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
-from burn.dialect.query import op_of
 from burn.dialect.types import type_of
+from burn.runtime.abi import Status
 
-SHAPE_MISMATCH = 3  # burn_status in burn_rt.h
-
-
-class Inside:
-    """What is printed inside a region is not at hand outside of it."""
-
-    def __init__(self, entry: EntryBuilder) -> None:
-        self.entry = entry
-
-    def __enter__(self) -> None:
-        self.before = dict(self.entry.pointers)
-        self.scopes = [self.entry.code._scope(), self.entry.sizes.scope()]
-        for scope in self.scopes:
-            scope.__enter__()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
-        for scope in reversed(self.scopes):
-            scope.__exit__(kind, error, trace)
-        self.entry.pointers = self.before
+if TYPE_CHECKING:
+    from burn.codegen.cpu.entry import EntryBuilder
 
 
 def own_symbol(dim: Dim, own: set[str]) -> str | None:
     """The name of a size that is one of the symbols an op defines."""
     atom = dim.terms[0][0][0] if isinstance(dim, Expr) and dim.is_symbol else None
     return atom.name if isinstance(atom, Symbol) and atom.name in own else None
-
-
-def hoist_constants(entry: EntryBuilder, op: Op) -> None:
-    """Asks for the addresses of all constants that the regions read, once, in front of them."""
-    for region in op.operation.regions:
-        for operation in region.blocks[0].operations:
-            for value in operation.operation.operands:
-                home = entry.live.home(value)
-                producer = op_of(home)
-                if producer is not None and producer.OP_NAME in NO_BUFFER:
-                    entry.pointer(home)
-            if operation.opview.OP_NAME in ("if", "loop"):
-                hoist_constants(entry, operation.opview)
 
 
 # ---- if --------------------------------------------------------------------------------------------------------------
@@ -69,25 +39,22 @@ def _if(entry: EntryBuilder, op: Op) -> None:
     """Each branch computes its values where its buffers are; the results are what addresses and sizes come out."""
     assert isinstance(op, If)
     code = entry.code
-    condition = code.load(entry.pointer(op.condition), 0, "i1")
+    condition = entry.flag(op.condition)
     results = list(op.operation.results)
-    types_ = [PTR] * len(results) + ["i64"] * len(op.symbols)
-    outs = [Value(f"%if{code._count}#{i}", t) for i, t in enumerate(types_)]
-    head = f"scf.if {condition}"
-    if types_:
-        head = f"%if{code._count}:{len(types_)} = {head} -> ({', '.join(types_)})"
-    code._count += 1
-    code.line(head + " {")
-    for region, end in ((op.then_region, "} else {"), (op.else_region, "}")):
-        with Inside(entry):
+    outs = [code.fresh(type_) for type_ in [PTR] * len(results) + ["i64"] * len(op.symbols)]
+    then, otherwise, joined = (code.label() for _ in range(3))
+    entry.settle()
+    code.branch_if(condition, then, otherwise)
+    for region, label in ((op.then_region, then), (op.else_region, otherwise)):
+        code.start(label)
+        with entry.inside():
             entry.block(region.blocks[0])
             values = yielded(region)
             found = [entry.pointer(v) for v in values]
-            for name in op.symbols:
-                found.append(code.value(entry.sizes.dim(_size_of(name, results, values))))
-            if types_:
-                code.line(f"scf.yield {', '.join(v.name for v in found)} : {', '.join(types_)}")
-        code.line(end)
+            found += [entry.sizes.value(_size_of(name, results, values)) for name in op.symbols]
+            entry.settle()
+            code.branch(joined, found)
+    code.start(joined, outs)
     entry.pointers.update(zip(results, outs, strict=False))
     for name, size in zip(op.symbols, outs[len(results) :], strict=True):
         entry.bind(name, size)
@@ -132,29 +99,24 @@ class _LoopPrinter:
 
     def print(self) -> None:
         code, entry = self.code, self.entry
-        hoist_constants(entry, self.op)
         self._begin()
         limit = self._limit()
-        types_ = [v.type for v in self.start.values()]
-        signature = f"({', '.join(types_)})"
-        name, code._count = f"%loop{code._count}", code._count + 1
-        before = [code.fresh(t) for t in types_]
-        pairs = ", ".join(f"{a} = {v}" for a, v in zip(before, self.start.values(), strict=True))
-        code.line(f"{name}:{len(types_)} = scf.while ({pairs}) : {signature} -> {signature} {{")
-        with code._scope():
-            more = before[1]
-            if limit is not None:
-                more = code.op("arith.andi", more, code.cmp("slt", before[0], limit))
-            code.line(f"scf.condition({more}) {', '.join(map(str, before))} : {', '.join(types_)}")
-        code.line("} do {")
-        after = [code.fresh(t) for t in types_]
-        code.line(f"^bb0({', '.join(f'{v}: {v.type}' for v in after)}):")
-        self.state = dict(zip(self.start, after, strict=True))
-        with Inside(entry):
+        entry.settle()
+        head, body, end = (code.label() for _ in range(3))
+        code.branch(head, list(self.start.values()))
+        self.state = {key: code.fresh(value.type) for key, value in self.start.items()}
+        code.start(head, list(self.state.values()))
+        more = self.state["go on"]
+        if limit is not None:
+            with code.scope():
+                more = code.op("arith.andi", more, code.cmp("slt", self.state["iteration"], limit))
+        code.branch_if(more, body, end)
+        code.start(body)
+        with entry.inside():
             following = self._iterate()
-            code.line(f"scf.yield {', '.join(str(following[k]) for k in self.start)} : {', '.join(types_)}")
-        code.line("}")
-        self.state = {k: Value(f"{name}#{i}", t) for i, (k, t) in enumerate(zip(self.start, types_, strict=True))}
+            entry.settle()
+            code.branch(head, [following[key] for key in self.start])
+        code.start(end)
         self._end()
 
     def _limit(self) -> Value | None:
@@ -163,7 +125,7 @@ class _LoopPrinter:
             length = type_of(self.results[i]).shape[0]
             if own_symbol(length, self.own) is None:
                 return self.code.value(self.entry.sizes.dim(length))
-        return None if self.op.trips is None else self.code.load(self.entry.pointer(self.op.trips), 0, "i64")
+        return None if self.op.trips is None else self.entry.read(self.op.trips)
 
     # ---- before ------------------------------------------------------------------------------------------------------
     def _begin(self) -> None:
@@ -172,12 +134,12 @@ class _LoopPrinter:
         self.start["iteration"] = code.const(0)
         self.start["go on"] = code.const(True, "i1")
         if self.op.condition is not None:
-            self.start["go on"] = code.load(entry.pointer(self.op.condition), 0, "i1")
+            self.start["go on"] = entry.flag(self.op.condition)
         for i in self.carried:
             initial = self.initial[i]
-            size = entry.sizes.dim(type_of(initial).bytes)
+            size = type_of(initial).bytes
             if self._grows(i):
-                buffers = [self._call("burn_rt_alloc", code.value(size)) for _ in range(2)]
+                buffers = [entry.call("burn_rt_alloc", entry.sizes.dim(size)) for _ in range(2)]
             else:
                 buffers = [entry.define(self.results[i]), entry.define(self.arguments[i])]
             entry.copy(buffers[0], entry.pointer(initial), size)
@@ -187,7 +149,7 @@ class _LoopPrinter:
         for i in self.stacked:
             type_ = type_of(self.results[i])
             if self._grows(i):
-                self.start["stack", i] = self._call("burn_rt_alloc", code.const(0))
+                self.start["stack", i] = entry.call("burn_rt_alloc", 0)
                 self.start |= {("size", i, axis): code.const(0) for axis, _ in self._slice_sizes(i)}
             else:
                 self.slices[i] = code.value(entry.sizes.dim(product(type_.shape[1:]) * type_.element_bytes))
@@ -211,24 +173,19 @@ class _LoopPrinter:
         shape = type_of(self.results[i]).shape[1:]
         return [(axis, name) for axis, dim in enumerate(shape) if (name := own_symbol(dim, self.own))]
 
-    def _call(self, function: str, *operands: Value, result: str = PTR) -> Value:
-        value = self.code.call(function, [self.entry.run, *operands], result)
-        assert value is not None
-        return value
-
     # ---- an iteration ------------------------------------------------------------------------------------------------
     def _iterate(self) -> dict[Hashable, Value]:
         """Prints the body and what follows it; returns the next state."""
         code, entry, state = self.code, self.entry, self.state
-        mark = self._call("burn_rt_mark", result="i64")
+        mark = entry.call("burn_rt_mark")
         for i, axis, name in self._argument_sizes():
             entry.bind(name, state["size", i, axis])
         for i in self.carried:
             entry.pointers[self.arguments[i]] = state["current", i]
         for argument, value in ((self.iteration, state["iteration"]), (self.condition, state["go on"])):
             if list(argument.uses):
-                entry.pointers[argument] = entry.slot(argument)
-                code.store(value, entry.pointers[argument], 0)
+                number = code.cast("arith.extui", value, "i64")
+                entry.call("burn_rt_write", entry.define(argument), number, type_of(argument).element_bytes)
         for i, value in enumerate(self.given):
             home = entry.live.home(value)
             if self._in_place(i):
@@ -237,13 +194,13 @@ class _LoopPrinter:
         following = dict(state)
         following["iteration"] = code.value(code.add(state["iteration"], 1))
         if self.go_on != self.condition:
-            following["go on"] = code.load(entry.pointer(self.go_on), 0, "i1")
+            following["go on"] = entry.flag(self.go_on)
         self._sizes(following)
         for i in self.stacked:
             self._stack(i, following)
         for i in self.carried:  # values may change places: what is current stays until the iteration has ended
             self._hand_on(i, following)
-        code.call("burn_rt_release", [entry.run, mark])
+        entry.call("burn_rt_release", mark)
         return following
 
     def _in_place(self, i: int) -> bool:
@@ -268,29 +225,28 @@ class _LoopPrinter:
                 following["size", i, axis] = size
                 later = code.cmp("sgt", self.state["iteration"], 0)
                 differs = code.cmp("ne", size, self.state["size", i, axis])
-                with code.if_(code.op("arith.andi", later, differs)):
-                    site = code.const(entry.sizes.site(source_name(self.op)))
-                    code.call("burn_rt_fail", [entry.run, code.const(SHAPE_MISMATCH), site, size])
+                wrong = code.op("arith.andi", later, differs)
+                entry.fail_if(wrong, Status.SHAPE_MISMATCH, source_name(self.op), size)
 
     def _stack(self, i: int, following: dict[Hashable, Value]) -> None:
         code, entry = self.code, self.entry
         if i in self.slices:
             if not self._in_place(i):
-                entry.copy(self._target(i), entry.pointer(self.given[i]), self.slices[i])
+                entry.copy(self._target(i), entry.pointer(self.given[i]), type_of(self.given[i]).bytes)
             return
-        size = code.value(entry.sizes.dim(type_of(self.given[i]).bytes))
-        offset = code.value(code.mul(self.state["iteration"], size))
-        needed = code.value(code.add(offset, size))
-        following["stack", i] = self._call("burn_rt_grow", self.state["stack", i], needed)
-        entry.copy(code.gep(following["stack", i], offset, "i8"), entry.pointer(self.given[i]), size)
+        size = entry.sizes.value(type_of(self.given[i]).bytes)
+        offset = entry.sizes.times(self.state["iteration"], size)
+        following["stack", i] = entry.call("burn_rt_grow", self.state["stack", i], entry.sizes.plus(offset, size))
+        target = code.gep(following["stack", i], offset, "i8")
+        entry.copy(target, entry.pointer(self.given[i]), type_of(self.given[i]).bytes)
 
     def _hand_on(self, i: int, following: dict[Hashable, Value]) -> None:
-        code, entry, state = self.code, self.entry, self.state
+        entry, state = self.entry, self.state
         target = state["next", i]
         if not self._in_place(i):
-            size = code.value(entry.sizes.dim(type_of(self.given[i]).bytes))
+            size = type_of(self.given[i]).bytes
             if self._grows(i):
-                target = self._call("burn_rt_grow", target, size)
+                target = entry.call("burn_rt_grow", target, entry.sizes.dim(size))
             entry.copy(target, entry.pointer(self.given[i]), size)
         following["current", i], following["next", i] = target, state["current", i]
 

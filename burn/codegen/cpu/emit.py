@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 PTR = "!llvm.ptr"
+LEAVE = "^leave"
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,9 @@ class Function:
         self.result = result
         self.attributes = attributes
         self._lines: list[str] = []
+        self._head: list[str] = []
+        self._labels = 0
+        self._leaves = False
         self._constants: dict[tuple[str, str], Value] = {}
         self._count = 0
         self._indent = 1
@@ -95,12 +99,22 @@ class Function:
         ]
         attributes = f" attributes {{{self.attributes}}}" if self.attributes else ""
         head = f"llvm.func @{self.name}({arguments}){result}{attributes} {{"
-        return "\n".join([head, *constants, *self._lines, "}"])
+        leave = [f"{LEAVE}:", "  llvm.return"] if self._leaves else []
+        return "\n".join([head, *constants, *self._head, *self._lines, *leave, "}"])
+
+    def first(self, text: str) -> None:
+        """A line at the function's start, in front of all that has been printed."""
+        self._head.append(f"  {text}")
+
+    @property
+    def position(self) -> int:
+        """How many lines there are: has something just been printed?"""
+        return len(self._lines)
 
     @property
     def at_top(self) -> bool:
         """Whether what is printed now is at hand in all of the rest of the function."""
-        return self._indent == 1
+        return len(self._scopes) == 1
 
     # ---- values ----------------------------------------------------------------------------------------------------
     def op(self, name: str, *operands: Value, type_: str | None = None, attr: str = "") -> Value:
@@ -286,6 +300,16 @@ class Function:
         address = self.gep(base, index, "i64")
         return self.pure(f"llvm.load {address} {{alignment = 8 : i64}} : {PTR} -> {type_}", type_)
 
+    def is_null(self, pointer: Value) -> Value:
+        null = self.pure(f"llvm.mlir.zero : {PTR}", PTR)
+        return self.pure(f'llvm.icmp "eq" {pointer}, {null} : {PTR}', "i1")
+
+    def word(self, x: Int) -> Value:
+        """An address, or an integer, as 64 bits."""
+        if isinstance(x, Value) and x.type == PTR:
+            return self.pure(f"llvm.ptrtoint {x} : {PTR} to i64", "i64")
+        return self.value(x)
+
     def call(self, callee: str, operands: Sequence[Value], result: str = "") -> Value | None:
         types = ", ".join(o.type for o in operands)
         text = f"llvm.call @{callee}({', '.join(o.name for o in operands)}) : ({types}) -> {result or '()'}"
@@ -334,6 +358,41 @@ class Function:
             yield
         self.line("}")
 
+    # ---- blocks: only in a function's own region, not inside of `for_` and `if_` ----------------------------------------
+    def label(self) -> str:
+        """The name of a block to come."""
+        self._labels += 1
+        return f"^bb{self._labels}"
+
+    def start(self, label: str, arguments: Sequence[Value] = ()) -> None:
+        """Ends in front of this must have been printed: a branch, or a return."""
+        typed = ", ".join(f"{a}: {a.type}" for a in arguments)
+        self._lines.append(f"{label}({typed}):" if arguments else f"{label}:")
+
+    def branch(self, label: str, values: Sequence[Value] = ()) -> None:
+        self.line(f"cf.br {_target(label, values)}")
+
+    def branch_if(self, condition: Value, then: str, otherwise: str) -> None:
+        self.line(f"cf.cond_br {condition}, {then}, {otherwise}")
+
+    def leave_if(self, condition: Value, label: str, values: Sequence[Value] = ()) -> None:
+        """Goes to another block where the condition holds, and on with a new one where not."""
+        following = self.label()
+        self.line(f"cf.cond_br {condition}, {_target(label, values)}, {following}")
+        self.start(following)
+
+    def return_if(self, condition: Value) -> None:
+        """Returns where the condition holds; for functions without a result."""
+        self._leaves = True
+        self.leave_if(condition, LEAVE)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Values made inside are not at hand outside: for a block that does not dominate what follows."""
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+
     @contextmanager
     def _scope(self) -> Iterator[None]:
         self._indent += 1
@@ -344,6 +403,11 @@ class Function:
 
     def return_(self, value: Value | None = None) -> None:
         self.line(f"llvm.return {value} : {value.type}" if value else "llvm.return")
+
+
+def _target(label: str, values: Sequence[Value]) -> str:
+    types = ", ".join(v.type for v in values)
+    return f"{label}({', '.join(map(str, values))} : {types})" if values else label
 
 
 def float_literal(value: float, element: str) -> str:

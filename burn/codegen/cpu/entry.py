@@ -3,20 +3,27 @@
 `EntryBuilder(program, target).build()` gives everything an artefact is made of. Before printing, `Liveness` numbers the ops
 and finds how long each buffer lives; buffers whose size is known once the inputs are go into the arena, the others (sizes
 read from data, values inside loops with sizes of their own) come from the runtime's allocator.
+
+The function is one region of basic blocks. After each call that may fail it goes on, or to its end: `call` prints both. An
+address is asked for where it is used, so that none stays in a register from one launch to another: with ten thousand launches
+LLVM would spend its time on them. Elements of tensors are touched through the runtime alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from burn.codegen.cpu import checks, control, inputs, library  # noqa: F401  they register their emitters
 from burn.codegen.cpu.emit import PTR, Function, Int, Value
+from burn.codegen.cpu.emitters import EMITTERS, emits
 from burn.codegen.cpu.kernels import Emitted, KernelPrinter
-from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.cpu.sizes import Sizes
 from burn.codegen.cpu.target import Target
 from burn.codegen.liveness import Liveness
 from burn.dialect.control import Group, defined_symbols
-from burn.dialect.dims import Dim, Expr, Symbol, product, symbols
+from burn.dialect.dims import Dim, Symbol, product, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.program import Program
@@ -24,8 +31,9 @@ from burn.dialect.query import op_of
 from burn.dialect.types import TensorType, type_of
 from burn.errors import CompileError, Problem
 from burn.kernels.builders import kernels
+from burn.runtime.abi import FUNCTIONS, MAX_RANK, Status
 
-SHAPE_MISMATCH, NEGATIVE_SIZE = 3, 4  # burn_status in burn_rt.h
+END, FAIL = "^end", "^fail"
 
 
 @dataclass(frozen=True)
@@ -57,56 +65,54 @@ class EntryBuilder:
         self.code = Function("burn_entry", [("run", PTR)], "i32", attributes=target.attributes)
         self.run = self.code.arguments[0]
         self.sites: list[str] = []
-        self.sizes = ScalarEmitter(self.code, [], [], {}, self.run, self.sites)
+        self.sizes = Sizes(self.code)
         self.live = Liveness(program.block)
         self.pointers: dict[ir.Value, Value] = {}
+        self.inputs = {value: i for i, value in enumerate(program.inputs)}
         self.constants: dict[ir.Value, int] = {}  # and their indices
-        self.slots: dict[ir.Value, int] = {}
-        self.slot_memory: Value | None = None
+        self.planned: dict[ir.Value, int] = {}
+        self.offsets: Value | None = None
+        self.base: Value | None = None
         self.printer = KernelPrinter(target, self.sites)
         self.records: list[KernelRecord] = []
         self.outputs: dict[ir.Value, int] = {}
         self.checked: set[Agreement] = set()
-        self.words: Value | None = None
-        self.planned: list[ir.Value] = []
+        self.words = Value("%words", PTR)
+        self._words = 1
+        self._fails = False
+        self._op: Op | None = None
 
     # ---- the whole -----------------------------------------------------------------------------------------------------
     def build(self) -> Entry:
         code = self.code
-        self.words = code.alloca(self._most_words(), "i64")
-        if count := sum(op.opview.OP_NAME == "loop" for op in self.live.operations):
-            self.slot_memory = code.alloca(2 * count, "i64")
-        self._bind_inputs()
+        inputs.bind(self)
         checks.of_inputs(self)
         self._choose_outputs()
         self._plan()
         self.block(self.program.block)
         self._return()
+        code.branch(END)
+        if self._fails:
+            arguments = [code.fresh("i64") for _ in range(3)]
+            code.start(FAIL, arguments)
+            code.call("burn_rt_fail", [self.run, *arguments])
+            code.branch(END)
+        code.start(END)
         status = code.call("burn_rt_status", [self.run], "i32")
         code.return_(status)
+        code.first(
+            f"{self.words} = llvm.alloca {code.const(self._words)} x i64 {{alignment = 64 : i64}} : (i64) -> {PTR}"
+        )
         ranges = [self.live.range(v) for v in self.planned]
         return Entry([*self.printer.functions, code.text()], list(self.constants), ranges, self.records, self.sites)
-
-    def _most_words(self) -> int:
-        """Room for the longest argument list of any launch, and for shapes."""
-        widest = max((len(op.operands) + len(op.results) for op in self.live.operations), default=0)
-        return 64 + 2 * widest + len(self.live.symbols)
-
-    def _bind_inputs(self) -> None:
-        for i, value in enumerate(self.program.inputs):
-            index = self.code.const(i)
-            self.pointers[value] = _some(self.code.call("burn_rt_input", [self.run, index], PTR))
-            for axis, dim in enumerate(type_of(value).shape):
-                if isinstance(dim, Expr) and dim.is_symbol:
-                    atom = dim.terms[0][0][0]
-                    if atom not in self.sizes.places:
-                        size = self.code.call("burn_rt_input_dim", [self.run, index, self.code.const(axis)], "i64")
-                        self.sizes.places[atom] = _some(size)
 
     def _choose_outputs(self) -> None:
         """Outputs that a kernel can write straight to the caller: results of top-level ops, each wanted once. Not those
         that say themselves how large they are: an op that finds its results' size has placed them by then."""
         for i, value in enumerate(self.results):
+            if type_of(value).rank > MAX_RANK:
+                problem = Problem(f"output '{self.program.output_names[i]}' has {type_of(value).rank} axes")
+                raise CompileError(f"outputs may have {MAX_RANK} axes at most", [problem])
             roots = self.live.roots(value)
             if len(roots) != 1 or roots[0] in self.outputs or not self.live.top_level(roots[0]):
                 continue
@@ -117,42 +123,93 @@ class EntryBuilder:
     def _plan(self) -> None:
         """Sizes of all arena buffers, and one call that places them."""
         code = self.code
-        known = {atom.name for atom in self.sizes.places if isinstance(atom, Symbol)}
         for value in self.live.buffers:
-            if value not in self.outputs and set(symbols(type_of(value).elements)) <= known:
-                self.planned.append(value)
+            if value not in self.outputs and self.sizes.known(type_of(value).elements):
+                self.planned[value] = len(self.planned)
         if not self.planned:
             return
         count = len(self.planned)
         sizes = code.alloca(count, "i64")
-        offsets = code.alloca(count, "i64")
-        for i, value in enumerate(self.planned):
+        self.offsets = code.alloca(count, "i64")
+        for value, i in self.planned.items():
             size = self.sizes.dim(type_of(value).bytes)
             if not self.live.top_level(value):  # in a branch that is not taken it may be negative
                 size = code.max(size, 0)
             code.store(code.value(size), sizes, i)
-        base = _some(code.call("burn_rt_plan", [self.run, sizes, code.const(count), offsets], PTR))
-        for i, value in enumerate(self.planned):
-            self.pointers[value] = code.gep(base, code.load(offsets, i, "i64"), "i8")
+        self.base = self.call("burn_rt_plan", sizes, count, self.offsets)
 
     def _return(self) -> None:
         """Copies outputs that no kernel has written in place: inputs, constants, values wanted twice."""
         for i, value in enumerate(self.results):
             if self.live.roots(value) and self.outputs.get(self.live.roots(value)[0]) == i:
                 continue
-            target = self._output(i, type_of(value))
-            self.copy(target, self.pointer(value), self.sizes.dim(type_of(value).bytes))
+            type_ = type_of(value)
+            self.copy(self._output(i, type_, type_), self.pointer(value), type_.bytes)
 
-    def _output(self, index: int, type_: TensorType) -> Value:
-        code = self.code
+    def _output(self, index: int, type_: TensorType, written: TensorType) -> Value:
+        """The memory of an output, into which a value of type `written` goes."""
         for axis, dim in enumerate(type_.shape):
-            code.store(code.value(self.sizes.dim(dim)), _some(self.words), axis)
-        size = code.value(self.sizes.dim(type_.bytes))
-        operands = [self.run, code.const(index), code.const(type_.rank), _some(self.words), size]
-        return _some(code.call("burn_rt_output", operands, PTR))
+            self.set_word(axis, self.sizes.dim(dim))
+        return self.call("burn_rt_output", index, type_.rank, self.words, self.sizes.dim(written.bytes))
 
-    def copy(self, target: Value, source: Value, size: Int) -> None:
-        self.code.call("memcpy", [target, source, self.code.value(size)], PTR)
+    # ---- calls ---------------------------------------------------------------------------------------------------------
+    def call(self, name: str, *operands: Int) -> Value:
+        """Calls the runtime, and goes to the function's end where it says that the run has failed."""
+        code, function = self.code, FUNCTIONS[name]
+        self.settle()
+        types = {"ptr": PTR}
+        result = types.get(function.result, function.result)
+        value = code.call(name, [self.run, *(code.value(o) for o in operands)], result)
+        match function.fails:
+            case "null":
+                code.leave_if(code.is_null(some(value)), END)
+            case "negative":
+                code.leave_if(code.cmp("slt", some(value), 0), END)
+            case "status":
+                code.leave_if(code.cmp("ne", some(value), code.const(0, "i32")), END)
+        return value if value is not None else self.run
+
+    def fail_if(self, condition: Value, status: Status, site: str, value: Int) -> None:
+        """Ends the run where the condition holds."""
+        code = self.code
+        self._fails = True
+        number = code.const(self.site(site)) if site else code.const(-1)
+        code.leave_if(condition, FAIL, [code.const(status), number, code.value(value)])
+
+    def settle(self) -> None:
+        """Ends the run where a size computed so far does not fit 64 bits."""
+        bad, *rest = self.sizes.overflowed or (None,)
+        if bad is None:
+            return
+        for flag in rest:
+            bad = self.code.op("arith.ori", bad, flag)
+        self.sizes.overflowed = []
+        self.fail_if(bad, Status.SIZE_OVERFLOW, source_name(self._op) if self._op else "", 0)
+
+    def site(self, name: str) -> int:
+        if name not in self.sites:
+            self.sites.append(name)
+        return self.sites.index(name)
+
+    def copy(self, target: Value, source: Value, size: Dim) -> None:
+        self.call("burn_rt_copy", target, source, self.sizes.dim(size))
+
+    def read(self, value: ir.Value, position: int = 0) -> Value:
+        """An element of a tensor of integers or bools, as an i64."""
+        size = type_of(value).element_bytes
+        return self.call("burn_rt_read", self.code.gep(self.pointer(value), position * size, "i8"), size)
+
+    def flag(self, value: ir.Value) -> Value:
+        """The element of a bool[] as an i1."""
+        return self.code.cmp("ne", self.read(value), 0)
+
+    def set_word(self, index: int, value: Int) -> None:
+        """Writes one of the words through which launches and library functions get their arguments."""
+        self.reserve_words(index + 1)
+        self.code.store(self.code.word(value), self.words, index)
+
+    def reserve_words(self, count: int) -> None:
+        self._words = max(self._words, count)
 
     # ---- values --------------------------------------------------------------------------------------------------------
     def pointer(self, value: ir.Value) -> Value:
@@ -160,40 +217,35 @@ class EntryBuilder:
         home = self.live.home(value)
         if home in self.pointers:
             return self.pointers[home]
+        if home in self.planned:
+            offset = self.code.load(some(self.offsets), self.planned[home], "i64")
+            return self.code.gep(some(self.base), offset, "i8")
+        if home in self.inputs:
+            return self.call("burn_rt_input", self.inputs[home])
         op = op_of(home)
         if op is not None and op.OP_NAME in ("weight", "constant"):
-            if home not in self.constants:
-                self.constants[home] = len(self.constants)
-            index = self.code.const(self.constants[home])
-            self.pointers[home] = _some(self.code.call("burn_rt_constant", [self.run, index], PTR))
-            return self.pointers[home]
+            return self.call("burn_rt_constant", self.constants.setdefault(home, len(self.constants)))
         raise CompileError(f"internal: {home} has no memory yet")
-
-    def slot(self, value: ir.Value) -> Value:
-        """Eight bytes on the stack for a loop's counter or condition."""
-        if value not in self.slots:
-            self.slots[value] = len(self.slots)
-        return self.code.gep(_some(self.slot_memory), self.slots[value], "i64")
 
     def define(self, value: ir.Value) -> Value:
         """The memory for an op's result, made now unless it was planned."""
-        if value in self.pointers:
-            return self.pointers[value]
+        if value in self.pointers or value in self.planned:
+            return self.pointer(value)
         index = self.outputs.get(value)
-        if index is not None and not self._known(type_of(self.results[index])):
+        if index is not None and not self.sizes.known(*type_of(self.results[index]).shape):
             del self.outputs[value]  # a reshape to sizes that are only read later
             index = None
         if index is not None:
-            pointer = self._output(index, type_of(self.results[index]))
+            type_ = type_of(self.results[index])
+            if (maker := op_of(self.results[index])) is not None:  # what is written must fill what reshapes make of it
+                self.require(Agreement(type_of(value).elements, type_.elements), source_name(maker))
+            self.pointers[value] = self._output(index, type_, type_of(value))
         else:
-            size = self.code.value(self.sizes.dim(type_of(value).bytes))
-            pointer = _some(self.code.call("burn_rt_alloc", [self.run, size], PTR))
-        self.pointers[value] = pointer
-        return pointer
+            self.pointers[value] = self.call("burn_rt_alloc", self.sizes.dim(type_of(value).bytes))
+        return self.pointers[value]
 
-    def _known(self, type_: TensorType) -> bool:
-        """Whether all of a type's sizes are at hand."""
-        return all(Symbol(name) in self.sizes.places for dim in type_.shape for name in symbols(dim))
+    def bind(self, name: str, value: Value) -> None:
+        self.sizes.places[Symbol(name)] = value
 
     # ---- ops -----------------------------------------------------------------------------------------------------------
     def block(self, block: ir.Block) -> None:
@@ -207,48 +259,57 @@ class EntryBuilder:
                     "the CPU code generator cannot compile this program",
                     [Problem(f"burn.{op.OP_NAME} has no kernel", op=op.OP_NAME, node=source_name(op))],
                 )
+            self._op = op
             emit(self, op)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """What is printed inside a region is not at hand outside of it."""
+        pointers = dict(self.pointers)
+        with self.code.scope(), self.sizes.scope():
+            yield
+            self.settle()
+        self.pointers = pointers
 
     def launch(self, emitted: Emitted, pointers: Sequence[Value], record: KernelRecord) -> None:
         code = self.code
         for i, pointer in enumerate(pointers):
-            code.store(pointer, _some(self.words), i)
+            self.set_word(i, pointer)
         for i, size in enumerate(emitted.sizes):
-            code.store(code.value(self.sizes.dim(size)), _some(self.words), len(pointers) + i)
-        function = code.pure(f"llvm.mlir.addressof @{emitted.name} : {PTR}", PTR)
+            self.set_word(len(pointers) + i, self.sizes.dim(size))
+        function = code.raw(f"llvm.mlir.addressof @{emitted.name} : {PTR}", PTR)
         self.records.append(record)
-        number = code.const(len(self.records) - 1)
-        count, grain = (code.value(self.sizes.dim(d)) for d in (emitted.count, emitted.grain))
-        code.call("burn_rt_launch", [self.run, number, function, _some(self.words), count, grain])
+        count, grain = (self.sizes.dim(d) for d in (emitted.count, emitted.grain))
+        self.reserve_words(len(pointers) + len(emitted.sizes))
+        self.call("burn_rt_launch", len(self.records) - 1, function, self.words, count, grain)
 
-    def library(self, op: Op, function: str, operands: Sequence[Value], result: str = "") -> Value | None:
-        """Calls library code, bracketed for profiles."""
+    def library(self, op: Op, function: str, operands: Sequence[Int]) -> Value:
+        """Calls library code, bracketed for profiles. Returns what the function does."""
         bytes_ = sum_dims([type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)])
         self.records.append(KernelRecord(function, "library", (source_name(op),), 0, bytes_))
-        number = self.code.const(len(self.records) - 1)
-        self.code.call("burn_rt_enter", [self.run, number])
-        value = self.code.call(function, [self.run, *operands], result)
-        self.code.call("burn_rt_leave", [self.run, number])
+        number = len(self.records) - 1
+        self.call("burn_rt_enter", number)
+        value = self.call(function, *operands)
+        self.call("burn_rt_leave", number)
         return value
 
     def check_sizes(self, op: Op) -> None:
         """Ends the run where sizes that the op's kernel takes to be equal are not: nothing is read out of bounds."""
         for need in op.must_agree():
-            if need.size == need.wanted or need in self.checked:
-                continue
-            if self.code.at_top:  # what is checked in a region is known only there
-                self.checked.add(need)
-            code = self.code
-            size, wanted = (code.value(self.sizes.dim(d)) for d in (need.size, need.wanted))
-            bad = code.cmp("sgt" if need.relation == "at most" else "ne", size, wanted)
-            if need.relation == "broadcast":
-                bad = code.op("arith.andi", bad, code.cmp("ne", size, 1))
-            with code.if_(bad):
-                site = code.const(self.sizes.site(source_name(op)))
-                code.call("burn_rt_fail", [self.run, code.const(SHAPE_MISMATCH), site, size])
+            self.require(need, source_name(op))
 
-    def bind(self, name: str, value: Value) -> None:
-        self.sizes.places[Symbol(name)] = value
+    def require(self, need: Agreement, site: str) -> None:
+        if need.size == need.wanted or need in self.checked:
+            return
+        code = self.code
+        if code.at_top:  # what is checked in a region is known only there
+            self.checked.add(need)
+        size, wanted = (self.sizes.value(d) for d in (need.size, need.wanted))
+        self.settle()
+        bad = code.cmp("sgt" if need.relation == "at most" else "ne", size, wanted)
+        if need.relation == "broadcast":
+            bad = code.op("arith.andi", bad, code.cmp("ne", size, 1))
+        self.fail_if(bad, Status.SHAPE_MISMATCH, site, size)
 
 
 def sum_dims(dims: Sequence[Dim]) -> Dim:
@@ -258,23 +319,9 @@ def sum_dims(dims: Sequence[Dim]) -> Dim:
     return total
 
 
-def _some(value: Value | None) -> Value:
+def some(value: Value | None) -> Value:
     assert value is not None
     return value
-
-
-Emit = Callable[[EntryBuilder, Op], None]
-EMITTERS: dict[str, Emit] = {}
-"""How each op that may stand in a fused program is printed into the entry function."""
-
-
-def emits(*names: str) -> Callable[[Emit], Emit]:
-    def register(function: Emit) -> Emit:
-        for name in names:
-            EMITTERS[name] = function
-        return function
-
-    return register
 
 
 @emits("weight", "constant", "return", "yield")
@@ -326,15 +373,6 @@ def flops(group: Group) -> Dim:
 
 @emits("read_dim")
 def _read_dim(entry: EntryBuilder, op: Op) -> None:
-    code = entry.code
-    element = "i64" if type_of(op.x).dtype == "int64" else "i32"
-    value = code.load(entry.pointer(op.x), op.position, element)
-    value = code.cast("arith.extsi", value, "i64")
-    bad = code.cmp("slt", value, op.minimum)
-    with code.if_(bad):
-        site = code.const(entry.sizes.site(source_name(op)))
-        code.call("burn_rt_fail", [entry.run, code.const(NEGATIVE_SIZE), site, value])
-    entry.bind(op.symbol, code.select(bad, code.const(op.minimum), value))
-
-
-from burn.codegen.cpu import checks, control, library  # noqa: E402, F401  they register their emitters
+    value = entry.read(op.x, op.position)
+    entry.fail_if(entry.code.cmp("slt", value, op.minimum), Status.NEGATIVE_SIZE, source_name(op), value)
+    entry.bind(op.symbol, value)

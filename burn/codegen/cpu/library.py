@@ -7,16 +7,18 @@ takes the address from it and binds the length to the symbol that the op defines
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from burn.codegen.cpu.emit import PTR, Int, Value
-from burn.codegen.cpu.entry import EntryBuilder, emits
+from burn.codegen.cpu.emit import PTR, Int
+from burn.codegen.cpu.emitters import emits
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.types import type_of
 from burn.errors import CompileError, Problem
 
-SHAPE_MISMATCH = 3  # burn_status in burn_rt.h
+if TYPE_CHECKING:
+    from burn.codegen.cpu.entry import EntryBuilder
 
 DTYPES = (
     *("float64", "float32", "float16", "bfloat16"),
@@ -47,29 +49,16 @@ def around(shape: tuple[Dim, ...], axis: int) -> tuple[Dim, Dim, Dim]:
     return product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
 
 
-def require_size(entry: EntryBuilder, op: Op, have: Dim, want: Dim) -> None:
-    """Fails at run time where two sizes that the library takes as one are not the same."""
-    if have == want:
-        return
-    code = entry.code
-    size = code.value(entry.sizes.dim(have))
-    with code.if_(code.cmp("ne", size, entry.sizes.dim(want))):
-        site = code.const(entry.sizes.site(source_name(op)))
-        code.call("burn_rt_fail", [entry.run, code.const(SHAPE_MISMATCH), site, size])
-
-
 class Call:
     """One call being put together: its operands, and the words through which it gives back addresses."""
 
     def __init__(self, entry: EntryBuilder, op: Op) -> None:
         self.entry, self.op = entry, op
-        self.operands: list[Value] = []
+        self.operands: list[Int] = []
         self._words = 0
 
-    def number(self, *dims: Int | Dim) -> Call:
-        code = self.entry.code
-        for dim in dims:
-            self.operands.append(dim if isinstance(dim, Value) else code.value(self.entry.sizes.dim(dim)))
+    def number(self, *dims: Dim) -> Call:
+        self.operands += [self.entry.sizes.dim(d) for d in dims]
         return self
 
     def read(self, *values: ir.Value) -> Call:
@@ -82,10 +71,10 @@ class Call:
 
     def words(self, dims: Sequence[Dim]) -> Call:
         """An array of sizes."""
-        code, first = self.entry.code, self._reserve(len(dims))
+        first = self._reserve(len(dims))
         for i, dim in enumerate(dims):
-            code.store(code.value(self.entry.sizes.dim(dim)), self._memory, first + i)
-        self.operands.append(code.gep(self._memory, first, "i64"))
+            self.entry.set_word(first + i, self.entry.sizes.dim(dim))
+        self.operands.append(self.entry.code.gep(self.entry.words, first, "i64"))
         return self
 
     def run(self, function: str) -> None:
@@ -93,21 +82,16 @@ class Call:
 
     def allocates(self, function: str, count: str, *results: ir.Value) -> None:
         """Runs a function whose last operands are places for results' addresses, and which returns their length."""
-        code, first = self.entry.code, self._reserve(len(results))
-        places = [code.gep(self._memory, first + i, "i64") for i in range(len(results))]
-        length = self.entry.library(self.op, function, [*self.operands, *places], "i64")
-        assert length is not None
-        self.entry.bind(count, length)
-        for i, result in enumerate(results):
-            self.entry.pointers[result] = code.load(self._memory, first + i, PTR)
-
-    @property
-    def _memory(self) -> Value:
-        assert self.entry.words is not None
-        return self.entry.words
+        entry, code = self.entry, self.entry.code
+        first = self._reserve(len(results))
+        places = [code.gep(entry.words, first + i, "i64") for i in range(len(results))]
+        entry.bind(count, entry.library(self.op, function, [*self.operands, *places]))
+        for place, result in zip(places, results, strict=True):
+            entry.pointers[result] = code.load(place, 0, PTR)
 
     def _reserve(self, count: int) -> int:
         self._words += count
+        self.entry.reserve_words(self._words)
         return self._words - count
 
 
@@ -140,7 +124,7 @@ def _non_max_suppression(entry: EntryBuilder, op: Op) -> None:
         dtype_code(op, value, ("float32",))
     batches, classes, n = type_of(op.scores).shape
     for have, want in zip(type_of(op.boxes).shape, (batches, n, 4), strict=True):
-        require_size(entry, op, have, want)
+        entry.require(Agreement(have, want), source_name(op))
     call = Call(entry, op).number(int(op.center_point), batches, classes, n)
     call.read(op.boxes, op.scores, op.maximum, op.overlap, op.threshold)
     call.allocates("burn_lib_non_max_suppression", op.count, op.operation.results[0])

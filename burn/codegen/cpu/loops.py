@@ -91,11 +91,18 @@ def open_kernel(
             size = code.mul(emitter.dim(buffer.elements), conversions_size(buffer.dtype))
             offset = code.add(offset, code.mul(code.udiv(code.add(size, 63 + 64), 64), 64))
     if offsets:
-        base = code.call("burn_rt_scratch", [worker, code.value(offset)], PTR)
-        assert base is not None
+        base = scratch(code, worker, offset)
         pointers |= {i: code.gep(base, at, "i8") for i, at in offsets.items()}
     emitter.pointers = [pointers[i] for i in range(len(buffers))]
     return code, emitter
+
+
+def scratch(code: Function, worker: Value, size: Int) -> Value:
+    """A kernel's scratch memory; the kernel ends where there is none left."""
+    memory = code.call("burn_rt_scratch", [worker, code.value(size)], PTR)
+    assert memory is not None
+    code.return_if(code.is_null(memory))
+    return memory
 
 
 def conversions_size(dtype: str) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics
-from burn.codegen.cpu.emit import PTR, Int, Value, vector
-from burn.codegen.cpu.loops import conversions_size
+from burn.codegen.cpu.emit import Int, Value, vector
+from burn.codegen.cpu.loops import conversions_size, scratch
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.dialect.dims import Dim, Expr, LoopVar, coefficient, exact_div, product
@@ -49,8 +49,7 @@ class Operands:
             end = code.add(end, code.mul(code.udiv(code.add(size or 0, 63), 64), 64))
         if all(size is None for size in sizes):
             return None, None, None
-        memory = code.call("burn_rt_scratch", [self.emitter.worker, code.value(end)], PTR)
-        assert memory is not None
+        memory = scratch(code, self.emitter.worker, end)
         if sizes[0] is not None:
             with code.for_(0, sizes[0]) as loop:
                 code.store(code.const(0, "i8"), memory, loop.iv)

@@ -33,8 +33,7 @@ from burn.kernels.body import (
     own_dims,
     walk,
 )
-
-INDEX_OUT_OF_RANGE = 2  # burn_status in burn_rt.h
+from burn.runtime.abi import Status
 
 
 class ScalarEmitter:
@@ -184,7 +183,7 @@ class ScalarEmitter:
             worst = code.select(code.cmp("slt", low, 0), low, high)
         with code.if_(any_bad):
             site = code.const(self.site(atom.site))
-            code.call("burn_rt_kernel_fail", [self.worker, code.const(INDEX_OUT_OF_RANGE), site, worst])
+            code.call("burn_rt_kernel_fail", [self.worker, code.const(Status.INDEX_OUT_OF_RANGE), site, worst])
         self._memo[-1][key] = result
         return result
 

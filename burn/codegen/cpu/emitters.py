@@ -1,0 +1,21 @@
+"""The table of what may stand in a fused program, and how each op is printed into the entry function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from burn.codegen.cpu.entry import EntryBuilder
+
+Emit = Callable[["EntryBuilder", Any], None]
+EMITTERS: dict[str, Emit] = {}
+
+
+def emits(*names: str) -> Callable[[Emit], Emit]:
+    def register(function: Emit) -> Emit:
+        for name in names:
+            EMITTERS[name] = function
+        return function
+
+    return register

@@ -1,0 +1,119 @@
+"""Arithmetic on sizes in the entry function.
+
+Sizes may be anything that a model or an input says, and they decide how much memory there is: sums and products are
+computed with a check, and what overflows is gathered in `overflowed` until `EntryBuilder.settle` ends the run over it, before
+the sizes are used. A division by a size takes a size of 0 for 1: whatever such a quotient is a size of is then compared with
+what it must agree with, like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from burn.codegen.cpu.emit import Function, Int, Value
+from burn.dialect.dims import Atom, Call, Dim, Expr, Symbol, at_most, coefficient, symbols
+from burn.errors import CompileError, Problem
+
+LIMIT = 1 << 63
+_PAIR = "!llvm.struct<(i64, i1)>"
+
+
+class Sizes:
+    """`dim(expression)` is its value, an int or an i64. `places` are the values of symbols."""
+
+    def __init__(self, code: Function) -> None:
+        self.code = code
+        self.places: dict[Atom, Int] = {}
+        self.overflowed: list[Value] = []
+        self._memo: list[dict[Dim | Atom, Int]] = [{}]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed and bound inside is not at hand outside: one per region of the printed code."""
+        self._memo.append({})
+        places = dict(self.places)
+        yield
+        self.places = places
+        self._memo.pop()
+
+    def known(self, *dims: Dim) -> bool:
+        """Whether all symbols of the expressions have their values."""
+        return all(Symbol(name) in self.places for dim in dims for name in symbols(dim))
+
+    def dim(self, dim: Dim) -> Int:
+        if isinstance(dim, int):
+            return self._fitting(dim)
+        for memo in self._memo:
+            if dim in memo:
+                return memo[dim]
+        total: Int = 0
+        for monomial, count in dim.terms:
+            product: Int = 1
+            for atom in monomial:
+                product = self.times(product, self._atom(atom))
+            total = self.plus(total, self.times(product, self._fitting(count)))
+        self._memo[-1][dim] = total
+        return total
+
+    def value(self, dim: Dim) -> Value:
+        return self.code.value(self.dim(dim))
+
+    def _atom(self, atom: Atom) -> Int:
+        if not isinstance(atom, Call):
+            if atom not in self.places:
+                raise CompileError(
+                    "a size cannot be computed",
+                    [Problem(f"nothing says what {atom} is", hint="an input's axis must be it, or a multiple of it")],
+                )
+            return self.places[atom]
+        args = [self.dim(a) for a in atom.args]
+        if atom.op in ("min", "max"):
+            result = args[0]
+            for a in args[1:]:
+                result = getattr(self.code, atom.op)(result, a)
+            return result
+        dividend, divisor = args[0], self.code.max(args[1], 1)
+        positive = at_most(0, atom.args[0])
+        if atom.op == "floordiv":
+            return (self.code.udiv if positive else self.code.floordiv)(dividend, divisor)
+        return (self.code.urem if positive else self.code.mod)(dividend, divisor)
+
+    # ---- checked ---------------------------------------------------------------------------------------------------
+    def times(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return self._fitting(a * b)
+        if a in (0, 1) or b in (0, 1):
+            return 0 if 0 in (a, b) else b if a == 1 else a
+        return self._checked("smul", a, b)
+
+    def plus(self, a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return self._fitting(a + b)
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self._checked("sadd", a, b)
+
+    def _checked(self, operation: str, a: Int, b: Int) -> Value:
+        left, right = self.code.value(a), self.code.value(b)
+        text = f'"llvm.intr.{operation}.with.overflow"({left}, {right}) : (i64, i64) -> {_PAIR}'
+        before = self.code.position
+        pair = self.code.pure(text, _PAIR)
+        if self.code.position != before:
+            self.overflowed.append(self.code.raw(f"llvm.extractvalue {pair}[1] : {_PAIR}", "i1"))
+        return self.code.pure(f"llvm.extractvalue {pair}[0] : {_PAIR}", "i64")
+
+    @staticmethod
+    def _fitting(number: int) -> int:
+        if not -LIMIT <= number < LIMIT:
+            raise CompileError("a size is too large", [Problem(f"{number} does not fit 64 bits")])
+        return number
+
+
+def linear_in(dim: Expr, unknown: str) -> tuple[int, Dim] | None:
+    """(c, rest) with dim == c * unknown + rest, where that is so for an int c > 0."""
+    factor = coefficient(dim, Symbol(unknown))
+    if not isinstance(factor, int) or factor <= 0:
+        return None
+    rest = dim - factor * Expr.of(Symbol(unknown))
+    return None if unknown in symbols(rest) else (factor, rest)

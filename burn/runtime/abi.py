@@ -1,0 +1,87 @@
+"""The C interface as Python sees it: what burn_rt.h and lib.h declare, once for all who need it.
+
+Generated code is printed with `FUNCTIONS`, failures are told to people with `MESSAGES`. tests/runtime/test_abi.py holds this
+file to the headers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """burn_status."""
+
+    OK = 0
+    OUT_OF_MEMORY = 1
+    INDEX_OUT_OF_RANGE = 2
+    SHAPE_MISMATCH = 3
+    NEGATIVE_SIZE = 4
+    DIVIDE_BY_ZERO = 5
+    EMPTY_REDUCTION = 6
+    LOOP_LIMIT = 7
+    CHECK_FAILED = 8
+    SIZE_OVERFLOW = 9
+    INPUT_MISMATCH = 10
+    SHARED_MEMORY = 11
+    INTERRUPTED = 12
+
+
+MESSAGES = {
+    Status.OUT_OF_MEMORY: "out of memory: {value} bytes were asked for",
+    Status.INDEX_OUT_OF_RANGE: "index {value} is out of range",
+    Status.SHAPE_MISMATCH: "a size is {value}, which does not fit the other operands",
+    Status.NEGATIVE_SIZE: "a size came out negative: {value}",
+    Status.DIVIDE_BY_ZERO: "integer division by zero",
+    Status.EMPTY_REDUCTION: "a reduction over no elements has no value",
+    Status.LOOP_LIMIT: "a loop ran more than {value} times",
+    Status.CHECK_FAILED: "{site} does not hold: the left side is {value}",
+    Status.SIZE_OVERFLOW: "sizes multiply to more than 64 bits hold",
+    Status.INPUT_MISMATCH: "input {value} does not fit the program",
+    Status.SHARED_MEMORY: "input {value} is donated but shares memory with another input",
+    Status.INTERRUPTED: "the run was interrupted",
+}
+"""What each failure means, with {value} for the number and {site} for the name that came with it."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that generated code may call: LLVM types, and by which result it tells that the run has failed ("null",
+    "negative" or "status"; "" for one that does not tell)."""
+
+    arguments: tuple[str, ...]
+    result: str = ""
+    fails: str = ""
+
+
+FUNCTIONS = {
+    "burn_rt_input": Function(("ptr", "i64"), "ptr"),
+    "burn_rt_input_dim": Function(("ptr", "i64", "i64"), "i64"),
+    "burn_rt_constant": Function(("ptr", "i64"), "ptr"),
+    "burn_rt_output": Function(("ptr", "i64", "i64", "ptr", "i64"), "ptr", "null"),
+    "burn_rt_plan": Function(("ptr", "ptr", "i64", "ptr"), "ptr", "null"),
+    "burn_rt_alloc": Function(("ptr", "i64"), "ptr", "null"),
+    "burn_rt_free": Function(("ptr", "ptr")),
+    "burn_rt_grow": Function(("ptr", "ptr", "i64"), "ptr", "null"),
+    "burn_rt_mark": Function(("ptr",), "i64", "negative"),
+    "burn_rt_release": Function(("ptr", "i64")),
+    "burn_rt_scratch": Function(("ptr", "i64"), "ptr", "null"),
+    "burn_rt_copy": Function(("ptr", "ptr", "ptr", "i64")),
+    "burn_rt_read": Function(("ptr", "ptr", "i64"), "i64"),
+    "burn_rt_write": Function(("ptr", "ptr", "i64", "i64")),
+    "burn_rt_launch": Function(("ptr", "i64", "ptr", "ptr", "i64", "i64"), "i32", "status"),
+    "burn_rt_enter": Function(("ptr", "i64")),
+    "burn_rt_leave": Function(("ptr", "i64")),
+    "burn_rt_fail": Function(("ptr", "i64", "i64", "i64")),
+    "burn_rt_kernel_fail": Function(("ptr", "i64", "i64", "i64")),
+    "burn_rt_status": Function(("ptr",), "i32"),
+    "burn_lib_sort": Function(("ptr", *["i64"] * 5, *["ptr"] * 3), "i32", "status"),
+    "burn_lib_nonzero": Function(("ptr", "i64", "i64", "ptr", "ptr", "ptr"), "i64", "negative"),
+    "burn_lib_unique": Function(("ptr", *["i64"] * 5, *["ptr"] * 5), "i64", "negative"),
+    "burn_lib_non_max_suppression": Function(("ptr", *["i64"] * 4, *["ptr"] * 6), "i64", "negative"),
+}
+"""All that burn_rt.h and lib.h declare."""
+
+MAX_RANK = 64
+"""Axes that an output may have: BURN_MAX_RANK in runtime.h."""
