@@ -3,6 +3,7 @@ out of range is an error at run time."""
 
 from __future__ import annotations
 
+from burn.dialect.dims import Dim, at_most
 from burn.dialect.op import Agreement, Op, Operand, normalize_axis, same_type
 from burn.dialect.types import INTEGERS, TensorType, type_of
 
@@ -19,6 +20,24 @@ def _within(op: Op) -> list[Agreement]:
     return [Agreement(i, d, "at most") for k, (i, d) in enumerate(zip(indices, x, strict=True)) if k != axis]
 
 
+def _axis(op: Op) -> range:
+    """The axis that the indices are of."""
+    axis = op.axis % type_of(op.x).rank
+    return range(axis, axis + 1)
+
+
+def _depth(indices: tuple[Dim, ...]) -> int:
+    """How many axes the last axis of the indices names places in."""
+    assert isinstance(indices[-1], int)
+    return indices[-1]
+
+
+def _reached(op: Op, axes: range, reached: TensorType) -> list[Agreement]:
+    """An axis of no elements has no place that an index could name."""
+    shape = type_of(op.x).shape
+    return [Agreement(shape[k], reached.elements, "indexed") for k in axes if not at_most(1, shape[k])]
+
+
 class Gather(Op, name="gather"):
     """Slices of x along `axis` at the given places (numpy.take). Shapes: x [a.., d, b..], indices [i..] -> [a.., i.., b..]."""
 
@@ -31,6 +50,9 @@ class Gather(Op, name="gather"):
         _check_indices(cls, indices)
         axis = normalize_axis(cls, axis, x.rank)
         return x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
+
+    def must_agree(self) -> list[Agreement]:
+        return _reached(self, _axis(self), type_of(self.operation.results[0]))
 
 
 class GatherElements(Op, name="gather_elements"):
@@ -49,7 +71,7 @@ class GatherElements(Op, name="gather_elements"):
         return x.with_shape(indices.shape)
 
     def must_agree(self) -> list[Agreement]:
-        return _within(self)
+        return [*_within(self), *_reached(self, _axis(self), type_of(self.indices))]
 
 
 class GatherND(Op, name="gather_nd"):
@@ -70,7 +92,9 @@ class GatherND(Op, name="gather_nd"):
 
     def must_agree(self) -> list[Agreement]:
         x, indices = type_of(self.x).shape, type_of(self.indices).shape
-        return [Agreement(x[k], indices[k]) for k in range(self.batch_dims)]
+        named = range(self.batch_dims, self.batch_dims + _depth(indices))
+        reached = _reached(self, named, type_of(self.operation.results[0]))
+        return [*(Agreement(x[k], indices[k]) for k in range(self.batch_dims)), *reached]
 
 
 class ScatterElements(Op, name="scatter_elements"):
@@ -94,7 +118,8 @@ class ScatterElements(Op, name="scatter_elements"):
 
     def must_agree(self) -> list[Agreement]:
         indices, updates = type_of(self.indices).shape, type_of(self.updates).shape
-        return [*(Agreement(u, i) for u, i in zip(updates, indices, strict=True)), *_within(self)]
+        same = [Agreement(u, i) for u, i in zip(updates, indices, strict=True)]
+        return [*same, *_within(self), *_reached(self, _axis(self), type_of(self.updates))]
 
 
 class ScatterND(Op, name="scatter_nd"):
@@ -120,6 +145,6 @@ class ScatterND(Op, name="scatter_nd"):
 
     def must_agree(self) -> list[Agreement]:
         x, indices, updates = (type_of(v).shape for v in (self.x, self.indices, self.updates))
-        depth = indices[-1]
-        assert isinstance(depth, int)
-        return [Agreement(u, w) for u, w in zip(updates, (*indices[:-1], *x[depth:]), strict=True)]
+        depth = _depth(indices)
+        same = [Agreement(u, w) for u, w in zip(updates, (*indices[:-1], *x[depth:]), strict=True)]
+        return [*same, *_reached(self, range(depth), type_of(self.updates))]

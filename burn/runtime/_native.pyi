@@ -5,6 +5,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+ANY_DIM: int  # of an input: the program checks it
 __version__: str
 
 class InputMismatch(ValueError):

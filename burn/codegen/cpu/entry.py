@@ -34,6 +34,8 @@ from burn.kernels.builders import kernels
 from burn.runtime.abi import FUNCTIONS, MAX_RANK, Status
 
 END, FAIL = "^end", "^fail"
+_WRONG = {"at most": "sgt", "indexed": "slt"}
+"""How an agreement fails, in arith.cmpi's words; by not being equal if not said here."""
 
 
 @dataclass(frozen=True)
@@ -306,10 +308,13 @@ class EntryBuilder:
             self.checked.add(need)
         size, wanted = (self.sizes.value(d) for d in (need.size, need.wanted))
         self.settle()
-        bad = code.cmp("sgt" if need.relation == "at most" else "ne", size, wanted)
+        bad = code.cmp(_WRONG.get(need.relation, "ne"), size, 1 if need.relation == "indexed" else wanted)
         if need.relation == "broadcast":
             bad = code.op("arith.andi", bad, code.cmp("ne", size, 1))
-        self.fail_if(bad, Status.SHAPE_MISMATCH, site, size)
+        if need.relation == "indexed":
+            bad = code.op("arith.andi", bad, code.cmp("sgt", wanted, 0))
+        status = Status.INDEX_OUT_OF_RANGE if need.relation == "indexed" else Status.SHAPE_MISMATCH
+        self.fail_if(bad, status, site, size)
 
 
 def sum_dims(dims: Sequence[Dim]) -> Dim:

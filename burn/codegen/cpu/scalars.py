@@ -105,6 +105,7 @@ class ScalarEmitter:
                 result = getattr(self.code, atom.op)(result, a)
             return result
         positive = non_negative(atom.args[0])
+        args[1] = self.code.max(args[1], 1)  # a size of 0: what is divided by it belongs to a loop that does not run
         if atom.op == "floordiv":
             return (self.code.udiv if positive else self.code.floordiv)(*args)
         return (self.code.urem if positive else self.code.mod)(*args)
@@ -150,6 +151,8 @@ class ScalarEmitter:
                 result = self.code.op(f"arith.{atom.op}si", result, a)
             return result
         positive = non_negative(atom.args[0])
+        if not isinstance(atom.args[1], int):
+            args[1] = self.code.op("arith.maxsi", args[1], self.code.const(1, args[1].type))
         quotient = self.code.op("arith.divui" if positive else "arith.floordivsi", *args)
         if atom.op == "floordiv":
             return quotient
