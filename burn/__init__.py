@@ -17,11 +17,12 @@ from burn import evaluation
 
 if TYPE_CHECKING:
     from burn import fft, linalg, nn, ops, random
-    from burn.compiled import compile, jit
+    from burn.compiled import compile
     from burn.dialect.spec import spec
     from burn.errors import BurnError, CompileError, InputError, ModelError, RunError, TypeMismatch
     from burn.exporting import export
     from burn.fft import blackman_window, hamming_window, hann_window
+    from burn.jitted import jit
     from burn.lazy import explain
     from burn.loading import compile_count, load, set_num_threads
     from burn.random import manual_seed
@@ -51,7 +52,8 @@ _HOMES = {
     "burn.random": ("manual_seed",),
     "burn.fft": ("hann_window", "hamming_window", "blackman_window"),
     "burn.dialect.spec": ("spec",),
-    "burn.compiled": ("compile", "jit"),
+    "burn.compiled": ("compile",),
+    "burn.jitted": ("jit",),
     "burn.exporting": ("export",),
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError"),
 }

@@ -1,26 +1,20 @@
-"""Functions and modules of tensors, compiled: `burn.compile` for inputs given beforehand, `burn.jit` for those of each call.
+"""Functions and modules of tensors, compiled for inputs that are given beforehand: `burn.compile`.
 
 fast = burn.compile(f, (example,), dynamic={"x": {0: "batch"}})     # one executable for every batch size
 
-@burn.jit
-def f(x): return burn.ops.gelu(x @ w)                               # compiled at the first call with each signature
+Parameters of modules are constants of what is compiled so: rearranged once for the machine, and frozen. `burn.jit` (jitted.py)
+compiles for the arguments of each call, and parameters stay what the modules have.
 """
 
 from __future__ import annotations
 
-import functools
-import operator
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from burn.dialect.spec import as_array
-from burn.errors import TypeMismatch
-from burn.tensors import Tensor, trees
-from burn.tracing.arguments import Arguments, Dynamic, bound, described
-from burn.tracing.trace import Traced, arguments_of, is_module, name_of, signature_of, trace_call
+from burn.tensors import trees
+from burn.tracing.arguments import Arguments, Dynamic
+from burn.tracing.trace import Traced, arguments_of, signature_of, trace_call
 
 if TYPE_CHECKING:
     from burn.runtime import Executable
@@ -54,7 +48,7 @@ def compile(
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
-    executable = _executable(traced, target)
+    executable = executable_of(traced, target)
     return executable if traced.is_flat else CompiledFunction(executable, traced.arguments, traced.results)
 
 
@@ -74,7 +68,7 @@ def _by_name(function: Callable[..., Any], examples: Any, kwargs: Mapping[str, A
     return {**dict(zip(signature_of(function).parameters, examples or (), strict=False)), **kwargs}
 
 
-def _executable(traced: Traced, target: str | None = None) -> Executable:
+def executable_of(traced: Traced, target: str | None = None) -> Executable:
     from burn.compiler import executable
 
     return executable(traced.program, target=target)
@@ -97,94 +91,3 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"CompiledFunction({self.executable!r})"
-
-
-KEPT = 256
-"""Programs that a jitted function keeps; the oldest go first."""
-
-
-class Jit:
-    """A function that is compiled at its first call with each signature: the element types and shapes of all tensors in its
-    arguments, and everything else in them. `programs` holds what was compiled, and the state of modules it was compiled with."""
-
-    def __init__(self, function: Callable[..., Any], dynamic: Dynamic | None) -> None:
-        functools.update_wrapper(self, function)
-        self._function, self._dynamic = function, dynamic or {}
-        self._signature = signature_of(function)
-        self._lock = threading.RLock()  # a function may call itself while it is traced
-        self.programs: dict[Any, tuple[_State, CompiledFunction]] = {}
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        given = bound(self._signature, args, kwargs, name_of(self._function))
-        leaves = [leaf for value in given.values() for leaf in trees.flatten(value)[0]]
-        if any(isinstance(leaf, Tensor) and leaf.is_traced for leaf in leaves):
-            return self._function(*args, **kwargs)  # part of a program that is being traced
-        arguments = described(self._signature, given, self._dynamic)
-        key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
-        modules = [m for m in (self._function, *_fixed(arguments.structures)) if is_module(m)]
-        program = self._known(key, modules)
-        if program is None:
-            with self._lock:
-                program = self._known(key, modules)
-                if program is None:
-                    state = _State.of(modules)  # before tracing: what changes meanwhile is seen at the next call
-                    traced = trace_call(self._function, arguments)
-                    program = CompiledFunction(_executable(traced), arguments, traced.results)
-                    self.programs[key] = state, program
-                    while len(self.programs) > KEPT:
-                        self.programs.pop(next(iter(self.programs)))
-        return program.run_leaves([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
-
-    def _known(self, key: Any, modules: Sequence[Any]) -> CompiledFunction | None:
-        """The program for a signature, unless a module has other weights now, or another mode."""
-        state, program = self.programs.get(key, (None, None))
-        return program if state is not None and state.holds(modules) else None
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
-
-
-@dataclass(frozen=True)
-class _State:
-    """What of some modules is written into a program: their parameters' elements, and whether they are in training."""
-
-    weights: tuple[Any, ...]
-    training: tuple[bool, ...]
-
-    @staticmethod
-    def of(modules: Sequence[Any]) -> _State:
-        parameters = (p for m in modules for _, p in m.named_parameters(shared=True))
-        return _State(tuple(p.weight for p in parameters), tuple(i.training for m in modules for i in m.modules()))
-
-    def holds(self, modules: Sequence[Any]) -> bool:
-        if not modules:
-            return True
-        now = _State.of(modules)
-        same = len(now.weights) == len(self.weights) and all(map(operator.is_, now.weights, self.weights))
-        return same and now.training == self.training
-
-
-def _fixed(structures: Sequence[trees.Structure]) -> Iterator[Any]:
-    """What in a call's arguments is no tensor."""
-    for structure in structures:
-        if isinstance(structure, trees.Fixed):
-            yield structure.value
-        elif isinstance(structure, trees.Node):
-            yield from _fixed(structure.children)
-
-
-def jit(function: Callable[..., Any] | None = None, *, dynamic: Dynamic | None = None) -> Any:
-    """A function that is compiled at its first call with each signature: the element types and shapes of the arrays and
-    tensors in its arguments (also inside of lists, tuples, dictionaries and dataclasses; Python's numbers are float32 and
-    int64 scalars), and everything else in them (bools, strings, None, modules), which the function sees as it is; other
-    objects are told apart by `==` and their hash: what changes inside of one is not seen.
-
-    numpy arrays in, numpy arrays out; tensors in, tensors out. dynamic: as for `compile`; sizes named there do not count
-    into the signature. In a function that is being traced, the call is part of that. Parameters of modules are constants of
-    the program: where the module is the function or among its arguments (`self`, too), it is compiled anew when they have
-    changed, or its mode; elsewhere a change is not seen. Raises TypeMismatch for a PyTorch module."""
-    if function is not None and is_torch(function):
-        raise TypeMismatch(
-            "burn.jit is for functions of burn's tensors", ["compile a PyTorch module with burn.compile"]
-        )
-    return functools.partial(jit, dynamic=dynamic) if function is None else Jit(function, dynamic)

@@ -54,6 +54,22 @@ class Program:
             donated=dict(self.donated),
         )
 
+    def add_input(self, name: str, type_: TensorType) -> ir.Value:
+        """One input more, behind those that there are; the random state stays the last."""
+        while name in self.input_names:
+            name += "_"
+        with context():
+            last = self.block.add_argument(type_.to_mlir(), ir.Location.name(name))
+            if not self.random_state:
+                self.input_names.append(name)
+                return last
+            state = ir.BlockArgument(self.inputs[-2])
+            last.set_type(state.type)
+            state.replace_all_uses_with(last)
+            state.set_type(type_.to_mlir())
+        self.input_names.insert(-1, name)
+        return state
+
     @property
     def function(self) -> func.FuncOp:
         return next(op for op in self.module.body.operations if isinstance(op.opview, func.FuncOp)).opview
@@ -93,12 +109,7 @@ class Program:
     def state(self) -> ir.Value:
         """The run's random state, which becomes an input of the program when it is first asked for."""
         if not self.random_state:
-            name = "random_state"
-            while name in self.input_names:
-                name += "_"
-            with context():
-                self.block.add_argument(RANDOM_STATE.to_mlir(), ir.Location.name(name))
-            self.input_names.append(name)
+            self.add_input("random_state", RANDOM_STATE)
             self.random_state = True
         return self.inputs[-1]
 

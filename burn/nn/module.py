@@ -259,7 +259,8 @@ class Module:
 
     # ---- weights -----------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Every parameter's and buffer's elements by path; those of a file stay mapped."""
+        """Every parameter's and buffer's elements by path, read-only; those of a file stay mapped. To change a parameter
+        write `.assign(elements)`, or `load_state_dict`."""
         return {name: parameter.array for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray | Weight]) -> None:

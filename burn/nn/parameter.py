@@ -1,4 +1,4 @@
-"""Parameters and buffers: tensors that a module owns. In a traced program each is one constant.
+"""Parameters and buffers: tensors that a module owns. In a traced program each is one constant, or one input (`burn.jit`).
 
 Their elements are an array in memory, or lie in a mapped file and are read when they are wanted; a parameter that was
 never given any draws them from its initialiser at first use.
@@ -72,9 +72,9 @@ class Parameter(Tensor):
 
     @property
     def value(self) -> Any:
-        """What stands for it: a constant of the program being traced, or its elements."""
+        """What stands for it: an input or a constant of the program being traced, or its elements."""
         tracer = active()
-        return self._value if tracer is None else tracer.constant(self, self.weight, self.name)
+        return self._value if tracer is None else tracer.parameter(self)
 
     @property
     def weight(self) -> Weight:
@@ -86,8 +86,17 @@ class Parameter(Tensor):
 
     @property
     def array(self) -> np.ndarray:
-        """Its elements, without a copy where they are in memory or mapped one to a byte."""
-        return self.weight.array()
+        """Its elements, read-only, without a copy where they are in memory or mapped one to a byte."""
+        view = self.weight.array().view()
+        view.flags.writeable = False  # what computed with them, or was compiled with them, would not see a change
+        return view
+
+    @property
+    def elements(self) -> np.ndarray:
+        """Its elements as computing takes them: one to a byte at least, in memory or mapped."""
+        array = self._value.array
+        assert array is not None
+        return array
 
     @property
     def count(self) -> int:

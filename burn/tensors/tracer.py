@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import prod
+from typing import Protocol
 
 import numpy as np
 
@@ -28,12 +29,32 @@ SMALL = 16
 _current: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
 
-class Tracer:
-    """One program being built. `names` says what the modules in it are called, by identity."""
+class Owned(Protocol):
+    """What a module owns: a parameter, whose elements may be others at the next run."""
 
-    def __init__(self, inputs: Sequence[tuple[str, TensorType]], weights: WeightStore | None = None) -> None:
+    name: str
+
+    @property
+    def type(self) -> TensorType: ...
+
+    @property
+    def weight(self) -> Weight: ...
+
+
+class Tracer:
+    """One program being built. `names` says what the modules in it are called, by identity.
+
+    opens: whether parameters are inputs of the program, behind the others, rather than constants in it. `parameters` are those
+    that it uses, in order; `modules` those that were called."""
+
+    def __init__(
+        self, inputs: Sequence[tuple[str, TensorType]], weights: WeightStore | None = None, opens: bool = False
+    ) -> None:
         self.program = Program.create(inputs, weights)
         self.names: dict[int, str] = {}
+        self.opens = opens
+        self.parameters: list[Owned] = []
+        self.modules: dict[int, object] = {}
         self.ended = False  # whether its values may be gone
         self._constants: dict[int, tuple[object, ir.Value]] = {}  # id -> (what keeps the id taken, the value)
         self._last_constant: ir.Operation | None = None
@@ -44,6 +65,18 @@ class Tracer:
         known = self._constants.get(id(owner))
         if known is None:
             known = self._constants[id(owner)] = (owner, self.literal(weight, hint))
+        return known[1]
+
+    def parameter(self, owner: Owned) -> ir.Value:
+        """What stands for a parameter, made when it is first asked for: an input of the program, or a constant."""
+        known = self._constants.get(id(owner))
+        if known is None:
+            if self.opens:
+                value = self.program.add_input(owner.name or "parameter", owner.type)
+            else:
+                value = self.literal(owner.weight, owner.name)
+            known = self._constants[id(owner)] = (owner, value)
+            self.parameters.append(owner)
         return known[1]
 
     def literal(self, weight: Weight, hint: str = "constant") -> ir.Value:
@@ -76,6 +109,7 @@ class Tracer:
     @contextmanager
     def scope(self, module: object) -> Iterator[None]:
         """Ops built inside come from `module`."""
+        self.modules.setdefault(id(module), module)
         name = self.names.get(id(module))
         if name is None:
             yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,8 +143,10 @@ def described(
     dynamic: Dynamic,
     leaf: Callable[[Any], bool] = trees.is_leaf,
     renamed: bool = False,
+    static: Collection[str] = (),
 ) -> Arguments:
-    """Arguments with the types of all tensors in them. Raises TypeMismatch where `dynamic` names what is not there."""
+    """Arguments with the types of all tensors in them; `static` ones are taken whole, as values. Raises TypeMismatch where
+    `dynamic` names what is not there."""
     structures: list[Structure] = []
     types: dict[str, TensorType] = {}
     if isinstance(dynamic, (tuple, list)):
@@ -153,7 +155,7 @@ def described(
         raise TypeMismatch('dynamic is a mapping such as {"x": {0: "batch"}}', [f"not {dynamic!r}"])
     vary = _Varying(dynamic)
     for position, (name, value) in enumerate(given.items()):
-        leaves, structure = trees.flatten(value, leaf, name)
+        leaves, structure = ([], trees.Fixed(value)) if name in static else trees.flatten(value, leaf, name)
         structures.append(structure)
         if name not in dynamic and position in dynamic:
             vary.used.add(position)

@@ -27,6 +27,7 @@ class Traced:
     program: Program
     arguments: Arguments
     results: trees.Structure
+    tracer: Tracer
 
     @property
     def is_flat(self) -> bool:
@@ -44,7 +45,7 @@ def trace(function: Callable[..., Any], inputs: Mapping[str, TensorType | str], 
     inputs: the program's input names and types ("float32[batch, 3]"). outputs: names for what it returns: a tensor, a
     sequence of them, or a mapping by name."""
     types = {name: spec(type_) for name, type_ in inputs.items()}
-    program, _ = _trace(function, types, lambda tensors: function(*tensors), outputs)
+    program, _ = _trace(Tracer(list(types.items())), function, lambda tensors: function(*tensors), outputs)
     return program
 
 
@@ -57,13 +58,14 @@ def trace_examples(
     return trace_call(function, arguments_of(function, example_inputs, dynamic)).program
 
 
-def trace_call(function: Callable[..., Any], arguments: Arguments) -> Traced:
-    """The program of a call."""
+def trace_call(function: Callable[..., Any], arguments: Arguments, opens: bool = False) -> Traced:
+    """The program of a call. opens: whether parameters are inputs of it."""
     names = getattr(function, "outputs", ()) if is_module(function) else ()
+    tracer = Tracer(list(arguments.types.items()), opens=opens)
     program, results = _trace(
-        function, arguments.types, lambda tensors: arguments.call(function, tensors), names if names else ()
+        tracer, function, lambda tensors: arguments.call(function, tensors), names if names else ()
     )
-    return Traced(program, arguments, results)
+    return Traced(program, arguments, results, tracer)
 
 
 def arguments_of(function: Callable[..., Any], example_inputs: Any, dynamic: Dynamic | None) -> Arguments:
@@ -72,12 +74,8 @@ def arguments_of(function: Callable[..., Any], example_inputs: Any, dynamic: Dyn
 
 
 def _trace(
-    function: Callable[..., Any],
-    types: Mapping[str, TensorType],
-    call: Callable[[list[Tensor]], Any],
-    outputs: Sequence[str],
+    tracer: Tracer, function: Callable[..., Any], call: Callable[[list[Tensor]], Any], outputs: Sequence[str]
 ) -> tuple[Program, trees.Structure]:
-    tracer = Tracer(list(types.items()))
     if is_module(function):
         for path, module in function.named_modules():  # type: ignore[attr-defined]
             tracer.names.setdefault(id(module), path)

@@ -53,7 +53,7 @@ class Checkpoint(dict[str, Weight]):
                 )
                 continue
             try:
-                checkpoint[name] = array if isinstance(array, Weight) else array_weight(np.asarray(array))
+                checkpoint[name] = array if isinstance(array, Weight) else array_weight(_kept(np.asarray(array)))
             except BurnError as error:
                 problems.append(Problem("; ".join(map(str, error.problems)) or error.summary, node=name))
             except Exception as error:  # of whatever kind another library's tensor raises
@@ -102,3 +102,8 @@ def write_weight(weight: Weight, file: IO[bytes]) -> None:
             weight.file.release(weight.offset, weight.nbytes)
         return
     file.write(np.ascontiguousarray(weight.array()).reshape(-1).view(np.uint8).data)
+
+
+def _kept(array: np.ndarray) -> np.ndarray:
+    """An array whose elements stay as they are now: what its owner may write to is copied."""
+    return array.copy() if array.flags.writeable else array

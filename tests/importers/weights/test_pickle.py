@@ -167,12 +167,12 @@ def test_what_grows_without_end_is_stopped(tmp_path: Path) -> None:
     )
     deep = b"}" * 1 + b"".join(text("a") + b"}" for _ in range(2000)) + b"s" * 2000
     copies = b"(" + b"K\x01" * 2000 + b"lq\x00" + (name("torch", "Size") + b"h\x00\x85R0") * 20000
-    started = time.perf_counter()
+    started = time.process_time()
     for data in (laughs, deep, b"K\x01" * 5_000_000, copies + b"h\x00"):
         assert refused(zipped(tmp_path / "m.pt", data + END))
     cycle = b"}q\x00" + text("self") + b"h\x00s" + text("w") + tensor() + b"s"
     assert "nested too deep" in refused(zipped(tmp_path / "m.pt", cycle + END))
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 30
 
 
 def many_keys(shared: bytes) -> bytes:

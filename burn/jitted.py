@@ -1,0 +1,179 @@
+"""`burn.jit`: a function that is compiled at its first call with each signature.
+
+    @burn.jit
+    def step(x): return model(x)                            # compiled once, however often the model's parameters change
+
+Parameters of modules, wherever the function finds them, are constants of its programs, rearranged for the machine, until they
+change; from then on (and in training from the first call) they are inputs, and no program holds weights. All else in modules
+and objects, such as their mode, is looked at while a program is written down; it is compared at the next call
+(`tracing/seen.py`), and where it is another, so is the program.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from burn.compiled import CompiledFunction, executable_of, is_torch
+from burn.dialect.spec import as_array
+from burn.errors import TypeMismatch
+from burn.tensors import Tensor, trees
+from burn.tensors.tracer import Tracer
+from burn.tracing.arguments import Arguments, Dynamic, bound, described
+from burn.tracing.seen import Seen
+from burn.tracing.trace import is_module, name_of, signature_of, trace_call
+
+KEPT = 256
+"""Programs that a jitted function keeps; those not used for longest go first."""
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A compiled program. parameters: those that it uses, which are its last inputs (`opened`) or written into it; given: their
+    types, or their elements. seen: what else it was written down from."""
+
+    function: CompiledFunction
+    opened: bool
+    parameters: tuple[Any, ...]
+    given: tuple[Any, ...]
+    seen: Seen
+
+    @staticmethod
+    def of(function: CompiledFunction, tracer: Tracer, seen: Seen) -> _Program:
+        given = [p.type if tracer.opens else p.weight for p in tracer.parameters]
+        return _Program(function, tracer.opens, tuple(tracer.parameters), tuple(given), seen)
+
+    def takes_parameters(self) -> bool:
+        """Whether it is right for the elements that the parameters have now."""
+        if self.opened:
+            return all(p.type == t for p, t in zip(self.parameters, self.given, strict=True))
+        return all(p.weight is w for p, w in zip(self.parameters, self.given, strict=True))
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        elements = (p.elements for p in self.parameters) if self.opened else ()
+        return self.function.run_leaves([*leaves, *elements])
+
+
+class Jit:
+    """A function that is compiled at its first call with each signature: the element types and shapes of all tensors in its
+    arguments, and everything else in them. `programs` holds what was compiled."""
+
+    def __init__(self, function: Callable[..., Any], dynamic: Dynamic | None, static: Collection[str]) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._dynamic = function, dynamic or {}
+        self._signature = signature_of(function)
+        self._static = frozenset(static)
+        self._varied = False  # whether parameters were seen to change
+        self._lock = threading.RLock()  # a function may call itself while it is traced
+        self.programs: OrderedDict[Hashable, list[_Program]] = OrderedDict()
+        unknown = sorted(self._static - self._signature.parameters.keys())
+        if unknown:
+            names = ", ".join(self._signature.parameters)
+            raise TypeMismatch("static names what is no argument", [f"{', '.join(unknown)}; the arguments are {names}"])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = bound(self._signature, args, kwargs, name_of(self._function))
+        leaves = [leaf for name, value in given.items() for leaf in self._leaves(name, value)]
+        if any(isinstance(leaf, Tensor) and leaf.is_traced for leaf in leaves):
+            return self._function(*args, **kwargs)  # part of a program that is being traced
+        arguments = described(self._signature, given, self._dynamic, static=self._static)
+        key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
+        program = self._known(key)
+        if program is None:
+            with self._lock:
+                program = self._known(key)
+                if program is None:
+                    program = self._compiled(arguments)
+                    self._keep(key, program)
+        return program.run([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
+
+    def _leaves(self, name: str, value: Any) -> list[Any]:
+        """The tensors of an argument. Raises TypeMismatch for a static one that cannot be told from others."""
+        if name not in self._static:
+            return trees.flatten(value)[0]
+        try:
+            hash(value)
+        except TypeError:
+            text = f"a {type(value).__name__} has no hash; pass a tuple instead of a list, and arrays as they are"
+            raise TypeMismatch(f"'{name}' is static, and this value cannot be", [text]) from None
+        if isinstance(value, Tensor):
+            raise TypeMismatch(f"'{name}' is static, and this value cannot be", ["tensors differ by their elements"])
+        return []
+
+    def _known(self, key: Hashable) -> _Program | None:
+        """The program for a signature, if one was written down from what is there now."""
+        for program in self.programs.get(key, ()):
+            if program.takes_parameters() and program.seen.holds():
+                return program
+        return None
+
+    def _compiled(self, arguments: Arguments) -> _Program:
+        whole = [self._function] if is_module(self._function) else []
+        owners = {id(v): v for v in (*whole, *_fixed(arguments.structures))}
+        self._forget_what_varied()
+        self._varied = self._varied or any(getattr(v, "training", False) for v in owners.values())
+        traced = trace_call(self._function, arguments, opens=self._varied)
+        function = CompiledFunction(executable_of(traced), arguments, traced.results)
+        # what the function itself changes while it is traced is no reason to trace it again
+        return _Program.of(function, traced.tracer, Seen({**owners, **traced.tracer.modules}.values()))
+
+    def _forget_what_varied(self) -> None:
+        """Lets programs go that hold elements which parameters no longer have."""
+        for key, programs in list(self.programs.items()):
+            kept = [p for p in programs if p.opened or p.takes_parameters()]
+            self._varied = self._varied or len(kept) < len(programs)
+            self.programs[key] = kept
+
+    def _keep(self, key: Hashable, program: _Program) -> None:
+        self.programs.setdefault(key, []).insert(0, program)
+        self.programs.move_to_end(key)
+        while sum(map(len, self.programs.values())) > KEPT:
+            oldest = next(iter(self.programs))
+            self.programs[oldest].pop()
+            if not self.programs[oldest]:
+                del self.programs[oldest]
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+def _fixed(structures: Sequence[trees.Structure]) -> Iterator[Any]:
+    """What in a call's arguments is no tensor."""
+    for structure in structures:
+        if isinstance(structure, trees.Fixed):
+            yield structure.value
+        elif isinstance(structure, trees.Node):
+            yield from _fixed(structure.children)
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    dynamic: Dynamic | None = None,
+    static: str | Collection[str] = (),
+) -> Any:
+    """A function that is compiled at its first call with each signature: the element types and shapes of the arrays and
+    tensors in its arguments (also inside of lists, tuples, dictionaries and dataclasses; Python's numbers are float32 and
+    int64 scalars), and everything else in them (bools, strings, None, modules), which the function sees as it is.
+
+    numpy arrays in, numpy arrays out; tensors in, tensors out. dynamic: as for `compile`; sizes named there do not count
+    into the signature. static: names of arguments that the function sees as they are, numbers too: each value is a signature
+    of its own, and has a hash. In a function that is being traced, the call is part of that.
+
+    Parameters and buffers of modules are what they are at each call: their first change makes them inputs of one more program,
+    which serves all later ones (in training, they are inputs of the first one). Changes of anything else in modules that the
+    function calls, and of attributes of objects among its arguments (`self`, too), are seen as well, and compile another
+    program. What it takes from elsewhere, such as global numbers and tensors, is as it was when the program was compiled.
+    Raises TypeMismatch for a PyTorch module."""
+    if function is not None and is_torch(function):
+        raise TypeMismatch(
+            "burn.jit is for functions of burn's tensors", ["compile a PyTorch module with burn.compile"]
+        )
+    names = (static,) if isinstance(static, str) else tuple(static)
+    if function is None:
+        return functools.partial(jit, dynamic=dynamic, static=names)
+    return Jit(function, dynamic, names)

@@ -1,0 +1,122 @@
+"""What a traced function may have read of an object that is no tensor: compared with what is there at the next call.
+
+Elements of parameters aside, all in a module, and in an object that is passed as it is (`self` of a jitted method), was looked
+at while the program was written down. `Seen` remembers it: deep enough for what models keep, and quick to ask again.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Any
+
+import numpy as np
+
+from burn.tensors import Tensor
+
+DEEPEST = 3
+"""Objects inside of each other that are looked into, besides modules."""
+LONGEST = 256
+"""Elements of a container that is looked into; a longer one is told apart by which it is and how long."""
+LARGEST = 1 << 20
+"""Bytes of an array whose elements are compared; a larger one is told apart by which it is."""
+
+_OPAQUE = (type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
+_PLAIN = (bool, int, str, bytes, type(None))
+_IGNORED = frozenset({"_arguments", "_config", "training"})
+"""What a module keeps of how it was made, and its mode, which may be that of its class."""
+
+
+class Same:
+    """An object, equal to itself alone. It is kept, so that no other takes its place in memory."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Seen:
+    """What is in some objects when this is made.
+
+    `_state` is equal for what is equal. `_parts` are the containers it was read from, with the very objects in them: as long as
+    those are there, nothing else needs to be looked at."""
+
+    def __init__(self, owners: Iterable[Any]) -> None:
+        self._owners = tuple(owners)
+        self._parts: list[tuple[Callable[[], Collection[Any]], tuple[Any, ...]]] = []
+        self._arrays: list[tuple[np.ndarray, bytes]] = []
+        self._long: list[tuple[Any, int]] = []
+        self._looked: set[int] = set()
+        self._state: Hashable = tuple(self._of(owner, DEEPEST) for owner in self._owners)
+
+    def holds(self) -> bool:
+        """Whether all of it is so still."""
+        if (
+            all(_are(read(), there) for read, there in self._parts)
+            and all(array.tobytes() == data for array, data in self._arrays)
+            and all(len(container) == length for container, length in self._long)
+        ):
+            return True
+        now = Seen(self._owners)
+        if now._state != self._state:
+            return False
+        self._parts, self._arrays, self._long = now._parts, now._arrays, now._long
+        return True
+
+    def _of(self, value: Any, depth: int) -> Hashable:
+        if isinstance(value, _PLAIN):
+            return type(value), value
+        if isinstance(value, (float, complex)):
+            return type(value), repr(value)  # a NaN is itself, and 0.0 is not -0.0
+        if isinstance(value, Tensor):
+            return Same(value)
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if isinstance(value, (list, tuple, set, frozenset, dict)):
+            return self._container(value, depth)
+        inside = None if isinstance(value, _OPAQUE) else getattr(value, "__dict__", None)
+        is_module = hasattr(value, "named_parameters")
+        if inside is None or id(value) in self._looked or (depth == 0 and not is_module):
+            return Same(value)
+        self._looked.add(id(value))
+        self._parts.append((inside.values, tuple(inside.values())))
+        depth = DEEPEST if is_module else depth - 1
+        attributes = tuple((n, self._of(v, depth)) for n, v in list(inside.items()) if n not in _IGNORED)
+        return Same(value), getattr(value, "training", None), attributes
+
+    def _array(self, array: np.ndarray) -> Hashable:
+        if array.nbytes > LARGEST:
+            return Same(array)
+        data = array.tobytes()
+        if array.flags.writeable:
+            self._arrays.append((array, data))
+        return str(array.dtype), array.shape, data
+
+    def _container(self, value: Any, depth: int) -> Hashable:
+        if len(value) > LONGEST or id(value) in self._looked:
+            self._long.append((value, len(value)))
+            return Same(value), len(value)
+        self._looked.add(id(value))
+        read = functools.partial(_inside, value)
+        self._parts.append((read, read()))
+        if isinstance(value, dict):
+            return dict, tuple((self._of(k, depth), self._of(v, depth)) for k, v in list(value.items()))
+        items = [self._of(v, depth) for v in list(value)]
+        return type(value), frozenset(items) if isinstance(value, (set, frozenset)) else tuple(items)
+
+
+def _inside(container: Any) -> tuple[Any, ...]:
+    return (*container, *container.values()) if isinstance(container, dict) else tuple(container)
+
+
+def _are(values: Collection[Any], there: tuple[Any, ...]) -> bool:
+    return len(values) == len(there) and all(map(operator.is_, values, there))
