@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.onnx_suite.pool import Died, Pool
+from tests.onnx_suite.pool import MEMORY, Died, Pool
 
 ROUND = 100
 """Seeds that a worker takes before it is replaced: what a process keeps of every program does not pile up."""
@@ -37,7 +37,12 @@ Case = Callable[[int], Outcome]
 
 
 def outcomes(
-    case: Case, seeds: Sequence[int], jobs: int, timeout: float, preload: Sequence[str] = ("burn",)
+    case: Case,
+    seeds: Sequence[int],
+    jobs: int,
+    timeout: float,
+    preload: Sequence[str] = ("burn",),
+    memory: int = MEMORY,
 ) -> Iterator[tuple[int, Outcome]]:
     """(seed, outcome) as programs end. What burn keeps on disk goes to a folder that is gone afterwards."""
     before = os.environ.get("BURN_CACHE_DIR")
@@ -46,7 +51,7 @@ def outcomes(
         try:
             for start in range(0, len(seeds), jobs * ROUND):
                 part = seeds[start : start + jobs * ROUND]
-                for index, answer in Pool(case, jobs, timeout, preload).run(part):
+                for index, answer in Pool(case, jobs, timeout, preload, memory).run(part):
                     yield part[index], Outcome(answer.reason, answer.message) if isinstance(answer, Died) else answer
         finally:
             os.environ.pop("BURN_CACHE_DIR")
@@ -54,7 +59,7 @@ def outcomes(
                 os.environ["BURN_CACHE_DIR"] = before
 
 
-def main(case: Case, arguments: Sequence[str] | None = None, timeout: float = 120.0) -> int:
+def main(case: Case, arguments: Sequence[str] | None = None, timeout: float = 120.0, memory: int = MEMORY) -> int:
     """The command of a fuzzer: --count N --seed S -j JOBS, or --one SEED. Returns the exit code: 1 if a seed failed."""
     parser = argparse.ArgumentParser(prog=f"python -m {case.__module__.rpartition('.')[0]}", allow_abbrev=False)
     parser.add_argument("--count", type=int, default=1000, help="programs (default 1000)")
@@ -74,7 +79,7 @@ def main(case: Case, arguments: Sequence[str] | None = None, timeout: float = 12
     counts: Counter[str] = Counter()
     failing: list[int] = []
     start = time.monotonic()
-    for seed, outcome in outcomes(case, seeds, options.jobs, options.timeout):
+    for seed, outcome in outcomes(case, seeds, options.jobs, options.timeout, memory=memory):
         counts[outcome.kind] += 1
         if outcome.failed:
             failing.append(seed)

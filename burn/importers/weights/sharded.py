@@ -13,10 +13,11 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from burn.errors import ModelError, Problem
+from burn.errors import ModelError, Problem, printable
 from burn.importers.weights.checkpoint import Checkpoint
 
 MAX_INDEX = 100 << 20  # bytes
+LONGEST_NAME = 255  # bytes that file systems allow
 MAX_SHARDS = 10_000
 
 
@@ -81,7 +82,8 @@ def _index(path: Path) -> tuple[dict[str, str], Any]:
 
 def _outside(folder: Path, name: str) -> Problem | None:
     """What is wrong with a shard's name, which must be that of a file in the index's folder."""
-    if not name or "\0" in name or len(PurePosixPath(name).parts) != 1 or len(PureWindowsPath(name).parts) != 1:
+    is_text = "\0" not in name and printable(name) == name and 0 < len(name.encode()) <= LONGEST_NAME
+    if not is_text or len(PurePosixPath(name).parts) != 1 or len(PureWindowsPath(name).parts) != 1:
         return Problem(f"'{name[:200]}' is not the name of a file beside the index")
     if name in (".", "..") or ((folder / name).is_symlink() and not _within(folder, name)):
         return Problem(f"'{name}' leads out of the folder")

@@ -10,7 +10,7 @@ import onnx
 
 from tests.onnx_suite.cases import load_cases
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SHARED = ROOT.parent / "shared" / "models"
 
 EXTREME = (0, 1, -1, 2, 7, 64, 255, 2**16, 2**31 - 1, 2**31, -(2**31), 2**32, 2**62, 2**63 - 1, -(2**63))
