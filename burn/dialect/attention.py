@@ -47,6 +47,9 @@ class Attention(Op, name="attention"):
             cls.fail(f"q, k and v must have rank 4, not {q}, {k}, {v}")
         if exact_div(q.shape[1], k.shape[1]) is None:
             cls.fail(f"{q.shape[1]} query heads do not share {k.shape[1]} key heads evenly")
+        pairs = ((q, 0, k, 0), (k, 0, v, 0), (q, 3, k, 3), (k, 1, v, 1), (k, 2, v, 2))
+        if any(_differ(a.shape[i], b.shape[j]) for a, i, b, j in pairs):
+            cls.fail(f"q, k and v must be [b, h, s, d], [b, g, t, d] and [b, g, t, e], not {q}, {k}, {v}")
         if mask is not None and (mask.rank > 4 or mask.dtype not in ("bool", q.dtype)):
             cls.fail(f"the mask must be bool or {q.dtype} and broadcast to [b, h, s, t], not {mask}")
         if lengths is not None and (lengths.rank != 1 or lengths.dtype != "int64"):
@@ -60,6 +63,10 @@ class Attention(Op, name="attention"):
         raw = soft_cap(scores(q, k, scale), softcap)
         allowed = visible(type_of(raw).shape, lengths, causal, offset, left, right)
         return mix(probabilities(bias(raw, mask, allowed), precision), v)
+
+
+def _differ(a: Dim, b: Dim) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a != b
 
 
 def scores(q: ir.Value, k: ir.Value, scale: float) -> ir.Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from burn.dialect.dims import Dim
 from burn.dialect.op import Agreement, Op, Operand, same_type
-from burn.dialect.reduction import window_size
+from burn.dialect.reduction import check_windows, window_size, windows_fit
 from burn.dialect.types import TensorType, is_symbolic, type_of
 
 
@@ -94,6 +94,7 @@ class Conv(Op, name="conv"):
             cls.fail(f"{channels} input channels do not fit weight {weight} with {groups} groups", "groups")
         if isinstance(outputs, int) and outputs % groups:
             cls.fail(f"{outputs} output channels do not split into {groups} groups", "groups")
+        check_windows(cls, spatial, kernel, dilations, low, high)
         sizes = [window_size(*a) for a in zip(spatial, kernel, strides, dilations, low, high, strict=True)]
         shape = (x.shape[0], *sizes, outputs) if last else (x.shape[0], outputs, *sizes)
         return TensorType(dtype or x.dtype, shape)
@@ -101,4 +102,9 @@ class Conv(Op, name="conv"):
     def must_agree(self) -> list[Agreement]:
         x, weight = type_of(self.x).shape, type_of(self.weight).shape
         last = self.layout == "last"
-        return [Agreement(x[-1] if last else x[1], (weight[-2] if last else weight[1]) * self.groups)]
+        if self.columns is not None:
+            weight = weight[2:]
+        channels, spatial = (x[-1], x[1:-1]) if last else (x[1], x[2:])
+        inputs, kernel = (weight[-2], weight[:-2]) if last else (weight[1], weight[2:])
+        fit = windows_fit(spatial, kernel, self.dilations, self.low, self.high)
+        return [Agreement(channels, inputs * self.groups), *fit]

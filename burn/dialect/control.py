@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from burn.dialect.dims import Dim, Symbol, symbols
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, Operand, Region, Variadic
+from burn.dialect.op import DEFINES, DEFINES_SEVERAL, Op, Operand, Region, Variadic
 from burn.dialect.types import TensorType, type_of
 
 
@@ -111,9 +111,10 @@ def defined_symbols(operation: ir.Operation | ir.OpView) -> set[str]:
     """The sizes that an op defines, not counting those of ops in its regions: `burn.read_dim`'s symbol, the
     data-dependent producers' count, the symbols of control flow."""
     attributes = operation.attributes
-    names = {ir.StringAttr(attributes[key]).value for key in ("symbol", "count") if key in attributes}
-    if "symbols" in attributes:
-        names |= {ir.StringAttr(name).value for name in ir.ArrayAttr(attributes["symbols"])}
+    names = {ir.StringAttr(attributes[key]).value for key in DEFINES if key in attributes}
+    for key in DEFINES_SEVERAL:
+        if key in attributes:
+            names |= {ir.StringAttr(name).value for name in ir.ArrayAttr(attributes[key])}
     return names
 
 

@@ -107,6 +107,9 @@ class Agreement:
     relation: str = "equal"
 
 
+DEFINES, DEFINES_SEVERAL = ("symbol", "count"), ("symbols",)
+"""The attributes by which an op names the sizes that it defines."""
+
 REGISTRY: dict[str, type[Op]] = {}
 """Every op class by its name without the dialect's prefix."""
 
@@ -153,7 +156,9 @@ class Op(Burn.Operation):
         for key in attrs:
             if key in cls.__dict__:
                 delattr(cls, key)
-        super().__init_subclass__(name=name, traits=[ext.Pure] * pure + [ir.IsTerminatorTrait] * terminator)
+        # MLIR erases what is pure and unread; an op that defines a size may be wanted for that alone
+        erasable = pure and not {*DEFINES, *DEFINES_SEVERAL} & attrs.keys()
+        super().__init_subclass__(name=name, traits=[ext.Pure] * erasable + [ir.IsTerminatorTrait] * terminator)
         for index, (key, _) in enumerate(operands):
             setattr(cls, key, property(lambda self, i=index: self._group(i)))
         for key, attr in attrs.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from burn.dialect.control import defined_symbols
+from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import DTYPES, TensorType, type_of
@@ -89,11 +91,12 @@ def blocks(block: ir.Block) -> list[ir.Block]:
 
 
 def erase_dead(block: ir.Block) -> int:
-    """Erases pure ops that nothing uses, in nested regions too; returns how many."""
+    """Erases pure ops that nothing uses, in nested regions too; returns how many. A size is used where it is mentioned."""
     erased = 0
     for operation in reversed(list(block.operations)):
         op = operation.opview
-        if isinstance(op, Op) and op.PURE and not any(any(True for _ in r.uses) for r in op.operation.results):
+        unread = isinstance(op, Op) and op.PURE and not any(any(True for _ in r.uses) for r in op.operation.results)
+        if unread and not _mentioned(defined_symbols(op), block, op):
             op.operation.erase()
             erased += 1
             continue
@@ -101,3 +104,11 @@ def erase_dead(block: ir.Block) -> int:
             for inner in region.blocks:
                 erased += erase_dead(inner)
     return erased
+
+
+def _mentioned(names: set[str], block: ir.Block, definer: Op) -> bool:
+    """Whether anything in a block but their definer mentions one of these sizes. Few ops define any."""
+    if not names:
+        return False
+    others = (o.opview for o in block.operations if o.operation != definer.operation)
+    return any(isinstance(other, Op) and names & used_symbols(other) for other in others)

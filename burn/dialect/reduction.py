@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from burn.dialect.dims import Dim
-from burn.dialect.op import Op, Operand, normalize_axis
-from burn.dialect.types import TensorType
+from collections.abc import Sequence
+
+from burn.dialect.dims import Dim, at_most, dim_max, dim_min, floordiv
+from burn.dialect.op import Agreement, Op, Operand, normalize_axis
+from burn.dialect.types import TensorType, type_of
 
 KINDS = ("sum", "prod", "max", "min", "any", "all")
 
@@ -92,16 +94,43 @@ class WindowReduce(Op, name="window_reduce"):
         _check_kind(cls, kind, x)
         if not len(window) == len(strides) == len(dilations) == len(low) == len(high) == x.rank:
             cls.fail(f"window, strides, dilations and pads must have {x.rank} entries")
-        return x.with_shape(
-            tuple(
-                window_size(d, w, s, k, a, b)
-                for d, w, s, k, a, b in zip(x.shape, window, strides, dilations, low, high, strict=True)
+        check_windows(cls, x.shape, window, dilations, low, high)
+        rows = zip(x.shape, window, strides, dilations, low, high, strict=True)
+        return x.with_shape(tuple(window_size(*row) for row in rows))
+
+    def must_agree(self) -> list[Agreement]:
+        return windows_fit(type_of(self.x).shape, self.window, self.dilations, self.low, self.high)
+
+
+Sizes = Sequence[Dim]
+
+
+def _reaches(
+    dims: Sizes, window: Sizes, dilations: Sequence[int], low: Sizes, high: Sizes
+) -> list[tuple[Dim, Dim, Dim]]:
+    """(size, elements with padding, elements from a window's first to its last) along each axis where windows may not fit."""
+    rows = zip(dims, window, dilations, low, high, strict=True)
+    return [(d, a + d + b, (w - 1) * t + 1) for d, w, t, a, b in rows if not (w == 1 and a == 0 and b == 0)]
+
+
+def check_windows(cls: type[Op], dims: Sizes, window: Sizes, dilations: Sequence[int], low: Sizes, high: Sizes) -> None:
+    """Fails where windows are larger than what they slide over. Over no elements at all there are none, which is no mistake."""
+    for dim, padded, reach in _reaches(dims, window, dilations, low, high):
+        if isinstance(padded, int) and isinstance(reach, int) and dim != 0 and reach > padded:
+            cls.fail(
+                f"a window that reaches over {reach} elements is larger than the {padded} there are, padding counted"
             )
-        )
+
+
+def windows_fit(dims: Sizes, window: Sizes, dilations: Sequence[int], low: Sizes, high: Sizes) -> list[Agreement]:
+    """The same, where only the run's sizes tell."""
+    found = []
+    for dim, padded, reach in _reaches(dims, window, dilations, low, high):
+        if not (isinstance(padded, int) and isinstance(reach, int)) and not at_most(reach, padded):
+            found.append(Agreement(reach, dim_max(padded, reach * (1 - dim_min(dim, 1))), "at most"))
+    return found
 
 
 def window_size(dim: Dim, window: Dim, stride: int, dilation: int, low: Dim, high: Dim) -> Dim:
     """How many positions a dilated window takes on a padded axis."""
-    from burn.dialect.dims import dim_max, floordiv
-
     return dim_max(0, floordiv(low + dim + high - ((window - 1) * dilation + 1), stride) + 1)

@@ -9,9 +9,9 @@ import numpy as np
 
 from burn.dialect import ops
 from burn.dialect.compose import signed
-from burn.dialect.dims import Dim, symbols
+from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import ir
-from burn.dialect.op import CODECS, Op
+from burn.dialect.op import Op
 from burn.dialect.query import LEAVES, op_of
 from burn.dialect.types import DTYPES, TensorType, type_of
 
@@ -68,17 +68,3 @@ class Constants:
 def is_pure(op: Op) -> bool:
     """Whether an op is a function of its operands and attributes, without regions."""
     return op.PURE and not op.REGIONS
-
-
-def dim_attributes(op: Op) -> dict[str, tuple[Dim, ...]]:
-    """The attributes of an op that hold sizes."""
-    found = {}
-    for name, attr in op.ATTRS.items():
-        if attr.codec in (CODECS[Dim], CODECS[tuple[Dim, ...]]) and (value := getattr(op, name)) is not None:
-            found[name] = value if isinstance(value, tuple) else (value,)
-    return found
-
-
-def attribute_symbols(op: Op) -> set[str]:
-    """The sizes that an op's attributes mention."""
-    return {name for dims in dim_attributes(op).values() for dim in dims for name in symbols(dim)}

@@ -13,13 +13,14 @@ from typing import ClassVar
 
 from burn.dialect import ops
 from burn.dialect.dims import Dim, ceildiv
+from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import VIEWS, blocks, erase_dead, is_named
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.builders.matrix import matrix_type
-from burn.passes.constants import Constants, attribute_symbols
+from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from burn.dialect.dims import Atom, Dim, Symbol, substitute, symbols
+from burn.dialect.mentions import dim_attributes
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks
 from burn.dialect.types import TensorType, type_of
-from burn.passes.constants import dim_attributes, is_pure
+from burn.passes.constants import is_pure
 
 
 def replace_sizes(program: Program, values: Mapping[str, Dim]) -> None:

@@ -10,12 +10,12 @@ from typing import ClassVar
 
 from burn.dialect.control import defined_symbols
 from burn.dialect.dims import symbols
+from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, type_of
 from burn.errors import BurnError, CompileError, Problem
-from burn.passes.constants import attribute_symbols
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 

@@ -59,6 +59,11 @@ class Schema:
     def output(self, index: int) -> str:
         return self.outputs[min(index, len(self.outputs) - 1)]
 
+    @property
+    def given(self) -> frozenset[str]:
+        """Every element type that a result may have."""
+        return frozenset().union(*(self.allowed.get(spelled) or _elements([spelled]) for spelled in self.outputs))
+
 
 @cache
 def schema(operator: str, opset: int) -> Schema | None:
@@ -197,10 +202,10 @@ class GraphWriter:
                     f"{operator} of opset {self.opset} does not take {dtype}",
                     _since(operator, self.opset, lambda s, v=name, t=dtype: t in s.allowed.get(v, ())),
                 )
-        if to is not None and to not in frozenset().union(*known.allowed.values()):
+        if to is not None and to not in known.given:
             raise Refused(
                 f"{operator} of opset {self.opset} does not give {to}",
-                _since(operator, self.opset, lambda s: any(to in types for types in s.allowed.values())),
+                _since(operator, self.opset, lambda s: to in s.given),
             )
         results = self._add(operator, given, outputs, attrs, shared)
         for i, name in enumerate(results):

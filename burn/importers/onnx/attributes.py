@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_float
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import onnx
@@ -60,7 +61,9 @@ class Attributes:
         return self._get(name, AttributeProto.INT, "i", default)
 
     def float(self, name: str, default: T = REQUIRED) -> Float | T:
-        return self._get(name, AttributeProto.FLOAT, "f", default)
+        """A float32, the default too: in float64 the difference is seen."""
+        value = self._get(name, AttributeProto.FLOAT, "f", default)
+        return c_float(value).value if isinstance(value, Float) else value
 
     def string(self, name: str, default: T = REQUIRED) -> str | T:
         value = self._get(name, AttributeProto.STRING, "s", default)

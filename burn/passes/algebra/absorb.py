@@ -7,7 +7,7 @@ an offset a channel, so it ends up in the convolution before it.
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import reshape
+from burn.dialect.compose import number_like, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -143,8 +143,8 @@ def scale_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
     inner = is_named(op.lhs, "mul")
     if inner is None or not used_once(op.lhs) or rewriter.constant(op.lhs):
         return None
-    number = splat(inner.rhs)
+    factor = splat(inner.rhs)
     weight = _weight(rewriter, op)
-    if number is None or weight is None or type_of(inner.lhs) != type_of(op.lhs):
+    if factor is None or weight is None or type_of(inner.lhs) != type_of(op.lhs):
         return None
-    return ops.dot_general(inner.lhs, ops.mul(weight, reshape(inner.rhs, ())), **op.attrs)
+    return ops.dot_general(inner.lhs, ops.mul(weight, number_like(factor, weight)), **op.attrs)

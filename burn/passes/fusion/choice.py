@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from burn.dialect.control import defined_symbols
+from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
@@ -11,7 +12,7 @@ from burn.dialect.types import type_of
 from burn.kernels.lower import has_rule
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
 from burn.passes.fusion.joins import ANCHORS, JOINS, axes_of
-from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous, outer_values, used_symbols
+from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous, outer_values
 
 
 class Choice:
@@ -35,7 +36,8 @@ class Choice:
             elif op.OP_NAME not in FREE:
                 self.opaque[op.operation] = unit = Cluster("opaque", (), [op])
                 self.order.add(unit, self._reads(op))
-        self._materialize_views()
+        while self._materialize_views():  # what stands in memory changes how the views behind it can be read
+            pass
 
     # ---- choosing ------------------------------------------------------------------------------------------------------
     def _place(self, op: Op) -> None:
@@ -168,8 +170,9 @@ class Choice:
             return op.OP_NAME in VIEWS and affine(value, self.stands) and contiguous(user, value, self.stands)
         return True
 
-    def _materialize_views(self) -> None:
-        """Gives views (and constants) a cluster of their own where something reads them from memory."""
+    def _materialize_views(self) -> bool:
+        """Gives views (and constants) a cluster of their own where something reads them from memory; whether any."""
+        started = False
         for op in reversed(self.ops[:-1]):
             if op.OP_NAME not in FREE | VIEWS or not has_rule(op) or op.operation in self.cluster:
                 continue
@@ -177,6 +180,8 @@ class Choice:
             wanted = any(self._reads_memory(use.owner, result) for use in result.uses)
             if wanted and op.OP_NAME != "reshape":
                 self._start(op)
+                started = True
+        return started
 
     def _reads_memory(self, user: ir.Operation | ir.OpView, value: ir.Value) -> bool:
         operation = user.operation

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from burn.dialect.control import defined_symbols
-from burn.dialect.dims import Call, Dim, LoopVar, coefficient, symbols
+from burn.dialect.dims import Call, Dim, LoopVar, coefficient
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import VIEWS, op_of
@@ -13,24 +12,8 @@ from burn.dialect.types import type_of
 from burn.kernels.body import Load
 from burn.kernels.builders.builder import loops, place
 from burn.kernels.lower import Lowering
-from burn.passes.constants import attribute_symbols
 
 FREE = frozenset(("full", "constant", "iota", "dim_values"))
-
-
-def used_symbols(op: Op) -> set[str]:
-    """The sizes that an op needs, in its regions too, but for those it defines."""
-    names: set[str] = set()
-    for region in op.operation.regions:
-        for block in region.blocks:
-            for operation in block.operations:
-                if isinstance(operation.opview, Op):
-                    names |= used_symbols(operation.opview)
-    for value in (*op.operation.operands, *op.operation.results):
-        if isinstance(value.type, ir.RankedTensorType):
-            for d in type_of(value).shape:
-                names |= symbols(d)
-    return (names | attribute_symbols(op)) - defined_symbols(op)
 
 
 def outer_values(op: Op) -> list[ir.Value]:

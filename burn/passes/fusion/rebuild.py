@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from burn.dialect import ops
 from burn.dialect.control import Group
+from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
@@ -12,7 +13,7 @@ from burn.errors import CompileError
 from burn.kernels.lower import has_rule
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster
-from burn.passes.fusion.reads import FREE, VIEWS, outer_values, used_symbols
+from burn.passes.fusion.reads import FREE, VIEWS, outer_values
 
 
 class Rebuild:

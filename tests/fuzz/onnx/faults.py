@@ -109,6 +109,21 @@ def _wide_product(site: Site) -> bool:
     return bool(np.abs(given.astype(float)).max(initial=1) ** given.size > 2.0**30)
 
 
+def _partly_overflows(site: Site) -> bool:
+    """Whether some of the factors alone, in another order, are too large: with a zero or a NaN among the others."""
+    given = site.operand(0)
+    if given is None or given.dtype.kind != "f" or not given.size:
+        return False
+    factors = np.abs(given[np.isfinite(given) & (given != 0)].astype(np.float64))
+    spread = np.abs(np.log2(factors)).sum()
+    return bool(spread > {2: 14, 4: 120, 8: 1000}[given.dtype.itemsize])
+
+
+def _all_zero(site: Site) -> bool:
+    given = site.operand(0)
+    return given is not None and not given.any()
+
+
 def _wide_sum(site: Site) -> bool:
     given = site.operand(0)
     if given is None or given.dtype.kind == "f":

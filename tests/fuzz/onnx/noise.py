@@ -62,13 +62,15 @@ def disturb(
     if array.dtype not in FLOATS or ops <= MOVES:
         return twin
     floats = [value for value in used if value.dtype in FLOATS]
+    numbers = [numpy_helper.to_array(c) for c in constants if c.data_type in (1, 10, 11)]
     few_bits = all(_few_bits(v.arrays[at]) and np.array_equal(v.arrays[at], v.twins[at]) for v in floats)
+    few_bits = few_bits and all(map(_few_bits, numbers))
     if ops <= EXACT and few_bits and _few_bits(array):
         return twin
     scale = largest(array)
     if ops & SUMS:
         sizes = [largest(value.arrays[at]) for value in floats]
-        sizes += [largest(numpy_helper.to_array(c)) for c in constants if c.data_type in (1, 10, 11)]
+        sizes += map(largest, numbers)
         scale = max([scale, *sizes, float(np.prod(sizes)) if ops & PRODUCTS else 0.0])
     with np.errstate(all="ignore"):
         error = EPSILON[array.dtype.name] * (np.abs(twin.astype(np.float64)) + scale) / 2

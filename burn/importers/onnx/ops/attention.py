@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from burn.dialect import ops
 from burn.dialect.attention import bias, mix, probabilities, scores, soft_cap, visible
-from burn.dialect.compose import convert, number, reshape, transpose, wide
+from burn.dialect.compose import convert, dim_value, number, reshape, transpose, wide
 from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
 from burn.dialect.recurrent import UNROLLED_STEPS, loop_over
@@ -39,12 +39,16 @@ def join_heads(x: ir.Value) -> ir.Value:
     return reshape(transpose(x, (0, 2, 1, 3)), (batch, length, heads * depth))
 
 
-def root_of_depth(node: Node, q: ir.Value) -> float:
-    """The default scale, 1 / sqrt(features of a head)."""
-    depth = type_of(q).shape[-1]
-    if not isinstance(depth, int):
-        node.fail(f"the number of features of a head must be known, not {depth}", "scale")
-    return depth**-0.5
+def scaled(q: ir.Value, scale: float | None) -> tuple[ir.Value, float]:
+    """The queries and the factor of their scores, 1 / sqrt(features of a head) by default. Where that number of features is
+    a size of the run, the queries have taken the factor in."""
+    depth, dtype = type_of(q).shape[-1], type_of(q).dtype
+    if scale is not None:
+        return q, scale
+    if isinstance(depth, int):
+        return q, max(depth, 1) ** -0.5
+    factor = ops.rsqrt(convert(dim_value(depth), wide(dtype)))
+    return convert(ops.mul(convert(q, wide(dtype)), factor), dtype), 1.0
 
 
 def widen_mask(mask: ir.Value, total: Dim) -> ir.Value:
@@ -77,9 +81,10 @@ def attention(node: Node) -> list[ir.Value | None]:
     if lengths is not None and node.input(4) is not None:
         node.fail("nonpad_kv_seqlen cannot be used together with past_key")
     if mask is not None:
+        if type_of(mask).dtype != "bool":  # integers are added to the scores, as floats are
+            mask = convert(mask, type_of(q).dtype)
         mask = widen_mask(mask, type_of(k).shape[2])
-    scale = node.float("scale", None)
-    scale = root_of_depth(node, q) if scale is None else scale
+    q, scale = scaled(q, node.float("scale", None))
     place = {
         "causal": node.int("is_causal", 0) == 1,
         "offset": past,
@@ -122,8 +127,7 @@ def _with_scores(
 @onnx_op("FlexAttention", domain="ai.onnx.preview")
 def flex_attention(node: Node) -> ir.Value:
     q, k, v = (node.required(i) for i in range(3))
-    scale = node.float("scale", None)
-    scale = root_of_depth(node, q) if scale is None else scale
+    q, scale = scaled(q, node.float("scale", None))
     dtype = type_of(q).dtype
     precision = node.dtype("softmax_precision", "float64" if dtype == "float64" else "float32")
     if not node.has("score_mod") and not node.has("prob_mod"):
@@ -187,7 +191,7 @@ def linear_attention(node: Node) -> list[ir.Value]:
     width = type_of(v).shape[-1]
     decay = ops.exp(by_time(4, groups)) if gated else None
     beta = by_time(5, 1 if node.type(5).shape[-1:] == (1,) else groups) if delta else None
-    scale = node.float("scale", 0.0) or root_of_depth(node, q)
+    q, scale = scaled(q, node.float("scale", 0.0) or None)
     past = node.input(3)
     if past is None:
         state = ops.full(shape=(batch, groups, depth, width), dtype=wide(dtype))

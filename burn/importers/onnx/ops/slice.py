@@ -8,7 +8,7 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.compose import number
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, dim_max
 from burn.dialect.mlir import ir
 from burn.dialect.shape import slice_bounds
 from burn.importers.onnx.node import Node, onnx_op
@@ -61,19 +61,21 @@ def _bounds(dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
         return None if isinstance(bound, int) and abs(bound) >= OPEN else bound
 
     first, last = closed(start), closed(end)
-    if isinstance(start, int) and first is None and (start > 0) == (step > 0):
+    if isinstance(start, int) and first is None and start > 0 and step > 0:
         return 0, 0  # it begins behind the end
     if isinstance(end, int) and last is None and (end > 0) != (step > 0):
         return 0, 0
+    if step < 0 and isinstance(start, int) and start < 0:  # unlike numpy, it never begins before the first element
+        first = 0 if first is None else dim_max(dim + start, 0)
     return slice_bounds(dim, first, last, step)
 
 
-def _clamped(node: Node, bound: ir.Value, dim: ir.Value, step: ir.Value) -> ir.Value:
-    """A bound, counted from the end when negative, brought into what a slice may name."""
+def _clamped(node: Node, bound: ir.Value, dim: ir.Value, step: ir.Value, lowest: int) -> ir.Value:
+    """A bound, counted from the end when negative, brought into what a slice may name; backwards from `lowest` on."""
     zero, one = number(0, "int64"), number(1, "int64")
     bound = ops.select(ops.lt(bound, zero), ops.add(bound, dim), bound)
     forward = ops.min(ops.max(bound, zero), dim)
-    backward = ops.min(ops.max(bound, number(-1, "int64")), ops.sub(dim, one))
+    backward = ops.min(ops.max(bound, number(lowest, "int64")), ops.sub(dim, one))
     return ops.select(ops.gt(step, zero), forward, backward)
 
 
@@ -82,9 +84,9 @@ def _first_and_count(node: Node, dims: ir.Value, steps: ir.Value, starts: ir.Val
     zero = number(0, "int64")
     # a far negative end of a backward slice means the beginning, which adding the size must not undo
     far = ops.lt(ends, ops.neg(dims))
-    first = _clamped(node, starts, dims, steps)
+    first = _clamped(node, starts, dims, steps, lowest=0)
     last = ops.select(
-        far, ops.select(ops.gt(steps, zero), zero, number(-1, "int64")), _clamped(node, ends, dims, steps)
+        far, ops.select(ops.gt(steps, zero), zero, number(-1, "int64")), _clamped(node, ends, dims, steps, lowest=-1)
     )
     span = ops.sub(last, first)
     count = ops.max(ops.neg(ops.floordiv(ops.neg(span), steps)), zero)

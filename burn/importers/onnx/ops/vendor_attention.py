@@ -8,7 +8,7 @@ from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.attention import join_heads, root_of_depth, split_heads
+from burn.importers.onnx.ops.attention import join_heads, scaled, split_heads
 from burn.importers.onnx.ops.image import part
 from burn.importers.onnx.ops.vendor import DOMAIN
 
@@ -16,18 +16,23 @@ MASKED = -10000.0
 """What hidden keys' scores are lowered by, where the node does not say."""
 
 
-def scale_of(node: Node, q: ir.Value) -> float:
-    return node.float("scale", 0.0) or root_of_depth(node, q)
+def scaled_queries(node: Node, q: ir.Value) -> tuple[ir.Value, float]:
+    return scaled(q, node.float("scale", 0.0) or None)
 
 
 def padding_bias(node: Node, mask: ir.Value, batch: Dim, total: Dim, dtype: str) -> ir.Value:
-    """A mask as a bias of scores: lengths [batch], or flags [batch, total], [batch, s, total], [batch, 1, s, total]."""
+    """A mask as a bias of scores: where rows end [batch], then where they begin [2 * batch], or flags [batch, total],
+    [batch, s, total], [batch, 1, s, total]."""
     type_ = type_of(mask)
     if type_.rank == 1:
-        if type_.shape[0] != batch:
-            node.fail(f"a mask {type_} with the starts of rows is not supported")
         key = ops.iota(shape=(1, total), axis=1, dtype=type_.dtype)
-        keep = ops.lt(key, reshape(mask, (batch, 1)))
+        if type_.shape[0] == batch:
+            keep = ops.lt(key, reshape(mask, (batch, 1)))
+        elif type_.shape[0] == 2 * batch:
+            ends, starts = (reshape(part(mask, 0, start, batch), (batch, 1)) for start in (0, batch))
+            keep = ops.and_(ops.le(starts, key), ops.lt(key, ends))
+        else:
+            node.fail(f"a mask {type_} with cumulated lengths is not supported")
     else:
         keep = ops.ne(mask, number(0, type_.dtype))
     first, *rest = type_of(keep).shape
@@ -75,12 +80,13 @@ def attention(node: Node) -> list[ir.Value | None]:
         k, v = (ops.concat([a, b], axis=2) for a, b in zip(old, (k, v), strict=True))
     total, dtype = type_of(k).shape[2], type_of(q).dtype
     mask = padding_bias(node, node.required(3), batch, total, dtype) if node.has_input(3) else None
+    q, scale = scaled_queries(node, q)
     out = ops.attention(
         q,
         k,
         v,
         combined(mask, node.input(5)),
-        scale=scale_of(node, q),
+        scale=scale,
         causal=node.int("unidirectional", 0) == 1,
         offset=past,
     )
@@ -104,7 +110,8 @@ def multi_head_attention(node: Node) -> list[ir.Value | None]:
         mask = padding_bias(node, node.required(4), batch, type_of(k).shape[2], dtype)
     causal = node.int("unidirectional", 0) == 1
     bias = combined(mask, node.input(5))
-    out = ops.attention(q, k, v, bias, scale=scale_of(node, q), causal=causal, offset=past)
+    q, scale = scaled_queries(node, q)
+    out = ops.attention(q, k, v, bias, scale=scale, causal=causal, offset=past)
     return [join_heads(out), k, v]
 
 
@@ -196,13 +203,14 @@ def group_query_attention(node: Node) -> list[ir.Value]:
             joined.append(ops.select(held, ordered, number(0.0, type_of(whole).dtype)))
         k, v = joined
     window = node.int("local_window_size", -1)
+    q, scale = scaled_queries(node, q)
     out = ops.attention(
         q,
         k,
         v,
         node.input(10),
         ops.add(old, dim_value(length)),
-        scale=scale_of(node, q),
+        scale=scale,
         causal=True,
         left=window - 1 if window > 0 else -1,
         softcap=node.float("softcap", 0.0),

@@ -1,0 +1,152 @@
+"""What random graphs and first users found: small models against ONNX Runtime, numpy, or what the specification says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto
+
+from burn.adapters.onnx import load_onnx
+from burn.errors import BurnError
+from tests.importers.models import model, node, tensor, value
+
+INT64, DOUBLE = TensorProto.INT64, TensorProto.DOUBLE
+RNG = np.random.default_rng(7)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def run(proto: onnx.ModelProto, feed: dict[str, Any]) -> list[np.ndarray]:
+    return list(load_onnx(proto.SerializeToString()).run(feed).values())
+
+
+def same(proto: onnx.ModelProto, *feeds: dict[str, Any], atol: float = 1e-5) -> None:
+    """burn's results are ONNX Runtime's, for every set of inputs."""
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    executable = load_onnx(proto.SerializeToString())
+    for feed in feeds:
+        got = executable.run(feed).values()
+        for mine, theirs in zip(got, session.run(None, feed), strict=True):
+            assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+            np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=atol)
+
+
+def unknown(*names: str) -> list[onnx.ValueInfoProto]:
+    return [onnx.ValueInfoProto(name=name) for name in names]
+
+
+# Slice
+
+
+@pytest.mark.parametrize("start", [-2, -9, -(2**63)])
+@pytest.mark.parametrize("dims", [(5, 1), ("n", "m")])
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_backward_slice_begins_no_earlier_than_the_first_element(start: int, dims: Any, computed: bool) -> None:
+    """numpy's `x[-2::-1]` of one element is empty; ONNX clamps the start to 0."""
+    bounds = {"start": np.array([start]), "end": np.array([-4]), "axes": np.array([-1]), "steps": np.array([-2])}
+    proto = model(
+        [node("Slice", "x start end axes steps", "y")],
+        [value("x", dims), *([value("start", (1,), INT64)] if computed else [])],
+        unknown("y"),
+        [tensor(name, array) for name, array in bounds.items() if not (computed and name == "start")],
+    )
+    feed = {"start": bounds["start"]} if computed else {}
+    same(proto, {"x": numbers(5, 1), **feed}, *([] if dims == (5, 1) else [{"x": numbers(2, 7), **feed}]))
+
+
+# Sizes that something defines
+
+
+def test_a_size_may_be_all_that_is_wanted_of_an_op() -> None:
+    proto = model(
+        [node("Compress", "x chosen", "some", axis=0), node("Shape", "some", "y")],
+        [value("x", (6, 2))],
+        unknown("y"),
+        [tensor("chosen", np.array([True, False, True, True]))],
+    )
+    same(proto, {"x": numbers(6, 2)})
+
+
+# Contractions
+
+
+def test_a_number_that_varies_in_shape_goes_into_the_weight() -> None:
+    """The reset gate of a GRU whose first state is zero."""
+    weights = [tensor("w", numbers(1, 9, 4)), tensor("r", numbers(1, 9, 3))]
+    proto = model(
+        [node("GRU", "x w r", "y h", hidden_size=3, direction="reverse", linear_before_reset=0)],
+        [value("x", (2, 3, 4))],
+        unknown("y", "h"),
+        weights,
+    )
+    same(proto, {"x": numbers(2, 3, 4)})
+
+
+def test_a_transposed_value_is_read_in_both_orders() -> None:
+    nodes = [
+        node("ConvTranspose", "x w", "c", kernel_shape=[3], pads=[0, 1]),
+        node("Transpose", "c", "t", perm=[0, 2, 1]),
+        node("MatMul", "c t", "s"),
+        node("Mul", "s third", "m"),
+        node("Softmax", "m", "p", axis=-1),
+        node("MatMul", "p c", "y"),
+    ]
+    constants = [tensor("w", numbers(3, 3, 3)), tensor("third", np.float32(0.3))]
+    proto = model(nodes, [value("x", ("n", 3, 8))], unknown("y"), constants)
+    same(proto, {"x": numbers(2, 3, 8)}, {"x": numbers(1, 3, 8)}, atol=1e-4)
+
+
+# Windows
+
+
+@pytest.mark.parametrize("op", ["Conv", "AveragePool", "MaxPool"])
+def test_a_window_larger_than_its_operand_is_refused(op: str) -> None:
+    weight = [tensor("w", numbers(1, 1, 5, 5))] if op == "Conv" else []
+    made = node(op, "x w" if op == "Conv" else "x", "y", kernel_shape=[5, 5])
+    with pytest.raises(BurnError, match="larger than"):
+        run(model([made], [value("x", (1, 1, 1, 1))], unknown("y"), weight), {"x": numbers(1, 1, 1, 1)})
+    named = model(
+        [made], [value("x", (1, 1, "h", "w")) if op != "Conv" else value("x", (1, 1, "h", 5))], unknown("y"), weight
+    )
+    executable = load_onnx(named.SerializeToString())
+    assert executable.run({"x": numbers(1, 1, 5, 5)})["y"].shape == (1, 1, 1, 1)
+    with pytest.raises(BurnError, match="shape|size"):
+        executable.run({"x": numbers(1, 1, 4, 5)})
+
+
+# Attributes and attention
+
+
+def test_a_default_is_a_float32_as_a_given_attribute_is() -> None:
+    proto = model([node("LeakyRelu", "x", "y")], [value("x", (2,), DOUBLE)], [value("y", (2,), DOUBLE)])
+    (y,) = run(proto, {"x": np.array([-1.0, 2.0])})
+    np.testing.assert_array_equal(y, [-float(np.float32(0.01)), 2.0])
+
+
+def test_attention_over_a_named_number_of_features() -> None:
+    proto = model([node("Attention", "x x x", "y")], [value("x", ("b", 2, "s", "d"))], unknown("y"), opset=23)
+    same(proto, {"x": numbers(1, 2, 5, 3)}, {"x": numbers(2, 2, 1, 7)})
+
+
+def test_integers_as_a_mask_are_added_to_the_scores() -> None:
+    mask = np.array([[0, -4, 1], [2, 0, -9]], np.int32)
+    inputs = [value("q", (1, 1, 2, 4)), value("k", (1, 1, 3, 4))]
+    same_scores = [
+        model([node("Attention", "q k k m", "y")], inputs, unknown("y"), [tensor("m", mask.astype(t))], opset=23)
+        for t in (np.int32, np.float32)
+    ]
+    feed = {"q": numbers(1, 1, 2, 4), "k": numbers(1, 1, 3, 4)}
+    (one,), (other,) = (run(proto, feed) for proto in same_scores)
+    np.testing.assert_array_equal(one, other)
+
+
+def test_attention_refuses_values_of_other_heads() -> None:
+    inputs = [value("q", (1, 4, 2, 4)), value("k", (1, 2, 3, 4)), value("v", (1, 3, 3, 4))]
+    with pytest.raises(BurnError, match="q, k and v must be"):
+        load_onnx(model([node("Attention", "q k v", "y")], inputs, unknown("y"), opset=23).SerializeToString())
