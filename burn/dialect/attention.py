@@ -12,6 +12,7 @@ from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
 from burn.dialect.op import DTypeName, Op, Operand, same_type
 from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.errors import TypeMismatch
 
 NEGATIVE_INFINITY = float("-inf")
 
@@ -65,6 +66,14 @@ class Attention(Op, name="attention"):
         return mix(probabilities(bias(raw, mask, allowed), precision), v)
 
 
+def _share(heads: Dim, groups: Dim) -> Dim:
+    """How many query heads each key head serves."""
+    share = exact_div(heads, groups)
+    if share is None:
+        raise TypeMismatch(f"{heads} query heads do not share {groups} key heads evenly")
+    return share
+
+
 def _differ(a: Dim, b: Dim) -> bool:
     return isinstance(a, int) and isinstance(b, int) and a != b
 
@@ -79,8 +88,7 @@ def scores(q: ir.Value, k: ir.Value, scale: float) -> ir.Value:
         q, k = ops.mul(q, root), ops.mul(k, root)
     elif scale != 1.0:
         q = ops.mul(q, number(scale, type_.dtype))
-    share = exact_div(heads, groups)
-    assert share is not None
+    share = _share(heads, groups)
     if share == 1:
         return ops.dot_general(q, k, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(3,))
     q = reshape(q, (batch, groups, share * length, depth))
@@ -155,9 +163,7 @@ def mix(p: ir.Value, v: ir.Value) -> ir.Value:
     batch, heads, length, total = type_of(p).shape
     groups, depth = type_of(v).shape[1], type_of(v).shape[3]
     if groups != heads:
-        share = exact_div(heads, groups)
-        assert share is not None
-        p = reshape(p, (batch, groups, share * length, total))
+        p = reshape(p, (batch, groups, _share(heads, groups) * length, total))
     out = ops.dot_general(p, v, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(2,))
     return out if groups == heads else reshape(out, (batch, heads, length, depth))
 

@@ -39,16 +39,19 @@ def join_heads(x: ir.Value) -> ir.Value:
     return reshape(transpose(x, (0, 2, 1, 3)), (batch, length, heads * depth))
 
 
-def scaled(q: ir.Value, scale: float | None) -> tuple[ir.Value, float]:
-    """The queries and the factor of their scores, 1 / sqrt(features of a head) by default. Where that number of features is
-    a size of the run, the queries have taken the factor in."""
+def scaled(q: ir.Value, k: ir.Value, scale: float | None) -> tuple[ir.Value, ir.Value, float]:
+    """Queries, keys and the factor of their scores, 1 / sqrt(features of a head) by default. Where that number of features
+    is a size of the run they have taken the factor in: in the 16-bit types each its root, as `scores` does."""
     depth, dtype = type_of(q).shape[-1], type_of(q).dtype
     if scale is not None:
-        return q, scale
+        return q, k, scale
     if isinstance(depth, int):
-        return q, max(depth, 1) ** -0.5
+        return q, k, max(depth, 1) ** -0.5
     factor = ops.rsqrt(convert(dim_value(depth), wide(dtype)))
-    return convert(ops.mul(convert(q, wide(dtype)), factor), dtype), 1.0
+    if wide(dtype) == dtype:
+        return ops.mul(q, factor), k, 1.0
+    root = convert(ops.sqrt(factor), dtype)
+    return ops.mul(q, root), ops.mul(k, root), 1.0
 
 
 def widen_mask(mask: ir.Value, total: Dim) -> ir.Value:
@@ -84,7 +87,7 @@ def attention(node: Node) -> list[ir.Value | None]:
         if type_of(mask).dtype != "bool":  # integers are added to the scores, as floats are
             mask = convert(mask, type_of(q).dtype)
         mask = widen_mask(mask, type_of(k).shape[2])
-    q, scale = scaled(q, node.float("scale", None))
+    q, keys, scale = scaled(q, k, node.float("scale", None))
     place = {
         "causal": node.int("is_causal", 0) == 1,
         "offset": past,
@@ -95,9 +98,9 @@ def attention(node: Node) -> list[ir.Value | None]:
     precision = node.dtype("softmax_precision", None)
     wanted = None
     if node.wants(3):
-        out, wanted = _with_scores(node, (q, k, v), mask, lengths, scale, softcap, precision, place)
+        out, wanted = _with_scores(node, (q, keys, v), mask, lengths, scale, softcap, precision, place)
     else:
-        out = ops.attention(q, k, v, mask, lengths, scale=scale, softcap=softcap, precision=precision, **place)
+        out = ops.attention(q, keys, v, mask, lengths, scale=scale, softcap=softcap, precision=precision, **place)
     return [join_heads(out) if packed else out, k, v, wanted]
 
 
@@ -127,7 +130,7 @@ def _with_scores(
 @onnx_op("FlexAttention", domain="ai.onnx.preview")
 def flex_attention(node: Node) -> ir.Value:
     q, k, v = (node.required(i) for i in range(3))
-    q, scale = scaled(q, node.float("scale", None))
+    q, k, scale = scaled(q, k, node.float("scale", None))
     dtype = type_of(q).dtype
     precision = node.dtype("softmax_precision", "float64" if dtype == "float64" else "float32")
     if not node.has("score_mod") and not node.has("prob_mod"):
@@ -191,7 +194,7 @@ def linear_attention(node: Node) -> list[ir.Value]:
     width = type_of(v).shape[-1]
     decay = ops.exp(by_time(4, groups)) if gated else None
     beta = by_time(5, 1 if node.type(5).shape[-1:] == (1,) else groups) if delta else None
-    q, scale = scaled(q, node.float("scale", 0.0) or None)
+    q, _, scale = scaled(q, k, node.float("scale", 0.0) or None)
     past = node.input(3)
     if past is None:
         state = ops.full(shape=(batch, groups, depth, width), dtype=wide(dtype))

@@ -16,8 +16,8 @@ MASKED = -10000.0
 """What hidden keys' scores are lowered by, where the node does not say."""
 
 
-def scaled_queries(node: Node, q: ir.Value) -> tuple[ir.Value, float]:
-    return scaled(q, node.float("scale", 0.0) or None)
+def scaled_sides(node: Node, q: ir.Value, k: ir.Value) -> tuple[ir.Value, ir.Value, float]:
+    return scaled(q, k, node.float("scale", 0.0) or None)
 
 
 def padding_bias(node: Node, mask: ir.Value, batch: Dim, total: Dim, dtype: str) -> ir.Value:
@@ -80,10 +80,10 @@ def attention(node: Node) -> list[ir.Value | None]:
         k, v = (ops.concat([a, b], axis=2) for a, b in zip(old, (k, v), strict=True))
     total, dtype = type_of(k).shape[2], type_of(q).dtype
     mask = padding_bias(node, node.required(3), batch, total, dtype) if node.has_input(3) else None
-    q, scale = scaled_queries(node, q)
+    q, keys, scale = scaled_sides(node, q, k)
     out = ops.attention(
         q,
-        k,
+        keys,
         v,
         combined(mask, node.input(5)),
         scale=scale,
@@ -110,8 +110,8 @@ def multi_head_attention(node: Node) -> list[ir.Value | None]:
         mask = padding_bias(node, node.required(4), batch, type_of(k).shape[2], dtype)
     causal = node.int("unidirectional", 0) == 1
     bias = combined(mask, node.input(5))
-    q, scale = scaled_queries(node, q)
-    out = ops.attention(q, k, v, bias, scale=scale, causal=causal, offset=past)
+    q, keys, scale = scaled_sides(node, q, k)
+    out = ops.attention(q, keys, v, bias, scale=scale, causal=causal, offset=past)
     return [join_heads(out), k, v]
 
 
@@ -203,10 +203,10 @@ def group_query_attention(node: Node) -> list[ir.Value]:
             joined.append(ops.select(held, ordered, number(0.0, type_of(whole).dtype)))
         k, v = joined
     window = node.int("local_window_size", -1)
-    q, scale = scaled_queries(node, q)
+    q, keys, scale = scaled_sides(node, q, k)
     out = ops.attention(
         q,
-        k,
+        keys,
         v,
         node.input(10),
         ops.add(old, dim_value(length)),
