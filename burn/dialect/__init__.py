@@ -23,6 +23,7 @@ FAMILIES = (
     "loss",
     "signal",
     "random",
+    "strings",
 )
 """The modules that define ops, primitives first."""
 

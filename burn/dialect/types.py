@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DType:
-    """One element type. Sub-byte types and booleans take a whole byte in memory."""
+    """One element type. Sub-byte types and booleans take a whole byte in memory.
+
+    An element of type string, or list (of tensors; always a scalar), is the address of a record that the runtime keeps
+    until the run ends: burn/runtime/native/heap.h."""
 
     name: str
     mlir: str  # in the burn dialect
     numpy: str  # numpy's or ml_dtypes' name
     size: int  # bytes in memory
-    kind: str  # float, small (f8, f4), int, uint, bool, complex, string
+    kind: str  # float, small (f8, f4), int, uint, bool, complex, string, list
     bits: int
 
 
@@ -61,7 +64,8 @@ DTYPES: dict[str, DType] = {
         _dtype("bool", "i1", 1, "bool", 1),
         _dtype("complex64", "complex<f32>", 8, "complex"),
         _dtype("complex128", "complex<f64>", 16, "complex"),
-        _dtype("string", "!burn.string", 8, "string"),
+        _dtype("string", "!llvm.ptr", 8, "string"),
+        _dtype("list", "!llvm.ptr<1>", 8, "list"),
     )
 }
 _BY_MLIR = {d.mlir: d.name for d in DTYPES.values()}
@@ -80,7 +84,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     import numpy as np
 
     text = DTYPES[name].numpy
-    return np.dtype(object) if name == "string" else np.dtype(getattr(ml_dtypes, text, text))
+    return np.dtype(object) if name in ("string", "list") else np.dtype(getattr(ml_dtypes, text, text))
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,14 @@ class Program:
         outputs: Sequence[Any],
         kernel_count: int,
         aliases: Sequence[int] = ...,
+        input_containers: Sequence[tuple[str, int]] = ...,
+        output_containers: Sequence[tuple[str, int]] = ...,
+        texts: Sequence[tuple[int, int]] = ...,
     ) -> None:
-        """`constants` are buffers. `inputs` are (dtype, sizes) with -1 - s for the s-th symbol; `outputs` are
+        """`input_containers` and `output_containers` say for each value what is around its tensors ("s" a sequence, "o" an
+        optional, from outside in, then "*" where they may have any rank) and the tensors' element type as burn_dtype numbers it;
+        `texts` which constants are strings, and how many each holds. `constants` are buffers. `inputs` are (dtype, sizes) with
+        -1 - s for the s-th symbol; `outputs` are
         dtypes."""
 
     @overload

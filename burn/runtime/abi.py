@@ -26,6 +26,10 @@ class Status(IntEnum):
     INPUT_MISMATCH = 10
     SHARED_MEMORY = 11
     INTERRUPTED = 12
+    BAD_TEXT = 13
+    EMPTY_LIST = 14
+    WRONG_ITEM = 15
+    HOST_FAILED = 16
 
 
 MESSAGES = {
@@ -41,6 +45,10 @@ MESSAGES = {
     Status.INPUT_MISMATCH: "input {value} does not fit the program",
     Status.SHARED_MEMORY: "input {value} is donated but shares memory with another input",
     Status.INTERRUPTED: "the run was interrupted",
+    Status.BAD_TEXT: "string {value} is not a number",
+    Status.EMPTY_LIST: "an optional or a sequence has no element to give",
+    Status.WRONG_ITEM: "element {value} of a sequence is not of the type that was expected",
+    Status.HOST_FAILED: "the host could not do what the program asked for",
 }
 """What each failure means, with {value} for the number and {site} for the name that came with it."""
 
@@ -80,6 +88,14 @@ FUNCTIONS = {
     "burn_lib_nonzero": Function(("ptr", "i64", "i64", "ptr", "ptr", "ptr"), "i64", "negative"),
     "burn_lib_unique": Function(("ptr", *["i64"] * 5, *["ptr"] * 5), "i64", "negative"),
     "burn_lib_non_max_suppression": Function(("ptr", *["i64"] * 4, *["ptr"] * 6), "i64", "negative"),
+    "burn_lib_text_concat": Function(("ptr", "i64", "ptr", "ptr", "ptr"), "i32", "status"),
+    "burn_lib_text_case": Function(("ptr", "i64", "ptr", "i64", "ptr", "ptr"), "i32", "status"),
+    "burn_lib_text_split": Function(("ptr", "i64", "i64", "ptr", "ptr", "ptr", "ptr"), "i64", "negative"),
+    "burn_lib_text_find": Function(("ptr", "i64", "ptr", "i64", "ptr", "ptr"), "i32", "status"),
+    "burn_lib_text_rank": Function(("ptr", "i64", "ptr", "ptr"), "i32", "status"),
+    "burn_lib_text_match": Function(("ptr", "i64", "ptr", "i64", "ptr", "ptr"), "i32", "status"),
+    "burn_lib_text_write": Function(("ptr", "i64", "i64", "ptr", "ptr"), "i32", "status"),
+    "burn_lib_text_read": Function(("ptr", "i64", "i64", "i64", "ptr", "ptr"), "i32", "status"),
 }
 """All that burn_rt.h and lib.h declare."""
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from burn.runtime import _native
 from burn.runtime.dtypes import DTYPES, from_dlpack, name_of, numpy_dtype
+
+if TYPE_CHECKING:
+    from burn.runtime.artefact import ValueSpec
 
 _CPU = 1  # DLPack's kDLCPU
 
@@ -68,6 +71,8 @@ def is_foreign(value: object) -> bool:
 
 def to_numpy(value: object, dtype_name: str) -> np.ndarray:
     """`value` as a contiguous array of the given element type, without a copy where possible. Raises Unfit."""
+    if dtype_name == "string":
+        return _strings(value)
     wanted = numpy_dtype(dtype_name)
     if isinstance(value, Array):
         array = value.numpy()
@@ -84,6 +89,59 @@ def to_numpy(value: object, dtype_name: str) -> np.ndarray:
     if array.dtype == wanted and array.flags.c_contiguous and array.flags.aligned:
         return array
     return np.array(array, dtype=wanted, order="C", copy=True)
+
+
+def contained(value: object, spec: ValueSpec, level: int = 0) -> Any:
+    """`value` as lists of arrays, one for each of the spec's containers; an optional is a list of one or none. Raises Unfit."""
+    if level == len(spec.containers):
+        array = to_numpy(value, spec.dtype)
+        fits = all(
+            not isinstance(want, int) or want == have for want, have in zip(spec.dims, array.shape, strict=False)
+        )
+        if not spec.any_rank and (array.ndim != len(spec.dims) or not fits):
+            raise Unfit(f"has shape {list(array.shape)}, must be [{', '.join(map(str, spec.dims))}]")
+        return array
+    if spec.containers[level] == "optional":
+        return [] if value is None else [contained(value, spec, level + 1)]
+    if not isinstance(value, (list, tuple)):
+        raise Unfit(f"is a {type(value).__name__}; a sequence is a list of arrays")
+    elements = []
+    for i, element in enumerate(value):
+        try:
+            elements.append(contained(element, spec, level + 1))
+        except Unfit as error:
+            raise Unfit(f"at {i} {error}") from error
+    return elements
+
+
+def _strings(value: object) -> np.ndarray:
+    """An array of str: from an array of numpy's strings, of UTF-8 bytes or of objects, or from str in lists."""
+    try:
+        array = np.asarray(value)
+        if isinstance(value, (str, bytes, list, tuple)) and array.dtype.kind in "US":
+            array = np.array(value, object)  # numpy's own strings lose zeros at their end
+    except ValueError as error:
+        raise Unfit(f"is not a regular array: {error}") from error
+    if array.dtype.kind not in "OUST" and array.size:
+        raise Unfit(f"holds {array.dtype}, must hold strings")
+    texts = np.empty(array.shape, object)
+    flat = texts.reshape(-1)
+    for i, text in enumerate(array.reshape(-1).tolist()):
+        if isinstance(text, bytes):
+            try:
+                text = text.decode()
+            except UnicodeDecodeError as error:
+                raise Unfit(
+                    f"holds bytes that are not UTF-8: string {i} ({error.reason} at byte {error.start})"
+                ) from error
+        if not isinstance(text, str):
+            raise Unfit(f"holds a {type(text).__name__}, must hold strings")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise Unfit(f"holds half a character: string {i} ({error.reason})") from error
+        flat[i] = text
+    return texts
 
 
 def _from_dlpack(value: Any) -> np.ndarray:

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from burn.errors import ModelError, Problem
-from burn.runtime import _native, files, sizes
+from burn.runtime import _native, files, sizes, strings
 from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
 
 MAGIC = b"BURNPROG"
@@ -42,18 +42,32 @@ _PREFIX = struct.Struct("<8sII7Q32s")
 _HEADER_AT = 128
 _CODE_ALIGNMENT, _CONSTANTS_ALIGNMENT, _CONSTANT_ALIGNMENT = 64, 4096, 64
 _MAX_RANK = 63  # numpy's limit is 64
+_MAX_DEPTH = 8
+CONTAINERS = {"sequence": "s", "optional": "o"}
+"""What may be around tensors, and how the native part calls it."""
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 
 @dataclass(frozen=True)
 class ValueSpec:
-    """An input or an output."""
+    """An input or an output: a tensor, or sequences and optionals of tensors.
+
+    `containers` says what is around the tensors, from outside in: "sequence" (a list) or "optional" (the value or None).
+    Each tensor in a container has sizes of its own where `dims` has a name, and any rank if `any_rank`."""
 
     name: str
     dtype: str  # a name in dtypes.DTYPES
     dims: tuple[int | str, ...]  # a size, or an expression over symbols
     donated_to: int | None = None  # of an input: the output that may take over its memory when the caller gives it up
+    containers: tuple[str, ...] = ()
+    any_rank: bool = False
+
+    @property
+    def type_text(self) -> str:
+        """The type for people: "float32[batch, 3]", "sequence of int64[?]"."""
+        dims = "..." if self.any_rank else ", ".join(map(str, self.dims))
+        return "".join(f"{kind} of " for kind in self.containers) + f"{self.dtype}[{dims}]"
 
 
 @dataclass(frozen=True)
@@ -71,7 +85,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant of the program: dense, row-major."""
+    """A constant of the program: dense, row-major. Strings are packed as strings.py says."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -79,7 +93,9 @@ class Constant:
 
     @staticmethod
     def of(array: np.ndarray) -> Constant:
-        """Without a copy when the array is contiguous."""
+        """Without a copy when the array is contiguous; an array of objects holds strings."""
+        if array.dtype == object:
+            return Constant("string", array.shape, strings.pack(array).data)
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return Constant(name_of(array.dtype), array.shape, flat.data)
 
@@ -88,7 +104,9 @@ class Constant:
         return memoryview(self.data).nbytes
 
     def array(self) -> np.ndarray:
-        """A read-only view."""
+        """A read-only view; of strings a copy."""
+        if self.dtype == "string":
+            return strings.unpack(self.data, self.shape)
         array = np.frombuffer(self.data, np.uint8).view(numpy_dtype(self.dtype)).reshape(self.shape)
         array.flags.writeable = False
         return array
@@ -252,7 +270,11 @@ def _value_spec(value: Any) -> ValueSpec:
     if len(dims) > _MAX_RANK:
         raise ValueError(f"a tensor of rank {len(dims)}")
     donated = value["donated_to"]
-    return ValueSpec(_text(value["name"]), dtype, dims, None if donated is None else _count(donated))
+    containers = tuple(map(_text, value.get("containers", ())))
+    if any(kind not in CONTAINERS for kind in containers) or len(containers) > _MAX_DEPTH:
+        raise ValueError(f"a value in {containers}")
+    donated = None if donated is None else _count(donated)
+    return ValueSpec(_text(value["name"]), dtype, dims, donated, containers, bool(value.get("any_rank", False)))
 
 
 def _signature(value: Any) -> Signature:
@@ -274,7 +296,9 @@ def _constant(value: Any, section: memoryview) -> Constant:
     shape = tuple(map(_count, value["shape"]))
     if offset % _CONSTANT_ALIGNMENT or offset > section.nbytes or length > section.nbytes - offset:
         raise ValueError(f"a constant of {length} bytes at offset {offset} of {section.nbytes}")
-    if length != math.prod(shape) * numpy_dtype(dtype).itemsize:
+    if dtype == "string":
+        strings.unpack(section[offset : offset + length], shape)
+    elif length != math.prod(shape) * numpy_dtype(dtype).itemsize:
         raise ValueError(f"a constant of type {dtype} and shape {shape} in {length} bytes")
     data = section[offset : offset + length]
     if _native.checksum(data) != value["checksum"]:

@@ -1,7 +1,7 @@
 """The element types of an artefact's tensors by name, as numpy and DLPack know them.
 
-Types narrower than a byte take one byte an element. Strings are in the table so that a signature can name them, but
-they have no numpy type here: their elements are not plain bytes.
+Types narrower than a byte take one byte an element. Strings have no numpy type of their own: their elements are not plain
+bytes, and arrays of them hold objects (strings.py).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
 @dataclass(frozen=True)
 class DType:
     name: str
-    numpy: np.dtype | None
+    numpy: np.dtype
     dlpack: int | None  # type code; None where DLPack packs several elements in a byte, or has no such type
 
     @property
     def bits(self) -> int:
         """Bits an element takes in memory."""
-        return 0 if self.numpy is None else self.numpy.itemsize * 8
+        return self.numpy.itemsize * 8
 
 
 def _table() -> dict[str, DType]:
@@ -56,21 +56,26 @@ def _table() -> dict[str, DType]:
         ("complex128", np.complex128, _COMPLEX),
     ]
     table = {name: DType(name, np.dtype(scalar), code) for name, scalar, code in rows}  # type: ignore[call-overload]
-    table["string"] = DType("string", None, None)
+    table["string"] = DType("string", np.dtype(object), None)
     return table
 
 
 DTYPES = _table()
-_BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values() if dtype.numpy is not None}
+CODES = (
+    *("float64", "float32", "float16", "bfloat16"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn"),
+    *("int2", "int4", "int8", "int16", "int32", "int64", "uint2", "uint4", "uint8", "uint16", "uint32", "uint64"),
+    *("bool", "complex64", "complex128", "string", "list"),
+)
+"""Element types in the order of burn_dtype in lib_keys.h. A list is of tensors, and a scalar; programs alone see it."""
+
+_BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values()}
 _BY_DLPACK = {(dtype.dlpack, dtype.bits): dtype for dtype in DTYPES.values() if dtype.dlpack is not None}
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """Raises KeyError for a name that is not a plain element type."""
-    dtype = DTYPES[name].numpy
-    if dtype is None:
-        raise KeyError(name)
-    return dtype
+    """Raises KeyError for a name that is no element type."""
+    return DTYPES[name].numpy
 
 
 def name_of(dtype: np.dtype) -> str:

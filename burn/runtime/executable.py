@@ -7,6 +7,7 @@ converted and to report, in one error, all that cannot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,9 @@ import numpy as np
 from burn.errors import InputError, Problem, RunError
 from burn.runtime import _native, sizes
 from burn.runtime.abi import MESSAGES
-from burn.runtime.arrays import Unfit, like, to_numpy
-from burn.runtime.artefact import Artefact, Signature, ValueSpec
-from burn.runtime.dtypes import DTYPES, numpy_dtype
+from burn.runtime.arrays import Unfit, contained, like, to_numpy
+from burn.runtime.artefact import CONTAINERS, Artefact, Signature, ValueSpec
+from burn.runtime.dtypes import CODES, numpy_dtype
 from burn.runtime.host import missing_features
 from burn.runtime.profile import Profile
 from burn.runtime.random import Generator, Source, process
@@ -31,7 +32,7 @@ class Executable:
         """Raises RunError when this machine cannot run the artefact's code."""
         self.artefact = artefact
         signature = artefact.signature
-        problems = [*missing_features(artefact.target), *_strings(signature)]
+        problems = missing_features(artefact.target)
         if problems:
             raise RunError("this program cannot run here", problems)
         aliases = [-1] * len(signature.outputs)
@@ -51,6 +52,9 @@ class Executable:
                 outputs=[numpy_dtype(spec.dtype) for spec in signature.outputs],
                 kernel_count=len(artefact.kernels),
                 aliases=aliases,
+                input_containers=_containers(signature.inputs) + [("", 0)] * signature.random_state,
+                output_containers=_containers(signature.outputs),
+                texts=[(i, math.prod(c.shape)) for i, c in enumerate(artefact.constants) if c.dtype == "string"],
             )
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
@@ -117,7 +121,7 @@ class Executable:
 
     def __repr__(self) -> str:
         def show(specs: Sequence[ValueSpec]) -> str:
-            return ", ".join(f"{s.name}: {s.dtype}[{', '.join(map(str, s.dims))}]" for s in specs)
+            return ", ".join(f"{s.name}: {s.type_text}" for s in specs)
 
         return f"Executable({show(self.inputs)} -> {show(self.outputs)})"
 
@@ -148,12 +152,15 @@ class Executable:
     def _prepare(self, positional: Sequence[Any], by_name: Mapping[str, Any], donate: Collection[str] = ()) -> _Call:
         problems: list[Problem] = []
         given = self._match(positional, by_name, problems)
-        arrays: dict[str, np.ndarray] = {}
+        arrays: dict[str, Any] = {}
         found: list[sizes.Found] = []
         for spec in self.inputs:
             if spec.name not in given:
                 continue
             try:
+                if spec.containers:
+                    arrays[spec.name] = contained(given[spec.name], spec)
+                    continue
                 array = to_numpy(given[spec.name], spec.dtype)
             except Unfit as error:
                 problems.append(Problem(f"input '{spec.name}' {error}"))
@@ -197,20 +204,22 @@ class Executable:
         self,
         donate: Collection[str],
         given: Mapping[str, Any],
-        arrays: Mapping[str, np.ndarray],
+        arrays: Mapping[str, Any],
         problems: list[Problem],
     ) -> list[int]:
         for name in donate:
             array = arrays.get(name)
             if name not in self._names:
                 problems.append(Problem(f"there is no input '{name}' to donate"))
+            elif array is not None and not isinstance(array, np.ndarray):
+                problems.append(Problem(f"input '{name}' is not a tensor and cannot be donated"))
             elif array is not None and not array.flags.writeable:
                 problems.append(Problem(f"input '{name}' is read-only and cannot be donated"))
             elif array is not None:
                 problems += [
                     Problem(f"input '{name}' is donated but shares memory with input '{other}'")
                     for other, second in arrays.items()
-                    if other != name and np.may_share_memory(array, second)
+                    if other != name and isinstance(second, np.ndarray) and np.may_share_memory(array, second)
                 ]
         return [index for index, name in enumerate(self._names) if name in donate]
 
@@ -219,7 +228,7 @@ class Executable:
 class _Call:
     """Inputs that fit, in order."""
 
-    arrays: list[np.ndarray]
+    arrays: list[Any]  # an array each, or lists of them
     given: list[Any]
     symbols: dict[str, int]
     donated: list[int]
@@ -238,9 +247,9 @@ def _patterns(signature: Signature) -> list[list[int]]:
     return [[pattern(dim) for dim in spec.dims] for spec in signature.inputs]
 
 
-def _strings(signature: Signature) -> list[Problem]:
+def _containers(specs: Sequence[ValueSpec]) -> list[tuple[str, int]]:
+    """How values are contained, as the native part takes it."""
     return [
-        Problem(f"'{spec.name}' holds {spec.dtype}s, which compiled programs cannot take or give yet")
-        for spec in (*signature.inputs, *signature.outputs)
-        if DTYPES[spec.dtype].numpy is None
+        ("".join(CONTAINERS[kind] for kind in spec.containers) + "*" * spec.any_rank, CODES.index(spec.dtype))
+        for spec in specs
     ]

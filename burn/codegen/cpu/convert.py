@@ -50,6 +50,7 @@ _ELEMENTS = {
     **{name: f"i{max(8, bits)}" for name, bits in INTEGERS.items()},
     **dict.fromkeys([*SMALL, EXPONENT], "i8"),
     "bool": "i1",
+    **dict.fromkeys(("string", "list"), "i64"),  # addresses: equal strings have equal ones
 }
 
 

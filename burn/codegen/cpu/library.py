@@ -16,17 +16,10 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.types import type_of
 from burn.errors import CompileError, Problem
+from burn.runtime.dtypes import CODES as DTYPES
 
 if TYPE_CHECKING:
     from burn.codegen.cpu.entry import EntryBuilder
-
-DTYPES = (
-    *("float64", "float32", "float16", "bfloat16"),
-    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn"),
-    *("int2", "int4", "int8", "int16", "int32", "int64", "uint2", "uint4", "uint8", "uint16", "uint32", "uint64"),
-    *("bool", "complex64", "complex128"),
-)
-"""Element types in the order of burn_dtype in lib_keys.h."""
 
 
 def refuse(op: Op, reason: str) -> None:
@@ -97,7 +90,7 @@ class Call:
 
 @emits("sort")
 def _sort(entry: EntryBuilder, op: Op) -> None:
-    real = [d for d in DTYPES if not d.startswith("complex")]
+    real = [d for d in DTYPES if not d.startswith("complex") and d not in ("string", "list")]
     call = Call(entry, op).number(dtype_code(op, op.x, real), *around(type_of(op.x).shape, op.axis), int(op.descending))
     call.read(op.x).write(*op.operation.results).run("burn_lib_sort")
 
@@ -107,6 +100,65 @@ def _nonzero(entry: EntryBuilder, op: Op) -> None:
     x = type_of(op.x)
     call = Call(entry, op).number(dtype_code(op, op.x), x.rank).words(x.shape).read(op.x)
     call.allocates("burn_lib_nonzero", op.count, op.operation.results[0])
+
+
+# ---- strings ---------------------------------------------------------------------------------------------------------
+
+
+def _over(entry: EntryBuilder, op: Op, *numbers: Dim) -> Call:
+    """A call over the elements of the op's first operand."""
+    return Call(entry, op).number(*numbers, type_of(op.operation.operands[0]).elements)
+
+
+@emits("string_concat")
+def _string_concat(entry: EntryBuilder, op: Op) -> None:
+    _over(entry, op).read(op.lhs, op.rhs).write(op.operation.results[0]).run("burn_lib_text_concat")
+
+
+@emits("string_case")
+def _string_case(entry: EntryBuilder, op: Op) -> None:
+    call = _over(entry, op).read(op.x).number(type_of(op.table).shape[0]).read(op.table)
+    call.write(op.operation.results[0]).run("burn_lib_text_case")
+
+
+@emits("string_split")
+def _string_split(entry: EntryBuilder, op: Op) -> None:
+    pieces, counts = op.operation.results
+    call = _over(entry, op).number(op.maximum).read(op.x, op.delimiter).write(counts)
+    call.allocates("burn_lib_text_split", op.count, pieces)
+
+
+@emits("string_match")
+def _string_match(entry: EntryBuilder, op: Op) -> None:
+    call = _over(entry, op).read(op.x).number(type_of(op.program).elements).read(op.program)
+    call.write(op.operation.results[0]).run("burn_lib_text_match")
+
+
+@emits("string_find")
+def _string_find(entry: EntryBuilder, op: Op) -> None:
+    call = _over(entry, op).read(op.x).number(type_of(op.keys).elements).read(op.keys)
+    call.write(op.operation.results[0]).run("burn_lib_text_find")
+
+
+@emits("string_rank")
+def _string_rank(entry: EntryBuilder, op: Op) -> None:
+    _over(entry, op).read(op.x).write(op.operation.results[0]).run("burn_lib_text_rank")
+
+
+@emits("number_to_string")
+def _number_to_string(entry: EntryBuilder, op: Op) -> None:
+    dtype = type_of(op.x).dtype
+    call = _over(entry, op, DTYPES.index(op.precision if dtype == "float64" else dtype)).read(op.x)
+    call.write(op.operation.results[0]).run("burn_lib_text_write")
+
+
+@emits("string_to_number")
+def _string_to_number(entry: EntryBuilder, op: Op) -> None:
+    call = _over(entry, op, entry.site(source_name(op)), DTYPES.index(op.dtype)).read(op.x)
+    call.write(op.operation.results[0]).run("burn_lib_text_read")
+
+
+# ---- searching -------------------------------------------------------------------------------------------------------
 
 
 @emits("unique")

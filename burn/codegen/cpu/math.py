@@ -71,6 +71,7 @@ _KINDS = {
     **{f"int{bits}": "signed" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": "unsigned" for bits in (8, 16, 32, 64)},
     "bool": "boolean",
+    "string": "unsigned",
 }
 
 

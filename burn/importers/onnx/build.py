@@ -126,8 +126,6 @@ class Importer:
             elif tensor.elem_type not in ELEMENT_TYPES:
                 text = f"input '{value.name}' has the unsupported element type {element_name(tensor.elem_type)}"
                 self.problems.append(Problem(text))
-            elif ELEMENT_TYPES[tensor.elem_type] == "string":
-                self.problems.append(Problem(f"input '{value.name}' is of strings, which are not supported"))
             elif not tensor.HasField("shape"):
                 hint = "give the input a shape, with names for the sizes that vary"
                 self.problems.append(Problem(f"the rank of input '{value.name}' is not known", hint=hint))
@@ -162,8 +160,6 @@ class Importer:
 
     def constant_tensor(self, weight: Weight, hint: str) -> ir.Value:
         """A constant, at the beginning of the program so that every region sees it."""
-        if weight.dtype == "string":
-            raise ModelError(SUMMARY, [Problem(f"constant '{hint}' is of strings, which are not supported")])
         size = math.prod(weight.shape)
         numeric = wanted(weight.dtype, size)
         content = Content.of_numbers(weight.dtype, weight.array()) if numeric else None

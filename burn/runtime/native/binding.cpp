@@ -25,6 +25,7 @@
 extern "C" {
 #include "checksum.h"
 }
+#include "lib_keys.h"
 #include "runtime.h"
 
 namespace nb = nanobind;
@@ -40,7 +41,7 @@ nb::object dtype_of(nb::handle spec) {
     if (!PyArray_DescrConverter(spec.ptr(), &descr))
         throw nb::python_error();
     nb::object owned = nb::steal(reinterpret_cast<PyObject *>(descr));
-    if (PyDataType_REFCHK(descr))
+    if (PyDataType_REFCHK(descr) && descr->type_num != NPY_OBJECT) // objects stand for strings
         throw nb::type_error("a program's tensors cannot hold Python objects");
     return owned;
 }
@@ -100,11 +101,36 @@ struct Freed {
     void operator()(void *memory) const { burn_memory_free(memory); }
 };
 
+// How a value is contained: 's' for a sequence, 'o' for an optional, from outside in, then '*' where the tensors may have
+// any rank; and the burn_dtype of the tensors.
+using Containers = std::pair<std::string, int32_t>;
+
 // ---- Program --------------------------------------------------------------------------------------------------------
 
 struct Spec {
-    nb::object dtype;
-    std::vector<int64_t> dims; // as in burn_input_spec
+    nb::object dtype;                   // object stands for strings
+    std::vector<int64_t> dims;          // as in burn_input_spec
+    Containers containers = {"", 0};
+
+    PyArray_Descr *descr() const { return reinterpret_cast<PyArray_Descr *>(dtype.ptr()); }
+    bool is_text() const { return descr()->type_num == NPY_OBJECT; }
+    bool any_rank() const { return !containers.first.empty() && containers.first.back() == '*'; }
+    size_t depth() const { return containers.first.size() - any_rank(); }
+    burn_kind kind() const { return {is_text() ? BURN_TEXT : containers.second, static_cast<int32_t>(depth())}; }
+    bool is_plain() const { return !is_text() && depth() == 0; }
+};
+
+// What a call's inputs point to besides the callers' arrays, as long as the call runs.
+struct Kept {
+    std::vector<std::unique_ptr<void, Freed>> memory;
+    std::vector<nb::object> objects;
+
+    void *bytes(int64_t count) {
+        memory.emplace_back(burn_memory_new(count));
+        if (!memory.back())
+            throw std::bad_alloc();
+        return memory.back().get();
+    }
 };
 
 // ---- the interpreter lock -------------------------------------------------------------------------------------------
@@ -137,7 +163,9 @@ class Program {
     Program(nb::handle object_code, const std::string &entry, nb::sequence constants,
             const std::vector<std::pair<int64_t, int64_t>> &live_ranges,
             const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
-            const std::vector<nb::object> &outputs, int64_t kernel_count, std::vector<int64_t> aliases)
+            const std::vector<nb::object> &outputs, int64_t kernel_count, std::vector<int64_t> aliases,
+            const std::vector<Containers> &input_containers, const std::vector<Containers> &output_containers,
+            const std::vector<std::pair<int64_t, int64_t>> &texts)
         : kernels_(kernel_count) {
         char error[512];
         {
@@ -147,7 +175,8 @@ class Program {
         if (!image_)
             throw nb::value_error((std::string("the object code cannot be loaded: ") + error).c_str());
         try {
-            initialise(entry, constants, live_ranges, inputs, outputs, std::move(aliases));
+            describe(inputs, outputs, input_containers, output_containers);
+            initialise(entry, constants, live_ranges, std::move(aliases), texts);
         } catch (...) {
             burn_image_unload(image_);
             throw;
@@ -169,8 +198,9 @@ class Program {
         if (static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr())) != count)
             mismatch("wrong number of inputs");
         std::vector<burn_input> inputs(count);
+        Kept kept;
         for (size_t i = 0; i < count; i++)
-            inputs[i] = check(PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i)), inputs_[i]);
+            inputs[i] = check(PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i)), inputs_[i], 0, kept);
         if (donated)
             for (int64_t index : *donated) {
                 if (index < 0 || static_cast<size_t>(index) >= count)
@@ -206,18 +236,30 @@ class Program {
     }
 
   private:
+    void describe(const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
+                  const std::vector<nb::object> &outputs, const std::vector<Containers> &input_containers,
+                  const std::vector<Containers> &output_containers) {
+        if ((!input_containers.empty() && input_containers.size() != inputs.size()) ||
+            (!output_containers.empty() && output_containers.size() != outputs.size()))
+            throw nb::value_error("containers must be given for each input or output, or for none");
+        for (const auto &[dtype, dims] : inputs) {
+            inputs_.push_back({dtype_of(dtype), dims});
+            if (!input_containers.empty())
+                inputs_.back().containers = input_containers[inputs_.size() - 1];
+        }
+        for (const nb::object &dtype : outputs) {
+            outputs_.push_back({dtype_of(dtype), {}});
+            if (!output_containers.empty())
+                outputs_.back().containers = output_containers[outputs_.size() - 1];
+        }
+    }
+
     void initialise(const std::string &entry, nb::sequence constants,
-                    const std::vector<std::pair<int64_t, int64_t>> &live_ranges,
-                    const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
-                    const std::vector<nb::object> &outputs, std::vector<int64_t> aliases) {
+                    const std::vector<std::pair<int64_t, int64_t>> &live_ranges, std::vector<int64_t> aliases,
+                    const std::vector<std::pair<int64_t, int64_t>> &texts) {
         auto entry_function = reinterpret_cast<burn_entry_fn>(burn_image_symbol(image_, entry.c_str()));
         if (!entry_function)
             throw nb::value_error(("the object code has no function '" + entry + "'").c_str());
-        for (const auto &[dtype, dims] : inputs) {
-            inputs_.push_back({dtype_of(dtype), dims});
-        }
-        for (const nb::object &dtype : outputs)
-            outputs_.push_back(dtype_of(dtype));
         if (aliases.empty())
             aliases.assign(outputs_.size(), -1);
         if (aliases.size() != outputs_.size())
@@ -230,10 +272,13 @@ class Program {
             ranges.push_back({first, last});
         std::vector<burn_input_spec> input_specs;
         for (const Spec &spec : inputs_)
-            input_specs.push_back({bytes_of(spec.dtype), static_cast<int64_t>(spec.dims.size()), spec.dims.data()});
+            input_specs.push_back({bytes_of(spec.dtype),
+                                   spec.any_rank() ? BURN_ANY_RANK : static_cast<int64_t>(spec.dims.size()),
+                                   spec.dims.data(), spec.kind()});
         std::vector<burn_output_spec> output_specs;
         for (size_t i = 0; i < outputs_.size(); i++)
-            output_specs.push_back({bytes_of(outputs_[i]), aliases[i]});
+            output_specs.push_back({outputs_[i].depth() ? static_cast<int64_t>(sizeof(int64_t)) : bytes_of(outputs_[i].dtype),
+                                    aliases[i], outputs_[i].kind()});
         burn_program_info info{};
         info.entry = entry_function;
         info.inputs = static_cast<int64_t>(inputs_.size());
@@ -248,6 +293,15 @@ class Program {
         program_ = burn_program_new(&info);
         if (!program_)
             throw nb::value_error("the program's tables are out of range");
+        for (const auto &[index, count] : texts) {
+            if (index < 0 || index >= info.constants)
+                throw nb::value_error("texts: no such constant");
+            int32_t status = burn_program_texts(program_, index, constant_bytes_[static_cast<size_t>(index)], count);
+            if (status == BURN_OUT_OF_MEMORY)
+                throw std::bad_alloc();
+            if (status != BURN_OK)
+                throw nb::value_error("a constant of strings is malformed");
+        }
     }
 
     // Generated code may load constants with aligned instructions; those that do not lie on 64 bytes are copied once.
@@ -255,6 +309,7 @@ class Program {
         for (nb::handle constant : constants) {
             Buffer buffer(constant);
             void *data = buffer.data();
+            int64_t bytes = buffer.bytes();
             if (reinterpret_cast<uintptr_t>(data) % BURN_ALIGNMENT != 0 || buffer.bytes() == 0) {
                 std::unique_ptr<void, Freed> copy(burn_memory_new(buffer.bytes()));
                 if (!copy)
@@ -265,6 +320,7 @@ class Program {
             } else {
                 held_.push_back(std::move(buffer));
             }
+            constant_bytes_.push_back(bytes);
             constant_data_.push_back(data);
         }
     }
@@ -278,19 +334,68 @@ class Program {
         return PyDataType_ELSIZE(reinterpret_cast<PyArray_Descr *>(dtype.ptr()));
     }
 
-    // What the runtime cannot see of an array: its type and its layout. The sizes are the runtime's to check.
-    static burn_input check(PyObject *object, const Spec &spec) {
+    // What the runtime cannot see of an array: its type and its layout. The sizes are the runtime's to check. `level` is
+    // how many containers are around the object.
+    static burn_input check(PyObject *object, const Spec &spec, size_t level, Kept &kept) {
+        if (level < spec.depth())
+            return check_container(object, spec, level, kept);
         if (!PyArray_Check(object))
             mismatch("not a numpy array");
         auto *array = reinterpret_cast<PyArrayObject *>(object);
-        auto *dtype = reinterpret_cast<PyArray_Descr *>(spec.dtype.ptr());
-        if (PyArray_DESCR(array) != dtype && !PyArray_EquivTypes(PyArray_DESCR(array), dtype))
+        if (PyArray_DESCR(array) != spec.descr() && !PyArray_EquivTypes(PyArray_DESCR(array), spec.descr()))
             mismatch("dtype");
         if (!PyArray_IS_C_CONTIGUOUS(array) || !PyArray_ISALIGNED(array))
             mismatch("layout");
         static_assert(sizeof(npy_intp) == sizeof(int64_t), "64-bit platforms only");
         const auto *dims = reinterpret_cast<const int64_t *>(PyArray_DIMS(array));
+        if (level > 0)
+            kept.objects.push_back(nb::borrow(object));
+        if (spec.is_text())
+            return pack(array, dims, kept);
         return {PyArray_DATA(array), PyArray_NBYTES(array), PyArray_NDIM(array), dims, 0};
+    }
+
+    // A list or tuple; for an optional, of at most one element.
+    static burn_input check_container(PyObject *object, const Spec &spec, size_t level, Kept &kept) {
+        if (!PyList_Check(object) && !PyTuple_Check(object))
+            mismatch("not a list");
+        Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
+        if (spec.containers.first[level] == 'o' && count > 1)
+            mismatch("more than one");
+        auto *length = static_cast<int64_t *>(kept.bytes(sizeof(int64_t)));
+        auto *elements = static_cast<burn_input *>(kept.bytes(count * static_cast<int64_t>(sizeof(burn_input))));
+        for (Py_ssize_t i = 0; i < count; i++)
+            elements[i] = check(PySequence_Fast_GET_ITEM(object, i), spec, level + 1, kept);
+        *length = count;
+        return {elements, count * static_cast<int64_t>(sizeof(burn_input)), 1, length, 0};
+    }
+
+    // An array of str as heap.h says that strings are packed.
+    static burn_input pack(PyArrayObject *array, const int64_t *dims, Kept &kept) {
+        int64_t count = PyArray_SIZE(array), bytes = (count + 1) * static_cast<int64_t>(sizeof(int64_t));
+        auto **items = static_cast<PyObject **>(PyArray_DATA(array));
+        std::vector<std::pair<const char *, Py_ssize_t>> texts(static_cast<size_t>(count));
+        for (int64_t i = 0; i < count; i++) {
+            auto &[text, length] = texts[static_cast<size_t>(i)];
+            if (!items[i] || !PyUnicode_Check(items[i]))
+                mismatch("not a string");
+            text = PyUnicode_AsUTF8AndSize(items[i], &length);
+            if (!text) {
+                PyErr_Clear();
+                mismatch("not UTF-8");
+            }
+            bytes += length;
+        }
+        auto *packed = static_cast<char *>(kept.bytes(bytes));
+        auto *offsets = reinterpret_cast<int64_t *>(packed);
+        char *first = packed + (count + 1) * static_cast<int64_t>(sizeof(int64_t));
+        offsets[0] = 0;
+        for (int64_t i = 0; i < count; i++) {
+            auto [text, length] = texts[static_cast<size_t>(i)];
+            std::memcpy(first + offsets[i], text, static_cast<size_t>(length));
+            offsets[i + 1] = offsets[i] + length;
+        }
+        return {packed, bytes, PyArray_NDIM(array), dims, 0};
     }
 
     // Every output becomes an array, or is freed: also when wrapping one of them throws.
@@ -303,27 +408,71 @@ class Program {
                 nb::handle owner;
                 if (output.taken_from >= 0)
                     owner = PySequence_Fast_GET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(output.taken_from));
-                nb::handle dtype = outputs_[next];
-                next++;
-                results.append(wrap(output, dtype, owner));
+                const Spec &spec = outputs_[next];
+                if (spec.is_plain()) {
+                    next++;
+                    results.append(wrap(output, spec.dtype, owner));
+                } else {
+                    results.append(build(output, spec, 0));
+                    burn_output_free(spec.kind(), &outputs[next++]);
+                }
             }
         } catch (...) {
             for (; next < outputs.size(); next++)
-                if (outputs[next].taken_from < 0)
-                    burn_memory_free(outputs[next].data);
+                burn_output_free(outputs_[next].kind(), &outputs[next]);
             throw;
         }
         return results;
+    }
+
+    // Strings as an array of str, a sequence as a list, an optional as its element or None. What becomes part of the
+    // result is taken out of `output`.
+    static nb::object build(burn_output &output, const Spec &spec, size_t level) {
+        if (level == spec.depth()) {
+            if (spec.is_text())
+                return unpack(output);
+            burn_output own = output;
+            output.data = nullptr;
+            return wrap(own, spec.dtype, nb::handle());
+        }
+        auto *elements = static_cast<burn_output *>(output.data);
+        if (spec.containers.first[level] == 'o')
+            return output.dims[0] ? build(elements[0], spec, level + 1) : nb::none();
+        nb::list list;
+        for (int64_t i = 0; i < output.dims[0]; i++)
+            list.append(build(elements[i], spec, level + 1));
+        return list;
+    }
+
+    static nb::object unpack(const burn_output &output) {
+        npy_intp dims[BURN_MAX_RANK];
+        int64_t count = 1;
+        for (int64_t i = 0; i < output.rank; i++)
+            count *= dims[i] = output.dims[i];
+        nb::object array = nb::steal(PyArray_SimpleNew(static_cast<int>(output.rank), dims, NPY_OBJECT));
+        if (!array.is_valid())
+            throw nb::python_error();
+        const auto *offsets = static_cast<const int64_t *>(output.data);
+        const char *first = reinterpret_cast<const char *>(offsets + count + 1);
+        auto **items = static_cast<PyObject **>(PyArray_DATA(reinterpret_cast<PyArrayObject *>(array.ptr())));
+        for (int64_t i = 0; i < count; i++) {
+            PyObject *text = PyUnicode_DecodeUTF8(first + offsets[i], offsets[i + 1] - offsets[i], "strict");
+            if (!text)
+                throw nb::python_error();
+            Py_XSETREF(items[i], text);
+        }
+        return array;
     }
 
     burn_image *image_ = nullptr;
     burn_program *program_ = nullptr;
     int64_t kernels_;
     std::vector<Spec> inputs_;
-    std::vector<nb::object> outputs_; // dtypes
+    std::vector<Spec> outputs_; // without dims
     std::vector<Buffer> held_;
     std::vector<std::unique_ptr<void, Freed>> copies_;
     std::vector<void *> constant_data_;
+    std::vector<int64_t> constant_bytes_;
 };
 
 // ---- DLPack ---------------------------------------------------------------------------------------------------------
@@ -447,9 +596,12 @@ NB_MODULE(_native, m) {
     nb::class_<Program>(m, "Program")
         .def(nb::init<nb::handle, const std::string &, nb::sequence, const std::vector<std::pair<int64_t, int64_t>> &,
                       const std::vector<std::pair<nb::object, std::vector<int64_t>>> &, const std::vector<nb::object> &,
-                      int64_t, std::vector<int64_t>>(),
+                      int64_t, std::vector<int64_t>, const std::vector<Containers> &, const std::vector<Containers> &,
+                      const std::vector<std::pair<int64_t, int64_t>> &>(),
              "object_code"_a, "entry"_a, nb::kw_only(), "constants"_a, "live_ranges"_a, "inputs"_a, "outputs"_a,
-             "kernel_count"_a, "aliases"_a = std::vector<int64_t>())
+             "kernel_count"_a, "aliases"_a = std::vector<int64_t>(),
+             "input_containers"_a = std::vector<Containers>(), "output_containers"_a = std::vector<Containers>(),
+             "texts"_a = std::vector<std::pair<int64_t, int64_t>>())
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false);
 
     m.def("plan", &plan, "live_ranges"_a, "sizes"_a);

@@ -90,7 +90,11 @@ enum burn_status {
     BURN_SIZE_OVERFLOW = 9,      /* sizes whose product does not fit 64 bits */
     BURN_INPUT_MISMATCH = 10,    /* value: the input that does not fit the program */
     BURN_SHARED_MEMORY = 11,     /* value: the donated input that shares memory with another one */
-    BURN_INTERRUPTED = 12        /* the host asked for it */
+    BURN_INTERRUPTED = 12,       /* the host asked for it */
+    BURN_BAD_TEXT = 13,          /* a string is no number, or a string tensor's offsets are wrong; value: which one */
+    BURN_EMPTY_LIST = 14,        /* an optional has no element to give, or a sequence none to join */
+    BURN_WRONG_ITEM = 15,        /* a sequence's element is not of the type that was expected; value: its position */
+    BURN_HOST_FAILED = 16        /* the host could not do what the program asked it for */
 };
 
 #ifdef __cplusplus

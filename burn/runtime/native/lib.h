@@ -22,4 +22,18 @@ int64_t burn_lib_non_max_suppression(burn_run *run, int64_t center, int64_t batc
                                      const float *boxes, const float *scores, const int64_t *maximum,
                                      const float *limit, const float *threshold, int64_t **picked);
 
+/* Strings: words as in heap.h. */
+int32_t burn_lib_text_concat(burn_run *run, int64_t count, const int64_t *a, const int64_t *b, int64_t *joined);
+int32_t burn_lib_text_case(burn_run *run, int64_t count, const int64_t *x, int64_t rows, const int32_t *table,
+                        int64_t *changed);
+int64_t burn_lib_text_split(burn_run *run, int64_t count, int64_t most, const int64_t *x, const int64_t *delimiter,
+                            int64_t *counts, int64_t **pieces);
+int32_t burn_lib_text_find(burn_run *run, int64_t count, const int64_t *x, int64_t key_count, const int64_t *keys,
+                        int64_t *places);
+int32_t burn_lib_text_rank(burn_run *run, int64_t count, const int64_t *x, int64_t *ranks);
+int32_t burn_lib_text_match(burn_run *run, int64_t count, const int64_t *x, int64_t words, const int64_t *code,
+                         uint8_t *matches);
+int32_t burn_lib_text_write(burn_run *run, int64_t dtype, int64_t count, const void *x, int64_t *texts);
+int32_t burn_lib_text_read(burn_run *run, int64_t site, int64_t dtype, int64_t count, const int64_t *x, void *numbers);
+
 #endif

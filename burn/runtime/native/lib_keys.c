@@ -36,6 +36,8 @@ static const traits TRAITS[] = {
     [BURN_BOOL] = {1, UNSIGNED, 8, 0},
     [BURN_C64] = {4, FLOAT, 32, 0x7F800000},
     [BURN_C128] = {8, FLOAT, 64, 0x7FF0000000000000},
+    [BURN_TEXT] = {8, UNSIGNED, 64, 0}, /* equal strings have equal words; their order says nothing */
+    [BURN_LIST] = {8, UNSIGNED, 64, 0},
 };
 
 int64_t burn_lib_key_parts(int64_t dtype) { return dtype == BURN_C64 || dtype == BURN_C128 ? 2 : 1; }

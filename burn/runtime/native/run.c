@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime.h"
+#include "heap.h"
+#include "lib_keys.h"
 
 /* A block from burn_rt_alloc: its neighbours in the run's list are in front of the 64-byte aligned payload. */
 typedef struct allocation {
@@ -37,6 +38,7 @@ struct burn_run {
     int planned;
     _Atomic int32_t status;
     int64_t site, value;
+    burn_texts texts; /* strings, and on their heap lists */
     /* kept between inferences */
     void *arena;
     int64_t arena_bytes;
@@ -50,7 +52,9 @@ struct burn_program {
     burn_program_info info;
     int64_t *dims; /* of all inputs, one after another */
     int64_t symbols;
+    int made_in, made_out; /* whether any input, any output has another form for the caller than for the program */
     burn_run *free_runs;
+    burn_texts texts; /* of the constants */
 };
 
 /* Guards every program's stock of runs. It is held for a few instructions, and over a fork, so that the child finds it
@@ -85,18 +89,20 @@ static int copy_dims(burn_program *program) {
     burn_input_spec *specs = (burn_input_spec *)program->info.input_specs;
     int64_t count = 0;
     for (int64_t i = 0; i < program->info.inputs; i++)
-        count += specs[i].rank;
+        count += specs[i].rank > 0 ? specs[i].rank : 0;
     int64_t *dims = program->dims = malloc(count ? (size_t)count * sizeof *dims : 1);
     if (!dims)
         return 0;
     for (int64_t i = 0; i < program->info.inputs; i++) {
         for (int64_t axis = 0; axis < specs[i].rank; axis++) {
             dims[axis] = specs[i].dims[axis];
+            if (dims[axis] < 0 && specs[i].kind.depth)
+                dims[axis] = BURN_ANY_DIM;
             if (dims[axis] < 0 && dims[axis] != BURN_ANY_DIM && -dims[axis] > program->symbols)
                 program->symbols = -dims[axis];
         }
         specs[i].dims = dims;
-        dims += specs[i].rank;
+        dims += specs[i].rank > 0 ? specs[i].rank : 0;
     }
     return program->symbols <= MOST_SYMBOLS;
 }
@@ -116,7 +122,22 @@ burn_program *burn_program_new(const burn_program_info *info) {
         burn_program_delete(program);
         return NULL;
     }
+    for (int64_t i = 0; i < info->inputs; i++)
+        program->made_in |= info->input_specs[i].kind.depth || info->input_specs[i].kind.dtype == BURN_TEXT;
+    for (int64_t i = 0; i < info->outputs; i++)
+        program->made_out |= info->output_specs[i].kind.depth || info->output_specs[i].kind.dtype == BURN_TEXT;
     return program;
+}
+
+int32_t burn_program_texts(burn_program *program, int64_t constant, int64_t bytes, int64_t count) {
+    int64_t size = count < 0 ? -1 : burn_lib_bytes(count, sizeof(int64_t));
+    int64_t *words = burn_heap_new(&program->texts.heap, size < BURN_ALIGNMENT && size >= 0 ? BURN_ALIGNMENT : size);
+    if (!words)
+        return BURN_OUT_OF_MEMORY;
+    void **place = (void **)program->info.constant_data + constant;
+    int32_t status = burn_text_unpack(&program->texts, *place, bytes, count, words);
+    *place = words;
+    return status;
 }
 
 static void delete_run(burn_run *run) {
@@ -142,6 +163,7 @@ void burn_program_delete(burn_program *program) {
     free((void *)program->info.constant_data);
     free((void *)program->info.live_ranges);
     free(program->dims);
+    burn_texts_clear(&program->texts);
     free(program);
 }
 
@@ -160,6 +182,7 @@ static burn_run *take_run(burn_program *program) {
         return NULL;
     run->program = program;
     run->worker.run = run;
+    run->texts.base = &program->texts;
     run->sizes = words(program->info.buffers);
     run->offsets = words(program->info.buffers);
     run->symbols = words(program->symbols);
@@ -197,8 +220,17 @@ static int64_t tensor_bytes(int64_t element_bytes, int64_t rank, const int64_t *
     return empty ? 0 : total;
 }
 
-static int fits(burn_run *run, const burn_input *input, const burn_input_spec *spec) {
-    if (input->rank != spec->rank)
+static int fits(burn_run *run, const burn_input *input, const burn_input_spec *spec, int32_t level) {
+    if (level < spec->kind.depth) {
+        const burn_input *elements = input->data;
+        if (input->rank != 1 || input->bytes != burn_lib_bytes(input->dims[0], sizeof *elements))
+            return 0;
+        for (int64_t i = 0; i < input->dims[0]; i++)
+            if (!fits(run, &elements[i], spec, level + 1))
+                return 0;
+        return 1;
+    }
+    if (input->rank != spec->rank && (spec->rank != BURN_ANY_RANK || input->rank > BURN_MAX_RANK))
         return 0;
     for (int64_t axis = 0; axis < spec->rank; axis++) {
         int64_t wanted = spec->dims[axis], size = input->dims[axis];
@@ -213,7 +245,8 @@ static int fits(burn_run *run, const burn_input *input, const burn_input_spec *s
         if (size != wanted)
             return 0;
     }
-    return input->bytes == tensor_bytes(spec->element_bytes, input->rank, input->dims);
+    int64_t bytes = tensor_bytes(spec->element_bytes, input->rank, input->dims);
+    return spec->kind.dtype == BURN_TEXT ? bytes >= 0 && input->bytes > bytes : input->bytes == bytes;
 }
 
 static int by_address(const void *left, const void *right) {
@@ -258,13 +291,39 @@ static void check_inputs(burn_run *run, const burn_input *inputs) {
     for (int64_t s = 0; s < program->symbols; s++)
         run->symbols[s] = -1;
     for (int64_t i = 0; i < program->info.inputs; i++)
-        if (!fits(run, &inputs[i], &program->info.input_specs[i])) {
+        if (!fits(run, &inputs[i], &program->info.input_specs[i], 0)) {
             burn_rt_fail(run, BURN_INPUT_MISMATCH, -1, i);
             return;
         }
     int64_t shared = shared_donation(run, inputs);
     if (shared >= 0)
         burn_rt_fail(run, BURN_SHARED_MEMORY, -1, shared);
+}
+
+burn_texts *burn_run_texts(burn_run *run) { return &run->texts; }
+
+/* Puts what the caller gave into the form that compiled code works with. */
+static void take_inputs(burn_run *run) {
+    const burn_program_info *info = &run->program->info;
+    burn_input *inputs = burn_heap_new(&run->texts.heap, (info->inputs + 1) * (int64_t)sizeof *inputs);
+    int32_t status = inputs ? BURN_OK : BURN_OUT_OF_MEMORY;
+    for (int64_t i = 0; i < info->inputs && status == BURN_OK; i++)
+        status = burn_value_in(&run->texts, info->input_specs[i].kind, &run->inputs[i], &inputs[i]);
+    run->inputs = inputs;
+    if (status != BURN_OK)
+        burn_rt_fail(run, status, -1, 0);
+}
+
+/* Puts the outputs into their caller's form; returns how many it changed. */
+static int64_t give_outputs(burn_run *run) {
+    const burn_program *program = run->program;
+    int64_t i = 0;
+    for (; program->made_out && i < program->info.outputs && !burn_run_failed(run); i++) {
+        int32_t status = burn_value_out(program->info.output_specs[i].kind, &run->outputs[i]);
+        if (status != BURN_OK)
+            burn_rt_fail(run, status, -1, run->outputs[i].bytes);
+    }
+    return i;
 }
 
 /* ---- a run ------------------------------------------------------------------------------------------------------- */
@@ -289,6 +348,8 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
         outputs[i].taken_from = -1;
     }
     check_inputs(run, inputs);
+    if (!burn_run_failed(run) && program->made_in)
+        take_inputs(run);
     if (!burn_run_failed(run)) {
         int32_t returned = program->info.entry(run);
         if (returned != BURN_OK)
@@ -299,13 +360,12 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     for (int64_t i = 0; i < program->info.outputs; i++)
         if (!outputs[i].data)
             burn_rt_fail(run, BURN_OUT_OF_MEMORY, -1, 0);
+    int64_t given = give_outputs(run);
     burn_failure failure = {atomic_load(&run->status), run->site, run->value};
     if (failure.code != BURN_OK)
-        for (int64_t i = 0; i < program->info.outputs; i++) {
-            if (outputs[i].taken_from < 0)
-                burn_memory_free(outputs[i].data);
-            outputs[i].data = NULL;
-        }
+        for (int64_t i = 0; i < program->info.outputs; i++)
+            burn_output_free(i < given ? program->info.output_specs[i].kind : (burn_kind){0, 0}, &outputs[i]);
+    burn_texts_clear(&run->texts);
     give_run(program, run);
     return failure;
 }

@@ -45,17 +45,26 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
 /* ---- run.c: programs and their runs ------------------------------------------------------------------------------ */
 typedef struct burn_program burn_program;
 
-/* What an input must be. A dim is a size, -1 - s where symbol s stands, or BURN_ANY_DIM where the entry function checks. */
+/* What an input or output is for its caller: a tensor of a burn_dtype (lib_keys.h), or `depth` containers (sequences,
+ * optionals) around such tensors. For the program itself strings are words, and a container is a scalar word: see heap.h. */
+typedef struct burn_kind {
+    int32_t dtype, depth;
+} burn_kind;
+
+/* What an input must be, or the tensors in it, whose symbols stand for any size then. A dim is a size, -1 - s where symbol s stands, or BURN_ANY_DIM where the entry function checks. */
 typedef struct burn_input_spec {
     int64_t element_bytes, rank;
     const int64_t *dims;
+    burn_kind kind;
 } burn_input_spec;
 
 #define BURN_ANY_DIM INT64_MIN
+#define BURN_ANY_RANK (-1) /* in containers */
 
 typedef struct burn_output_spec {
     int64_t element_bytes;
     int64_t alias; /* the input whose donated memory it may take, or -1 */
+    burn_kind kind;
 } burn_output_spec;
 
 typedef struct burn_program_info {
@@ -68,14 +77,14 @@ typedef struct burn_program_info {
 } burn_program_info;
 
 typedef struct burn_input {
-    void *data;
+    void *data; /* of strings: packed as heap.h says; of a container: an array of burn_input, rank 1 */
     int64_t bytes, rank;
     const int64_t *dims;
     int32_t donated; /* the caller gives up the contents */
 } burn_input;
 
 typedef struct burn_output {
-    void *data; /* the caller's from now on: burn_memory_free, unless it is donated memory */
+    void *data; /* the caller's from now on: burn_output_free. Strings packed, a container an array of burn_output */
     int64_t bytes, rank;
     int64_t dims[BURN_MAX_RANK];
     int64_t taken_from; /* the input whose memory this is, or -1 */
@@ -100,11 +109,14 @@ typedef struct burn_options {
 
 burn_program *burn_program_new(const burn_program_info *info); /* copies info's tables; NULL: out of memory, or no such symbol */
 void burn_program_delete(burn_program *program);
+/* Says that a constant is a tensor of `count` strings, packed in `bytes` bytes. Before the first run; a burn_status. */
+int32_t burn_program_texts(burn_program *program, int64_t constant, int64_t bytes, int64_t count);
 /* One inference; any number of threads may be in here at once. Inputs that do not fit their specs fail the run before it
  * starts, and so do donated ones that share memory with another input. On failure no output is left allocated.
  * `options` may be NULL. */
 burn_failure burn_program_run(burn_program *program, const burn_input *inputs, burn_output *outputs,
                               const burn_options *options);
+void burn_output_free(burn_kind kind, burn_output *output); /* memory that was donated stays */
 /* True when the run has failed; what is left of a launch is then skipped. */
 int burn_run_failed(burn_run *run);
 int64_t burn_clock_ns(void);

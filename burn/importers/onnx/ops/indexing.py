@@ -131,7 +131,13 @@ def top_k(node: Node) -> Any:
 def unique(node: Node) -> Any:
     type_ = node.type(0)
     axis = node.axis(node.int("axis"), type_.rank) if node.has("axis") else None
-    return ops.unique(node.required(0), count=node.fresh("unique"), axis=axis, sorted=bool(node.int("sorted", 1)))
+    x, by_value = node.required(0), bool(node.int("sorted", 1))
+    if type_.dtype != "string" or not by_value:
+        return ops.unique(x, count=node.fresh("unique"), axis=axis, sorted=by_value)
+    # strings are told apart by where they lie; their order is that of their ranks
+    _, first, inverse, counts = ops.unique(ops.string_rank(x), count=node.fresh("unique"), axis=axis, sorted=True)
+    values = ops.gather(x if axis is not None else reshape(x, (type_.elements,)), first, axis=axis or 0)
+    return [values, first, inverse, counts]
 
 
 @onnx_op("ArgMax", "ArgMin")

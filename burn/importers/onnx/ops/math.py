@@ -11,6 +11,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, FLOATS, type_of
 from burn.dialect.weights import stored_bits
 from burn.importers.onnx.node import Node, onnx_op
+from burn.importers.onnx.ops.strings import from_text, to_text
 
 UNARY = {
     "Abs": "abs",
@@ -179,6 +180,10 @@ def _cast(node: Node, dtype: str) -> ir.Value:
         node.fail(f"rounding '{node.string('round_mode')}' is not supported; only 'up' is", "round_mode")
     if type_of(x).dtype == dtype:
         return x
+    if dtype == "string":
+        return to_text(x)
+    if type_of(x).dtype == "string":
+        return from_text(x, dtype)
     return ops.cast(x, dtype=dtype, saturate=bool(node.int("saturate", 1)))
 
 

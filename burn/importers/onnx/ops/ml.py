@@ -1,6 +1,6 @@
 """Classical machine learning (domain ai.onnx.ml): feature preparation, lookups and linear models.
 
-Trees are in trees.py, support vector machines in svm.py. Models with string features or labels are refused.
+Trees are in trees.py, support vector machines in svm.py.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _probit(p: ir.Value) -> ir.Value:
 
 def class_labels(node: Node, integers: str) -> np.ndarray:
     """The labels that the classes stand for."""
-    if node.has("classlabels_strings"):
-        node.fail("strings are not supported", "classlabels_strings", hint="use integer labels")
+    if node.strings("classlabels_strings", ()):
+        return np.array(node.strings("classlabels_strings"), object)
     return np.array(node.ints(integers, ()), np.int64)
 
 
@@ -128,8 +128,9 @@ def linear_classifier(node: Node) -> list[ir.Value]:
     final = post_transform(node, scores)
     threshold = 0.0 if node.string("post_transform", "NONE") == "NONE" else 0.5
     chosen = ops.ge(reshape(final, type_of(final).shape[:1]), number_like(threshold, final))
-    label = int(labels[0]) if len(labels) else 1
-    return [ops.select(chosen, number(label, "int64"), number(0, "int64")), final]
+    label = labels[:1] if len(labels) else np.ones(1, np.int64)
+    other = np.array([""] if label.dtype == object else [0], label.dtype)
+    return [ops.select(chosen, *(reshape(node.array(value), ()) for value in (label, other))), final]
 
 
 # ---- features -------------------------------------------------------------------------------------------------------
@@ -195,25 +196,23 @@ def feature_vectorizer(node: Node) -> ir.Value:
 @onnx_op("OneHotEncoder", domain=DOMAIN)
 def one_hot_encoder(node: Node) -> ir.Value:
     """A new last axis with a one at the element's category. Without `zeros`, every element must be of one."""
-    if node.has("cats_strings"):
-        node.fail("strings are not supported", "cats_strings")
     if node.int("zeros", 1) == 0:
         node.fail("checking that every element has a category is not supported", "zeros")
-    x = convert(node.required(0), "int64")
-    categories = node.array(np.array(node.ints("cats_int64s"), np.int64))
+    if node.type(0).dtype == "string":
+        x, names = node.required(0), np.array(node.strings("cats_strings"), object)
+    else:
+        x, names = convert(node.required(0), "int64"), np.array(node.ints("cats_int64s"), np.int64)
+    categories = node.array(names)
     return ops.cast(ops.eq(reshape(x, (*type_of(x).shape, 1)), categories), dtype="float32")
 
 
 # ---- lookups --------------------------------------------------------------------------------------------------------
 def _table(node: Node, name: str) -> np.ndarray | None:
     """Keys or values, from whichever attribute holds them."""
-    if node.has(f"{name}_strings"):
-        node.fail("strings are not supported", f"{name}_strings")
     if node.has(f"{name}_tensor"):
-        weight = node.tensor(f"{name}_tensor")
-        if weight.dtype == "string":
-            node.fail("strings are not supported", f"{name}_tensor")
-        return np.asarray(weight.array()).reshape(-1)
+        return np.asarray(node.tensor(f"{name}_tensor").array()).reshape(-1)
+    if node.has(f"{name}_strings"):
+        return np.array(node.strings(f"{name}_strings"), object)
     if node.has(f"{name}_floats"):
         return np.array(node.floats(f"{name}_floats"), np.float32)
     if node.has(f"{name}_int64s"):
@@ -221,24 +220,43 @@ def _table(node: Node, name: str) -> np.ndarray | None:
     return None
 
 
+def find_text(node: Node, x: ir.Value, keys: np.ndarray, values: np.ndarray, fallback: np.ndarray) -> ir.Value:
+    """For each string the value beside its last occurrence among the keys, or the fallback [1]."""
+    table = dict(zip(keys.tolist(), values.tolist(), strict=True))
+    column = np.empty(len(table) + 1, values.dtype)
+    column[:] = [*table.values(), *fallback.tolist()]
+    place = ops.string_find(x, node.array(np.array(list(table), object)))
+    missing = ops.lt(place, number(0, "int64"))
+    return ops.gather(node.array(column), ops.select(missing, number(len(table), "int64"), place), axis=0)
+
+
 @onnx_op("LabelEncoder", domain=DOMAIN)
 def label_encoder(node: Node) -> ir.Value:
     """Each element looked up among the keys: the value beside it, or the default. The last of equal keys counts."""
-    if node.has("classes_strings"):
-        node.fail("strings are not supported", "classes_strings")
     x = node.required(0)
-    keys, values = _table(node, "keys"), _table(node, "values")
+    if node.has("classes_strings"):  # version 1: between a class's name and its number
+        classes = np.array(node.strings("classes_strings"), object)
+        numbers = np.arange(classes.size)
+        keys, values = (classes, numbers) if type_of(x).dtype == "string" else (numbers, classes)
+    else:
+        keys, values = _table(node, "keys"), _table(node, "values")
     if keys is None or values is None or keys.size != values.size:
         node.fail("needs as many keys as values", "keys_tensor")
     default: Weight | None = node.tensor("default_tensor", None)
     if default is not None:
         fallback = np.asarray(default.array()).reshape(-1)[:1]
+    elif values.dtype == object:
+        fallback = np.array([node.string("default_string", "_Unused")], object)
     elif values.dtype == np.int64:
         fallback = np.array([node.int("default_int64", -1)], np.int64)
     else:
         fallback = np.array([node.float("default_float", -0.0)], values.dtype)
     if fallback.dtype != values.dtype:
         node.fail(f"is {fallback.dtype}, but the values are {values.dtype}", "default_tensor")
+    if (type_of(x).dtype == "string") != (keys.dtype == object):
+        node.fail(f"takes {type_of(x).dtype}, but the keys are {keys.dtype}", "keys_tensor")
+    if keys.dtype == object:
+        return find_text(node, x, keys, values, fallback)
     column = reshape(x, (*type_of(x).shape, 1))
     table = convert(node.array(keys), type_of(x).dtype)
     found = ops.eq(column, table)
@@ -250,3 +268,21 @@ def label_encoder(node: Node) -> ir.Value:
     known = ops.reduce(found, kind="any", axes=(axis,))
     place = ops.select(known, place, number(keys.size, "int64"))
     return ops.gather(node.array(np.concatenate([values, fallback])), place, axis=0)
+
+
+@onnx_op("CategoryMapper", domain=DOMAIN)
+def category_mapper(node: Node) -> ir.Value:
+    """Between the names of categories and their numbers."""
+    x, names = node.required(0), np.array(node.strings("cats_strings", ()), object)
+    numbers = np.array(node.ints("cats_int64s", ()), np.int64)
+    if names.size != numbers.size:
+        node.fail(f"{names.size} names and {numbers.size} numbers", "cats_int64s")
+    if type_of(x).dtype == "string":
+        return find_text(node, x, names, numbers, np.array([node.int("default_int64", -1)]))
+    table = dict(zip(numbers.tolist(), names.tolist(), strict=True))
+    found = ops.eq(reshape(x, (*type_of(x).shape, 1)), node.array(np.array(list(table), np.int64)))
+    axis = type_of(found).rank - 1
+    place = ops.arg_reduce(ops.cast(found, dtype="int32"), kind="max", axis=axis)
+    known = ops.reduce(found, kind="any", axes=(axis,))
+    column = np.array([*table.values(), node.string("default_string", "_Unused")], object)
+    return ops.gather(node.array(column), ops.select(known, place, number(len(table), "int64")), axis=0)

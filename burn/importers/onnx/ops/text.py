@@ -1,6 +1,8 @@
-"""Text as token numbers: counting n-grams."""
+"""Text as tokens, numbers or strings: counting n-grams."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +21,17 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
     """How often each n-gram of the pool occurs in a row of token numbers [c] or [n, c], or whether, with its weight.
 
     An n-gram also counts with up to max_skip_count tokens left out between each two of its own."""
-    if node.has("pool_strings"):
-        node.fail("strings are not supported", "pool_strings")
     counts, indexes = node.ints("ngram_counts"), node.ints("ngram_indexes")
     low, high = node.int("min_gram_length"), node.int("max_gram_length")
-    pool = node.ints("pool_int64s")
+    pool: tuple = node.strings("pool_strings", ()) or node.ints("pool_int64s")
+    if (node.type(0).dtype == "string") != bool(node.strings("pool_strings", ())):
+        node.fail(f"the tokens are {node.type(0).dtype}, the pool is not", "pool_strings")
     mode = node.string("mode")
     if mode not in ("TF", "IDF", "TFIDF"):
         node.fail(f"'{mode}' is none of TF, IDF, TFIDF", "mode")
-    x, batched = convert(node.required(0), "int64"), node.type(0).rank == 2
+    kind: Any = object if node.type(0).dtype == "string" else np.int64
+    x = node.required(0) if kind is object else convert(node.required(0), "int64")
+    batched = node.type(0).rank == 2
     if not batched:
         x = reshape(x, (1, *type_of(x).shape))
     rows = type_of(x).shape[0]
@@ -37,7 +41,7 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
     for length, (begin, end) in enumerate(zip(counts, (*counts[1:], len(pool)), strict=True), start=1):
         if not 0 <= begin <= end <= len(pool) or (end - begin) % length:
             node.fail(f"{list(counts)} does not divide a pool of {len(pool)}", "ngram_counts")
-        grams = np.array(pool[begin:end], np.int64).reshape(-1, length)
+        grams = np.array(pool[begin:end], kind).reshape(-1, length)
         places = range(first, first + len(grams))
         first += len(grams)
         if low <= length <= high and len(grams):

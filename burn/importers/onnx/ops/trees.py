@@ -8,6 +8,7 @@ step looks up the node's feature, compares, and goes on to one of its children. 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -214,7 +215,8 @@ def _binary(node: Node, scores: ir.Value, labels: np.ndarray) -> list[ir.Value]:
     if not shares or kind not in ("NONE", "LOGISTIC"):
         final = transform_scores(node, final, kind)
     if len(labels) < 2:
-        labels = np.array([0, labels[0] if len(labels) else 1], np.int64)
+        first: Any = "" if labels.dtype == object else 0
+        labels = np.array([first, labels[0] if len(labels) else 1], labels.dtype)
     return [best_label(node, final, labels), final]
 
 

@@ -1,0 +1,114 @@
+"""Operators on strings: joining, splitting, normalising, matching, and between numbers and text."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from burn.dialect import ops, regex
+from burn.dialect.compose import broadcast_to, convert, number, reshape
+from burn.dialect.dims import dim_max
+from burn.dialect.mlir import ir
+from burn.dialect.strings import PRECISIONS
+from burn.dialect.types import DTYPES, broadcast_shapes, type_of
+from burn.importers.onnx.node import Node, onnx_op
+
+
+def texts(node: Node, strings: list[str] | tuple[str, ...], hint: str = "") -> ir.Value:
+    """A vector of constant strings."""
+    return node.array(np.array(strings, object).reshape(-1), hint)
+
+
+def text(node: Node, string: str) -> ir.Value:
+    """One constant string, as a scalar."""
+    return reshape(texts(node, [string]), ())
+
+
+# ---- between numbers and text ----------------------------------------------------------------------------------------
+def to_text(x: ir.Value) -> ir.Value:
+    """Numbers as Python writes them."""
+    dtype = type_of(x).dtype
+    if DTYPES[dtype].kind in ("float", "small"):
+        precision = dtype if dtype in PRECISIONS else "float32"
+        return ops.number_to_string(convert(convert(x, precision), "float64"), precision=precision)
+    return ops.number_to_string(convert(x, {"int": "int64", "uint": "uint64"}.get(DTYPES[dtype].kind, dtype)))
+
+
+def from_text(x: ir.Value, dtype: str) -> ir.Value:
+    """The numbers that strings spell, in another element type. A bool is false for 0."""
+    kind = DTYPES[dtype].kind
+    read = {"int": "int64", "uint": "uint64", "bool": "int64"}.get(kind, "float64")
+    return convert(ops.string_to_number(x, dtype=read), dtype)
+
+
+# ---- operators ---------------------------------------------------------------------------------------------------------
+@onnx_op("StringConcat")
+def string_concat(node: Node) -> ir.Value:
+    a, b = node.required(0), node.required(1)
+    try:
+        shape = broadcast_shapes(type_of(a).shape, type_of(b).shape)
+    except ValueError as error:
+        node.fail(str(error))
+    return ops.string_concat(broadcast_to(a, shape), broadcast_to(b, shape))
+
+
+@onnx_op("StringSplit")
+def string_split(node: Node) -> list[ir.Value]:
+    """Without a delimiter, at white space."""
+    delimiter = text(node, node.string("delimiter", ""))
+    maximum = node.int("maxsplit", -1)
+    return ops.string_split(node.required(0), delimiter, count=node.fresh("pieces"), maximum=max(maximum, -1))
+
+
+@onnx_op("RegexFullMatch")
+def regex_full_match(node: Node) -> ir.Value:
+    try:
+        program = regex.compile(node.string("pattern"))
+    except regex.BadPattern as error:
+        node.fail(f"'{node.string('pattern')}' cannot be matched: {error}", "pattern")
+    return ops.string_match(node.required(0), node.array(program))
+
+
+@cache
+def case_table(upper: bool) -> np.ndarray:
+    """Every character that has another case, with up to three characters of that case: int32[n, 4]."""
+    rows = []
+    for point in range(0x1E944):  # no letter beyond has a case
+        other = chr(point).upper() if upper else chr(point).lower()
+        if other != chr(point):
+            rows.append([point, *map(ord, other), 0, 0][:4])
+    return np.array(rows, np.int32)
+
+
+def cased(node: Node, x: ir.Value, action: str) -> ir.Value:
+    if action == "NONE":
+        return x
+    return ops.string_case(x, node.array(case_table(action == "UPPER"), f"{action.lower()}_case"))
+
+
+@onnx_op("StringNormalizer")
+def string_normalizer(node: Node) -> ir.Value:
+    """x [c] or [1, c] without the stopwords, in upper or lower case; one empty string where nothing is left."""
+    x, shape = node.required(0), node.type(0).shape
+    action, stopwords = node.string("case_change_action", "NONE"), node.strings("stopwords", ())
+    if action not in ("NONE", "UPPER", "LOWER"):
+        node.fail(f"'{action}' is none of NONE, UPPER, LOWER", "case_change_action")
+    if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1):
+        node.fail(f"takes [c] or [1, c], not {node.type(0)}")
+    flat = reshape(x, shape[-1:])
+    if stopwords:
+        compared = flat
+        if not node.int("is_case_sensitive", 0):
+            compared, stopwords = cased(node, flat, "LOWER"), [word.lower() for word in stopwords]
+        found = ops.string_find(compared, texts(node, sorted(set(stopwords)), "stopwords"))
+        places = ops.nonzero(ops.lt(found, number(0, "int64")), count=node.fresh("words"))
+        count = type_of(places).shape[1]
+        flat = ops.gather(flat, reshape(places, (count,)), axis=0)
+    else:
+        count = shape[-1]
+    flat = cased(node, flat, action)
+    if dim_max(count, 1) != count:
+        padded = ops.concat([flat, texts(node, [""])], axis=0)
+        flat = ops.slice(padded, starts=(0,), sizes=(dim_max(count, 1),), steps=(1,))
+    return flat if len(shape) == 1 else reshape(flat, (1, *type_of(flat).shape))
