@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.dialect.dims import Dim, dim_min, floordiv
+from burn.dialect.dims import Dim, dim_min, floordiv, plain
 from burn.errors import TypeMismatch
 from burn.tensors import Tensor, constant
 from burn.tensors.base import made
@@ -46,7 +46,7 @@ def rfft(x: Any, n: Dim | None = None, axis: int = -1) -> Spectrum:
     """The first n // 2 + 1 numbers of the transform of a real tensor; the others are their conjugates."""
     given = constant(x)
     place = given._axis(axis)
-    length = given.shape[place] if n is None else n
+    length = given.type.shape[place] if n is None else n
     whole = fft(given, n, axis)
     return Spectrum(*(part._cut(place, 0, floordiv(length, 2) + 1) for part in whole))
 
@@ -56,7 +56,7 @@ def irfft(x: Any, n: Dim | None = None, axis: int = -1) -> Tensor:
     real, given = _pair(x)
     imaginary = real * 0.0 if given is None else given
     place = real._axis(axis)
-    length = (real.shape[place] - 1) * 2 if n is None else n
+    length = (real.type.shape[place] - 1) * 2 if n is None else n
     bins = floordiv(length, 2) + 1
     real, imaginary = (_fitted(part, bins, place) for part in (real, imaginary))
     k = arange(length)
@@ -119,7 +119,7 @@ def _transformed(x: Any, n: Dim | None, axis: int, inverse: bool) -> Spectrum:
     parts = _pair(x)
     place = parts[0]._axis(axis)
     moved = [None if p is None else _fitted(p, n, place).moveaxis(place, -1) for p in parts]
-    if moved[0] is None or moved[0].shape[-1] == 0:
+    if moved[0] is None or moved[0].type.shape[-1] == 0:
         raise TypeMismatch("there is no transform of nothing", [f"axis {axis} of {parts[0].type}"])
     results = build.dft(*(None if p is None else p.value for p in moved), inverse=inverse)
     return Spectrum(*(made(part).moveaxis(-1, place) for part in results))
@@ -127,13 +127,13 @@ def _transformed(x: Any, n: Dim | None, axis: int, inverse: bool) -> Spectrum:
 
 def _fitted(x: Tensor, length: Dim | None, axis: int) -> Tensor:
     """The axis cut, or filled with zeros, to `length`."""
-    have = x.shape[axis]
+    have, length = x.type.shape[axis], None if length is None else plain(length)
     if length is None or have == length:
         return x
     if isinstance(length, int) and length < 1:
         raise TypeMismatch("a transform has at least one element", [f"not {length}"])
     kept = x._cut(axis, 0, dim_min(have, length))
-    missing = length - kept.shape[axis]
+    missing = length - kept.type.shape[axis]
     return kept.pad([(0, missing if i == axis else 0) for i in range(x.ndim)])
 
 

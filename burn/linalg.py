@@ -72,10 +72,10 @@ def _matrices(name: str, x: Any, square: bool = False) -> Tensor:
     given = constant(x)
     if given.ndim < 2:
         raise TypeMismatch(f"{name} is of matrices", [f"not of {given.type}"])
-    rows, columns = given.shape[-2:]
+    rows, columns = given.type.shape[-2:]
     if square and rows != columns:
         raise TypeMismatch(f"{name} is of square matrices", [f"not of {given.type}"])
-    return given._wide().reshape(product(given.shape[:-2]), rows, columns)
+    return given._wide().reshape(product(given.type.shape[:-2]), rows, columns)
 
 
 def _back(result: Tensor, like: Tensor, *shape: Dim) -> Tensor:
@@ -104,7 +104,7 @@ def _index(size: Dim, *shape: int) -> Tensor:
 @_algorithm("batch, n, n")
 def _lu(x: Tensor) -> tuple[Tensor, ...]:
     """Elimination with the largest pivot of each column: both factors in one matrix, the rows' order, and its sign."""
-    batch, n, _ = x.shape
+    batch, n, _ = x.type.shape
     row = _index(n, 1, -1)
 
     def eliminate(step: Tensor, going: Tensor, matrix: Tensor, order: Tensor, sign: Tensor) -> tuple:
@@ -131,7 +131,7 @@ def lu(x: Any) -> LU:
     """The factors of square matrices [.., n, n]: permutation [.., n] int64, lower and upper [.., n, n]."""
     given = constant(x)
     packed, order, _ = _lu(_matrices("lu", given, square=True))
-    n = given.shape[-1]
+    n = given.type.shape[-1]
     lower = packed.tril(-1) + eye(n, dtype=packed.dtype)
     return LU(_back(order, given, n), _back(lower, given, n, n), _back(packed.triu(), given, n, n))
 
@@ -153,7 +153,7 @@ def slogdet(x: Any) -> SLogDet:
 
 @_algorithm("batch, n, n")
 def _cholesky(x: Tensor) -> Tensor:
-    _, n, _ = x.shape
+    _, n, _ = x.type.shape
     row = _index(n, 1, -1)
 
     def column(step: Tensor, going: Tensor, lower: Tensor) -> tuple:
@@ -162,20 +162,20 @@ def _cholesky(x: Tensor) -> Tensor:
         here = (row >= step).where(rest / root, 0.0)
         return going, (_index(n, 1, 1, -1) == step).where(here.unsqueeze(2), lower)
 
-    return loop(column, (zeros(x.shape, dtype=x.dtype),), trips=n)[0]
+    return loop(column, (zeros(x.type.shape, dtype=x.dtype),), trips=n)[0]
 
 
 def cholesky(x: Any) -> Tensor:
     """The lower triangular factors l with l @ l.mT = x of symmetric positive definite matrices [.., n, n], of which the
     lower triangle is read. Of a matrix that is not positive definite the factor has NaNs."""
     given = constant(x)
-    return _back(_cholesky(_matrices("cholesky", given, square=True)), given, *given.shape[-2:])
+    return _back(_cholesky(_matrices("cholesky", given, square=True)), given, *given.type.shape[-2:])
 
 
 @_algorithm("batch, n, n", "batch, n, k")
 def _substitute(x: Tensor, b: Tensor) -> Tensor:
     """Forward substitution with lower triangular matrices."""
-    _, n, _ = x.shape
+    _, n, _ = x.type.shape
     row = _index(n, 1, -1, 1)
 
     def solve_row(step: Tensor, going: Tensor, solution: Tensor) -> tuple:
@@ -184,7 +184,7 @@ def _substitute(x: Tensor, b: Tensor) -> Tensor:
         value = (_row(b, step) - known) / here.take(step, 1).unsqueeze(1)
         return going, (row == step).where(value.unsqueeze(1), solution)
 
-    return loop(solve_row, (zeros(b.shape, dtype=b.dtype),), trips=n)[0]
+    return loop(solve_row, (zeros(b.type.shape, dtype=b.dtype),), trips=n)[0]
 
 
 def _triangular(x: Tensor, b: Tensor, upper: bool) -> Tensor:
@@ -195,19 +195,19 @@ def _triangular(x: Tensor, b: Tensor, upper: bool) -> Tensor:
 def _systems(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
     """Matrices [batch, n, n], right sides [batch, n, k], and how a solution becomes a result."""
     left, right = together(constant(a), constant(b), floating=True)
-    if left.ndim < 2 or left.shape[-1] != left.shape[-2]:
+    if left.ndim < 2 or left.type.shape[-1] != left.type.shape[-2]:
         raise TypeMismatch(f"{name} is of square matrices", [f"not of {left.type}"])
-    n, vector = left.shape[-1], right.ndim == 1
+    n, vector = left.type.shape[-1], right.ndim == 1
     if not right.ndim or (
-        (size := right.shape[0 if vector else -2]) != n and isinstance(size, int) and isinstance(n, int)
+        (size := right.type.shape[0 if vector else -2]) != n and isinstance(size, int) and isinstance(n, int)
     ):
         raise TypeMismatch(f"{name} needs right sides of {n} rows", [f"not {right.type} for {left.type}"])
     columns = right.unsqueeze(-1) if vector else right
     try:
-        batch = broadcast_shapes(left.shape[:-2], columns.shape[:-2])
+        batch = broadcast_shapes(left.type.shape[:-2], columns.type.shape[:-2])
     except ValueError as error:
         raise TypeMismatch(f"the batches of {name} do not fit", [str(error)]) from None
-    k = columns.shape[-1]
+    k = columns.type.shape[-1]
     x = left.broadcast_to(*batch, n, n)._wide().reshape(product(batch), n, n)
     y = columns.broadcast_to(*batch, n, k)._wide().reshape(product(batch), n, k)
 
@@ -230,8 +230,8 @@ def solve(a: Any, b: Any) -> Tensor:
     solution has infinities or NaNs."""
     x, y, shaped = _systems("solve", a, b)
     packed, order, _ = _lu(x)
-    lower = packed.tril(-1) + eye(x.shape[-1], dtype=x.dtype)
-    permuted = y.gather(1, order.unsqueeze(-1).broadcast_to(*y.shape))
+    lower = packed.tril(-1) + eye(x.type.shape[-1], dtype=x.dtype)
+    permuted = y.gather(1, order.unsqueeze(-1).broadcast_to(*y.type.shape))
     return shaped(_triangular(packed, _triangular(lower, permuted, upper=False), upper=True))
 
 
@@ -239,7 +239,7 @@ def inv(x: Any) -> Tensor:
     """The inverses of square matrices [.., n, n]. That of a singular matrix has infinities or NaNs."""
     given = constant(x)
     _matrices("inv", given, square=True)
-    n = given.shape[-1]
+    n = given.type.shape[-1]
     return solve(given, eye(n, dtype=given._floating().dtype))
 
 
@@ -247,7 +247,7 @@ def inv(x: Any) -> Tensor:
 @_algorithm("batch, m, n")
 def _qr(x: Tensor) -> tuple[Tensor, ...]:
     """Householder's reflections, one a column."""
-    batch, m, n = x.shape
+    batch, m, n = x.type.shape
     row = _index(m, 1, -1)
 
     def reflect(step: Tensor, going: Tensor, q: Tensor, r: Tensor) -> tuple:
@@ -274,7 +274,7 @@ def qr(x: Any, mode: str = "reduced") -> QR:
     if mode not in ("reduced", "complete"):
         raise TypeMismatch("qr's mode is reduced or complete", [f"not {mode!r}"])
     given = constant(x)
-    m, n = given.shape[-2:] if given.ndim >= 2 else (0, 0)
+    m, n = given.type.shape[-2:] if given.ndim >= 2 else (0, 0)
     q, r = _qr(_matrices("qr", given))
     k = dim_min(m, n) if mode == "reduced" else m
     return QR(_back(q._cut(2, 0, k), given, m, k), _back(r._cut(1, 0, k).triu(), given, k, n))
@@ -283,7 +283,7 @@ def qr(x: Any, mode: str = "reduced") -> QR:
 def lstsq(a: Any, b: Any) -> Tensor:
     """The x [n] or [n, k] for which a @ x comes nearest to b, for a matrix [m, n] of full rank, m >= n."""
     left, right = together(constant(a), constant(b), floating=True)
-    rows, columns = left.shape if left.ndim == 2 else (None, None)
+    rows, columns = left.type.shape if left.ndim == 2 else (None, None)
     small = isinstance(rows, int) and isinstance(columns, int) and rows < columns
     if rows is None or small or right.ndim not in (1, 2):
         raise TypeMismatch(
@@ -325,8 +325,8 @@ def matrix_power(x: Any, n: int) -> Tensor:
     _matrices("matrix_power", given, square=True)
     if n < 0:
         return matrix_power(inv(given), -n)
-    size = given.shape[-1]
-    result: Tensor = eye(size, dtype=given.dtype).broadcast_to(*given.shape)
+    size = given.type.shape[-1]
+    result: Tensor = eye(size, dtype=given.dtype).broadcast_to(*given.type.shape)
     power, first = given, True
     while n:
         if n & 1:

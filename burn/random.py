@@ -193,7 +193,7 @@ def randint(
 def bernoulli(p: Any = 0.5, shape: Shape | None = None, *, key: Tensor | None = None) -> Tensor:
     """True with the probability p, a number or a tensor, whose shape is the default."""
     chance = p if isinstance(p, (int, float)) else constant(p)
-    sizes: Shape = (() if isinstance(chance, (int, float)) else chance.shape) if shape is None else shape
+    sizes: Shape = (() if isinstance(chance, (int, float)) else chance.type.shape) if shape is None else shape
     dtype = "float64" if isinstance(chance, Tensor) and chance.dtype == "float64" else "float32"
     return uniform(sizes, dtype=dtype, key=_key(key)) < chance
 
@@ -203,7 +203,7 @@ def permutation(x: Any, axis: int = 0, *, key: Tensor | None = None) -> Tensor:
     """The slices of x along an axis in random order; a number n stands for 0, .. n - 1."""
     given = made(build.iota(shape=checked_shape(x), axis=0)) if isinstance(x, int) else constant(x)
     place = given._axis(axis)
-    order = bits((given.shape[place],), key=_key(key)).argsort()
+    order = bits((given.type.shape[place],), key=_key(key)).argsort()
     return given.take(order, place)
 
 
@@ -213,7 +213,7 @@ def choice(x: Any, shape: Shape = (), replace: bool = True, p: Any = None, *, ke
     given = made(build.iota(shape=checked_shape(x), axis=0)) if isinstance(x, int) else constant(x)
     if given.ndim != 1:
         raise TypeMismatch("choice is from a vector", [f"not from {given.type}"])
-    size, sizes, used = given.shape[0], checked_shape(shape), _key(key)
+    size, sizes, used = given.type.shape[0], checked_shape(shape), _key(key)
     known = [d for d in sizes if isinstance(d, int)]
     count = math.prod(known) if len(known) == len(sizes) else None
     if isinstance(size, int) and (size == 0 or (not replace and (count is None or count > size))) and count != 0:
@@ -226,7 +226,7 @@ def choice(x: Any, shape: Shape = (), replace: bool = True, p: Any = None, *, ke
         constant(p).astype("float64") if p is not None else made(build.full(shape=(size,), dtype="float64", value=1.0))
     )
     if chances.ndim != 1 or (
-        isinstance(size, int) and chances.shape[0] not in (size,) and isinstance(chances.shape[0], int)
+        isinstance(size, int) and chances.type.shape[0] not in (size,) and isinstance(chances.type.shape[0], int)
     ):
         raise TypeMismatch("choice needs a probability for each element", [f"{chances.type} for {given.type}"])
     if not replace:
@@ -241,14 +241,14 @@ def categorical(logits: Tensor, axis: int = -1, shape: Shape | None = None, *, k
     without the axis, unless `shape` names one that ends in it."""
     place = logits._axis(axis)
     moved = logits.moveaxis(place, -1)
-    lead = moved.shape[:-1]
+    lead = moved.type.shape[:-1]
     sizes = lead if shape is None else checked_shape(shape)
     if len(sizes) < len(lead) or tuple(sizes[len(sizes) - len(lead) :]) != tuple(lead):
         raise TypeMismatch(
             "the shape must end in that of the logits without the axis", [f"{list(sizes)}, not {list(lead)}"]
         )
     dtype = "float64" if logits.dtype == "float64" else "float32"
-    noise = gumbel((*sizes, moved.shape[-1]), dtype=dtype, key=_key(key))
+    noise = gumbel((*sizes, moved.type.shape[-1]), dtype=dtype, key=_key(key))
     return (moved.astype(dtype) + noise).argmax(-1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.dims import Dim, decide, symbols
+from burn.dialect.dims import Dim, decide, plain, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, INTEGERS, TensorType, type_of
 from burn.errors import TypeMismatch
@@ -34,11 +34,13 @@ def convert(x: ir.Value, dtype: str) -> ir.Value:
 
 
 def reshape(x: ir.Value, shape: tuple[Dim, ...]) -> ir.Value:
-    return x if type_of(x).shape == tuple(shape) else ops.reshape(x, shape=tuple(shape))
+    shape = tuple(map(plain, shape))
+    return x if type_of(x).shape == shape else ops.reshape(x, shape=shape)
 
 
 def broadcast_to(x: ir.Value, shape: tuple[Dim, ...]) -> ir.Value:
-    return x if type_of(x).shape == tuple(shape) else ops.broadcast_to(x, shape=tuple(shape))
+    shape = tuple(map(plain, shape))
+    return x if type_of(x).shape == shape else ops.broadcast_to(x, shape=shape)
 
 
 def transpose(x: ir.Value, permutation: tuple[int, ...]) -> ir.Value:

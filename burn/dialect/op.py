@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from burn.dialect.deferred import is_deferred, record
-from burn.dialect.dims import Dim, parse
+from burn.dialect.dims import Dim, parse, plain
 from burn.dialect.mlir import context, ext, ir
 from burn.dialect.types import TensorType, type_of
 from burn.errors import Problem, TypeMismatch
@@ -95,6 +95,12 @@ class Attr:
     annotation: str
     required: bool
     default: Any
+
+    def plain(self, value: Any) -> Any:
+        """A value given for it, sizes as the compiler reckons with them."""
+        if self.codec is CODECS[Dim]:
+            return plain(value)
+        return tuple(map(plain, value)) if self.codec is CODECS[tuple[Dim, ...]] and value is not None else value
 
 
 @dataclass(frozen=True)
@@ -264,7 +270,7 @@ class Op(Burn.Operation):
         for key, attr in cls.ATTRS.items():
             if attr.required and key not in attrs:
                 cls.fail(f"attribute '{key}' is missing")
-            complete[key] = attrs.get(key, attr.default)
+            complete[key] = attr.plain(attrs[key]) if key in attrs else attr.default
         if result_types is None:
             inferred = cls.infer(*operand_types, **complete)
             result_types = [inferred] if isinstance(inferred, TensorType) else inferred

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from burn.dialect.dims import RELATIONS, Dim, Expr, at_most, ceildiv, floordiv, product
+from burn.dialect.dims import RELATIONS, Dim, Expr, at_most, ceildiv, dim_max, dim_min, floordiv, non_negative, product
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, Variadic, normalize_axis
 from burn.dialect.types import TensorType, is_symbolic, type_of
 
@@ -184,13 +184,16 @@ class Slice(Op, name="slice"):
         return x.with_shape(sizes)
 
     def must_agree(self) -> list[Agreement]:
-        """Clamping takes sizes to be at least 1 (`dims.non_negative`): where one may be 0, both ends are checked."""
-        pairs: list[tuple[Dim, Dim]] = []
+        """Both ends lie in the axis, unless nothing is taken."""
+        needs: list[Agreement] = []
         for d, start, size, step in zip(type_of(self.x).shape, self.starts, self.sizes, self.steps, strict=True):
             last = start + (size - 1) * step
             low, high = (start, last) if step > 0 else (last, start)
-            pairs += [(high + 1, d), (low * -1, 0)]
-        return [Agreement(end, limit, "at most") for end, limit in pairs if not at_most(end, limit)]
+            for end, limit in ((high + 1, d), (low * -1, 0)):
+                if not at_most(end, limit, size):
+                    some = dim_min(size, 1)
+                    needs.append(Agreement(end * some, limit * some, "at most"))
+        return needs
 
 
 class Pad(Op, name="pad"):
@@ -248,19 +251,22 @@ class Concat(Op, name="concat"):
 
 def slice_bounds(dim: Dim, start: Dim | None, stop: Dim | None, step: int) -> tuple[Dim, Dim]:
     """(first, count) of numpy's `[start:stop:step]` on an axis of `dim` elements; None is an open end."""
-    from burn.dialect.dims import dim_max, dim_min, non_negative
+
+    def place(value: Dim) -> Dim:
+        """Counted from the end where the sign is known to be negative: no run-time test."""
+        return dim + value if non_negative(value * -1 - 1) else value
 
     def clamp(value: Dim, low: Dim, high: Dim) -> Dim:
-        if isinstance(value, int):  # a sign known at compile time needs no run-time test
-            value = value if value >= 0 else dim + value
-        elif non_negative(value * -1 - 1):
-            value = dim + value
-        return dim_min(dim_max(value, low), high)
+        return dim_min(dim_max(place(value), low), high)
 
     if step > 0:
-        first = 0 if start is None else clamp(start, 0, dim)
+        if step == 1 and stop is None and isinstance(start, int) and start < 0:
+            return dim_max(0, dim + start), dim_min(-start, dim)
+        first = 0 if start is None else dim_max(place(start), 0)  # beyond the end, nothing is taken
         last = dim if stop is None else clamp(stop, 0, dim)
-        return first, dim_max(0, ceildiv(last - first, step)) if step > 1 else dim_max(0, last - first)
+        if isinstance(first, int) and isinstance(dim, int):
+            first = min(first, dim)
+        return first, dim_max(0, ceildiv(last - first, step))
     first = dim - 1 if start is None else clamp(start, -1, dim - 1)
     last = -1 if stop is None else clamp(stop, -1, dim - 1)
     return first, dim_max(0, floordiv(first - last - step - 1, -step))

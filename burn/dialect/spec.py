@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.dialect.dims import Dim, parse
+from burn.dialect.dims import Dim, parse, plain
 from burn.dialect.types import DTYPES, TensorType, dtype_of_numpy
 from burn.errors import TypeMismatch
 
@@ -30,7 +30,7 @@ def spec(text: TensorType | str, shape: Sequence[int | str | Any] | None = None)
         dims = list(shape)
     dtype = element_type(dtype)
     try:
-        return TensorType(dtype, tuple(parse(d) if isinstance(d, str) else d for d in dims))
+        return TensorType(dtype, tuple(parse(d) if isinstance(d, str) else plain(d) for d in dims))
     except ValueError as error:
         raise TypeMismatch("malformed shape", [str(error)]) from None
 
@@ -91,7 +91,7 @@ def spec_of(example: Any, dynamic: Mapping[int, str | Dim] | None = None) -> Ten
         if not -len(shape) <= axis < len(shape):
             raise TypeMismatch(f"there is no axis {axis} to be dynamic", [str(type_)])
         try:
-            shape[axis] = parse(size) if isinstance(size, str) else size
+            shape[axis] = parse(size) if isinstance(size, str) else plain(size)
         except ValueError as error:
             raise TypeMismatch(f"{size!r} is no size", [str(error)]) from None
     return type_.with_shape(tuple(shape))

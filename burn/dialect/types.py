@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from burn.dialect.dims import Dim, Expr, parse, product
+from burn.dialect.dims import Dim, Expr, dim_broadcast, parse, product
 from burn.dialect.mlir import ir
 
 if TYPE_CHECKING:
@@ -165,23 +165,18 @@ def type_of(value: Value) -> TensorType:
 
 
 def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """numpy's rule, aligned at the last axis. Two different symbolic sizes give their maximum: one of them must be 1 or
-    they are equal, which is known only at run time. Raises ValueError for two different numbers, neither 1."""
-    from burn.dialect.dims import dim_max
-
+    """numpy's rule, aligned at the last axis. Two different symbolic sizes must be equal or one of them 1, which is known only
+    at run time: they give `dims.dim_broadcast`. Raises ValueError for two different numbers, neither 1."""
     rank = max(map(len, shapes), default=0)
     result: list[Dim] = []
     for axis in range(-rank, 0):
-        sizes = [s[axis] for s in shapes if len(s) >= -axis and s[axis] != 1]
-        numbers = {d for d in sizes if isinstance(d, int)}
+        sizes = [s[axis] for s in shapes if len(s) >= -axis]
+        numbers = {d for d in sizes if isinstance(d, int) and d != 1}
         if len(numbers) > 1:
             raise ValueError(
                 f"cannot broadcast {' with '.join(map(_text, shapes))}: axis {axis} has sizes {sorted(numbers)}"
             )
-        if numbers:  # a symbolic size beside a number is 1 or that number
-            result.append(numbers.pop())
-        else:
-            result.append(dim_max(*sizes) if sizes else 1)
+        result.append(dim_broadcast(*sizes))
     return tuple(result)
 
 

@@ -193,6 +193,7 @@ INDEX_FUNCTIONS: dict[str, Callable[..., int]] = {
     "mod": lambda a, b: a % b,
     "min": min,
     "max": max,
+    "broadcast": lambda *sizes: next((size for size in sizes if size != 1), 1),
 }
 
 

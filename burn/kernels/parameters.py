@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from burn.dialect.dims import Atom, Dim, Expr, LoopVar, Symbol, substitute, symbol
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, Symbol, atoms, substitute, symbol
 from burn.kernels.body import Kernel
 from burn.kernels.rewrite import kernel_loops, map_kernel
 from burn.kernels.text import kernel_text
@@ -69,10 +69,10 @@ class _Parameters:
         if dim not in self.dims:
             factors: dict[tuple[Atom, ...], Dim] = {}
             for monomial, count in () if isinstance(dim, int) else dim.terms:
-                varying = tuple(a for a in monomial if not isinstance(a, Symbol))
+                varying = tuple(a for a in monomial if _varies(a))
                 fixed: Dim = count
                 for a in monomial:
-                    if isinstance(a, Symbol):
+                    if not _varies(a):
                         fixed = fixed * Expr.of(a)
                 factors[varying] = factors.get(varying, 0) + fixed
             result: Dim = self._value(dim) if isinstance(dim, int) else 0
@@ -83,6 +83,11 @@ class _Parameters:
                 result = result + term
             self.dims[dim] = result
         return self.dims[dim]
+
+
+def _varies(atom: Atom) -> bool:
+    """Whether an atom depends on loop variables: what does not is the same all through a launch."""
+    return not isinstance(atom, Symbol) and any(isinstance(a, LoopVar) for a in atoms(Expr.of(atom)))
 
 
 def fingerprint(kernel: Kernel, schedule: object) -> str:

@@ -143,7 +143,7 @@ class _Adaptive(Spatial):
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)
         for axis, size in enumerate(self.output_size, 2):
-            if size is not None and size != x.shape[axis]:
+            if size is not None and size != x.type.shape[axis]:
                 x = adaptive(x, axis, size, self.KIND)
         return x
 

@@ -24,7 +24,7 @@ def positions(length: Dim, offset: Offset) -> Tensor:
     place = ops.iota(shape=(1, length), axis=1)
     if isinstance(offset, Tensor):
         return place + offset.astype("int64").reshape(-1, 1)
-    return place if offset == 0 else place + offset
+    return place if isinstance(offset, int) and offset == 0 else place + offset
 
 
 def angles(places: Tensor, dim: int, base: float) -> Tensor:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 from burn.dialect import ops as build
 from burn.dialect.compose import number_like
-from burn.dialect.dims import product
 from burn.errors import TypeMismatch
 from burn.nn.checks import Count, PerAxis, Positive, Range
 from burn.nn.module import Layer
@@ -263,8 +262,4 @@ class Unflatten(Layer):
         self.dim, self.sizes = dim, tuple(sizes)
 
     def forward(self, x: Tensor) -> Tensor:
-        axis = x._axis(self.dim)
-        sizes = list(self.sizes)
-        if -1 in sizes:
-            sizes[sizes.index(-1)] = x.shape[axis] // product(s for s in sizes if s != -1)
-        return x.reshape(*x.shape[:axis], *sizes, *x.shape[axis + 1 :])
+        return x.unflatten(self.dim, *self.sizes)

@@ -1,7 +1,7 @@
 """Expressions over size symbols, as artefacts carry them in text: "batch", "2*seq + 1", "(n // 4)", "min(a, b)".
 
 An artefact comes from a file, so nothing here evaluates Python: the text is parsed to a syntax tree and only integers,
-names, `+ - * // %`, `min` and `max` are walked. Enter at `parse` and `bind`.
+names, `+ - * // %`, `min`, `max` and `broadcast` are walked. Enter at `parse` and `bind`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
 }
-_CALLS: dict[str, Callable[..., int]] = {"min": min, "max": max}
+
+
+def _broadcast(*values: int) -> int:
+    """The size that axes of equal sizes, or 1, broadcast to."""
+    return next((value for value in values if value != 1), 1)
+
+
+_CALLS: dict[str, Callable[..., int]] = {"min": lambda *v: min(v), "max": lambda *v: max(v), "broadcast": _broadcast}
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Arranging(Shapes):
     def _cut(self, axis: int, start: Dim, size: Dim, step: int = 1) -> Tensor:
         """`size` elements of one axis."""
         starts: list[Dim] = [0] * self.ndim
-        sizes: list[Dim] = list(self.shape)
+        sizes: list[Dim] = list(self.type.shape)
         steps = [1] * self.ndim
         starts[axis], sizes[axis], steps[axis] = start, size, step
         return made(build.slice(self.value, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps)))
@@ -42,16 +42,20 @@ class Arranging(Shapes):
     def narrow(self, axis: int, start: Dim, length: Dim) -> Tensor:
         """`length` elements of an axis, from `start` on."""
         place = self._axis(axis)
-        first = self.shape[place] + start if isinstance(start, int) and start < 0 else start
+        first = self.type.shape[place] + start if isinstance(start, int) and start < 0 else start
         return self._cut(place, first, length)
 
     # ---- turning and shifting ----------------------------------------------------------------------------------------
     def flip(self, axis: int | Sequence[int] | None = None) -> Tensor:
         """Axes (all, by default) in reverse order."""
         axes = self._axes(axis)
-        starts = tuple(d - 1 if i in axes else 0 for i, d in enumerate(self.shape))
+        starts = tuple(d - 1 if i in axes else 0 for i, d in enumerate(self.type.shape))
         steps = tuple(-1 if i in axes else 1 for i in range(self.ndim))
-        return made(build.slice(self.value, starts=starts, sizes=self.shape, steps=steps)) if axes else made(self.value)
+        return (
+            made(build.slice(self.value, starts=starts, sizes=self.type.shape, steps=steps))
+            if axes
+            else made(self.value)
+        )
 
     def roll(self, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
         """Elements moved `shift` places along the axes, those at the end to the beginning; without axes, in row-major
@@ -59,14 +63,14 @@ class Arranging(Shapes):
         if axis is None:
             if not isinstance(shift, int):
                 raise TypeMismatch("several shifts need as many axes", [f"{list(shift)}"])
-            return self.ravel().roll(shift, 0).reshape(*self.shape)
+            return self.ravel().roll(shift, 0).reshape(*self.type.shape)
         axes = (axis,) if isinstance(axis, int) else tuple(axis)
         shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
         if len(shifts) != len(axes):
             raise TypeMismatch("roll needs a shift for each axis", [f"{len(shifts)} shifts, {len(axes)} axes"])
         x: Tensor = made(self.value)
         for count, place in zip(shifts, map(self._axis, axes), strict=True):
-            size = self.shape[place]
+            size = self.type.shape[place]
             steps = build.sub(build.iota(shape=(size,), axis=0), compose.number(count, "int64"))
             x = x._picked(build.mod(steps, compose.dim_value(size)), place)
         return x
@@ -88,7 +92,7 @@ class Arranging(Shapes):
         has a number for each element of the axis. Without an axis, of the elements in row-major order."""
         x = self.ravel() if axis is None else made(self.value)
         place = x._axis(0 if axis is None else axis)
-        size = x.shape[place]
+        size = x.type.shape[place]
         if isinstance(repeats, int):
             if repeats < 0:
                 raise TypeMismatch("repeats are not negative", [f"{repeats}"])
@@ -106,10 +110,10 @@ class Arranging(Shapes):
         counts = tuple(sequence(repeats))
         rank = max(len(counts), self.ndim)
         counts = (1,) * (rank - len(counts)) + counts
-        x = self.reshape(*(1,) * (rank - self.ndim), *self.shape)
+        x = self.reshape(*(1,) * (rank - self.ndim), *self.type.shape)
         for axis, count in enumerate(counts):
             if count != 1:
-                shape = x.shape
+                shape = x.type.shape
                 wide = x.unsqueeze(axis).broadcast_to(*shape[:axis], count, *shape[axis:])
                 x = wide.reshape(*shape[:axis], count * shape[axis], *shape[axis + 1 :])
         return x
@@ -127,9 +131,9 @@ class Arranging(Shapes):
         x: Tensor = made(self.value)
         for axis, (before, after) in enumerate(pairs):
             if before != 0 or after != 0:
-                if self.shape[axis] == 0:
+                if self.type.shape[axis] == 0:
                     raise TypeMismatch(f"there is nothing to pad with by '{mode}'", [f"axis {axis} of {self.type}"])
-                x = x._picked(compose.border_places(mode, self.shape[axis], before, after), axis)
+                x = x._picked(compose.border_places(mode, self.type.shape[axis], before, after), axis)
         return x
 
     def _widths(self, widths: Any) -> list[tuple[Dim, Dim]]:
@@ -147,7 +151,7 @@ class Arranging(Shapes):
     def unfold(self, axis: int, size: int, step: int = 1) -> Tensor:
         """Windows of `size` elements, `step` apart, along an axis, which counts them; their elements are a new last axis."""
         place = self._axis(axis)
-        count = dims.floordiv(self.shape[place] - size, step) + 1
+        count = dims.floordiv(self.type.shape[place] - size, step) + 1
         if size < 1 or step < 1 or (isinstance(count, int) and count < 0):
             raise TypeMismatch("no such windows", [f"of {size} elements, {step} apart, on axis {axis} of {self.type}"])
         first = build.mul(build.iota(shape=(count, size), axis=0), compose.number(step, "int64"))
@@ -158,23 +162,22 @@ class Arranging(Shapes):
     def split(self, sections: int | Sequence[Dim], axis: int = 0) -> list[Tensor]:
         """numpy's split: into so many equal parts, or at these places. (torch's split by sizes is `split_with_sizes`.)"""
         place = self._axis(axis)
-        size = self.shape[place]
+        size = self.type.shape[place]
         if isinstance(sections, int):
-            part = dims.exact_div(size, sections) if sections > 0 else None
-            if part is None:
+            if sections < 1 or (isinstance(size, int) and size % sections):
                 raise TypeMismatch(
                     f"cannot split into {sections} equal parts", [f"axis {axis} of {self.type}; use chunk"]
                 )
+            compose.check_size(dims.mod(size, sections), "==", 0, f"split into {sections} equal parts")
+            part = dims.floordiv(size, sections)
             return [self._cut(place, i * part, part) for i in range(sections)]
-        inside = [
-            dims.dim_min(dims.dim_max(s, 0) if not isinstance(s, int) or s >= 0 else size + s, size) for s in sections
-        ]
+        inside = [dims.dim_min(dims.dim_max(size + s if dims.decide(s, "<", 0) else s, 0), size) for s in sections]
         bounds = [0, *inside, size]
         return [self._cut(place, a, dims.dim_max(b - a, 0)) for a, b in itertools.pairwise(bounds)]
 
     def array_split(self, sections: int | Sequence[Dim], axis: int = 0) -> list[Tensor]:
         """As `split`, but where the parts cannot be equal the first ones are larger by one."""
-        size = self.shape[self._axis(axis)]
+        size = self.type.shape[self._axis(axis)]
         if not isinstance(sections, int) or not isinstance(size, int) or sections < 1:
             return self.split(sections, axis)
         part, larger = divmod(size, sections)
@@ -182,9 +185,11 @@ class Arranging(Shapes):
 
     def split_with_sizes(self, sizes: Sequence[Dim], axis: int = 0) -> list[Tensor]:
         """Parts of these sizes, which must make up the axis."""
-        place = self._axis(axis)
-        if sum(sizes) != self.shape[place]:
+        place, sizes = self._axis(axis), sequence(tuple(sizes))
+        whole = self.type.shape[place]
+        if dims.decide(sum(sizes), "==", whole) is False:
             raise TypeMismatch("the parts do not make up the axis", [f"{list(sizes)}, axis {axis} of {self.type}"])
+        compose.check_size(sum(sizes), "==", whole, "the parts make up the axis")
         starts: list[Dim] = [0]
         for size in sizes:
             starts.append(starts[-1] + size)
@@ -193,7 +198,7 @@ class Arranging(Shapes):
     def chunk(self, chunks: int, axis: int = 0) -> list[Tensor]:
         """At most `chunks` parts of one size but for the last, which may be smaller (torch's chunk)."""
         place = self._axis(axis)
-        size = self.shape[place]
+        size = self.type.shape[place]
         if not isinstance(size, int):
             return self.split(chunks, axis)
         if chunks < 1:
@@ -204,7 +209,7 @@ class Arranging(Shapes):
     def unbind(self, axis: int = 0) -> list[Tensor]:
         """The slices along an axis of known size, without it."""
         place = self._axis(axis)
-        size = self.shape[place]
+        size = self.type.shape[place]
         if not isinstance(size, int):
             raise TypeMismatch("how many slices there are is not known", [f"axis {axis} of {self.type}; see burn.scan"])
         return [self._cut(place, i, 1).squeeze(place) for i in range(size)]
@@ -214,7 +219,7 @@ class Arranging(Shapes):
         """The elements whose places on the two axes differ by `offset`, as a new last axis."""
         a, b = self._axes((axis1, axis2))
         x = self.moveaxis((a, b), (-2, -1))
-        *lead, rows, columns = x.shape
+        *lead, rows, columns = x.type.shape
         count = dims.dim_max(dims.dim_min(rows + min(offset, 0), columns - max(offset, 0)), 0)
         step = build.mul(build.iota(shape=(count,), axis=0), compose.dim_value(columns + 1))
         first = compose.dim_value(columns * max(-offset, 0) + max(offset, 0))
@@ -226,7 +231,7 @@ class Arranging(Shapes):
             return self.diagonal(offset)
         if self.ndim != 1:
             raise TypeMismatch("diag is of vectors and matrices", [f"not of {self.type}; see diagonal"])
-        size = self.shape[0] + abs(offset)
+        size = self.type.shape[0] + abs(offset)
         row = build.iota(shape=(size, 1), axis=0)
         column = build.sub(build.iota(shape=(1, size), axis=1), compose.number(offset, "int64"))
         padded = self.pad((max(-offset, 0), max(offset, 0))).unsqueeze(1) if offset else self.unsqueeze(1)
@@ -243,7 +248,7 @@ class Arranging(Shapes):
     def _triangle(self, relation: str, k: int) -> Tensor:
         if self.ndim < 2:
             raise TypeMismatch("triangles are of matrices", [f"not of {self.type}"])
-        rows, columns = self.shape[-2:]
+        rows, columns = self.type.shape[-2:]
         row = build.add(build.iota(shape=(rows, 1), axis=0), compose.number(k, "int64"))
         inside = getattr(build, relation)(build.iota(shape=(1, columns), axis=1), row)
         return made(build.select(inside, self.value, compose.number(0, self.dtype)))

@@ -13,11 +13,13 @@ import numpy as np
 
 from burn.dialect import compose
 from burn.dialect.deferred import Deferred, Value
+from burn.dialect.dims import Expr, plain
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
 from burn.evaluation import evaluate
+from burn.tensors.sizes import shown, shown_shape
 from burn.tensors.tracer import active
 
 if TYPE_CHECKING:
@@ -88,7 +90,10 @@ class Base:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        return self.type.shape
+        """Sizes: ints, and in a traced function `Dim`s where they are not fixed. (`type.shape` has them as the compiler
+        reckons with them: there `==` asks whether two are written alike.)"""
+        type_ = self.type
+        return type_.shape if type_.is_static else shown_shape(type_.shape)
 
     @property
     def dtype(self) -> str:
@@ -101,12 +106,12 @@ class Base:
     @property
     def size(self) -> Any:
         """How many elements there are."""
-        return self.type.elements
+        return shown(self.type.elements)
 
     @property
     def nbytes(self) -> Any:
         """Bytes that the elements take."""
-        return self.type.bytes
+        return shown(self.type.bytes)
 
     def _elements(self) -> np.ndarray:
         """The elements, computed now if they were not before."""
@@ -156,5 +161,6 @@ def of_array(array: np.ndarray) -> Tensor:
 
 
 def sequence(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """f(1, 2) and f((1, 2)) alike."""
-    return tuple(values[0]) if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
+    """f(1, 2) and f((1, 2)) alike; sizes as the compiler reckons with them."""
+    given = values[0] if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
+    return tuple(plain(v) if isinstance(v, Expr) else v for v in given)

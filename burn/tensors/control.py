@@ -16,7 +16,7 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.compose import check_size as check
 from burn.dialect.control import If, Loop
-from burn.dialect.dims import RELATIONS, Dim, Expr, Symbol
+from burn.dialect.dims import RELATIONS, Dim, Expr, Symbol, decide, plain
 from burn.dialect.mlir import ir
 from burn.dialect.spec import spec
 from burn.dialect.types import TensorType
@@ -25,18 +25,19 @@ from burn.evaluation import evaluate
 from burn.tensors import Size, Tensor, constant, lift
 from burn.tensors.creation import zeros
 from burn.tensors.joining import concat
+from burn.tensors.sizes import shown
 from burn.tensors.tracer import active, current
 from burn.tensors.trees import Fixed, Leaf, Structure, flatten, is_leaf, paths, unflatten
 
 Types = Sequence[TensorType | str]
 
 
-def read_dim(x: Tensor, name: str, *, position: int = 0, minimum: int = 0) -> Expr:
+def read_dim(x: Tensor, name: str, *, position: int = 0, minimum: int = 0) -> Size:
     """The size `name`, read from an integer tensor when the program runs: its element `position` in memory order, which
     must be at least `minimum`."""
     size = current().new_size(name)
     ops.read_dim(x.value, symbol=str(size), position=position, minimum=minimum)
-    return size
+    return shown(size)
 
 
 def check_size(size: Dim, relation: str, bound: Dim, says: str = "") -> None:
@@ -130,7 +131,7 @@ def loop(
     given = region.types
     scans = _check_returned(given, inner if carried_types is None else [], len(carried), scans)
     if results is None:
-        length: Dim = trips if isinstance(trips, (int, Expr)) and start is None else 0
+        length: Dim = plain(trips) if isinstance(trips, (int, Expr)) and start is None else 0
         if scans and length == 0:
             new.append(current().fresh("trips"))
             length = Expr.of(Symbol(new[-1]))
@@ -228,9 +229,13 @@ def scan(body: Callable[..., Any], init: Any, xs: Any = None, length: Size | Non
     ys, stacked. Both may be containers. Without xs, x is None and `length` says how often."""
     state, structure = _leaves(init)
     rows, row_structure = _leaves(xs)
-    lengths = [row.shape[0] if row.ndim else None for row in rows] + ([] if length is None else [length])
-    if not lengths or any(n is None or n != lengths[0] for n in lengths):
-        raise TypeMismatch("burn.scan needs one length", [f"that of the first axes of xs, or length: {lengths}"])
+    lengths = [row.type.shape[0] for row in rows if row.ndim] + ([] if length is None else [plain(length)])
+    scalar = any(not row.ndim for row in rows)
+    if not lengths or scalar or any(decide(n, "==", lengths[0]) is False for n in lengths):
+        shapes = [row.shape for row in rows]
+        raise TypeMismatch("burn.scan needs one length", [f"of the first axes of xs, {shapes}, and length, {length}"])
+    for n in lengths[1:]:
+        check(n, "==", lengths[0], "burn.scan goes over slices of all at once")
     outputs: list[Any] = []
 
     def step(iteration: Tensor, going: Tensor, *carried: Tensor) -> tuple:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.dialect.dims import Dim, Expr, ceildiv
+from burn.dialect.dims import Dim, Expr, ceildiv, dim_max, plain
 from burn.dialect.spec import element_type
 from burn.dialect.types import DTYPES, FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
@@ -30,7 +30,7 @@ def checked_shape(shape: Any) -> tuple[Dim, ...]:
     wrong = [d for d in dims if not isinstance(d, (int, Expr)) or isinstance(d, bool) or (isinstance(d, int) and d < 0)]
     if wrong:
         raise TypeMismatch("a shape is made of sizes", [f"not of {wrong[0]!r}"])
-    return dims
+    return tuple(map(plain, dims))
 
 
 # ---- one number everywhere ---------------------------------------------------------------------------------------------
@@ -61,24 +61,25 @@ def ones(*shape: Any, dtype: Any = "float32") -> Tensor:
 
 def full_like(x: Tensor, value: Operand, dtype: Any = None) -> Tensor:
     """`value` in the shape of x, and its element type unless another is given."""
-    return full(x.shape, value, dtype or x.dtype)
+    return full(x.type.shape, value, dtype or x.dtype)
 
 
 def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
     """Zeros in the shape of x, and its element type unless another is given."""
-    return zeros(x.shape, dtype=dtype or x.dtype)
+    return zeros(x.type.shape, dtype=dtype or x.dtype)
 
 
 def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
     """Ones in the shape of x, and its element type unless another is given."""
-    return ones(x.shape, dtype=dtype or x.dtype)
+    return ones(x.type.shape, dtype=dtype or x.dtype)
 
 
 # ---- ranges ------------------------------------------------------------------------------------------------------------
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
     """start, start + step, ... before stop; `arange(n)` starts at 0. Numbers or sizes; int64 unless one is a float."""
     first, last = (0, start) if stop is None else (start, stop)
-    numbers = (first, last, step)
+    numbers: list[Any] = [plain(n) if isinstance(n, Expr) else n for n in (first, last, step)]
+    first, last, step = numbers
     if any(not isinstance(n, (int, float, Expr)) for n in numbers) or (isinstance(step, (int, float)) and step == 0):
         raise TypeMismatch("arange counts from start to stop by a step that is not 0", [f"not by {numbers}"])
     floats = any(isinstance(n, float) for n in numbers)
@@ -92,7 +93,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
         raise TypeMismatch("arange needs a step that is a number", [f"not the size {step}"])
     else:
         span = ceildiv(last - first, step) if step > 0 else ceildiv(first - last, -step)
-        count = max(0, span) if isinstance(span, int) else span
+        count = dim_max(0, span)
     index = build.iota(shape=(count,), axis=0, dtype="float64" if floats else "int64")
     kind = "float64" if floats else "int64"
     places = build.mul(index, lift(step, kind).value) if step != 1 else index
@@ -160,7 +161,9 @@ def meshgrid(*vectors: Tensor, indexing: str = "xy") -> list[Tensor]:
     grids = []
     for index, vector in enumerate(flat):
         axis = order.index(index)
-        grids.append(vector.reshape(*(vector.size if i == axis else 1 for i in range(len(flat)))).broadcast_to(*shape))
+        grids.append(
+            vector.reshape(*(vector.type.elements if i == axis else 1 for i in range(len(flat)))).broadcast_to(*shape)
+        )
     return grids
 
 
@@ -186,7 +189,7 @@ def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
     """Tensors broadcast to the shape that they have in common."""
     given = [constant(t) for t in tensors]
     try:
-        shape = broadcast_shapes(*(t.shape for t in given))
+        shape = broadcast_shapes(*(t.type.shape for t in given))
     except ValueError as error:
         raise TypeMismatch("these tensors do not broadcast", [str(error)]) from None
     return [t.broadcast_to(*shape) for t in given]

@@ -15,7 +15,7 @@ import numpy as np
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.deferred import Deferred
-from burn.dialect.dims import Dim, Expr
+from burn.dialect.dims import Dim, Expr, plain
 from burn.dialect.shape import slice_bounds
 from burn.dialect.types import INTEGERS, broadcast_shapes
 from burn.errors import TypeMismatch
@@ -59,7 +59,7 @@ class Indexing(Sorting):
             return view
         plan = self._plan(index)
         x = self.value
-        if any(plan.starts) or tuple(plan.sizes) != self.shape or set(plan.steps) > {1}:
+        if any(plan.starts) or tuple(plan.sizes) != self.type.shape or set(plan.steps) > {1}:
             x = build.slice(x, starts=tuple(plan.starts), sizes=tuple(plan.sizes), steps=tuple(plan.steps))
         x = compose.reshape(x, tuple(plan.kept))
         return made(x) if plan.at is None else _gathered(made(x), plan)
@@ -97,7 +97,7 @@ class Indexing(Sorting):
                 plan.extra.append((int(entry),))
                 plan.front, plan.at = plan.front or apart, len(plan.kept) if plan.at is None else plan.at
                 continue
-            dim, step = self.shape[axis], 1
+            dim, step = self.type.shape[axis], 1
             if isinstance(entry, int) and computed:
                 # an operand rather than a part of the program: x[:, i] for every i is one program
                 entry = of_array(np.array(self._within(entry, axis)))
@@ -124,7 +124,7 @@ class Indexing(Sorting):
         return plan
 
     def _within(self, place: Any, axis: int) -> Dim:
-        dim = self.shape[axis]
+        dim = self.type.shape[axis]
         if isinstance(place, int) and isinstance(dim, int) and not -dim <= place < dim:
             raise TypeMismatch(f"index {place} is out of range", [f"axis {axis} of {self.type} has {dim} elements"])
         return dim + place if isinstance(place, int) and place < 0 else place
@@ -149,7 +149,7 @@ class Indexing(Sorting):
         if item is None or item is Ellipsis or isinstance(item, (slice, bool, np.bool_)):
             return [bool(item)] if isinstance(item, (bool, np.bool_)) else [item]
         if isinstance(item, (int, np.integer, Expr)):
-            return [item if isinstance(item, Expr) else int(item)]
+            return [plain(item) if isinstance(item, Expr) else int(item)]
         if isinstance(item, (list, tuple, np.ndarray)):
             item = constant(np.zeros(0, np.int64) if isinstance(item, (list, tuple)) and not len(item) else item)
         if not isinstance(item, Base):
@@ -188,13 +188,14 @@ class Indexing(Sorting):
         x, places, place = made(self.value), _places(indices), self._axis(axis)
         if x.ndim != places.ndim:
             raise TypeMismatch("the places need as many axes as the tensor", [f"{places.type} for {x.type}"])
-        rest = [tuple(1 if i == place else d for i, d in enumerate(t.shape)) for t in (x, places)]
+        rest = [tuple(1 if i == place else d for i, d in enumerate(t.type.shape)) for t in (x, places)]
         try:
             joint = broadcast_shapes(*rest)
         except ValueError as error:
             raise TypeMismatch("the places do not fit", [str(error)]) from None
         x, places = (
-            t.broadcast_to(*(t.shape[place] if i == place else d for i, d in enumerate(joint))) for t in (x, places)
+            t.broadcast_to(*(t.type.shape[place] if i == place else d for i, d in enumerate(joint)))
+            for t in (x, places)
         )
         return x.gather(place, places)
 
@@ -212,14 +213,14 @@ def _places(indices: Any) -> Tensor:
 
 
 def _bound(bound: Any) -> Any:
-    return bound if bound is None or isinstance(bound, Expr) else bound.__index__()
+    return bound if bound is None else plain(bound) if isinstance(bound, Expr) else bound.__index__()
 
 
 def _gathered(x: Tensor, plan: _Plan) -> Tensor:
     """The elements of x at the places, their axes where numpy puts them."""
     axes, places = list(plan.places), list(plan.places.values())
     try:
-        shape = broadcast_shapes(*(p.shape for p in places), *plan.extra)
+        shape = broadcast_shapes(*(p.type.shape for p in places), *plan.extra)
     except ValueError as error:
         raise TypeMismatch("the tensors of an index do not fit each other", [str(error)]) from None
     at = 0 if plan.front else plan.at
@@ -234,6 +235,6 @@ def _gathered(x: Tensor, plan: _Plan) -> Tensor:
         joined = build.concat([p.value for p in whole], axis=len(shape)) if len(whole) > 1 else whole[0].value
         result = made(build.gather_nd(x.value, joined))
     else:
-        result = x.reshape(*(1,) * len(shape), *x.shape).broadcast_to(*shape, *x.shape)
+        result = x.reshape(*(1,) * len(shape), *x.type.shape).broadcast_to(*shape, *x.type.shape)
     moved = list(range(len(shape)))
     return result.moveaxis(moved, [at + i for i in moved]) if at else result

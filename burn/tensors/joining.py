@@ -36,7 +36,7 @@ def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     if not first.ndim:
         raise TypeMismatch("concat is of tensors with axes", [f"not of {first.type}; see stack"])
     place = first._axis(axis)
-    rest = [t.shape[:place] + t.shape[place + 1 :] for t in parts]
+    rest = [t.type.shape[:place] + t.type.shape[place + 1 :] for t in parts]
     for part, sizes in zip(parts, rest, strict=True):
         if part.ndim != first.ndim or any(
             a != b and isinstance(a, int) and isinstance(b, int) for a, b in zip(sizes, rest[0], strict=True)
@@ -61,7 +61,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape, one after another along a new axis."""
     parts = _common(tensors, "stack")
     place = axis if axis >= 0 else parts[0].ndim + 1 + axis
-    shapes = {t.shape for t in parts}
+    shapes = {t.type.shape for t in parts}
     if len(shapes) > 1:
         raise TypeMismatch("stack is of tensors of one shape", [f"not {', '.join(str(t.type) for t in parts[:8])}"])
     return concat([t.unsqueeze(place) for t in parts], place)
@@ -75,7 +75,7 @@ def hstack(tensors: Sequence[Any]) -> Tensor:
 
 def vstack(tensors: Sequence[Any]) -> Tensor:
     """Tensors one below another: along the first axis, vectors as rows."""
-    parts = [t if t.ndim >= 2 else t.reshape(1, t.size) for t in _common(tensors, "vstack")]
+    parts = [t if t.ndim >= 2 else t.reshape(1, t.type.elements) for t in _common(tensors, "vstack")]
     return concat(parts, 0)
 
 

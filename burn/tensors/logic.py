@@ -50,10 +50,10 @@ class Logic(Math):
         """Whether both have one shape and the same elements: a bool scalar. Raises TypeMismatch where it is not known
         whether sizes agree."""
         a, b = together(self, constant(other))
-        pairs = list(zip(a.shape, b.shape, strict=False))
+        pairs = list(zip(a.type.shape, b.type.shape, strict=False))
         if a.ndim != b.ndim or any(m != n and isinstance(m, int) and isinstance(n, int) for m, n in pairs):
             return constant(False)
-        if a.shape != b.shape:
+        if a.type.shape != b.type.shape:
             raise TypeMismatch("array_equal is of sizes that are known to agree, or not to", [f"{a.type} and {b.type}"])
         same = a == b
         return (same | (a.isnan() & b.isnan()) if equal_nan else same).all()

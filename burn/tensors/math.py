@@ -275,7 +275,7 @@ class Math(Operators):
 
     def _is(self, name: str) -> Tensor:
         if self.dtype not in FLOATS:
-            return made(build.full(shape=self.shape, dtype="bool", value=0.0))
+            return made(build.full(shape=self.type.shape, dtype="bool", value=0.0))
         return made(getattr(build, name)(self.value))
 
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:

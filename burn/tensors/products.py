@@ -87,14 +87,14 @@ class Products(Statistics):
     def outer(self, other: Factor) -> Tensor:
         """The products of all pairs of elements: a matrix."""
         left, right = together(self, other)
-        return left.reshape(left.size, 1) * right.reshape(1, right.size)
+        return left.reshape(left.type.elements, 1) * right.reshape(1, right.type.elements)
 
     def kron(self, other: Factor) -> Tensor:
         """Kronecker's product: each element of self times the whole of other."""
         left, right = together(self, other)
         rank = max(left.ndim, right.ndim)
-        a = (*(1,) * (rank - left.ndim), *left.shape)
-        b = (*(1,) * (rank - right.ndim), *right.shape)
+        a = (*(1,) * (rank - left.ndim), *left.type.shape)
+        b = (*(1,) * (rank - right.ndim), *right.type.shape)
         x = left.reshape(*(d for size in a for d in (size, 1)))
         y = right.reshape(*(d for size in b for d in (1, size)))
         return (x * y).reshape(*(p * q for p, q in zip(a, b, strict=True)))
@@ -117,7 +117,7 @@ class Products(Statistics):
         """The cross product of vectors of 3 elements along an axis."""
         left, right = together(self, other)
         a, b = left.moveaxis(axis, -1), right.moveaxis(axis, -1)
-        if a.shape[-1] != 3 or b.shape[-1] != 3:
+        if a.type.shape[-1] != 3 or b.type.shape[-1] != 3:
             raise TypeMismatch("the cross product is of vectors of 3 elements", [f"not {left.type} and {right.type}"])
         ahead, behind = (lambda x: x.roll(-1, -1)), (lambda x: x.roll(1, -1))
         return (ahead(a) * behind(b) - behind(a) * ahead(b)).moveaxis(-1, axis)
@@ -137,7 +137,7 @@ def _dot(left: Tensor, right: Tensor, **axes: tuple[int, ...]) -> Tensor:
     if left.dtype == "bool":
         return _dot(left.astype("int32"), right.astype("int32"), **axes) != 0
     for a, b in zip(axes["lhs_contract"], axes["rhs_contract"], strict=True):
-        sizes = left.shape[a], right.shape[b]
+        sizes = left.type.shape[a], right.type.shape[b]
         if dims.symbols(sizes[0]) or dims.symbols(sizes[1]) or sizes[0] == sizes[1]:
             continue
         text = f"axis {a} of {left.type} and axis {b} of {right.type} must be of one size"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from burn.dialect import compose
 from burn.dialect import ops as build
+from burn.dialect.dims import dim_max
 from burn.dialect.types import DTYPES, FLOATS
 from burn.errors import TypeMismatch
 from burn.tensors.arranging import Arranging
@@ -96,7 +97,7 @@ class Reductions(Arranging):
             return place.reshape(*(1,) * self.ndim) if keepdims else place
         if not self.ndim:
             x = x.reshape(1)
-        if x.shape[x._axis(axis)] == 0:
+        if x.type.shape[x._axis(axis)] == 0:
             raise TypeMismatch(f"there is no {kind} of no elements", [f"axis {axis} of {self.type}"])
         return made(build.arg_reduce(x.value, kind=kind, axis=x._axis(axis), keepdims=keepdims and self.ndim > 0))
 
@@ -155,9 +156,8 @@ class Reductions(Arranging):
         x: Tensor = made(self.value)
         for _ in range(n):
             place = x._axis(axis)
-            size = x.shape[place]
-            if isinstance(size, int) and size < 1:
-                return x
-            later, earlier = x._cut(place, 1, size - 1), x._cut(place, 0, size - 1)
+            size = x.type.shape[place]
+            count = dim_max(size - 1, 0)
+            later, earlier = x._cut(place, 1, count), x._cut(place, 0, count)
             x = later ^ earlier if self.dtype == "bool" else later - earlier
         return x

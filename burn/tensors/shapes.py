@@ -21,62 +21,57 @@ class Shapes(Activations):
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in row-major order; one size may be -1."""
-        wanted = sequence(shape)
-        if -1 in wanted:
-            known = dims.product(d for d in wanted if d != -1)
-            rest = dims.exact_div(self.size, known) if known != 0 else None
-            if rest is None or wanted.count(-1) > 1:
-                raise TypeMismatch("cannot reshape", [f"{self.type} to [{', '.join(map(str, wanted))}]"])
-            wanted = tuple(rest if d == -1 else d for d in wanted)
+        wanted = _filled(self.type.elements, sequence(shape))
+        if wanted is None:
+            raise TypeMismatch("cannot reshape", [f"{self.type} to [{', '.join(map(str, sequence(shape)))}]"])
         return made(compose.reshape(self.value, wanted))
 
     def flatten(self, start: int = 0, end: int = -1) -> Tensor:
         """Axes start to end, inclusive, as one."""
         first, last = self._axis(start), self._axis(end)
-        return self.reshape(*self.shape[:first], dims.product(self.shape[first : last + 1]), *self.shape[last + 1 :])
+        return self.reshape(
+            *self.type.shape[:first], dims.product(self.type.shape[first : last + 1]), *self.type.shape[last + 1 :]
+        )
 
     def ravel(self) -> Tensor:
         """All axes as one."""
-        return self.reshape(self.size)
+        return self.reshape(self.type.elements)
 
     def unflatten(self, axis: int, *sizes: Any) -> Tensor:
         """One axis as several of these sizes, of which one may be -1."""
-        place, wanted = self._axis(axis), list(sequence(sizes))
-        if wanted.count(-1) == 1:
-            known = dims.product(d for d in wanted if d != -1)
-            rest = dims.exact_div(self.shape[place], known) if known != 0 else None
-            if rest is None:
-                raise TypeMismatch("cannot unflatten", [f"axis {axis} of {self.type} to {wanted}"])
-            wanted[wanted.index(-1)] = rest
-        return self.reshape(*self.shape[:place], *wanted, *self.shape[place + 1 :])
+        place = self._axis(axis)
+        wanted = _filled(self.type.shape[place], sequence(sizes))
+        if wanted is None:
+            raise TypeMismatch("cannot unflatten", [f"axis {axis} of {self.type} to {list(sequence(sizes))}"])
+        return self.reshape(*self.type.shape[:place], *wanted, *self.type.shape[place + 1 :])
 
     def squeeze(self, *axes: int) -> Tensor:
         """Without these axes of size 1; without any given, all that are known to be of size 1. Raises TypeMismatch for
         an axis of another size."""
         gone = {self._axis(a) for a in sequence(axes)}
         if not axes:
-            gone = {i for i, d in enumerate(self.shape) if d == 1}
-        wrong = [i for i in sorted(gone) if isinstance(self.shape[i], int) and self.shape[i] != 1]
+            gone = {i for i, d in enumerate(self.type.shape) if d == 1}
+        wrong = [i for i in sorted(gone) if isinstance(self.type.shape[i], int) and self.type.shape[i] != 1]
         if wrong:
             raise TypeMismatch("only axes of size 1 are squeezed", [f"not axes {wrong} of {self.type}"])
-        return self.reshape(*(d for i, d in enumerate(self.shape) if i not in gone))
+        return self.reshape(*(d for i, d in enumerate(self.type.shape) if i not in gone))
 
     def unsqueeze(self, axis: int) -> Tensor:
         """With a new axis of size 1, which will be at this place."""
         place = axis if axis >= 0 else self.ndim + 1 + axis
         if not 0 <= place <= self.ndim:
             raise TypeMismatch(f"a new axis cannot be at {axis}", [f"of {self.type}"])
-        return self.reshape(*self.shape[:place], 1, *self.shape[place:])
+        return self.reshape(*self.type.shape[:place], 1, *self.type.shape[place:])
 
     expand_dims = unsqueeze
 
     def atleast_1d(self) -> Tensor:
         """A scalar as a vector of one element; others as they are."""
-        return self.reshape(*self.shape) if self.ndim else self.reshape(1)
+        return self.reshape(*self.type.shape) if self.ndim else self.reshape(1)
 
     def atleast_2d(self) -> Tensor:
         """A vector as a row, a scalar as a matrix of one element; others as they are."""
-        return self.reshape(*(1,) * (2 - self.ndim), *self.shape)
+        return self.reshape(*(1,) * (2 - self.ndim), *self.type.shape)
 
     def permute(self, *axes: Any) -> Tensor:
         """Result axis i is axis axes[i]; without axes, in reverse order."""
@@ -123,7 +118,22 @@ class Shapes(Activations):
     def expand(self, *shape: Any) -> Tensor:
         """As `broadcast_to`; a size of -1 keeps the axis as it is."""
         wanted = sequence(shape)
-        own = (None,) * (len(wanted) - self.ndim) + self.shape
+        own = (None,) * (len(wanted) - self.ndim) + self.type.shape
         if len(wanted) < self.ndim or any(d == -1 and o is None for d, o in zip(wanted, own, strict=True)):
             raise TypeMismatch("cannot expand", [f"{self.type} to {list(wanted)}"])
         return self.broadcast_to(*(o if d == -1 else d for d, o in zip(wanted, own, strict=True)))
+
+
+def _filled(elements: dims.Dim, wanted: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """A shape with the size that -1 stands for; None where there is none. That a named size divides is seen when the program
+    runs: a reshape checks that the elements are as many."""
+    if -1 not in wanted:
+        return wanted
+    known = dims.product(d for d in wanted if d != -1)
+    if wanted.count(-1) > 1 or known == 0:
+        return None
+    rest = dims.exact_div(elements, known)
+    if rest is None and isinstance(elements, int) and isinstance(known, int):
+        return None
+    rest = dims.floordiv(elements, known) if rest is None else rest
+    return tuple(rest if d == -1 else d for d in wanted)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, plain
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
 from burn.tensors.lifting import Operand, together
@@ -74,8 +74,8 @@ class Sorting(Products):
 
     def topk(self, k: Dim, axis: int = -1, largest: bool = True) -> Ordered:
         """The k largest (or smallest) elements along an axis, in order, and their places."""
-        place = self._axis(axis)
-        size = self.shape[place] if self.ndim else 1
+        place, k = self._axis(axis), plain(k)
+        size = self.type.shape[place] if self.ndim else 1
         if isinstance(k, int) and isinstance(size, int) and not 0 <= k <= size:
             raise TypeMismatch(f"there are not {k} elements to choose", [f"axis {axis} of {self.type} has {size}"])
         values, places = (made(v) for v in self._sorted(place, largest))
@@ -111,7 +111,7 @@ class Sorting(Products):
 
     def masked_select(self, mask: Any) -> Tensor:
         """The elements where the mask, which broadcasts to them, is true: a vector."""
-        chosen = made(mask.value).broadcast_to(*self.shape).ravel()
+        chosen = made(mask.value).broadcast_to(*self.type.shape).ravel()
         return self.ravel().take(chosen.nonzero()[0])
 
     def unique(self) -> Tensor:

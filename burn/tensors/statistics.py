@@ -46,7 +46,7 @@ class Statistics(Reductions):
         if one is. Several q make a new first axis."""
         x: Tensor = self._wide() if axis is not None and self.ndim else self._wide().ravel()
         place = x._axis(axis or 0)
-        size = x.shape[place]
+        size = x.type.shape[place]
         if size == 0:
             raise TypeMismatch("there is no quantile of no elements", [f"axis {axis} of {self.type}"])
         at = _fractions(q, x.dtype)
@@ -63,7 +63,7 @@ class Statistics(Reductions):
         if rank:
             result = result.moveaxis(place, 0)
         if keepdims:
-            kept = tuple(1 if axis is None or i == place else d for i, d in enumerate(self.shape))
+            kept = tuple(1 if axis is None or i == place else d for i, d in enumerate(self.type.shape))
             result = result.reshape(*at.shape, *kept)
         return self._narrow(result)
 
@@ -78,9 +78,14 @@ class Statistics(Reductions):
         if weights is None:
             return self.mean(axis, keepdims)
         x, w = together(self, constant(weights), floating=True)
-        if w.shape != x.shape and w.ndim == 1 and isinstance(axis, int) and w.shape[0] == x.shape[x._axis(axis)]:
-            w = w.reshape(-1, *(1,) * (x.ndim - 1 - x._axis(axis))).broadcast_to(x.shape)
-        if w.shape != x.shape:
+        if (
+            w.type.shape != x.type.shape
+            and w.ndim == 1
+            and isinstance(axis, int)
+            and w.type.shape[0] == x.type.shape[x._axis(axis)]
+        ):
+            w = w.reshape(-1, *(1,) * (x.ndim - 1 - x._axis(axis))).broadcast_to(x.type.shape)
+        if w.type.shape != x.type.shape:
             raise TypeMismatch(
                 "weights are of the tensor's shape, or a vector along one axis", [f"{w.type} for {x.type}"]
             )

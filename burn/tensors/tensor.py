@@ -124,7 +124,7 @@ class Tensor(Updating):
     def item(self) -> Any:
         """The one element, as a Python number. Raises TypeMismatch when there are more."""
         self._must_have_elements("item()")
-        if self.size != 1:
+        if self.type.elements != 1:
             raise TypeMismatch("item() is of tensors with one element", [f"this is {self.type}"])
         return self._elements().item()
 
@@ -161,7 +161,7 @@ class Tensor(Updating):
 
     def __bool__(self) -> bool:
         self._must_have_elements("truth value")
-        if self.size != 1:
+        if self.type.elements != 1:
             hint = "write (x == y).all() or .any()" if self.dtype == "bool" else "say which with .any() or .all()"
             raise TypeMismatch("the truth value of many elements is not known", [f"this is {self.type}; {hint}"])
         return bool(self._elements().item())
@@ -185,7 +185,7 @@ class Tensor(Updating):
         return complex(self.item())
 
     def __len__(self) -> int:
-        length = self.shape[0] if self.ndim else None
+        length = self.type.shape[0] if self.ndim else None
         if length is None:
             raise TypeMismatch("len() of a number", [f"this is {self.type}"])
         if not isinstance(length, int):
@@ -216,7 +216,7 @@ class Tensor(Updating):
         if self.is_traced:
             return "Tensor(of a traced function that has ended)" if self._is_gone else f"Tensor({self.type})"
         text = np.array2string(self._elements(), separator=", ", prefix="tensor(")
-        sizes = "" if self.size else f", shape={list(self.shape)}"
+        sizes = "" if self.type.elements else f", shape={list(self.type.shape)}"
         return f"tensor({text}{sizes}, dtype={self.dtype})"
 
     def _must_have_elements(self, what: str) -> None:

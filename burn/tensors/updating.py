@@ -41,7 +41,7 @@ class Updating(Indexing):
         if reduction not in REDUCTIONS:
             raise TypeMismatch(f"there is no reduction '{reduction}'", [f"there are {', '.join(REDUCTIONS)}"])
         places = _places(indices)
-        updates = _values(values, self.dtype).broadcast_to(*places.shape)
+        updates = _values(values, self.dtype).broadcast_to(*places.type.shape)
         return _written(self, build.scatter_elements, places, updates, axis=self._axis(axis), reduction=reduction)
 
     def put_along_axis(self, indices: Any, values: Any, axis: int = -1) -> Tensor:
@@ -95,21 +95,22 @@ class Place:
         index = constant(self._index) if isinstance(self._index, list) else self._index
         if isinstance(index, Base) and index.dtype == "bool" and not updates.ndim:
             return _where(made(index.value), x, updates, reduction)
-        every = made(build.reshape(build.iota(shape=(x.size,), axis=0), shape=x.shape))
+        every = made(build.reshape(build.iota(shape=(x.type.elements,), axis=0), shape=x.type.shape))
         places = every[index]
-        updates = updates.broadcast_to(*places.shape)
+        updates = updates.broadcast_to(*places.type.shape)
         flat = x.ravel()
         result = _written(flat, build.scatter_elements, places.ravel(), updates.ravel(), axis=0, reduction=reduction)
-        return result.reshape(*x.shape)
+        return result.reshape(*x.type.shape)
 
 
 def _where(mask: Tensor, x: Tensor, value: Tensor, reduction: str) -> Tensor:
     """A single value where the mask, over the first axes of x, is true: no size depends on the data."""
     if mask.ndim > x.ndim or any(
-        m != d and isinstance(m, int) and isinstance(d, int) for m, d in zip(mask.shape, x.shape, strict=False)
+        m != d and isinstance(m, int) and isinstance(d, int)
+        for m, d in zip(mask.type.shape, x.type.shape, strict=False)
     ):
         raise TypeMismatch("the mask does not fit", [f"{mask.type} for {x.type}"])
-    mask = mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim))
+    mask = mask.reshape(*mask.type.shape, *(1,) * (x.ndim - mask.ndim))
     if reduction == "none":
         return mask.where(value, x)
     kinds = {"add": "or_", "max": "or_", "mul": "and_", "min": "and_"} if x.dtype == "bool" else {}

@@ -52,7 +52,7 @@ def expressions(depth: int = 3) -> st.SearchStrategy:
     return st.recursive(leaf, combine, max_leaves=2**depth)
 
 
-SIZES = st.fixed_dictionaries({name: st.integers(1, 40) for name in NAMES})
+SIZES = st.fixed_dictionaries({name: st.integers(0, 40) for name in NAMES})
 
 
 @settings(max_examples=400, deadline=None)

@@ -104,6 +104,11 @@ class ScalarEmitter:
             for a in args[1:]:
                 result = getattr(self.code, atom.op)(result, a)
             return result
+        if atom.op == "broadcast":
+            result = self.code.value(args[0])
+            for a in args[1:]:
+                result = self.code.select(self.code.cmp("eq", result, 1), self.code.value(a), result)
+            return result
         positive = non_negative(atom.args[0])
         args[1] = self.code.max(args[1], 1)  # a size of 0: what is divided by it belongs to a loop that does not run
         if atom.op == "floordiv":
@@ -150,6 +155,7 @@ class ScalarEmitter:
             for a in args[1:]:
                 result = self.code.op(f"arith.{atom.op}si", result, a)
             return result
+        assert atom.op != "broadcast", "sizes that broadcast do not depend on places"
         positive = non_negative(atom.args[0])
         if not isinstance(atom.args[1], int):
             args[1] = self.code.op("arith.maxsi", args[1], self.code.const(1, args[1].type))

@@ -115,6 +115,8 @@ class Sizes:
 
     def _operation(self, name: str, a: str, b: str) -> str:
         node = self.graph.node
+        if name == "broadcast":
+            return node("Where", node("Equal", a, self.of(1), shared=True), b, a, shared=True)
         if name != "floordiv":
             return node(_OPERATORS[name], a, b, shared=True)
         # Div rounds towards zero; what Mod leaves over divides exactly

@@ -121,7 +121,7 @@ def size(dim: Dim, variable: Callable[[Dim], str | None]) -> Text:
         return Text(name)
 
     def join(op: str, left: Text, right: Text) -> Text:
-        if op in ("min", "max"):
+        if op in ("min", "max", "broadcast"):
             return Text(f"burn.Dim.{op}({left.code}, {right.code})")
         if op == "mul" and right.code.lstrip("-").isdigit():  # coefficients stand in front
             left, right = right, left

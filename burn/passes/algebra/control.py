@@ -69,15 +69,7 @@ def _read_dim(op: Op) -> dict[str, Dim] | None:
         if numbers is None:
             return None
         size = numbers[op.position]
-    return {op.symbol: size} if _at_least(size, op.minimum) else None
-
-
-def _at_least(size: Dim, minimum: int) -> bool:
-    """Whether a size is known not to be below a number. A symbol may be 0; sums and products of symbols are not negative."""
-    if isinstance(size, int):
-        return size >= minimum
-    symbolic = all(isinstance(atom, Symbol) for monomial, _ in size.terms for atom in monomial)
-    return minimum == 0 and symbolic and all(count >= 0 for _, count in size.terms)
+    return {op.symbol: size} if decide(size, ">=", op.minimum) else None
 
 
 def _check_size(op: Op) -> dict[str, Dim] | None:

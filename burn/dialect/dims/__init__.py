@@ -1,0 +1,44 @@
+"""Symbolic integers: sizes of tensors and indices into them.
+
+A `Dim` is a Python int or an `Expr`: a polynomial with integer coefficients over atoms. Atoms are named sizes (`Symbol`), loop
+variables (`LoopVar`, 0 <= v < extent) and calls (`floordiv`, `mod`, `min`, `max`, `broadcast`) that do not simplify away.
+Expressions are kept in one normal form, so that equality is structural; results that are constant come back as ints. Enter at
+`symbol`, `parse`, the Python operators, and `floordiv`/`mod`/`dim_min`/`dim_max`/`dim_broadcast`.
+
+- `expression`: atoms, polynomials, sums and products
+- `bounds`: what is proven of an expression for all sizes
+- `division`: quotients, remainders, extremes, simplified by such proofs
+- `walk`: substituting, evaluating, looking inside
+- `text`: reading what is printed
+"""
+
+from burn.dialect.dims.bounds import RELATIONS, at_most, decide, non_negative
+from burn.dialect.dims.division import (
+    ceildiv,
+    dim_broadcast,
+    dim_max,
+    dim_min,
+    exact_div,
+    floordiv,
+    mod,
+)
+from burn.dialect.dims.expression import (
+    Atom,
+    Call,
+    Dim,
+    Expr,
+    LoopVar,
+    Monomial,
+    Symbol,
+    plain,
+    product,
+    symbol,
+)
+from burn.dialect.dims.text import parse
+from burn.dialect.dims.walk import atoms, coefficient, evaluate, interpret, substitute, symbols
+
+__all__ = [
+    "RELATIONS", "Atom", "Call", "Dim", "Expr", "LoopVar", "Monomial", "Symbol",
+    "at_most", "atoms", "ceildiv", "coefficient", "decide", "dim_broadcast", "dim_max", "dim_min", "evaluate", "exact_div",
+    "floordiv", "interpret", "mod", "non_negative", "parse", "plain", "product", "substitute", "symbol", "symbols",
+]  # fmt: skip
