@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
-from burn.codegen.cpu.emit import PTR, Function, Int, Value, bits, lanes_of, vector
+from burn.codegen.cpu.emit import PTR, Function, Int, Value, bits, element_of, lanes_of, vector
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, coefficient, non_negative, substitute
 from burn.errors import CompileError
 from burn.kernels.body import (
@@ -348,8 +348,12 @@ class ScalarEmitter:
     def store(self, buffer: int, offset: Dim, node: Scalar) -> None:
         """Writes a node at an offset: one element, or the lanes."""
         code, pointer = self.code, self.pointers[buffer]
-        if not self.varies(offset):
-            code.store(self.value(node), pointer, self.dim(offset))
+        if not self.varies(offset):  # a loop of one iteration: the first lane's element
+            value = self.value(node)
+            if lanes_of(value.type) > 1:
+                element = element_of(value.type)
+                value = code.pure(f"vector.extract {value}[0] : {element} from {value.type}", element)
+            code.store(value, pointer, self.dim(offset))
             return
         if self.lanes == 1:
             code.store(self.value(node), pointer, self.dim(offset))
