@@ -11,9 +11,9 @@ LLVM would spend its time on them. Elements of tensors are touched through the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from burn.codegen.cpu import checks, control, inputs, library  # noqa: F401  they register their emitters
 from burn.codegen.cpu.emit import PTR, Function, Int, Value
@@ -31,6 +31,7 @@ from burn.dialect.query import op_of
 from burn.dialect.types import TensorType, type_of
 from burn.errors import CompileError, Problem
 from burn.kernels.builders import kernels
+from burn.kernels.likeness import likeness
 from burn.runtime.abi import FUNCTIONS, MAX_RANK, Status
 
 END, FAIL = "^end", "^fail"
@@ -47,6 +48,16 @@ class KernelRecord:
     sources: tuple[str, ...]
     flops: Dim
     bytes: Dim
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What groups that are alike have in common: the sizes that must agree and the ops that need it, the launches, and what
+    profiles are told."""
+
+    needs: tuple[tuple[int, Agreement], ...]
+    calls: tuple[tuple[Emitted, tuple[tuple[str, int] | None, ...]], ...]
+    record: KernelRecord
 
 
 @dataclass
@@ -76,6 +87,7 @@ class EntryBuilder:
         self.offsets: Value | None = None
         self.base: Value | None = None
         self.printer = KernelPrinter(target, self.sites)
+        self._printed: dict[Hashable, Printed] = {}
         self.records: list[KernelRecord] = []
         self.outputs: dict[ir.Value, int] = {}
         self.checked: set[Agreement] = set()
@@ -264,6 +276,20 @@ class EntryBuilder:
             self._op = op
             emit(self, op)
 
+    def printed(self, group: Group) -> Printed:
+        """A group's kernels, printed unless those of a group like it were."""
+        key = likeness(group)
+        if key not in self._printed:
+            ops = group.ops
+            bytes_ = sum_dims([type_of(v).bytes for v in (*group.operation.operands, *group.operation.results)])
+            name = "+".join(inner.OP_NAME for inner in ops[:4]) + ("+..." if len(ops) > 4 else "")
+            self._printed[key] = Printed(
+                tuple((place, need) for place, inner in enumerate(ops) for need in inner.must_agree()),
+                tuple((self.printer.print(call.kernel), call.bindings) for call in kernels(group)),
+                KernelRecord(name, group.kind, (), flops(group), bytes_),
+            )
+        return self._printed[key]
+
     @contextmanager
     def inside(self) -> Iterator[None]:
         """What is printed inside a region is not at hand outside of it."""
@@ -343,20 +369,18 @@ def _reshape(entry: EntryBuilder, op: Op) -> None:
 @emits("group")
 def _group(entry: EntryBuilder, op: Op) -> None:
     assert isinstance(op, Group)
-    for inner in op.ops:
-        entry.check_sizes(inner)
+    names = [source_name(inner) for inner in op.operation.regions[0].blocks[0].operations][:-1]
+    printed = entry.printed(op)
+    for place, need in printed.needs:
+        entry.require(need, names[place])
     results = [entry.define(r) for r in op.operation.results]
-    sources = tuple(dict.fromkeys(source_name(inner) for inner in op.ops))
-    for call in kernels(op):
-        emitted = entry.printer.print(call.kernel)
+    for emitted, bindings in printed.calls:
         pointers = []
-        for binding in call.bindings:
+        for binding in bindings:
             if binding is not None:
                 side, number = binding
                 pointers.append(entry.pointer(op.operation.operands[number]) if side == "in" else results[number])
-        bytes_ = sum_dims([type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)])
-        name = "+".join(inner.OP_NAME for inner in op.ops[:4]) + ("+..." if len(op.ops) > 4 else "")
-        entry.launch(emitted, pointers, KernelRecord(name, op.kind, sources, flops(op), bytes_))
+        entry.launch(emitted, pointers, replace(printed.record, sources=tuple(dict.fromkeys(names))))
 
 
 def flops(group: Group) -> Dim:

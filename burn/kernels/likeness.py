@@ -1,0 +1,35 @@
+"""When two groups are the same computation, so that their kernels are described and printed once.
+
+A network's layers make the same few groups again and again; building a kernel costs many times what comparing takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from burn.dialect.control import Group
+from burn.dialect.mlir import ir
+from burn.dialect.op import source_name
+
+_INDEXED = frozenset(
+    f"burn.{name}" for name in ("gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd")
+)
+"""Ops whose kernels name their source node, for an index that is out of range."""
+
+
+def likeness(group: Group) -> Hashable:
+    """Equal for groups whose kernels are equal: their ops, attributes and types, and how values go from one to the next.
+    Attributes and types are MLIR's, which compares them by identity."""
+    block = group.operation.regions[0].blocks[0]
+    places: dict[ir.Value, int] = {argument: i for i, argument in enumerate(block.arguments)}
+    rows: list[Hashable] = [group.kind, tuple(argument.type for argument in block.arguments)]
+    for each in block.operations:
+        operation = each.operation
+        attributes = tuple(operation.attributes.items())
+        operands = tuple(places[operand] for operand in operation.operands)
+        types = tuple(result.type for result in operation.results)
+        site = source_name(operation) if operation.name in _INDEXED else ""
+        rows.append((operation.name, operands, attributes, types, site))
+        for result in operation.results:
+            places[result] = len(places)
+    return tuple(rows)
