@@ -19,7 +19,7 @@ from burn.runtime.artefact import Target as ArtefactTarget
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
-PIPELINE = "simplify{absorb=false},recognise,decompose,simplify,layout,simplify,pack,fold,fuse"
+PIPELINE = "simplify{absorb=false},recognise,decompose{keep=attention},simplify,layout,simplify,pack,fold,fuse"
 FOLDING = "decompose,fuse"
 """How a program of constants alone is compiled, whose results become weights."""
 

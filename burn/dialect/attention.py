@@ -10,7 +10,7 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, dim_value, number, number_like, reshape
 from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
-from burn.dialect.op import DTypeName, Op, Operand, same_type
+from burn.dialect.op import Agreement, DTypeName, Op, Operand, same_type
 from burn.dialect.types import FLOATS, TensorType, type_of
 from burn.errors import TypeMismatch
 
@@ -58,6 +58,23 @@ class Attention(Op, name="attention"):
         if precision is not None and precision not in FLOATS:
             cls.fail(f"the softmax is not computed in {precision}", "precision")
         return q.with_shape((*q.shape[:3], v.shape[3]))
+
+    def must_agree(self) -> list[Agreement]:
+        q, k, v = (type_of(x).shape for x in (self.q, self.k, self.v))
+        found = [
+            Agreement(k[0], q[0]),
+            Agreement(v[0], q[0]),
+            Agreement(k[3], q[3]),
+            Agreement(v[1], k[1]),
+            Agreement(v[2], k[2]),
+        ]
+        if self.mask is not None:
+            mask, space = type_of(self.mask).shape, (*q[:3], k[2])
+            pairs = zip(mask, space[4 - len(mask) :], strict=True)
+            found += [Agreement(d, t, "broadcast") for d, t in pairs if d != 1]
+        if self.lengths is not None:
+            found.append(Agreement(type_of(self.lengths).shape[0], q[0]))
+        return found
 
     @classmethod
     def decompose(cls, q, k, v, mask, lengths, scale, causal, offset, left, right, softcap, precision) -> ir.Value:

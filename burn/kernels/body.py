@@ -81,7 +81,7 @@ class Reduced(Scalar):
 
 @dataclass(frozen=True, eq=False)
 class Accumulator(Scalar):
-    """The contraction's result at this place, inside an epilogue."""
+    """A contraction's result at this place, inside an epilogue or a score."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,9 @@ class ContractionKernel:
     """acc[batch.., rows.., column] = sum over depth.. of lhs * rhs; the epilogue's writes read it as `Accumulator`.
 
     Both sides are of type `dtype`, in which they are multiplied and summed. `lhs` does not depend on the column, `rhs` not on
-    the rows. They are loads (converted where they are stored in another type) or whatever else can be computed at a place: a
-    padded operand is a `Where` with a zero. How the loops are tiled, and whether sides are copied, is a back end's affair."""
+    the rows; the column stands in its index maps even where there is only one. They are loads (converted where they are stored
+    in another type) or whatever else can be computed at a place: a padded operand is a `Where` with a zero. How the loops are
+    tiled, and whether sides are copied, is a back end's affair."""
 
     dtype: str
     batch: tuple[LoopVar, ...]
@@ -182,7 +183,33 @@ class ContractionKernel:
     buffers: tuple[Buffer, ...]
 
 
-Kernel = LoopKernel | ContractionKernel
+@dataclass(frozen=True, eq=False)
+class AttentionKernel:
+    """acc[batch.., rows.., column] = sum over keys of p * values; p is the softmax over the keys of `score`, which reads the sum
+    over depth of query * keys as `Accumulator`. The epilogue's writes read acc as `Accumulator`.
+
+    `query` does not depend on key or column, `keys` not on rows or column, `values` not on rows. All of them, `score` and the
+    sums are of type `dtype`. A score of minus infinity hides a key; a row that sees no key gives zeros. `score` hides every key
+    outside of first <= key < stop, which may depend on the rows: a back end need not look there. Nor need it ever hold all
+    scores: the softmax can be formed on the way over the keys (arXiv 1805.02867)."""
+
+    dtype: str
+    batch: tuple[LoopVar, ...]
+    rows: tuple[LoopVar, ...]
+    key: LoopVar
+    depth: LoopVar
+    column: LoopVar
+    query: Scalar
+    keys: Scalar
+    values: Scalar
+    score: Scalar
+    first: Dim
+    stop: Dim
+    epilogue: tuple[Write, ...]
+    buffers: tuple[Buffer, ...]
+
+
+Kernel = LoopKernel | ContractionKernel | AttentionKernel
 """Told apart by `match`, with `unreachable` behind the last case."""
 
 EXPENSIVE = frozenset(

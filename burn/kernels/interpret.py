@@ -8,6 +8,7 @@ so that a comparison bounds the code's rounding. Slow by design: sizes of a few 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from burn.kernels.body import (
     REDUCERS,
     Accumulator,
     Apply,
+    AttentionKernel,
     Const,
     ContractionKernel,
     Convert,
@@ -75,6 +77,10 @@ class _Machine:
                 self.fresh_scratch()
                 for _ in self.walk((*kernel.batch, *kernel.rows, kernel.column), backwards=True):
                     self.contract(kernel)
+            case AttentionKernel():
+                self.fresh_scratch()
+                for _ in self.walk((*kernel.batch, *kernel.rows), backwards=True):
+                    self.attend(kernel)
             case _:
                 raise unreachable(kernel)
 
@@ -114,9 +120,34 @@ class _Machine:
         product = "float64" if total.wide else kernel.dtype
         for _ in self.walk(kernel.depth):
             total.take(numbers.apply("mul", product, self.value(kernel.lhs), self.value(kernel.rhs)))
+        self.finish(total, kernel.epilogue)
+
+    def attend(self, kernel: AttentionKernel) -> None:
+        """One row: the scores of all keys, their softmax, and what it mixes."""
+        scores: list[Number] = []
+        for _ in self.walk((kernel.key,)):
+            total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.query))
+            for _ in self.walk((kernel.depth,)):
+                total.take(numbers.apply("mul", "float64", self.value(kernel.query), self.value(kernel.keys)))
+            self.accumulator = total.result
+            self.memo.clear()
+            scores.append(self.value(kernel.score))
+            if scores[-1] != -math.inf and not self.dim(kernel.first) <= self.places[kernel.key] < self.dim(
+                kernel.stop
+            ):
+                raise ValueError(f"a key outside of {kernel.first} .. {kernel.stop} is not hidden")
+        weights = softmax(np.array(scores, np.longdouble))
+        for _ in self.walk((kernel.column,)):
+            total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.values))
+            for _ in self.walk((kernel.key,)):
+                weight = weights[self.places[kernel.key]]
+                total.take(weight * np.longdouble(self.value(kernel.values)) if weight != 0 else 0.0)
+            self.finish(total, kernel.epilogue)
+
+    def finish(self, total: _Total, epilogue: Sequence[Write]) -> None:
         self.accumulator = total.result
         self.memo.clear()
-        for write in kernel.epilogue:
+        for write in epilogue:
             self.write(write)
 
     # ---- index expressions ---------------------------------------------------------------------------------------------
@@ -197,6 +228,14 @@ INDEX_FUNCTIONS: dict[str, Callable[..., int]] = {
 }
 
 
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Zeros where every score is minus infinity."""
+    with np.errstate(all="ignore"):
+        top = scores.max(initial=-np.inf)
+        e = np.exp(scores - (0 if top == -np.inf else top))
+        return e / (e.sum() or 1)
+
+
 class _Total:
     """A reduction under way."""
 
@@ -208,7 +247,7 @@ class _Total:
         self.value: Any = np.longdouble(start) if self.wide else start
         self.place = -1
 
-    def take(self, number: Number, place: Callable[[], int] = int) -> None:
+    def take(self, number: Any, place: Callable[[], int] = int) -> None:
         kind, dtype = self.reduction.kind, self.reduction.dtype
         if self.arg:
             if self.place < 0 or self.beats(number):

@@ -46,7 +46,7 @@ class _Parameters:
         for loop in kernel_loops(kernel):
             if loop not in self.renamed:
                 tile = self.tiles.get(loop, 1)
-                even = isinstance(loop.extent, int) and loop.extent % tile == 0
+                even = tile > 1 and isinstance(loop.extent, int) and loop.extent % tile == 0
                 extent = self._value(loop.extent // tile) * tile if even else self._value(loop.extent)
                 self._loop(loop, LoopVar(loop.name, extent))
         mapped = map_kernel(kernel, self._dim, lambda loops: tuple(self.renamed[v] for v in loops))

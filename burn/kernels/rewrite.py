@@ -11,6 +11,7 @@ from burn.errors import unreachable
 from burn.kernels.body import (
     Accumulator,
     Apply,
+    AttentionKernel,
     Buffer,
     ContractionKernel,
     Fetched,
@@ -34,6 +35,10 @@ def kernel_dims(kernel: Kernel) -> list[Dim]:
     match kernel:
         case ContractionKernel():
             writes, bodies = kernel.epilogue, [kernel.lhs, kernel.rhs, *(w.value for w in kernel.epilogue)]
+        case AttentionKernel():
+            parts = (kernel.query, kernel.keys, kernel.values, kernel.score)
+            writes, bodies = kernel.epilogue, [*parts, *(w.value for w in kernel.epilogue)]
+            dims = [kernel.first, kernel.stop]
         case LoopKernel():
             writes = [w for s in kernel.stages for w in s.writes]
             bodies = [node for s in kernel.stages for node in s.scalars]
@@ -55,6 +60,8 @@ def kernel_loops(kernel: Kernel) -> list[LoopVar]:
     match kernel:
         case ContractionKernel():
             return [*kernel.batch, *kernel.rows, kernel.column, *kernel.depth]
+        case AttentionKernel():
+            return [*kernel.batch, *kernel.rows, kernel.key, kernel.depth, kernel.column]
         case LoopKernel():
             return [*kernel.parallel, *(v for s in kernel.stages for v in s.loops)]
         case _:
@@ -91,6 +98,24 @@ def map_kernel(kernel: Kernel, dim: Callable[[Dim], Dim], loops: MapLoops) -> Ke
                 writes(kernel.epilogue),
                 buffers,
             )
+        case AttentionKernel():
+            (key,), (depth,), (column,) = (loops((v,)) for v in (kernel.key, kernel.depth, kernel.column))
+            return AttentionKernel(
+                kernel.dtype,
+                loops(kernel.batch),
+                loops(kernel.rows),
+                key,
+                depth,
+                column,
+                rewrite(kernel.query),
+                rewrite(kernel.keys),
+                rewrite(kernel.values),
+                rewrite(kernel.score),
+                rewrite.index(kernel.first),
+                rewrite.index(kernel.stop),
+                writes(kernel.epilogue),
+                buffers,
+            )
         case LoopKernel():
             return LoopKernel(loops(kernel.parallel), tuple(map(stage, kernel.stages)), buffers)
         case _:
@@ -124,7 +149,7 @@ def collapse(kernel: Kernel) -> Kernel:
 def _mergeable(kernel: Kernel) -> tuple[LoopVar, LoopVar] | None:
     dims = kernel_dims(kernel)
     match kernel:
-        case ContractionKernel():
+        case ContractionKernel() | AttentionKernel():
             runs = (kernel.rows, kernel.batch)
         case LoopKernel():
             runs = (kernel.parallel,)

@@ -35,6 +35,7 @@ from burn.errors import unreachable
 from burn.kernels.body import (
     Accumulator,
     Apply,
+    AttentionKernel,
     Buffer,
     Const,
     ContractionKernel,
@@ -111,6 +112,8 @@ class _Writer:
                 yield from _indented(_nest("parallel", parallel, body))
             case ContractionKernel():
                 yield from _indented(self.contraction(self.kernel))
+            case AttentionKernel():
+                yield from _indented(self.attention(self.kernel))
             case _:
                 raise unreachable(self.kernel)
         yield "}"
@@ -149,6 +152,26 @@ class _Writer:
         """In other loops every value has another meaning."""
         self.names.clear()
         self.fetched.clear()
+
+    def attention(self, kernel: AttentionKernel) -> Iterator[str]:
+        head = [("batch", kernel.batch), ("rows", kernel.rows), ("column", (kernel.column,))]
+        yield f"attention {', '.join(f'{name} {_loops(each)}' for name, each in head if each)} {{"
+        product = list(self.bound(kernel.query, kernel.keys))
+        product.append(f"acc += {self.name(kernel.query)} * {self.name(kernel.keys)} : {kernel.dtype}")
+        self.forget()
+        body = [*_nest("for", (kernel.depth,), product), *self.fetches(kernel.first), *self.fetches(kernel.stop)]
+        body += self.bound(kernel.score)
+        body.append(f"p = softmax {self.name(kernel.score)} : {kernel.dtype}")
+        span = f"{_loops((kernel.key,))} in {kernel.first} .. {kernel.stop}"
+        yield from _indented([f"for {span} {{", *_indented(body), "}"])
+        self.forget()
+        mixed = list(self.bound(kernel.values))
+        mixed.append(f"acc += p * {self.name(kernel.values)} : {kernel.dtype}")
+        yield from _indented(_nest("for", (kernel.key,), mixed))
+        self.forget()
+        for write in kernel.epilogue:
+            yield from _indented(self.write(write))
+        yield "}"
 
     # ---- scalars -------------------------------------------------------------------------------------------------------
     def bound(self, *roots: Scalar, dims: Sequence[Dim] = ()) -> Iterator[str]:

@@ -261,7 +261,7 @@ class _Printer:
                     self.emitter.value(node)
 
     def _write_row(self, writes: list[Write], row: Int, total: Value) -> None:
-        place_rows(self.emitter, self.kernel, row)
+        place_rows(self.emitter, self.kernel.rows, row)
         self.emitter.accumulator = total
         for write in writes:
             self.emitter.store(write.buffer, write.offset, write.value)

@@ -157,3 +157,36 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
         return widest
     read = {width: -(-columns // width) * width for width in (widest, 2 * lanes, lanes)}
     return next(width for width in read if read[width] <= 1.5 * read[lanes])
+
+
+# ---- attention ---------------------------------------------------------------------------------------------------------
+
+ATTENTION_KEYS = 128
+"""Keys of a block: turned on their side, with their values, they are 64 KiB at a depth of 64."""
+
+ATTENTION_ROWS = 64
+"""Rows that share a block of keys: enough that turning them costs a tenth of the products."""
+
+ATTENTION_DOTS = 2
+"""Rows up to which keys are not turned: each score is a product along the depth."""
+
+
+def attention_tile(rows: Dim, target: Target) -> tuple[int, int]:
+    """(rows, vectors) of a register tile."""
+    vectors = 2
+    most = min(8, (target.vector_registers - 1 - vectors) // vectors)
+    return (max(1, min(rows, most)) if isinstance(rows, int) else most), vectors
+
+
+def attention_rows(rows: Dim, tile: int) -> int:
+    """Rows of an iteration: about ATTENTION_ROWS, a multiple of the tile, and such that the last iteration is no stub."""
+    if not isinstance(rows, int):
+        return max(1, ATTENTION_ROWS // tile) * tile
+    blocks = max(1, -(-rows // ATTENTION_ROWS))
+    return max(1, -(-rows // (blocks * tile))) * tile
+
+
+def attention_keys(keys: Dim, width: int) -> int:
+    """Keys of a block: a multiple of the tile's width."""
+    most = -(-ATTENTION_KEYS // width) * width
+    return most if not isinstance(keys, int) else max(width, min(most, -(-keys // width) * width))

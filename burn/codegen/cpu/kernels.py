@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from burn.codegen.cpu import contract, heuristics, loops
+from burn.codegen.cpu import attention, contract, heuristics, loops
 from burn.codegen.cpu.loops import argument_names
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, symbol
 from burn.errors import unreachable
-from burn.kernels.body import ContractionKernel, Kernel, LoopKernel
+from burn.kernels.body import AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.parameters import fingerprint, parametrize
 from burn.kernels.rewrite import as_loops, collapse
 
@@ -40,6 +40,8 @@ class KernelPrinter:
         match collapse(kernel):
             case ContractionKernel() as contraction:
                 return self._contraction(contraction)
+            case AttentionKernel() as attending:
+                return self._attention(attending)
             case LoopKernel() as loop:
                 return self._loops(loop)
             case other:
@@ -62,6 +64,14 @@ class KernelPrinter:
         general, values = parametrize(kernel, {kernel.column: width})
         emit = partial(contract.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
+
+    def _attention(self, kernel: AttentionKernel) -> Emitted:
+        schedule = attention.Schedule.of(kernel, self.target)
+        grain = heuristics.grain(schedule.work(kernel))
+        kept = {v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)}  # heads differ little
+        general, values = parametrize(kernel, kept)
+        emit = partial(attention.emit, general, schedule, self.target, self.sites)
+        return self._emitted(general, schedule, values, emit, schedule.count(kernel), grain)
 
     def _emitted(
         self, general: Kernel, schedule: object, values: dict[str, Dim], emit: Callable[[], str], count: Dim, grain: Dim

@@ -214,7 +214,7 @@ class _Printer:
             width = 2 if r.kind.startswith("arg") else 1
             result = final[position + width - 1]
             if lane_inside:
-                result = _across(code, r, result)
+                result = across(code, r, result)
             emitter.reduced[r.name] = result
             position += width
         emitter._varies.clear()
@@ -339,7 +339,7 @@ def _better(code: Function, reduction: Reduction, body: Value, best: Value, plac
     return code.op("arith.ori", better, code.cmp("slt", place, code.const(0, place.type)))
 
 
-def _across(code: Function, reduction: Reduction, value: Value) -> Value:
+def across(code: Function, reduction: Reduction, value: Value) -> Value:
     """Combines the lanes pairwise: halves against each other until one is left."""
     lanes, element = lanes_of(value.type), element_of(value.type)
     while lanes > 1:

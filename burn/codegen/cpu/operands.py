@@ -7,6 +7,8 @@ not packed is copied panel by panel where enough rows read it. `Operands` is the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.emit import Int, Value, vector
@@ -111,7 +113,7 @@ class Operands:
         """Where a row's elements begin, at the current place of the outer loops."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with emitter.scope():
-            place_rows(emitter, kernel, row)
+            place_rows(emitter, kernel.rows, row)
             emitter.places[kernel.inner] = 0
             offset = emitter.dim(kernel.lhs.offset)
             address = code.gep(emitter.pointers[kernel.lhs.buffer], offset, self.left)
@@ -171,10 +173,10 @@ class Operands:
         ]
 
 
-def place_rows(emitter: ScalarEmitter, kernel: Tiled, row: Int) -> None:
+def place_rows(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> None:
     """Sets the row loops for a flattened row number."""
     code, rest = emitter.code, row
-    for position, loop in enumerate(reversed(kernel.rows)):
+    for position, loop in enumerate(reversed(rows)):
         n = emitter.dim(loop.extent)
-        last = position == len(kernel.rows) - 1
+        last = position == len(rows) - 1
         emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from burn.dialect.control import Group
-from burn.kernels.builders import contract, cumulative, loop, reduce, scatter, window
+from burn.kernels.builders import attention, contract, cumulative, loop, reduce, scatter, window
 from burn.kernels.builders.builder import Call
 
 BUILDERS: dict[str, Callable[[Group], list[Call]]] = {
@@ -16,6 +16,7 @@ BUILDERS: dict[str, Callable[[Group], list[Call]]] = {
     "reduce": reduce.build,
     "window": window.build,
     "contract": contract.build,
+    "attention": attention.build,
     "cumulative": cumulative.build,
     "scatter": scatter.build,
 }

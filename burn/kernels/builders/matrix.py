@@ -94,15 +94,15 @@ def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
         b[axis] = 0 if rhs.shape[axis] == 1 else Expr.of(v)
     other = [x for x in range(rhs.rank) if x not in (*op.rhs_batch, *op.rhs_contract)]
     if op.columns is None:
-        for axis, at in zip(other, place(right), strict=True):
+        for axis, at in zip(other, (*place(right[:-1]), Expr.of(right[-1])), strict=True):
             b[axis] = at
         width = 0
     else:
         width = _width(rhs.shape[-1])
-        b[other[0]], b[-1] = _in_panels(place(right)[-1], width)
+        b[other[0]], b[-1] = _in_panels(Expr.of(right[-1]), width)
     return Sides(
         (*batch, *right[:-1]), rows, right[-1], depth, convert(builder.low.at(op.lhs, tuple(a)), dtype),
-        convert(_right(builder, op.rhs, tuple(b), width), dtype), place(variables),
+        convert(_right(builder, op.rhs, tuple(b), width), dtype), (*place(variables[:-1]), Expr.of(right[-1])),
     )  # fmt: skip
 
 
@@ -118,7 +118,8 @@ def _conv_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
     column = LoopVar("o", outputs)
     window = tuple(LoopVar(f"w{i}", k) for i, k in enumerate(weight.shape[2 : 2 + n]))
     channel = LoopVar("c", weight.shape[-2])
-    g, c, o = place((group, channel, column))
+    g, c = place((group, channel))
+    o = Expr.of(column)
     source, ranges = [], []
     for i, (r, w) in enumerate(zip(place(rows)[1:], place(window), strict=True)):
         at = r * op.strides[i] + w * op.dilations[i] - op.low[i]

@@ -11,7 +11,7 @@ from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 from burn.kernels.lower import has_rule
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
-from burn.passes.fusion.joins import ANCHORS, JOINS, axes_of
+from burn.passes.fusion.joins import ANCHORS, JOINS, TILED, axes_of
 from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous, outer_values
 
 
@@ -75,7 +75,7 @@ class Choice:
             producer = op_of(value)
             if producer is not None and producer.operation in self.cluster:
                 found[self.cluster[producer.operation]] = None
-        return sorted(found, key=lambda c: (c.kind != "contract", -c.last))
+        return sorted(found, key=lambda c: (c.kind not in TILED, -c.last))
 
     def _sources(self, op: Op) -> list[ir.Value]:
         """What an op reads, seen through views; constants that cost nothing left out."""
@@ -150,7 +150,7 @@ class Choice:
     def _trailing_view(self, op: Op) -> None:
         """A transpose or reshape of a contraction's result that nothing else reads: the kernel stores in that order."""
         cluster = self.cluster_of(op.x)
-        if cluster is None or cluster.kind != "contract" or op.OP_NAME not in ("transpose", "reshape"):
+        if cluster is None or cluster.kind not in TILED or op.OP_NAME not in ("transpose", "reshape"):
             return
         alone = len(list(op.x.uses)) == 1 and op.OP_NAME == "transpose"
         if alone or (op.OP_NAME == "reshape" and self._then_transposed(op)):
@@ -168,6 +168,8 @@ class Choice:
             return False
         if user.OP_NAME in ("dot_general", "conv"):
             return op.OP_NAME in VIEWS and affine(value, self.stands) and contiguous(user, value, self.stands)
+        if user.OP_NAME == "attention" and value in (user.q, user.k, user.v):
+            return op.OP_NAME in VIEWS and affine(value, self.stands)
         return True
 
     def _materialize_views(self) -> bool:

@@ -25,11 +25,15 @@ ANCHORS = {
     "window_reduce": "window",
     "dot_general": "contract",
     "conv": "contract",
+    "attention": "attention",
     "cumulative": "cumulative",
     "scatter_elements": "scatter",
     "scatter_nd": "scatter",
 }
 """Ops that decide what kernel a group becomes."""
+
+TILED = ("contract", "attention")
+"""Kinds of group that can store their results in the order of views behind them."""
 
 
 def axes_of(op: Op) -> frozenset[int]:
@@ -132,6 +136,7 @@ JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
     "reduce": _joins_reduce,
     "window": _joins_epilogue,
     "contract": _joins_epilogue,
+    "attention": _joins_epilogue,
     "cumulative": lambda *_: False,
     "scatter": lambda *_: False,
 }
