@@ -150,3 +150,15 @@ def test_attention_refuses_values_of_other_heads() -> None:
     inputs = [value("q", (1, 4, 2, 4)), value("k", (1, 2, 3, 4)), value("v", (1, 3, 3, 4))]
     with pytest.raises(BurnError, match="q, k and v must be"):
         load_onnx(model([node("Attention", "q k v", "y")], inputs, unknown("y"), opset=23).SerializeToString())
+
+
+# Loops
+
+
+def test_slices_are_stacked_where_the_memory_was_planned() -> None:
+    carried, part, after, out = (value(name, None) for name in ("s", "p", "t", "o"))
+    nodes = [node("Add", "s p", "a"), node("Tanh", "a", "t"), node("Mul", "t p", "o")]
+    body = onnx.helper.make_graph(nodes, "body", [carried, part], [after, out])
+    scan = node("Scan", "i x", "y z", body=body, num_scan_inputs=1, scan_input_axes=[2], scan_output_axes=[1])
+    proto = model([scan, node("Neg", "z", "w")], [value("i", (1, 4)), value("x", (1, 4, 9))], unknown("y", "w"))
+    same(proto, {"i": numbers(1, 4), "x": numbers(1, 4, 9)})

@@ -212,7 +212,7 @@ class _LoopPrinter:
         if i not in self.slices:
             return self.state["next", i]
         offset = self.code.mul(self.state["iteration"], self.slices[i])
-        return self.code.gep(self.entry.pointers[self.results[i]], offset, "i8")
+        return self.code.gep(self.entry.pointer(self.results[i]), offset, "i8")
 
     def _sizes(self, following: dict[Hashable, Value]) -> None:
         """The sizes after the iteration. Slices must agree in theirs."""
