@@ -76,4 +76,6 @@ class NonMaxSuppression(Op, name="non_max_suppression"):
 
     @classmethod
     def infer(cls, boxes, scores, maximum, overlap, threshold, count, center_point) -> TensorType:
+        if boxes.rank != 3 or scores.rank != 3 or (isinstance(boxes.shape[2], int) and boxes.shape[2] != 4):
+            cls.fail(f"boxes must be [batch, n, 4] and scores [batch, classes, n], not {boxes} and {scores}")
         return TensorType("int64", (symbol(count), 3))

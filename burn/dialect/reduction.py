@@ -71,6 +71,8 @@ class Scan(Op, name="cumulative"):
     def infer(cls, x: TensorType, kind: str, axis: int, exclusive: bool, reverse: bool) -> TensorType:
         _check_kind(cls, kind, x)
         normalize_axis(cls, axis, x.rank)
+        if x.rank == 0:
+            cls.fail("x must have an axis to run along")
         return x
 
 

@@ -35,3 +35,25 @@ def test_wrong_ranks_and_sizes_are_listed_together() -> None:
     assert "conv_of_a_matrix" in text and "product_that_does_not_fit" in text
     assert "Conv (opset" in text and "fine" not in text
     assert len(caught.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "reason"),
+    [
+        ("CumSum", [[], [1]], "must have an axis"),
+        ("NonMaxSuppression", [[1], [1, 1, 1]], r"boxes must be \[batch, n, 4\]"),
+        ("Attention", [[1, 2, 8], [2, 6, 30, 3], [2, 6, 30, 3]], "must have one rank"),
+    ],
+)
+def test_ranks_that_an_operator_does_not_take(op: str, shapes: list[list[int]], reason: str) -> None:
+    names = [f"x{i}" for i in range(len(shapes))]
+    kinds = [TensorProto.INT64 if op == "CumSum" and i == 1 else TensorProto.FLOAT for i in range(len(shapes))]
+    attributes = {"q_num_heads": 2, "kv_num_heads": 2} if op == "Attention" else {}
+    graph = helper.make_graph(
+        [helper.make_node(op, names, ["y"], name="node", **attributes)],
+        "ranks",
+        [helper.make_tensor_value_info(n, k, s) for n, k, s in zip(names, kinds, shapes, strict=True)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    with pytest.raises(ModelError, match=reason):
+        import_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)]))

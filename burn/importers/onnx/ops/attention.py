@@ -18,6 +18,8 @@ RAW, CAPPED, BIASED, SOFTMAX = range(4)
 
 def split_heads(node: Node, x: ir.Value, heads: int, attribute: str) -> ir.Value:
     """[b, s, heads * d] as [b, heads, s, d]."""
+    if type_of(x).rank != 3:
+        node.fail(f"queries, keys and values must have one rank, not {type_of(x)}")
     batch, length, width = type_of(x).shape
     depth = depth_of(node, width, heads, attribute)
     return transpose(reshape(x, (batch, length, heads, depth)), (0, 2, 1, 3))
