@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from burn.errors import TypeMismatch
 from burn.tensors import trees
 from burn.tracing.arguments import Arguments, Dynamic
 from burn.tracing.trace import Traced, arguments_of, signature_of, trace_call
@@ -27,13 +28,15 @@ def compile(
     *,
     kwargs: Mapping[str, Any] | None = None,
     target: str | None = None,
+    donate: Sequence[int | str] = (),
 ) -> Any:
     """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`).
 
     example_inputs: arrays, types ("float32[batch, 3]") or containers of them (lists, tuples, dictionaries, dataclasses), by
     position (in a tuple, where there are several) or by name; a module that knows its inputs (as imported ones do) needs
     none. dynamic: names for sizes that vary, {"x": {0: "batch"}}, by the inputs' names or positions; what is compiled takes
-    every size of them.
+    every size of them. donate: arguments, by position or name, that each call gives up: results may take over their memory, so
+    that what they held is lost, whether or not that is done. Their arrays must be writable and share no memory.
 
     Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
     which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and
@@ -43,12 +46,14 @@ def compile(
     if is_torch(function):
         from burn.adapters.torch import compile_module
 
+        if donate:
+            raise TypeMismatch("donate is for functions of burn's tensors", ["a PyTorch module keeps its inputs"])
         examples = () if example_inputs is None else example_inputs  # a tensor has no truth value
         return compile_module(function, examples, kwargs, dynamic, target=target)
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
-    executable = executable_of(traced, target)
+    executable = executable_of(traced, target, donate)
     return executable if traced.is_flat else CompiledFunction(executable, traced.arguments, traced.results)
 
 
@@ -68,10 +73,24 @@ def _by_name(function: Callable[..., Any], examples: Any, kwargs: Mapping[str, A
     return {**dict(zip(signature_of(function).parameters, examples or (), strict=False)), **kwargs}
 
 
-def executable_of(traced: Traced, target: str | None = None) -> Executable:
+def executable_of(traced: Traced, target: str | None = None, donate: Sequence[int | str] = ()) -> Executable:
     from burn.compiler import executable
 
+    if donate:
+        traced.program.given_up = _given_up(traced.arguments, donate)
     return executable(traced.program, target=target)
+
+
+def _given_up(arguments: Arguments, donate: Sequence[int | str]) -> tuple[int, ...]:
+    """The numbers of the tensors in the arguments that `donate` names."""
+    names = arguments.names
+    unknown = [d for d in donate if d not in names and not (isinstance(d, int) and -len(names) <= d < len(names))]
+    if unknown:
+        hint = f"the arguments are {', '.join(names)}"
+        raise TypeMismatch("donate names what is no argument", [f"{', '.join(map(repr, unknown))}; {hint}"])
+    wanted = {names[d] if isinstance(d, int) else d for d in donate}
+    owners = [n for n, s in zip(names, arguments.structures, strict=True) for _ in trees.paths(s)]
+    return tuple(number for number, name in enumerate(owners) if name in wanted)
 
 
 class CompiledFunction:

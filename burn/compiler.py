@@ -19,7 +19,7 @@ from burn.runtime.artefact import Target as ArtefactTarget
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
-PIPELINE = "simplify{absorb=false},recognise,decompose{keep=attention},simplify,layout,simplify,pack,fold,fuse"
+PIPELINE = "simplify{absorb=false},recognise,decompose{keep=attention},simplify,layout,simplify,pack,fold,fuse,donate"
 FOLDING = "decompose,fuse"
 """How a program of constants alone is compiled, whose results become weights."""
 
@@ -91,4 +91,5 @@ def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Ar
 
 
 def executable(program: Program, **options) -> Executable:
-    return Executable(compile_program(program, **options))
+    donate = [program.input_names[i] for i in program.given_up]
+    return Executable(compile_program(program, **options), donate)

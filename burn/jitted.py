@@ -62,9 +62,15 @@ class Jit:
     """A function that is compiled at its first call with each signature: the element types and shapes of all tensors in its
     arguments, and everything else in them. `programs` holds what was compiled."""
 
-    def __init__(self, function: Callable[..., Any], dynamic: Dynamic | None, static: Collection[str]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        dynamic: Dynamic | None,
+        static: Collection[str],
+        donate: Sequence[int | str] = (),
+    ) -> None:
         functools.update_wrapper(self, function)
-        self._function, self._dynamic = function, dynamic or {}
+        self._function, self._dynamic, self._donate = function, dynamic or {}, donate
         self._signature = signature_of(function)
         self._static = frozenset(static)
         self._varied = False  # whether parameters were seen to change
@@ -117,7 +123,7 @@ class Jit:
         self._forget_what_varied()
         self._varied = self._varied or any(getattr(v, "training", False) for v in owners.values())
         traced = trace_call(self._function, arguments, opens=self._varied)
-        function = CompiledFunction(executable_of(traced), arguments, traced.results)
+        function = CompiledFunction(executable_of(traced, donate=self._donate), arguments, traced.results)
         # what the function itself changes while it is traced is no reason to trace it again
         return _Program.of(function, traced.tracer, Seen({**owners, **traced.tracer.modules}.values()))
 
@@ -155,6 +161,7 @@ def jit(
     *,
     dynamic: Dynamic | None = None,
     static: str | Collection[str] = (),
+    donate: Sequence[int | str] = (),
 ) -> Any:
     """A function that is compiled at its first call with each signature: the element types and shapes of the arrays and
     tensors in its arguments (also inside of lists, tuples, dictionaries and dataclasses; Python's numbers are float32 and
@@ -162,7 +169,7 @@ def jit(
 
     numpy arrays in, numpy arrays out; tensors in, tensors out. dynamic: as for `compile`; sizes named there do not count
     into the signature. static: names of arguments that the function sees as they are, numbers too: each value is a signature
-    of its own, and has a hash. In a function that is being traced, the call is part of that.
+    of its own, and has a hash. donate: as for `compile`. In a function that is being traced, the call is part of that.
 
     Parameters and buffers of modules are what they are at each call: their first change makes them inputs of one more program,
     which serves all later ones (in training, they are inputs of the first one). Changes of anything else in modules that the
@@ -175,5 +182,5 @@ def jit(
         )
     names = (static,) if isinstance(static, str) else tuple(static)
     if function is None:
-        return functools.partial(jit, dynamic=dynamic, static=names)
-    return Jit(function, dynamic, names)
+        return functools.partial(jit, dynamic=dynamic, static=names, donate=donate)
+    return Jit(function, dynamic, names, donate)

@@ -24,12 +24,14 @@ class Yield(Op, name="yield", pure=False, terminator=True):
 
 
 class Return(Op, name="return", pure=False, terminator=True):
-    """Ends the program: its operands are the outputs."""
+    """Ends the program: its operands are the outputs. Output i may take over the memory of input `takes[i]`, if that is not
+    -1, where the caller gives the input up (the pass `donate`)."""
 
     values: Variadic
+    takes: tuple[int, ...] | None = None
 
     @classmethod
-    def infer(cls, values: list[TensorType]) -> list[TensorType]:
+    def infer(cls, values: list[TensorType], takes: tuple[int, ...] | None) -> list[TensorType]:
         return []
 
 

@@ -6,12 +6,13 @@ Everything of MLIR that burn uses is imported from here. `context()` is the proc
 from __future__ import annotations
 
 import sys
+import threading
 from types import ModuleType
 
-from torch_mlir import execution_engine, ir, passmanager, rewrite
+from torch_mlir import execution_engine, ir, passmanager
 from torch_mlir.dialects import ext, func
 
-__all__ = ["ExecutionEngine", "PassManager", "context", "ext", "func", "ir", "rewrite"]
+__all__ = ["ExecutionEngine", "PassManager", "context", "ext", "func", "ir"]
 
 ExecutionEngine = execution_engine.ExecutionEngine
 PassManager = passmanager.PassManager
@@ -20,15 +21,21 @@ PassManager = passmanager.PassManager
 sys.modules.setdefault(f"{ir.__package__}.dialects.burn", ModuleType("burn"))
 
 _context: ir.Context | None = None
+_loading: ir.Context | None = None  # seen by the thread that loads the dialect alone
+_lock = threading.RLock()
 
 
 def context() -> ir.Context:
-    """The context all of burn's IR lives in; the dialect is loaded on the first call."""
-    global _context
-    if _context is None:
-        from burn.dialect import load_dialect  # the dialect imports this module
+    """The context all of burn's IR lives in; the dialect is loaded on the first call, whichever thread makes it."""
+    global _context, _loading
+    if _context is not None:
+        return _context
+    with _lock:
+        if _loading is None:
+            from burn.dialect import load_dialect  # the dialect imports this module
 
-        _context = made = ir.Context()
-        with made, ir.Location.unknown():
-            load_dialect()
-    return _context
+            _loading = ir.Context()
+            with _loading, ir.Location.unknown():
+                load_dialect()
+            _context = _loading
+        return _loading

@@ -22,7 +22,8 @@ class Program:
     weights: WeightStore
     input_names: list[str]
     output_names: list[str] = field(default_factory=list)
-    donated: dict[int, int] = field(default_factory=dict)  # output index -> index of the input whose buffer it may take
+    given_up: tuple[int, ...] = ()
+    """The inputs whose contents the caller gives up at each run: outputs may take over their memory."""
     random_state: bool = False
     """Whether the last input is the random state (dialect/random.py), which the executable supplies at each run."""
     _places: int = field(default=0, repr=False)  # that draw random numbers
@@ -51,7 +52,6 @@ class Program:
             weights=self.weights.copy(),
             input_names=list(self.input_names),
             output_names=list(self.output_names),
-            donated=dict(self.donated),
         )
 
     def add_input(self, name: str, type_: TensorType) -> ir.Value:
@@ -97,6 +97,12 @@ class Program:
     @property
     def output_types(self) -> list[TensorType]:
         return [type_of(v) for v in self.outputs]
+
+    @property
+    def donated(self) -> dict[int, int]:
+        """By an output's index, that of the input whose memory it may take."""
+        takes = self.terminator.opview.takes or ()
+        return {output: source for output, source in enumerate(takes) if source >= 0}
 
     @contextmanager
     def building(self, node: str = "program") -> Iterator[None]:

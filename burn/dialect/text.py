@@ -26,6 +26,9 @@ from burn.errors import ModelError, Problem
 RANDOM_STATE_MARK = "burn.random_state"
 """The attribute of the last argument where that is the run's random state."""
 
+GIVEN_UP_MARK = "burn.given_up"
+"""The attribute of arguments that the caller gives up."""
+
 MAX_DEPTH = 64  # regions inside regions
 MAX_NESTING = 1000  # brackets inside brackets: MLIR's reader calls itself for each
 _BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[(\[{<]|[)\]}>]')
@@ -41,6 +44,8 @@ def to_text(program: Program, locations: bool = False) -> str:
             entries = [{"burn.name": ir.StringAttr.get(name)} for name in names]
             if attribute == "arg_attrs" and program.random_state:
                 entries[-1][RANDOM_STATE_MARK] = ir.UnitAttr.get()
+            for index in program.given_up if attribute == "arg_attrs" else ():
+                entries[index][GIVEN_UP_MARK] = ir.UnitAttr.get()
             function.attributes[attribute] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
         try:
             return program.module.operation.get_asm(assume_verified=True, enable_debug_info=locations)
@@ -113,6 +118,7 @@ class _Reader:
         inputs = list(zip(_names(function, "arg_attrs", "arg", len(types_)), types_, strict=True))
         program = Program.create(inputs, self.store)
         program.random_state = self.random_state(function, types_)
+        program.given_up = tuple(_marked(function, GIVEN_UP_MARK))
         self.values.update(zip(block.arguments, program.inputs, strict=True))
         *body, end = block.operations
         if end.operation.name != "burn.return":
@@ -121,12 +127,14 @@ class _Reader:
             self.operation(operation.operation, program.block, 0)
         self.finish()
         outputs = [v for operand in end.operation.operands if (v := self.values[operand]) is not None]
-        return program.finish(list(zip(_names(function, "res_attrs", "out", len(outputs)), outputs, strict=True)))
+        program.finish(list(zip(_names(function, "res_attrs", "out", len(outputs)), outputs, strict=True)))
+        if "takes" in end.attributes:
+            program.terminator.attributes["takes"] = ir.Attribute.parse(str(end.attributes["takes"]))
+        return program
 
     def random_state(self, function: func.FuncOp, types_: Sequence[TensorType]) -> bool:
         """Whether the last argument is marked as the random state."""
-        entries = ir.ArrayAttr(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
-        marked = [i for i, entry in enumerate(entries) if RANDOM_STATE_MARK in ir.DictAttr(entry)]
+        marked = _marked(function, RANDOM_STATE_MARK)
         if marked and (marked != [len(types_) - 1] or types_[-1] != RANDOM_STATE):
             self.problems.append(Problem(f"{RANDOM_STATE_MARK} is for the last argument, which is {RANDOM_STATE}"))
         return bool(marked)
@@ -215,6 +223,12 @@ def _names(function: func.FuncOp, attribute: str, default: str, count: int) -> l
             if i < count and "burn.name" in ir.DictAttr(entry):
                 names[i] = ir.StringAttr(ir.DictAttr(entry)["burn.name"]).value
     return names
+
+
+def _marked(function: func.FuncOp, mark: str) -> list[int]:
+    """The arguments that have an attribute."""
+    entries = ir.ArrayAttr(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
+    return [i for i, entry in enumerate(entries) if mark in ir.DictAttr(entry)]
 
 
 def _shape_problems(cls: type[Op], source: ir.Operation, attributes: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from burn.errors import InputError, Problem, RunError
 from burn.runtime import _native, sizes
-from burn.runtime.abi import MESSAGES
+from burn.runtime.abi import MESSAGES, Status
 from burn.runtime.arrays import Unfit, contained, like, to_numpy
 from burn.runtime.artefact import CONTAINERS, Artefact, Signature, ValueSpec
 from burn.runtime.dtypes import CODES, numpy_dtype
@@ -28,8 +28,9 @@ from burn.runtime.random import Generator, Source, process
 class Executable:
     """Callable from any number of threads at once."""
 
-    def __init__(self, artefact: Artefact) -> None:
-        """Raises RunError when this machine cannot run the artefact's code."""
+    def __init__(self, artefact: Artefact, donate: Collection[str] = ()) -> None:
+        """donate: the inputs that every call gives up, as `run` does those it names. Raises RunError when this machine cannot
+        run the artefact's code."""
         self.artefact = artefact
         signature = artefact.signature
         problems = missing_features(artefact.target)
@@ -60,6 +61,8 @@ class Executable:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
         self._direct = not signature.random_state
         self._names = [spec.name for spec in signature.inputs]
+        self._donate = tuple(donate)
+        self._donated = [index for index, name in enumerate(self._names) if name in donate] or None
         self._random: Source = process.draw
 
     @property
@@ -89,15 +92,15 @@ class Executable:
         """
         if self._direct and not by_name:
             try:
-                outputs = self._program.run(arrays)
+                outputs = self._program.run(arrays, self._donated)
             except _native.InputMismatch:
                 pass
             except _native.RunFailure as failure:
                 raise self._run_error(failure) from None
             else:
                 return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        call = self._prepare(arrays, by_name)
-        outputs = like(self._execute(call.arrays), call.given)
+        call = self._prepare(arrays, by_name, self._donate)
+        outputs = like(self._execute(call.arrays, call.donated), call.given)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def run(self, inputs: Mapping[str, Any], *, donate: Collection[str] = ()) -> dict[str, Any]:
@@ -140,8 +143,11 @@ class Executable:
         except _native.InputMismatch as mismatch:  # sizes that the program can tell apart and the signature cannot
             raise InputError("the inputs do not fit the program", [Problem(f"wrong {mismatch}")]) from None
 
-    def _run_error(self, failure: _native.RunFailure) -> RunError:
+    def _run_error(self, failure: _native.RunFailure) -> RunError | InputError:
         code, site, value = failure.args
+        if code == Status.SHARED_MEMORY:
+            problem = Problem(f"input '{self._names[value]}' is donated but shares memory with another input")
+            return InputError("the inputs do not fit the program", [problem])
         text = MESSAGES.get(code, f"error {code} with value {{value}}")
         node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
         problem = Problem(text.format(value=value, site=node), node="" if "{site}" in text else node)
@@ -178,7 +184,7 @@ class Executable:
                 found.append(sizes.Found(expression, size, f"input '{spec.name}' axis {axis}"))
         symbols, mismatches = sizes.bind(found)
         problems += [Problem(m) for m in mismatches if not (problems and "cannot be found" in m)]
-        donated = self._donated(donate, given, arrays, problems)
+        donated = self._given_up(donate, arrays, problems)
         if problems:
             raise InputError("the inputs do not fit the program", problems)
         ordered = [arrays[name] for name in self._names]
@@ -200,13 +206,10 @@ class Executable:
         problems += [Problem(f"input '{name}' is missing") for name in names if name not in given]
         return given
 
-    def _donated(
-        self,
-        donate: Collection[str],
-        given: Mapping[str, Any],
-        arrays: Mapping[str, Any],
-        problems: list[Problem],
-    ) -> list[int]:
+    def _given_up(
+        self, donate: Collection[str], arrays: Mapping[str, Any], problems: list[Problem]
+    ) -> list[int] | None:
+        """The numbers of donated inputs. That they share no memory with others, the runtime checks."""
         for name in donate:
             array = arrays.get(name)
             if name not in self._names:
@@ -215,13 +218,7 @@ class Executable:
                 problems.append(Problem(f"input '{name}' is not a tensor and cannot be donated"))
             elif array is not None and not array.flags.writeable:
                 problems.append(Problem(f"input '{name}' is read-only and cannot be donated"))
-            elif array is not None:
-                problems += [
-                    Problem(f"input '{name}' is donated but shares memory with input '{other}'")
-                    for other, second in arrays.items()
-                    if other != name and isinstance(second, np.ndarray) and np.may_share_memory(array, second)
-                ]
-        return [index for index, name in enumerate(self._names) if name in donate]
+        return [index for index, name in enumerate(self._names) if name in donate] or None
 
 
 @dataclass(frozen=True)
@@ -231,7 +228,7 @@ class _Call:
     arrays: list[Any]  # an array each, or lists of them
     given: list[Any]
     symbols: dict[str, int]
-    donated: list[int]
+    donated: list[int] | None
 
 
 def _patterns(signature: Signature) -> list[list[int]]:

@@ -537,8 +537,8 @@ def test_memory_of_an_iteration_is_given_back() -> None:
 # ---- memory ----------------------------------------------------------------------------------------------------------
 def test_kernels_write_carried_values_in_place() -> None:
     """The liveness of a loop: what the body makes needs no buffer of its own where a carried one waits for it."""
-    from burn.codegen.liveness import Liveness
     from burn.dialect.mlir import context
+    from burn.kernels.liveness import Liveness
     from burn.passes import pipeline
 
     program = Program.create([("x", vector(FLOAT, N)), ("trips", COUNT)])

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from burn.codegen.cpu.emit import PTR, Value
 from burn.codegen.cpu.emitters import emits
-from burn.codegen.liveness import unchanged_values
 from burn.dialect.control import If, Loop, yielded
 from burn.dialect.dims import Dim, Expr, Symbol, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.types import type_of
+from burn.kernels.liveness import unchanged_values
 from burn.runtime.abi import Status
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from burn.codegen.cpu.emitters import EMITTERS, emits
 from burn.codegen.cpu.kernels import Emitted, KernelPrinter
 from burn.codegen.cpu.sizes import Sizes
 from burn.codegen.cpu.target import Target
-from burn.codegen.liveness import Liveness
-from burn.dialect.control import Group, defined_symbols
-from burn.dialect.dims import Dim, Symbol, product, symbols
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, Symbol, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.program import Program
@@ -32,6 +31,7 @@ from burn.dialect.types import TensorType, type_of
 from burn.errors import CompileError, Problem
 from burn.kernels.builders import kernels
 from burn.kernels.likeness import likeness
+from burn.kernels.liveness import Liveness
 from burn.runtime.abi import FUNCTIONS, MAX_RANK, Status
 
 END, FAIL = "^end", "^fail"
@@ -121,18 +121,11 @@ class EntryBuilder:
         return Entry([*self.printer.functions, code.text()], list(self.constants), ranges, self.records, self.sites)
 
     def _choose_outputs(self) -> None:
-        """Outputs that a kernel can write straight to the caller: results of top-level ops, each wanted once. Not those
-        that say themselves how large they are: an op that finds its results' size has placed them by then."""
-        for i, value in enumerate(self.results):
+        for name, value in zip(self.program.output_names, self.results, strict=True):
             if type_of(value).rank > MAX_RANK:
-                problem = Problem(f"output '{self.program.output_names[i]}' has {type_of(value).rank} axes")
+                problem = Problem(f"output '{name}' has {type_of(value).rank} axes")
                 raise CompileError(f"outputs may have {MAX_RANK} axes at most", [problem])
-            roots = self.live.roots(value)
-            if len(roots) != 1 or roots[0] in self.outputs or not self.live.top_level(roots[0]):
-                continue
-            own = defined_symbols(roots[0].owner)
-            if not any(symbols(d) & own for d in type_of(roots[0]).shape):
-                self.outputs[roots[0]] = i
+        self.outputs = self.live.written_directly(self.results)
 
     def _plan(self) -> None:
         """Sizes of all arena buffers, and one call that places them."""

@@ -208,7 +208,7 @@ class Program {
                 auto *array = reinterpret_cast<PyArrayObject *>(
                     PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(index)));
                 if (!PyArray_ISWRITEABLE(array))
-                    throw nb::value_error("donated: the array is read-only");
+                    mismatch("donated array: it is read-only");
                 inputs[static_cast<size_t>(index)].donated = 1;
             }
         std::vector<burn_output> outputs(outputs_.size());

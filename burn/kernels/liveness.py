@@ -8,6 +8,8 @@ what they read from outside lives until the loop ends.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from burn.dialect.control import Loop, defined_symbols, yielded
 from burn.dialect.dims import symbols
 from burn.dialect.mlir import ir
@@ -35,6 +37,8 @@ class Liveness:
         self._roots: dict[ir.Value, list[ir.Value]] = {}
         self._depth: dict[ir.Value, int] = {}
         self._step = 0
+        for value in block.arguments:  # inputs
+            self._first[value] = self._last[value] = 0
         self._block(block, 0)
         for value in list(list(block.operations)[-1].operands):
             self._touch(value, self._step)
@@ -48,6 +52,24 @@ class Liveness:
 
     def range(self, value: ir.Value) -> tuple[int, int]:
         return self._first[value], self._last[value]
+
+    def written_directly(self, results: Sequence[ir.Value]) -> dict[ir.Value, int]:
+        """Buffers that are outputs, with their numbers: what makes them can write straight to the caller. They are results of
+        top-level ops, each wanted once; not those that say themselves how large they are: an op that finds its results' size
+        has placed them by then."""
+        found: dict[ir.Value, int] = {}
+        for number, value in enumerate(results):
+            roots = self.roots(value)
+            if len(roots) == 1 and roots[0] not in found and self.top_level(roots[0]):
+                own = defined_symbols(roots[0].owner)
+                if not any(symbols(d) & own for d in type_of(roots[0]).shape):
+                    found[roots[0]] = number
+        return found
+
+    def reads_of(self, value: ir.Value, root: ir.Value) -> str:
+        """When an input is read last, as the op sees it that writes a buffer: "before", "meanwhile" or "after"."""
+        last, written = self._last[value], self._first[root]
+        return "before" if last < written else "meanwhile" if last == written else "after"
 
     def top_level(self, root: ir.Value) -> bool:
         """Whether the buffer belongs to an op directly in the program's block."""
