@@ -67,15 +67,23 @@ class Sizes:
                     [Problem(f"nothing says what {atom} is", hint="an input's axis must be it, or a multiple of it")],
                 )
             return self.places[atom]
-        args = [self.dim(a) for a in atom.args]
-        if atom.op in ("min", "max"):
-            result = args[0]
-            for a in args[1:]:
-                result = getattr(self.code, atom.op)(result, a)
-            return result
-        dividend, divisor = args[0], self.code.max(args[1], 1)
-        positive = at_most(0, atom.args[0])
-        if atom.op == "floordiv":
+        first, *others = [self.dim(a) for a in atom.args]
+        match atom.op:
+            case "min" | "max":
+                for other in others:
+                    first = getattr(self.code, atom.op)(first, other)
+                return first
+            case "broadcast":
+                result = self.code.value(first)
+                for other in others:
+                    result = self.code.select(self.code.cmp("eq", result, 1), self.code.value(other), result)
+                return result
+            case "floordiv" | "mod":
+                return self._divided(atom.op, first, self.code.max(others[0], 1), at_most(0, atom.args[0]))
+        raise CompileError("a size cannot be computed", [Problem(f"there is no rule for '{atom.op}'")])
+
+    def _divided(self, op: str, dividend: Int, divisor: Int, positive: bool) -> Int:
+        if op == "floordiv":
             return (self.code.udiv if positive else self.code.floordiv)(dividend, divisor)
         return (self.code.urem if positive else self.code.mod)(dividend, divisor)
 
