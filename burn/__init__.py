@@ -63,6 +63,7 @@ _MODULES = ("fft", "linalg", "nn", "ops", "random")
 evaluation.provide(
     evaluate=lambda: import_module("burn.lazy").evaluate,
     compile=lambda: import_module("burn.compiled").compile,
+    family=lambda: lambda name: import_module(f"burn.{name}"),
 )
 
 

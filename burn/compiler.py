@@ -12,6 +12,7 @@ from burn.codegen.cpu.target import TARGETS, Target, host_target
 from burn.dialect.constants import constant_array
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
+from burn.errors import TypeMismatch
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
@@ -34,10 +35,18 @@ def compile_count() -> int:
 def compile_program(program: Program, *, target: str | None = None, passes: str | None = None) -> Artefact:
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default)."""
     global _compile_count
-    chosen = TARGETS[target] if target else host_target(features())
-    artefact = _compile(program, chosen, PIPELINE if passes is None else passes)
+    artefact = _compile(program, _target(target), PIPELINE if passes is None else passes)
     _compile_count += 1
     return artefact
+
+
+def _target(name: str | None) -> Target:
+    """A CPU by name; this machine's where none is given. Raises TypeMismatch."""
+    if name is None:
+        return host_target(features())
+    if name not in TARGETS:
+        raise TypeMismatch(f"there is no target {name!r}", [f"there are {', '.join(TARGETS)}"])
+    return TARGETS[name]
 
 
 def environment(target: Target | None = None) -> Environment:

@@ -1,6 +1,7 @@
 """The errors users meet. Every one lists all the problems found, not only the first.
 
 `BurnError` is what the command line prints (exit code 1) and what the Python API raises; its subclasses say at which stage.
+They are Python's own kinds too, so that `except ValueError` and `except IndexError` catch what they are written for.
 """
 
 from __future__ import annotations
@@ -60,20 +61,36 @@ class ModelError(BurnError):
     """The model file is malformed, or asks for something that is not supported."""
 
 
-class TypeMismatch(BurnError):
-    """An op was given operands or attributes that it does not accept."""
+class TypeMismatch(BurnError, TypeError, ValueError):
+    """An op was given operands or attributes that it does not accept: of another type, or of values that do not fit."""
+
+
+class OutOfRange(TypeMismatch, IndexError):
+    """An index names what is not there."""
 
 
 class CompileError(BurnError):
     """The compiler could not turn a valid program into code."""
 
 
-class InputError(BurnError):
+class InputError(BurnError, TypeError, ValueError):
     """A call's inputs do not fit the executable's signature."""
 
 
 class RunError(BurnError):
     """The compiled program reported an error while it ran (an index out of range, memory exhausted ...)."""
+
+
+class IndexRunError(RunError, IndexError):
+    """An index that the data gave is out of range."""
+
+
+class MemoryRunError(RunError, MemoryError):
+    """The program asked for more memory than there is."""
+
+
+class DivisionRunError(RunError, ZeroDivisionError):
+    """Sizes were divided by zero."""
 
 
 def unreachable(value: NoReturn) -> AssertionError:

@@ -12,14 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from burn.dialect import ops as build
-from burn.dialect.dims import Dim, dim_min, product
+from burn.dialect.compose import dim_value
+from burn.dialect.dims import Dim, dim_max, dim_min, product
 from burn.dialect.types import FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.evaluation import compile
-from burn.tensors import Tensor, constant
+from burn.tensors import Tensor, constant, jacobi
 from burn.tensors.base import made
-from burn.tensors.control import loop
+from burn.tensors.control import check_size, loop
 from burn.tensors.creation import eye, ones, zeros
+from burn.tensors.joining import concat
 from burn.tensors.lifting import together
 from burn.tensors.tracer import active
 
@@ -37,6 +39,21 @@ class QR(NamedTuple):
 
     q: Tensor
     r: Tensor
+
+
+class SVD(NamedTuple):
+    """x = u * s @ vh: the columns of u and the rows of vh are orthonormal, s are the singular values, the largest first."""
+
+    u: Tensor
+    s: Tensor
+    vh: Tensor
+
+
+class Eigh(NamedTuple):
+    """x @ vectors = vectors * values: the eigenvalues, the least first; in columns orthonormal eigenvectors."""
+
+    values: Tensor
+    vectors: Tensor
 
 
 class SLogDet(NamedTuple):
@@ -82,7 +99,7 @@ def _back(result: Tensor, like: Tensor, *shape: Dim) -> Tensor:
     """A result [batch, ..] with the batch axes of the matrices it is of, and their element type."""
     dtype = like.dtype if like.dtype in FLOATS else "float32"
     kept = result.dtype if result.dtype == "int64" else dtype
-    return result.reshape(*like.shape[:-2], *shape).astype(kept)
+    return result.reshape(*like.type.shape[:-2], *shape).astype(kept)
 
 
 def _row(x: Tensor, place: Tensor) -> Tensor:
@@ -293,12 +310,103 @@ def lstsq(a: Any, b: Any) -> Tensor:
     return solve_triangular(r, q.mT.matmul(right), upper=True)
 
 
+# ---- eigenvalues and singular values -----------------------------------------------------------------------------------
+@_algorithm("batch, n, n")
+def _symmetric(x: Tensor) -> tuple[Tensor, ...]:
+    return jacobi.symmetric(x)
+
+
+@_algorithm("batch, m, n")
+def _singular(x: Tensor) -> tuple[Tensor, ...]:
+    return jacobi.singular(x)
+
+
+@_algorithm("batch, m, n")
+def _completed(u: Tensor) -> Tensor:
+    """Orthonormal columns, after which zeros may follow, as a basis of the whole space: [batch, m, m]."""
+    n = u.type.shape[2]
+    q, r = _qr(u)
+    turned = (r.diagonal(0, 1, 2) < 0).where(-1.0, 1.0).astype(u.dtype).unsqueeze(1)
+    return concat([q._cut(2, 0, n) * turned, q._cut(2, n, u.type.shape[1] - n)], 2)
+
+
+def eigh(x: Any) -> Eigh:
+    """Eigenvalues [.., n] and eigenvectors [.., n, n] of symmetric matrices [.., n, n], of which the lower triangle is read."""
+    given = constant(x)
+    lower = _matrices("eigh", given, square=True).tril()
+    values, vectors = _symmetric(lower + lower.tril(-1).mT)
+    n = given.type.shape[-1]
+    return Eigh(_back(values, given, n), _back(vectors, given, n, n))
+
+
+def eigvalsh(x: Any) -> Tensor:
+    """The eigenvalues of `eigh`."""
+    return eigh(x).values
+
+
+def svd(x: Any, full_matrices: bool = True) -> SVD:
+    """Singular values and vectors of matrices [.., m, n]: u [.., m, m], s [.., k], vh [.., n, n], k = min(m, n); without
+    full_matrices u [.., m, k] and vh [.., k, n]. Of sizes that are named, m must turn out to be at least n."""
+    given = constant(x)
+    wide = _matrices("svd", given)
+    m, n = given.type.shape[-2:]
+    if isinstance(m, int) and isinstance(n, int) and m < n:
+        u, s, vh = svd(given.mT, full_matrices)
+        return SVD(vh.mT, s, u.mT)
+    check_size(m, ">=", n, "the singular values of a matrix with more columns than rows, whose sizes are named")
+    u, s, v = _singular(wide)
+    u = _completed(u)
+    columns = m if full_matrices else n
+    return SVD(_back(u._cut(2, 0, columns), given, m, columns), _back(s, given, n), _back(v.mT, given, n, n))
+
+
+def svdvals(x: Any) -> Tensor:
+    """The singular values of matrices [.., m, n], the largest first: [.., min(m, n)]."""
+    given = constant(x)
+    wide = _matrices("svdvals", given)
+    m, n = given.type.shape[-2:]
+    if isinstance(m, int) and isinstance(n, int) and m < n:
+        return svdvals(given.mT)
+    check_size(m, ">=", n, "the singular values of a matrix with more columns than rows, whose sizes are named")
+    return _back(_singular(wide)[1], given, n)
+
+
+def _cutoff(x: Tensor, s: Tensor, rtol: float | None) -> Tensor:
+    """The size up to which singular values count as 0: numpy's, unless it is given relative to the largest."""
+    near = jacobi.EPSILON.get(x.dtype, jacobi.EPSILON["float32"]) if rtol is None else rtol
+    longest = made(dim_value(dim_max(*x.type.shape[-2:]), s.dtype)) if rtol is None else 1.0
+    return s.max(-1, keepdims=True) * longest * near
+
+
+def pinv(x: Any, rtol: float | None = None) -> Tensor:
+    """The Moore-Penrose inverses of matrices [.., m, n]: [.., n, m]. Singular values up to rtol times the largest count as 0;
+    max(m, n) times the element type's epsilon, by default."""
+    given = constant(x)
+    u, s, vh = svd(given, full_matrices=False)
+    kept = s > _cutoff(given, s, rtol)
+    inverted = kept.where(kept.where(s, 1.0).reciprocal(), 0.0)
+    return (vh.mT * inverted.unsqueeze(-2)).matmul(u.mT)
+
+
+def matrix_rank(x: Any, rtol: float | None = None) -> Tensor:
+    """How many singular values of matrices [.., m, n] count as more than 0, as in `pinv`: int64 [..]."""
+    given = constant(x)
+    s = svdvals(given)
+    return (s > _cutoff(given, s, rtol)).sum(-1)
+
+
+def cond(x: Any) -> Tensor:
+    """The largest singular value of matrices over the smallest."""
+    s = svdvals(x)
+    return s.max(-1) / s.min(-1)
+
+
 # ---- norms, powers, products -------------------------------------------------------------------------------------------
 def norm(
     x: Any, ord: float | str | None = None, axis: int | Sequence[int] | None = None, keepdims: bool = False
 ) -> Tensor:
     """numpy.linalg.norm. Without ord and axis, the 2-norm of all elements. One axis: a vector's norm of any order. Two
-    axes: a matrix' norm, "fro", 1, -1, inf or -inf; those of singular values (2, -2, "nuc") raise TypeMismatch."""
+    axes: a matrix' norm, "fro", 1, -1, inf, -inf, or of its singular values: 2, -2, and "nuc", their sum."""
     given = constant(x)
     if ord is None:
         return given.norm(2, axis, keepdims)
@@ -311,8 +419,12 @@ def norm(
         raise TypeMismatch("a norm with an order is of vectors or matrices", [f"axes {list(axes)} of {given.type}"])
     if ord == "fro":
         return given.norm(2, axes, keepdims)
+    if ord in (2, -2, "nuc"):
+        values = svdvals(given.moveaxis(axes, (-2, -1)))
+        result = values.sum(-1) if ord == "nuc" else values.max(-1) if ord == 2 else values.min(-1)
+        return result.reshape(*(1 if i in axes else d for i, d in enumerate(given.type.shape))) if keepdims else result
     if ord not in (1, -1, math.inf, -math.inf):
-        raise TypeMismatch(f"the matrix norm {ord!r} needs singular values", ["there are 'fro', 1, -1, inf and -inf"])
+        raise TypeMismatch(f"there is no matrix norm {ord!r}", ["there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf"])
     summed, over = axes if abs(ord) == 1 else axes[::-1]  # type: ignore[arg-type]
     totals = given.norm(1, summed, keepdims=True)
     result = totals.max(over, keepdims=True) if ord > 0 else totals.min(over, keepdims=True)  # type: ignore[operator]
@@ -365,6 +477,7 @@ def outer(x: Any, y: Any) -> Tensor:
 
 
 __all__ = [
-    "LU", "QR", "SLogDet", "cholesky", "cross", "det", "inv", "lstsq", "lu", "matrix_power", "matrix_transpose",
-    "multi_dot", "norm", "outer", "qr", "slogdet", "solve", "solve_triangular", "trace",
+    "LU", "QR", "SVD", "Eigh", "SLogDet", "cholesky", "cond", "cross", "det", "eigh", "eigvalsh", "inv", "lstsq", "lu",
+    "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
+    "solve_triangular", "svd", "svdvals", "trace",
 ]  # fmt: skip

@@ -16,25 +16,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from burn.caching import artefact_of
-from burn.errors import BurnError, ModelError, Problem
+from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.runtime import Artefact, Executable, _native
-from burn.runtime.artefact import MAGIC
+from burn.runtime.artefact import COMPILED, MAGIC
 from burn.runtime.files import mapped
 
 if TYPE_CHECKING:
+    import onnx
+
     from burn.dialect.program import Program
 
 MAX_EXTERNAL_NAME = 4096
 _EXTERNAL = b"\n\x08location"  # protobuf: key = "location"
 _VALUE = b"\x12"  # the value's tag, which comes next in all but odd files
-COMPILED = ".burn"
-"""What a compiled program's name ends in: no other file's contents are ever run."""
-
 WEIGHTS = frozenset((".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".bpk", ".npz", ".npy"))
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | bytes | onnx.ModelProto,
     *,
     cache: bool = True,
     threads: int | None = None,
@@ -42,7 +41,8 @@ def load(
     target: str | None = None,
 ) -> Executable:
     """A model's file as an executable: ONNX, a program of torch.export's (.pt2, which needs PyTorch), burn's IR as text
-    (.mlir, weights in a .safetensors beside it), or a compiled program (.burn).
+    (.mlir, weights in a .safetensors beside it), or a compiled program (.burn). Or an ONNX model in memory: an
+    `onnx.ModelProto`, or its bytes.
 
     Nothing in a model's file is ever run, but a compiled program is machine code with all rights of this process: load none
     that you would not run.
@@ -53,9 +53,11 @@ def load(
 
     Raises ModelError, listing everything that is wrong with the model, and CompileError.
     """
-    path = Path(path)
     if threads is not None:
         set_num_threads(threads)
+    if not isinstance(path, (str, os.PathLike)):
+        return _load_model(path, cache, dims, target)
+    path = Path(path)
     with _opened(path) as content:
         compiled = content[: len(MAGIC)] == MAGIC
         if compiled and path.suffix != COMPILED:
@@ -67,6 +69,22 @@ def load(
             return Executable(Artefact.load(path))
         identity = _identity(path, content, dims) if cache else None
     return Executable(artefact_of(identity, lambda: read_program(path, dims), target=target))
+
+
+def _load_model(
+    model: bytes | onnx.ModelProto, cache: bool, dims: Mapping[str, int] | None, target: str | None
+) -> Executable:
+    """An ONNX model in memory. Its bytes are all there is to it."""
+    from burn.importers.onnx import import_onnx
+
+    if hasattr(model, "SerializeToString"):
+        content = model.SerializeToString(deterministic=True)  # type: ignore[union-attr]
+    elif isinstance(model, (bytes, bytearray, memoryview)):
+        content = bytes(model)
+    else:
+        raise TypeMismatch("load takes a file's name, or an ONNX model", [f"not a {type(model).__name__}"])
+    identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if cache else None
+    return Executable(artefact_of(identity, lambda: import_onnx(content, dims=dims), target=target))
 
 
 def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
@@ -144,8 +162,12 @@ def _identity(path: Path, content: mmap.mmap | bytes, dims: Mapping[str, int] | 
     return [
         hashlib.sha256(content).hexdigest(),
         *(f"{file.name} {_stamp(file)}" for file in companions),
-        " ".join(f"{name}={size}" for name, size in sorted((dims or {}).items())),
+        *_sizes_given(dims),
     ]
+
+
+def _sizes_given(dims: Mapping[str, int] | None) -> list[str]:
+    return [" ".join(f"{name}={size}" for name, size in sorted((dims or {}).items()))]
 
 
 def _companions(path: Path, content: mmap.mmap | bytes) -> list[Path] | None:

@@ -99,7 +99,7 @@ def tensor_page() -> str:
         names = [n for n in NAMES if _home(n) == f"burn.tensors.{module}"]
         parts += function_table(heading, [(n, getattr(burn, n), f"burn.{n}") for n in names], types_)
     for module in TENSOR_MODULES:
-        home = import_module(f"burn.{module}")
+        home = import_module("burn.tensors.control" if module == "control" else f"burn.{module}")
         prefix = "burn" if module == "control" else f"burn.{module}"
         public = [n for n in getattr(home, "__all__", dir(home)) if inspect.isfunction(getattr(home, n))]
         public = [n for n in public if getattr(home, n).__module__ == home.__name__ and not n.startswith("_")]

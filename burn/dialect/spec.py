@@ -23,16 +23,23 @@ def spec(text: TensorType | str, shape: Sequence[int | str | Any] | None = None)
     if shape is None:
         match = re.fullmatch(r"\s*(\w+)\s*\[(.*)\]\s*", text, re.DOTALL)
         if match is None:
-            raise TypeMismatch(f"'{text}' is not a type", ["a type is written as float32[batch, 3, 224, 224]"])
+            known = text.strip() in DTYPES
+            hint = (
+                f"of a number it is {text.strip()}[]" if known else "a type is written as float32[batch, 3, 224, 224]"
+            )
+            raise TypeMismatch(f"'{text}' is not a type", [hint])
         dtype, inner = match.groups()
         dims = _split(inner)
     else:
         dims = list(shape)
     dtype = element_type(dtype)
     try:
-        return TensorType(dtype, tuple(parse(d) if isinstance(d, str) else plain(d) for d in dims))
+        sizes = tuple(parse(d) if isinstance(d, str) else plain(d) for d in dims)
     except ValueError as error:
         raise TypeMismatch("malformed shape", [str(error)]) from None
+    if wrong := [d for d in sizes if isinstance(d, int) and not 0 <= d < 1 << 60]:
+        raise TypeMismatch(f"{wrong[0]} is no size", [f"in {dtype}[{', '.join(map(str, sizes))}]"])
+    return TensorType(dtype, sizes)
 
 
 _PYTHON = {float: "float32", int: "int64", bool: "bool", complex: "complex64"}

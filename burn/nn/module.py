@@ -94,6 +94,11 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What `forward` returns. Arrays among the arguments are taken as tensors. An error names the innermost layer it is
         from."""
+        if self._checked and args and isinstance(args[0], (list, tuple)) and _is_numbers(args[0]):
+            hint = "write burn.tensor([...]), or give an array"
+            raise TypeMismatch(
+                f"{type(self).__name__} takes tensors", [Problem("a list of numbers is none", hint=hint)]
+            )
         args = tuple(map(_tensor, args))
         kwargs = {name: _tensor(value) for name, value in kwargs.items()}
         watching = observer.get()
@@ -343,6 +348,12 @@ def _tensor(value: Any) -> Any:
     if isinstance(value, Tensor) or not (isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")):
         return value
     return asarray(value)
+
+
+def _is_numbers(value: Any) -> bool:
+    """Whether it is a list of numbers, or of such lists."""
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    return _is_numbers(first) if isinstance(first, (list, tuple)) and first else isinstance(first, (int, float))
 
 
 def _blank(cls: type[Module]) -> Module:

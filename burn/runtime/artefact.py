@@ -26,7 +26,7 @@ import mmap
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ from burn.runtime import _native, files, sizes, strings
 from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
 
 MAGIC = b"BURNPROG"
+COMPILED = ".burn"
+"""What a compiled program's name ends in: no other file's contents are ever run."""
 VERSION = 2
 _PREFIX = struct.Struct("<8sII7Q32s")
 _HEADER_AT = 128
@@ -99,6 +101,9 @@ class Constant:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return Constant(name_of(array.dtype), array.shape, flat.data)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Constant, (self.dtype, self.shape, memoryview(self.data).tobytes())
+
     @property
     def bytes(self) -> int:
         return memoryview(self.data).nbytes
@@ -145,6 +150,11 @@ class Artefact:
     symbols: Mapping[str, str] = field(default_factory=dict)  # size symbol -> where its value comes from
     entry: str = "burn_entry"
     burn_version: str = _native.__version__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in a pickle, with the bytes in it."""
+        values = [getattr(self, field.name) for field in fields(self)]
+        return Artefact, tuple(bytes(v) if isinstance(v, memoryview) else v for v in values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file whole or not at all."""

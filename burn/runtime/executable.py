@@ -8,21 +8,26 @@ converted and to report, in one error, all that cannot.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from burn.errors import InputError, Problem, RunError
+from burn.errors import DivisionRunError, IndexRunError, InputError, MemoryRunError, Problem, RunError
 from burn.runtime import _native, sizes
 from burn.runtime.abi import MESSAGES, Status
 from burn.runtime.arrays import Unfit, contained, like, to_numpy
-from burn.runtime.artefact import CONTAINERS, Artefact, Signature, ValueSpec
+from burn.runtime.artefact import COMPILED, CONTAINERS, Artefact, Signature, ValueSpec
 from burn.runtime.dtypes import CODES, numpy_dtype
 from burn.runtime.host import missing_features
 from burn.runtime.profile import Profile
 from burn.runtime.random import Generator, Source, process
+
+_KINDS = {1: MemoryRunError, 2: IndexRunError, 5: DivisionRunError}
+"""Statuses that are errors of Python's own kinds too."""
 
 
 class Executable:
@@ -110,6 +115,20 @@ class Executable:
         outputs = like(self._execute(call.arrays, call.donated), call.given)
         return {spec.name: output for spec, output in zip(self.outputs, outputs, strict=True)}
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the compiled program to a file, whole or not at all, which `burn.load` runs without compiling: on a machine
+        with the same CPU features. The file's name ends in .burn."""
+        if Path(path).suffix != COMPILED:
+            raise InputError(f"{path} is no name for a compiled program", [f"it ends in {COMPILED}"])
+        self.artefact.save(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In a pickle or a copy lies the compiled program; its random numbers start anew."""
+        return Executable, (self.artefact,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Executable:
+        return Executable(self.artefact)
+
     def profile(self, *arrays: Any, repeat: int = 1, **by_name: Any) -> Profile:
         """Runs `repeat` times and says where the time went, kernel by kernel."""
         call = self._prepare(arrays, by_name)
@@ -151,7 +170,7 @@ class Executable:
         text = MESSAGES.get(code, f"error {code} with value {{value}}")
         node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
         problem = Problem(text.format(value=value, site=node), node="" if "{site}" in text else node)
-        return RunError("the program failed while it ran", [problem])
+        return _KINDS.get(code, RunError)("the program failed while it ran", [problem])
 
     # ---- looking at inputs -----------------------------------------------------------------------------------------
 

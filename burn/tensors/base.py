@@ -15,9 +15,10 @@ from burn.dialect import compose
 from burn.dialect.deferred import Deferred, Value
 from burn.dialect.dims import Expr, plain
 from burn.dialect.mlir import ir
+from burn.dialect.spec import element_type
 from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.dialect.weights import array_weight
-from burn.errors import TypeMismatch
+from burn.errors import OutOfRange, TypeMismatch
 from burn.evaluation import evaluate
 from burn.tensors.sizes import shown, shown_shape
 from burn.tensors.tracer import active
@@ -27,6 +28,27 @@ if TYPE_CHECKING:
 
 DEEPEST = 1000
 """Recorded ops that may lie one after another; what is deeper is computed, so that no loop records without end."""
+
+
+class ElementType(str):
+    """The name of an element type, which equals numpy's and Python's type of that name too: `x.dtype == np.float32`."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return str.__eq__(self, other)
+        try:
+            return str.__eq__(self, element_type(other))
+        except TypeMismatch:
+            return False
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+ELEMENT_TYPES = {name: ElementType(name) for name in DTYPES}
 
 
 class Base:
@@ -96,8 +118,8 @@ class Base:
         return type_.shape if type_.is_static else shown_shape(type_.shape)
 
     @property
-    def dtype(self) -> str:
-        return self.type.dtype
+    def dtype(self) -> ElementType:
+        return ELEMENT_TYPES[self.type.dtype]
 
     @property
     def ndim(self) -> int:
@@ -134,7 +156,7 @@ class Base:
     # ---- axes --------------------------------------------------------------------------------------------------------
     def _axis(self, axis: int) -> int:
         if not -self.ndim <= axis < max(self.ndim, 1):
-            raise TypeMismatch(f"axis {axis} is out of range", [f"for {self.type}"])
+            raise OutOfRange(f"axis {axis} is out of range", [f"for {self.type}"])
         return axis % self.ndim if self.ndim else 0
 
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:

@@ -30,6 +30,8 @@ def checked_shape(shape: Any) -> tuple[Dim, ...]:
     wrong = [d for d in dims if not isinstance(d, (int, Expr)) or isinstance(d, bool) or (isinstance(d, int) and d < 0)]
     if wrong:
         raise TypeMismatch("a shape is made of sizes", [f"not of {wrong[0]!r}"])
+    if math.prod(d for d in dims if isinstance(d, int) and d) >= 1 << 60:  # bytes are counted in 63 bits
+        raise TypeMismatch("no memory holds such a tensor", [f"its shape is [{', '.join(map(str, dims))}]"])
     return tuple(map(plain, dims))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from burn.tensors import Tensor, constant, creation, joining, lifting
 from burn.tensors.lifting import together
+from burn.tensors.words import accepting
 
 NO_FUNCTIONS = frozenset({
     "numpy", "item", "tolist", "evaluate",  # about the tensor itself
@@ -48,7 +49,7 @@ NAMES = tuple(sorted({name for name in methods() if name not in NO_FUNCTIONS} | 
 def __getattr__(name: str) -> Callable[..., Any]:
     if name not in NAMES:
         raise AttributeError(f"there is no function burn.{name}")
-    made = globals()[name] = FREE[name] if name in FREE else _function(name)
+    made = globals()[name] = accepting(FREE[name]) if name in FREE else _function(name)
     return made
 
 

@@ -17,8 +17,8 @@ from burn.dialect import ops as build
 from burn.dialect.deferred import Deferred
 from burn.dialect.dims import Dim, Expr, plain
 from burn.dialect.shape import slice_bounds
-from burn.dialect.types import INTEGERS, broadcast_shapes
-from burn.errors import TypeMismatch
+from burn.dialect.types import INTEGERS, TensorType, broadcast_shapes
+from burn.errors import OutOfRange, TypeMismatch
 from burn.tensors.base import Base, made, of_array
 from burn.tensors.lifting import constant, lift
 from burn.tensors.sorting import Sorting
@@ -126,24 +126,32 @@ class Indexing(Sorting):
     def _within(self, place: Any, axis: int) -> Dim:
         dim = self.type.shape[axis]
         if isinstance(place, int) and isinstance(dim, int) and not -dim <= place < dim:
-            raise TypeMismatch(f"index {place} is out of range", [f"axis {axis} of {self.type} has {dim} elements"])
+            raise OutOfRange(f"index {place} is out of range", [f"axis {axis} of {self.type} has {dim} elements"])
         return dim + place if isinstance(place, int) and place < 0 else place
 
     def _entries(self, index: Any) -> list[Any]:
         """An index with one entry for each axis; None for new ones, True and False for bools without axes."""
         entries: list[Any] = []
+        masks: list[tuple[int, Tensor]] = []  # with their places among the entries
         for item in index if isinstance(index, tuple) else (index,):
-            entries += self._entry(item)
+            mask = _mask(item)
+            if mask is not None:
+                masks.append((len(entries), mask))
+                entries += [mask] * mask.ndim  # an axis each, until it is known which
+            else:
+                entries += self._entry(item)
         taken = sum(1 for e in entries if e is not None and e is not Ellipsis and not isinstance(e, bool))
         dots = [i for i, e in enumerate(entries) if e is Ellipsis]
         if taken > self.ndim or len(dots) > 1:
-            raise TypeMismatch(
-                "a tensor cannot be indexed so", [f"{taken} entries for {self.ndim} axes of {self.type}"]
-            )
+            raise OutOfRange("a tensor cannot be indexed so", [f"{taken} entries for {self.ndim} axes of {self.type}"])
         rest = [slice(None)] * (self.ndim - taken)
-        if not dots:
-            return [*entries, *rest]
-        return [*entries[: dots[0]], Ellipsis, *rest, *entries[dots[0] + 1 :]]
+        whole = [*entries[: dots[0]], Ellipsis, *rest, *entries[dots[0] + 1 :]] if dots else [*entries, *rest]
+        for at, mask in masks:
+            place = at + len(rest) if dots and dots[0] < at else at
+            axis = sum(1 for e in whole[:place] if e is not None and e is not Ellipsis and not isinstance(e, bool))
+            _must_cover(mask, self.type, axis)
+            whole[place : place + mask.ndim] = mask.nonzero()
+        return whole
 
     def _entry(self, item: Any) -> list[Any]:
         if item is None or item is Ellipsis or isinstance(item, (slice, bool, np.bool_)):
@@ -158,8 +166,6 @@ class Indexing(Sorting):
                 [f"with a {type(item).__name__}; with numbers, slices, None, ... and tensors of integers or bools"],
             )
         if item.dtype == "bool":
-            if item.ndim:
-                return list(made(item.value).nonzero())
             if item.is_traced:
                 raise TypeMismatch("a bool without axes is no index here", ["use where or burn.cond"])
             return [bool(item)]
@@ -203,6 +209,24 @@ class Indexing(Sorting):
         """`value` where the mask is true, the elements elsewhere; the mask broadcasts."""
         fill = value.astype(self.dtype) if isinstance(value, Base) else value  # type: ignore[attr-defined]
         return made(lift(mask).value).where(fill, made(self.value))
+
+
+def _mask(item: Any) -> Tensor | None:
+    """A bool tensor with axes, or what becomes one."""
+    if isinstance(item, (list, np.ndarray)) and (len(item) if isinstance(item, list) else item.ndim):
+        item = constant(item) if np.asarray(item).dtype.kind == "b" else item
+    return made(item.value) if isinstance(item, Base) and item.dtype == "bool" and item.ndim else None
+
+
+def _must_cover(mask: Tensor, type_: TensorType, axis: int) -> None:
+    """A mask has the sizes of the axes that it stands for. Raises OutOfRange; sizes that only a run tells are checked there."""
+    for place, (size, dim) in enumerate(zip(mask.type.shape, type_.shape[axis:], strict=False)):
+        if size == dim:
+            continue
+        text = f"a mask of {size} elements on axis {axis + place} of {type_}"
+        if isinstance(size, int) and isinstance(dim, int):
+            raise OutOfRange("a mask has the size of its axis", [text])
+        compose.check_size(size, "==", dim, text)
 
 
 def _places(indices: Any) -> Tensor:

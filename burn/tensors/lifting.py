@@ -49,6 +49,9 @@ def constant(elements: Any, dtype: Any = None) -> Tensor:
         array = _converted(array, dtype, exact=not isinstance(elements, (np.ndarray, np.generic)))
     elif not isinstance(elements, (bool, int, float, complex, list, tuple)) and active() is None:
         array = array.copy()  # what is recorded now is computed later; any buffer may be behind an array
+    if array.dtype.kind == "O" and all(isinstance(e, int) for e in array.flat):
+        most = max(array.flat, key=abs)
+        raise TypeMismatch(f"{most} is no int64", ["it is out of range"])
     if array.dtype.kind == "O":
         raise TypeMismatch("these elements do not make a tensor", [f"a {type(elements).__name__} is not numbers"])
     return of_array(array)

@@ -166,9 +166,16 @@ class Math(Operators):
         """The next integer towards infinity, in the same element type."""
         return self._rounding("ceil")
 
-    def round(self) -> Tensor:
-        """The nearest integer, halves to even, in the same element type."""
-        return self._rounding("round")
+    def round(self, decimals: int = 0) -> Tensor:
+        """The nearest integer, halves to even, in the same element type; or the nearest number of so many decimals."""
+        if decimals == 0 or (decimals > 0 and self.dtype in INTEGERS):
+            return self._rounding("round")
+        if self.dtype in INTEGERS:
+            raise TypeMismatch("integers are rounded to no tens", [f"decimals is {decimals}"])
+        scale = 10.0 ** abs(decimals)
+        return (self * scale).round() / scale if decimals > 0 else (self / scale).round() * scale
+
+    __round__ = round
 
     def trunc(self) -> Tensor:
         """The next integer towards zero, in the same element type."""

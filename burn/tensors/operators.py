@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from burn.dialect import ops as build
+from burn.dialect.types import DTYPES
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
 from burn.tensors.conversions import Conversions
@@ -14,14 +17,33 @@ if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
 
 LOGIC = frozenset({"and_", "or_", "xor"})
+OF_BOOLS = {"add": "or_", "mul": "and_"}
+"""Arithmetic of two bools that is a bool, as in numpy."""
+SMALL_OF_BOOLS = frozenset({"floordiv", "mod", "fmod", "pow"})
+"""Arithmetic of two bools that is an int8."""
 
 
 def binary(name: str, left: Any, right: Any, floating: bool = False) -> Tensor:
     """A pointwise op of two operands in the element type they have in common. Raises TypeMismatch."""
     a, b = together(left, right, floating=floating)
+    if a.dtype == "bool":
+        name = OF_BOOLS.get(name, name)
+        if name in SMALL_OF_BOOLS:
+            a, b = a.astype("int8"), b.astype("int8")
+        elif name == "sub":
+            raise TypeMismatch("bools are not subtracted", ["write x ^ y, or convert them with .astype"])
+    if name == "pow" and DTYPES[a.dtype].kind == "int" and _is_negative(right):
+        raise TypeMismatch("integers are not raised to negative powers", ["convert them to floats with .astype"])
     if name in LOGIC and a.dtype.startswith(("float", "bfloat", "complex")):
         raise TypeMismatch(f"{name.rstrip('_')} is of integers and bools", [f"not of {a.type}"])
     return made(getattr(build, name)(a.value, b.value))
+
+
+def _is_negative(exponent: Any) -> bool:
+    """Whether an exponent written in the program is below 0; what is computed is not looked at."""
+    if isinstance(exponent, (np.ndarray, np.generic)):
+        return bool(np.any(np.less(exponent, 0)))
+    return isinstance(exponent, int) and exponent < 0
 
 
 class Operators(Conversions):
@@ -109,9 +131,13 @@ class Operators(Conversions):
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
+        if other is None or isinstance(other, str):
+            return NotImplemented  # no tensor equals it: Python says False
         return binary("eq", self, other)
 
     def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
+        if other is None or isinstance(other, str):
+            return NotImplemented
         return binary("ne", self, other)
 
     def __lt__(self, other: Operand) -> Tensor:

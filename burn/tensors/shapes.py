@@ -97,6 +97,18 @@ class Shapes(Activations):
             order.insert(place, axis)
         return self.permute(order)
 
+    def clone(self) -> Tensor:
+        """The tensor itself: tensors do not change."""
+        return self  # type: ignore[return-value]
+
+    detach = contiguous = clone
+
+    def t(self) -> Tensor:
+        """A matrix, transposed; a vector or a number as it is."""
+        if self.ndim > 2:
+            raise TypeMismatch("t is of matrices", [f"not of {self.type}; use mT, transpose or permute"])
+        return self.permute()
+
     @property
     def T(self) -> Tensor:
         """A matrix, transposed."""

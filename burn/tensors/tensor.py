@@ -19,8 +19,10 @@ import numpy as np
 from burn.dialect.deferred import Deferred
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import Array
+from burn.tensors import numpys
 from burn.tensors.base import Base, of_array
 from burn.tensors.updating import Updating
+from burn.tensors.words import accepted
 
 _INSTEAD = {
     "truth value": "Use burn.cond for `if`, burn.while_loop for `while`, burn.scan for `for`, burn.where to choose by element",
@@ -39,41 +41,12 @@ _INSTEAD = {
 
 _CALLED_HERE = {
     "view": "reshape", "numel": "size", "dim": "ndim", "masked_scatter": "at[mask].set", "index_put": "at[index].set",
-    "index_add": "at[index].add", "clone": "the tensor itself: tensors do not change", "detach": "the tensor itself",
-    "contiguous": "the tensor itself: elements lie in row-major order",
+    "index_add": "at[index].add",
 }  # fmt: skip
 """What other libraries' users look for, and what they find here."""
 
 
-_BINARY = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv",
-    "remainder": "mod", "power": "pow", "matmul": "matmul", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
-}  # fmt: skip
-_COMPARED = {
-    "equal": ("eq", "eq"), "not_equal": ("ne", "ne"), "less": ("lt", "gt"), "less_equal": ("le", "ge"),
-    "greater": ("gt", "lt"), "greater_equal": ("ge", "le"),
-}  # fmt: skip
-_UFUNCS = {
-    **{ufunc: f"__{name}__" for ufunc, name in _BINARY.items()},
-    **{ufunc: f"__{name}__" for ufunc, (name, _) in _COMPARED.items()},
-    "absolute": "abs",
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arcsinh": "asinh",
-    "arccosh": "acosh",
-    "arctanh": "atanh",
-    "negative": "neg",
-}
-"""numpy's functions that have another name here, or are an operator."""
-_REFLECTED = {
-    **{f"__{name}__": f"__r{name}__" for name in _BINARY.values()},
-    **{f"__{a}__": f"__{b}__" for a, b in _COMPARED.values()},
-}
-"""The operator that the right operand answers to."""
-
-
+@accepted
 class Tensor(Updating):
     """A tensor: of the traced program, or lazy. Its families of methods derive from each other, in the order
     `base`, `conversions`, `operators`, `math`, `logic`, `activations`, `shapes`, `arranging`, `reductions`, `statistics`,
@@ -82,30 +55,10 @@ class Tensor(Updating):
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:  # type: ignore[override]
-        """numpy's functions of elements, np.exp(x), mean burn's; operators with an array on the left come here too."""
-        name = _UFUNCS.get(ufunc.__name__) or str(ufunc.__name__)
-        if method == "__call__" and not options and name.startswith("__"):
-            left, right = inputs
-            return getattr(left, name)(right) if isinstance(left, Base) else getattr(right, _REFLECTED[name])(left)
-        from burn.tensors import functions
+        return numpys.of_elements(ufunc, method, inputs, options)
 
-        if method != "__call__" or options or name not in functions.NAMES:
-            hint = f"there is burn.{name}" if name in functions.NAMES else "call functions of burn"
-            raise TypeMismatch(f"numpy's {ufunc.__name__} does not compute with tensors so", [hint])
-        return getattr(functions, name)(*inputs)
-
-    @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        """torch's functions refuse tensors of others; who has this method says it in words of their own. A TypeError, at which
-        `torch_tensor + x` goes on to `__radd__`."""
-        from burn.tensors import functions
-
-        name = getattr(function, "__name__", str(function))
-        instead = f"burn.{name} does, and " if name in functions.NAMES else ""
-        raise TypeError(
-            f"torch.{name} does not compute with burn's tensors: {instead}a function of torch's tensors is compiled with "
-            'torch.compile(function, backend="burn"), a torch.nn.Module with burn.compile'
-        )
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        return numpys.of_arrays(function, args, options)
 
     if not TYPE_CHECKING:  # checkers know the attributes that there are
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.errors import TypeMismatch
-from burn.tensors.base import Base, made
-from burn.tensors.indexing import Indexing, _places
+from burn.errors import OutOfRange, TypeMismatch
+from burn.tensors.base import made
+from burn.tensors.indexing import Indexing, _mask, _must_cover, _places
 from burn.tensors.lifting import constant, lift
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ class Place:
     def _write(self, values: Any, reduction: str) -> Tensor:
         x, updates = self._x, _values(values, self._x.dtype)
         index = constant(self._index) if isinstance(self._index, list) else self._index
-        if isinstance(index, Base) and index.dtype == "bool" and not updates.ndim:
-            return _where(made(index.value), x, updates, reduction)
+        mask = _mask(index)
+        if mask is not None and not updates.ndim:
+            return _where(mask, x, updates, reduction)
         every = made(build.reshape(build.iota(shape=(x.type.elements,), axis=0), shape=x.type.shape))
         places = every[index]
         updates = updates.broadcast_to(*places.type.shape)
@@ -105,11 +106,9 @@ class Place:
 
 def _where(mask: Tensor, x: Tensor, value: Tensor, reduction: str) -> Tensor:
     """A single value where the mask, over the first axes of x, is true: no size depends on the data."""
-    if mask.ndim > x.ndim or any(
-        m != d and isinstance(m, int) and isinstance(d, int)
-        for m, d in zip(mask.type.shape, x.type.shape, strict=False)
-    ):
-        raise TypeMismatch("the mask does not fit", [f"{mask.type} for {x.type}"])
+    if mask.ndim > x.ndim:
+        raise OutOfRange("the mask does not fit", [f"{mask.type} for {x.type}"])
+    _must_cover(mask, x.type, 0)
     mask = mask.reshape(*mask.type.shape, *(1,) * (x.ndim - mask.ndim))
     if reduction == "none":
         return mask.where(value, x)

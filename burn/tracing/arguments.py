@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from burn.dialect.dims import Dim, Expr
-from burn.dialect.spec import spec_of
-from burn.dialect.types import TensorType
+from burn.dialect.spec import spec, spec_of
+from burn.dialect.types import DTYPES, TensorType
 from burn.errors import InputError, Problem, TypeMismatch
 from burn.tensors import trees
 from burn.tensors.trees import Structure
@@ -162,6 +162,9 @@ def described(
         vary.spread(structure, name, dynamic.get(position))
         for path, item in zip(trees.paths(structure), leaves, strict=True):
             types[path] = vary.typed(path, item)
+    texts = [s.value for s in structures if isinstance(s, trees.Fixed) and isinstance(s.value, str)]
+    if not types and texts and texts[0] in DTYPES:
+        spec(texts[0])  # says how a type is written
     unused = [Problem(f"dynamic names {key!r}, which is no input") for key in dynamic if key not in vary.used]
     if problems := [*vary.problems, *unused]:
         raise TypeMismatch("the sizes that vary are not those of the inputs", problems)
@@ -240,7 +243,7 @@ def _is_axes(entry: Any) -> bool:
 def _is_example(value: Any) -> bool:
     """Arrays, numbers, lists of numbers, types and their text."""
     if isinstance(value, str):
-        return re.fullmatch(r"\s*\w+\s*\[.*\]\s*", value, re.DOTALL) is not None
+        return re.match(r"\s*\w+\s*\[", value) is not None
     if isinstance(value, (list, tuple)) and value:
         return all(
             isinstance(v, (bool, int, float)) or (isinstance(v, (list, tuple)) and _is_example(v)) for v in value

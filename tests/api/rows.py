@@ -220,6 +220,8 @@ row(
     use=lambda f, x: f(x, 1, x.shape[1], 1) if not isinstance(x, np.ndarray) else x[:, :, None],
     **MOVED,
 )
+rows("clone detach contiguous", "ab", ALL, reference=lambda x: x, **MOVED)
+row("t", "ab", ALL, np.transpose, **MOVED)
 row("squeeze", "ab", ALL, use=lambda f, x: f(x[:, None], 1), least=2, **MOVED)
 row("unsqueeze", "ab", ALL, np.expand_dims, use=lambda f, x: [f(x, 0), f(x, -1)], **MOVED)
 row("expand_dims", "ab", ALL, use=lambda f, x: f(x, 1), **MOVED)
@@ -597,11 +599,26 @@ def _eye(x: Any) -> Any:
     return burn.eye(x.shape[1], dtype=x.dtype)
 
 
+def _one(x: Any) -> Any:
+    return np.eye(x.shape[1]) if isinstance(x, np.ndarray) else _eye(x)
+
+
 row("det", "abc", SINGLE, np.linalg.det, use=lambda f, x: f(_definite(x)), **LINALG)
 row("slogdet", "abc", SINGLE, np.linalg.slogdet, use=lambda f, x: [*f(_definite(x))], **LINALG)
 row("inv", "abc", SINGLE, np.linalg.inv, use=lambda f, x: f(_definite(x)), **LINALG)
 row("solve", "abc,abd", SINGLE, np.linalg.solve, use=lambda f, x, y: f(_definite(x), y), **LINALG)
 row("cholesky", "abc", SINGLE, np.linalg.cholesky, use=lambda f, x: f(_definite(x)), **LINALG)
+for _name in ("svdvals", "cond", "matrix_rank", "pinv"):
+    row(
+        _name,
+        "abc",
+        SINGLE,
+        {"svdvals": lambda x: np.linalg.svd(x, compute_uv=False)}.get(_name) or getattr(np.linalg, _name),
+        use=lambda f, x: f(_definite(x)),
+        result="int64" if _name == "matrix_rank" else "same",
+        **LINALG,
+    )
+row("eigvalsh", "abc", SINGLE, np.linalg.eigvalsh, use=lambda f, x: f(_definite(x) - 2 * _one(x)), **LINALG)
 row(
     "matrix_power",
     "abc",

@@ -33,7 +33,7 @@ ONCE = settings(EXAMPLES, max_examples=1)
 
 ELSEWHERE = {
     **dict.fromkeys(("random." + n for n in burn.random.__all__), test_random),
-    **dict.fromkeys(("linalg.lu", "linalg.qr", "linalg.lstsq"), test_linalg),
+    **dict.fromkeys(("linalg.lu", "linalg.qr", "linalg.lstsq", "linalg.svd", "linalg.eigh"), test_linalg),
     **dict.fromkeys(("from_dlpack",), test_creation),
     **dict.fromkeys(
         ("Tensor." + n for n in ("numpy", "item", "tolist", "evaluate", "to", *CONVERSIONS)), test_tensor_objects

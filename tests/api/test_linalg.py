@@ -96,7 +96,116 @@ def test_only_square_matrices(name: str) -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(TypeMismatch, match="right sides of 3 rows"):
         linalg.solve(np.eye(3), np.ones((4, 2)))
-    with pytest.raises(TypeMismatch, match="singular values"):
-        linalg.norm(np.eye(3), 2)
     with pytest.raises(TypeMismatch, match="reduced or complete"):
         linalg.qr(np.eye(3), "raw")
+
+
+# ---- eigenvalues and singular values -----------------------------------------------------------------------------------
+SHAPES = [(5, 5), (7, 3), (3, 7), (1, 1), (1, 4), (2, 3, 6, 4), (0, 4, 2), (13, 13), (17, 2)]
+
+
+def close(got: object, want: np.ndarray, near: float = 1e-12) -> None:
+    np.testing.assert_allclose(
+        np.asarray(got), want, rtol=near, atol=near * max(1.0, float(np.abs(want).max(initial=0)))
+    )
+
+
+def orthonormal(q: np.ndarray) -> None:
+    close(q.swapaxes(-1, -2) @ q, np.broadcast_to(np.eye(q.shape[-1]), (*q.shape[:-2], q.shape[-1], q.shape[-1])))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("full", [True, False])
+def test_svd(shape: tuple[int, ...], full: bool) -> None:
+    x = RANDOM.standard_normal(shape)
+    u, s, vh = (t.numpy() for t in linalg.svd(x, full))
+    wanted = np.linalg.svd(x, full)
+    assert u.shape == wanted[0].shape and vh.shape == wanted[2].shape
+    close(s, wanted[1])
+    k = s.shape[-1]
+    close((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], x)
+    orthonormal(u)
+    orthonormal(vh.swapaxes(-1, -2))
+
+
+def special(name: str) -> np.ndarray:
+    x = RANDOM.standard_normal((6, 4))
+    return {
+        "zeros": np.zeros((5, 3)), "ones": np.ones((5, 3)), "rank two": x[:, :2] @ RANDOM.standard_normal((2, 4)),
+        "huge": x * 1e200, "tiny": x * 1e-200, "graded": x * 10.0 ** -np.arange(0, 32, 8), "diagonal": np.diag([3.0, -1, 0, 2]),
+        "equal values": np.linalg.qr(x)[0] * 2.0, "hilbert": 1 / (np.arange(9)[:, None] + np.arange(9) + 1.0),
+    }[name]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["zeros", "ones", "rank two", "huge", "tiny", "graded", "diagonal", "equal values", "hilbert"]
+)
+def test_svd_of_special_matrices(name: str) -> None:
+    x = special(name)
+    u, s, vh = (t.numpy() for t in linalg.svd(x))
+    top = np.abs(x).max() or 1.0
+    close(s / top, np.linalg.svd(x)[1] / top)
+    close((u[:, : len(s)] * (s / top)) @ vh, x / top)
+    orthonormal(u)
+    orthonormal(vh.T)
+    assert linalg.matrix_rank(x).item() == np.linalg.matrix_rank(x)
+    if name != "hilbert":  # its smallest values are rounding alone
+        close(linalg.pinv(x).numpy() * top, np.linalg.pinv(x, rcond=9 * 2.0**-52) * top, 1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 13])
+def test_eigh(n: int) -> None:
+    x = RANDOM.standard_normal((2, n, n))
+    x = x + x.swapaxes(1, 2)
+    values, vectors = (t.numpy() for t in linalg.eigh(x))
+    close(values, np.linalg.eigh(x)[0], 1e-12)
+    close(x @ vectors, vectors * values[:, None, :], 1e-12)
+    orthonormal(vectors)
+    close(linalg.eigh(np.tril(x)).values.numpy(), values)  # the upper triangle is not read
+
+
+def test_eigh_of_special_matrices() -> None:
+    for x in (np.zeros((3, 3)), np.eye(4), np.ones((5, 5)), np.diag([1e200, 1.0, -1e200]), np.zeros((0, 0))):
+        values, vectors = (t.numpy() for t in linalg.eigh(x))
+        top = np.abs(x).max(initial=0) or 1.0
+        close(values / top, np.linalg.eigvalsh(x) / top)
+        orthonormal(vectors)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_singular_values_in_other_types(dtype: str) -> None:
+    x = RANDOM.standard_normal((20, 9)).astype(dtype)
+    u, s, vh = linalg.svd(x, full_matrices=False)
+    assert u.dtype == s.dtype == vh.dtype == dtype
+    near = 2e-6 if dtype == "float32" else 2e-3
+    close(s, np.linalg.svd(x.astype(np.float64))[1], near)
+    close(
+        linalg.eigvalsh(x.T.astype(np.float32) @ x.astype(np.float32)),
+        np.linalg.svd(x.astype(np.float64))[1][::-1] ** 2,
+        2e-6,
+    )
+
+
+def test_matrix_norms_of_singular_values() -> None:
+    x = RANDOM.standard_normal((3, 5, 4))
+    for order in (2, -2, "nuc"):
+        close(linalg.norm(x, order, (1, 2)), np.linalg.norm(x, order, (1, 2)))  # type: ignore[call-overload]
+        close(linalg.norm(x, order, (2, 0), keepdims=True), np.linalg.norm(x, order, (2, 0), keepdims=True))  # type: ignore[call-overload]
+    with pytest.raises(TypeMismatch, match="no matrix norm 3"):
+        linalg.norm(x[0], 3)
+
+
+def test_svd_in_traced_functions() -> None:
+    run = burn.compile(lambda x: tuple(linalg.svd(x, full_matrices=False)), ("float64[m, n]",))
+    for shape in ((6, 4), (5, 5), (9, 1)):
+        x = RANDOM.standard_normal(shape)
+        u, s, vh = run(x)
+        close(u * s @ vh, x)
+    with pytest.raises(burn.RunError, match="more columns than rows"):
+        run(RANDOM.standard_normal((2, 5)))
+    close(burn.jit(lambda x: linalg.svdvals(x))(RANDOM.standard_normal((2, 5)) * 0), np.zeros(2))
+
+
+def test_nan_ends() -> None:
+    x = np.full((3, 3), np.nan)
+    assert np.isnan(linalg.svdvals(x).numpy()).all() and np.isnan(linalg.eigvalsh(x).numpy()).all()

@@ -189,7 +189,7 @@ def test_writing_in_a_traced_function() -> None:
 def test_assignment_names_at() -> None:
     with pytest.raises(TypeError, match=r"x\.at\[i\]\.set"):
         burn.constant([1.0])[0] = 2.0
-    with pytest.raises(TypeMismatch, match="mask does not fit"):
+    with pytest.raises(TypeMismatch, match="a mask of 2 elements"):
         burn.zeros(3).at[burn.constant([True, False])].set(1.0)
 
 

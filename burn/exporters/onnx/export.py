@@ -17,7 +17,7 @@ from burn.dialect.program import Program
 from burn.dialect.query import erase_dead
 from burn.dialect.types import TensorType, type_of
 from burn.dialect.weights import Weight
-from burn.errors import ModelError, Problem
+from burn.errors import ModelError, Problem, TypeMismatch
 from burn.exporters.onnx.emitters import EMITTERS, Site, emitter_for
 from burn.exporters.onnx.graph import NEWEST, GraphWriter, Refused
 from burn.exporters.onnx.sizes import Sizes
@@ -51,6 +51,8 @@ def export(program: Program, opset: int | None = None, name: str = "main") -> on
 def build(program: Program, opset: int | None = None, name: str = "main") -> tuple[onnx.ModelProto, dict[str, Weight]]:
     """The model without its weights, and these by name."""
     opset = DEFAULT_OPSET if opset is None else opset
+    if not isinstance(opset, int) or isinstance(opset, bool):
+        raise TypeMismatch("an opset is a number", [f"not {opset!r}"])
     if not OLDEST <= opset <= NEWEST:
         raise ModelError(f"opset {opset} cannot be written", [f"there are {OLDEST} to {NEWEST}"])
     for family in FAMILIES:

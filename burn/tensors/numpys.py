@@ -1,0 +1,128 @@
+"""numpy's functions called with tensors: np.exp(x), np.sum(x, axis=0), array += x. One decision for all of them.
+
+A function that burn has under the same name with the same arguments computes a tensor (`_RENAMED` and `_BY_POSITION` hold the
+exceptions). One that only asks for facts or writes elements elsewhere gets arrays (`_OF_ARRAYS`). All others are refused by
+name: what they would compute is no tensor, and in a traced function could not be computed at all.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from burn.errors import TypeMismatch
+from burn.evaluation import family
+from burn.tensors.base import Base
+
+_BINARY = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv",
+    "remainder": "mod", "power": "pow", "matmul": "matmul", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
+}  # fmt: skip
+_COMPARED = {
+    "equal": ("eq", "eq"), "not_equal": ("ne", "ne"), "less": ("lt", "gt"), "less_equal": ("le", "ge"),
+    "greater": ("gt", "lt"), "greater_equal": ("ge", "le"),
+}  # fmt: skip
+_UFUNCS = {
+    **{ufunc: f"__{name}__" for ufunc, name in _BINARY.items()},
+    **{ufunc: f"__{name}__" for ufunc, (name, _) in _COMPARED.items()},
+    "absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh",
+    "arccosh": "acosh", "arctanh": "atanh", "negative": "neg", "rint": "round",
+}  # fmt: skip
+"""numpy's functions of elements that have another name here, or are an operator."""
+_REFLECTED = {
+    **{f"__{name}__": f"__r{name}__" for name in _BINARY.values()},
+    **{f"__{a}__": f"__{b}__" for a, b in _COMPARED.values()},
+}
+"""The operator that the right operand answers to."""
+
+_RENAMED = {"transpose": "permute", "around": "round", "copy": "clone"}
+_BY_POSITION: dict[str, Callable[..., Any]] = {
+    "squeeze": lambda f, x, axis=None: f(x) if axis is None else f(x, *_several(axis)),
+    "transpose": lambda f, x, axes=None: f(x) if axes is None else f(x, *axes),
+    "broadcast_to": lambda f, x, shape: f(x, *_several(shape)),
+    "reshape": lambda f, x, shape: f(x, *_several(shape)),
+    "tile": lambda f, x, reps: f(x, *_several(reps)),
+    "pad": lambda f, x, widths, mode="constant", constant_values=0: f(x, widths, mode, constant_values),
+    "clip": lambda f, x, a_min=None, a_max=None: f(x, a_min, a_max),
+}
+"""Functions whose arguments are other ones here."""
+_OF_ARRAYS = frozenset({
+    "shape", "ndim", "size", "copyto", "save", "savez", "savez_compressed", "savetxt", "array2string", "array_repr", "array_str",
+    "may_share_memory", "shares_memory", "result_type", "can_cast", "iscomplexobj", "isrealobj", "common_type", "min_scalar_type",
+})  # fmt: skip
+"""Functions that ask for facts, or write elements elsewhere."""
+_HOMES = {"numpy": "", "numpy.linalg": "linalg", "numpy.fft": "fft"}
+"""Where numpy keeps functions, and where burn does."""
+
+
+def of_elements(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """numpy's functions of elements; operators with an array on the left come here too. `out` takes the result."""
+    from burn.tensors import functions
+
+    out = options.pop("out", None)
+    name = _UFUNCS.get(ufunc.__name__) or str(ufunc.__name__)
+    if method != "__call__" or options or not (name.startswith("__") or name in functions.NAMES):
+        hint = f"there is burn.{name}" if name in functions.NAMES else "call functions of burn"
+        raise TypeMismatch(f"numpy's {ufunc.__name__} does not compute with tensors so", [hint])
+    if name.startswith("__"):
+        left, right = inputs
+        result = getattr(left, name)(right) if isinstance(left, Base) else getattr(right, _REFLECTED[name])(left)
+    else:
+        result = getattr(functions, name)(*inputs)
+    return result if out is None else _written(result, out)
+
+
+def _written(result: Any, out: tuple[Any, ...]) -> np.ndarray:
+    """`array += x`: the elements go where numpy was told to put them."""
+    (place,) = out
+    if not isinstance(place, np.ndarray):
+        raise TypeMismatch("tensors do not change", ["leave `out` away, and take the result"])
+    np.copyto(place, result.numpy(), casting="same_kind")
+    return place
+
+
+def of_arrays(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """All other functions of numpy."""
+    name, home = function.__name__, _HOMES.get(function.__module__ or "")
+    if name in _OF_ARRAYS:
+        return function(*map(_array, args), **{key: _array(value) for key, value in options.items()})
+    ours = None if home is None else _function(home, _RENAMED.get(name, name))
+    if ours is None:
+        raise TypeMismatch(
+            f"numpy's {name} does not compute with tensors", [f"call functions of burn, or np.{name}(x.numpy())"]
+        )
+    given = {key: value for key, value in options.items() if value is not None and value is not np._NoValue}  # type: ignore[attr-defined]
+    dtype = given.pop("dtype", None)
+    if dtype is not None and args and isinstance(args[0], Base):
+        args = (args[0].astype(dtype), *args[1:])  # type: ignore[attr-defined]
+    through = _BY_POSITION.get(name)
+    try:
+        inspect.signature(through if through is not None else ours).bind(
+            *([ours] if through is not None else []), *args, **given
+        )
+    except TypeError as error:
+        raise TypeMismatch(
+            f"numpy's {name} takes other arguments than burn's", [f"{error}; there is burn.{_RENAMED.get(name, name)}"]
+        ) from None
+    return ours(*args, **given) if through is None else through(ours, *args, **given)
+
+
+def _function(home: str, name: str) -> Callable[..., Any] | None:
+    from burn.tensors import functions
+
+    home = "linalg" if name == "trace" else home
+    if home:
+        module = family(home)
+        return getattr(module, name) if name in module.__all__ else None
+    return getattr(functions, name) if name in functions.NAMES else None
+
+
+def _array(value: Any) -> Any:
+    return value.numpy() if isinstance(value, Base) else value  # type: ignore[attr-defined]
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)

@@ -1,0 +1,47 @@
+"""Words of other libraries for the same arguments: `x.sum(dim=0, keepdim=True)` is `x.sum(axis=0, keepdims=True)`.
+
+One mechanism serves every function: where a name is not an argument of it, and what it means here is, the one stands for the
+other.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T", bound=type)
+
+MEANINGS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims", "dim0": "first", "dim1": "second"}
+"""torch's words, and burn's."""
+
+
+def accepting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which takes its arguments by the other names, too."""
+    own = inspect.signature(function).parameters
+    names = {word: meaning for word, meaning in MEANINGS.items() if meaning in own and word not in own}
+    if not names:
+        return function
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if options and not names.keys().isdisjoint(options):
+            for word in names.keys() & options.keys():
+                if names[word] in options:
+                    raise TypeError(f"{function.__name__}() is given both '{word}' and '{names[word]}', which are one")
+                options[names[word]] = options.pop(word)
+        return function(*args, **options)
+
+    return call
+
+
+def accepted(cls: T) -> T:
+    """A class whose methods, inherited ones among them, take their arguments so."""
+    for name in dir(cls):
+        method = inspect.getattr_static(cls, name)
+        if not name.startswith("_") and inspect.isfunction(method):
+            other = accepting(method)
+            if other is not method:
+                setattr(cls, name, other)
+    return cls
