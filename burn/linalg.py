@@ -326,7 +326,7 @@ def _completed(u: Tensor) -> Tensor:
     """Orthonormal columns, after which zeros may follow, as a basis of the whole space: [batch, m, m]."""
     n = u.type.shape[2]
     q, r = _qr(u)
-    turned = (r.diagonal(0, 1, 2) < 0).where(-1.0, 1.0).astype(u.dtype).unsqueeze(1)
+    turned = (r._cut(1, 0, n).diagonal(0, 1, 2) < 0).where(-1.0, 1.0).astype(u.dtype).unsqueeze(1)
     return concat([q._cut(2, 0, n) * turned, q._cut(2, n, u.type.shape[1] - n)], 2)
 
 
