@@ -97,6 +97,7 @@ from burn.nn.pool import (
     MaxPool3d,
 )
 from burn.nn.position import LearnedPositions, RotaryEmbedding, SinusoidalPositions
+from burn.nn.quantization import FakeQuantize, QuantConv1d, QuantConv2d, QuantConv3d, QuantizedWeight, QuantLinear
 from burn.nn.recurrent import GRU, LSTM, RNN
 from burn.nn.resample import (
     Flatten,
@@ -146,6 +147,7 @@ __all__ = [
     "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "KLDivLoss", "MultiMarginLoss", "SoftMarginLoss",
     "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss", "CTCLoss", "RNNTLoss",
     # activations
+    "FakeQuantize", "QuantConv1d", "QuantConv2d", "QuantConv3d", "QuantLinear", "QuantizedWeight",
     "PReLU", *_activation.FUNCTIONS,
 ]  # fmt: skip
 

@@ -266,8 +266,10 @@ class Body:
             return [used, "mask"] if used else ["mask"]
         other = OTHERWISE.get(used or "")
         names = [name for name in (used, other, "x" if kind == "float" else None, made) if name]
-        if own is not None and len(origin.node.types) == 1:
+        if own is not None and (len(origin.node.types) == 1 or made is None):
             names.append(own)
+        if origin.node.op == "constant" and literal_constant(origin) is None:
+            names.append(identifier(self.owner.constant(origin).split(".")[-1]))
         place = [p for p in origin.node.scope if not p.isdigit()]
         if place and names and names[-1] not in (own, "x"):
             names.append(identifier(f"{place[-1]}_{names[-1]}").lower())

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from burn.dialect.recurrent import DIRECTIONS
-from burn.dialect.types import FLOATS, numpy_dtype
+from burn.dialect.types import DTYPES, FLOATS, numpy_dtype
 from burn.dialect.weights import array_weight
 from burn.exporters.python.graph import Graph, Node, Value, live, replace, walk
 from burn.exporters.python.spell import is_size
@@ -72,11 +72,13 @@ class Context:
     def own(self, value: Value) -> Value:
         """A constant as a layer's parameter."""
         if _is_filled(value):  # every layer may have one of its own
-            attrs = value.node.attrs
-            number = attrs["value"] if attrs["bits"] is None else attrs["bits"]
-            shape = [d for d in value.type.shape if isinstance(d, int)]
-            array = np.full(shape, number).astype(numpy_dtype(value.type.dtype))
-            value = Node("constant", types=[value.type], weight=array_weight(array)).result
+            weight = value.node.weight
+            if weight is None:
+                attrs = value.node.attrs
+                number = attrs["value"] if attrs["bits"] is None else attrs["bits"]
+                shape = [d for d in value.type.shape if isinstance(d, int)]
+                weight = array_weight(np.full(shape, number).astype(numpy_dtype(value.type.dtype)))
+            value = Node("constant", types=[value.type], weight=weight).result
         self.owned.add(value)
         return value
 
@@ -87,8 +89,18 @@ class Context:
 
 
 def _is_filled(value: Value) -> bool:
-    return value.node.op == "full" and all(isinstance(d, int) for d in value.type.shape)
+    """Whether a value is one number repeated, or a single number: nothing that has a name."""
+    if value.node.op == "full":
+        return all(isinstance(d, int) for d in value.type.shape)
+    whole = DTYPES[value.type.dtype].kind in ("int", "uint")
+    if value.node.op != "constant" or not (whole or value.type.shape == ()):
+        return False
+    array = value.array
+    return array is not None and array.size <= SMALL and (array == array.reshape(-1)[:1]).all()
 
+
+SMALL = 4096
+"""Elements up to which an integer constant may be copied, so that each layer has one of its own."""
 
 Rule = Callable[[Node, Context], "Layer | None"]
 RULES: dict[str, Rule] = {}
@@ -199,9 +211,11 @@ def _convolution(node: Node, context: Context) -> Layer | None:
     x, weight = node.operands
     attrs = node.attrs
     plain = attrs.get("layout", "first") == "first" and attrs.get("dtype") is None
+    transposed = node.op == "conv_transpose"
+    if plain and weight.node.op == "dequantize" and not transposed and numbers(attrs["low"], attrs["high"]):
+        return _quantised_convolution(node, context)
     if not plain or not context.constant(weight) or not numbers(attrs["low"], attrs["high"]):
         return None
-    transposed = node.op == "conv_transpose"
     first, second, *kernel = weight.type.shape
     channels = (first, second * attrs["groups"]) if transposed else (second * attrs["groups"], first)
     constants = {"weight": weight}
@@ -261,6 +275,8 @@ def _pick(node: Node, context: Context) -> Layer | None:
 def _linear(node: Node, context: Context) -> Layer | None:
     x, weight = node.operands
     attrs = node.attrs
+    if weight.node.op == "dequantize":
+        return _quantised_linear(node, context)
     if not context.constant(weight) or weight.type.rank != 2 or attrs["dtype"] or weight.type.dtype not in FLOATS:
         return None
     if attrs["lhs_batch"] or attrs["lhs_contract"] != (x.type.rank - 1,) or x.type.rank < 1:
@@ -282,6 +298,120 @@ def _linear(node: Node, context: Context) -> Layer | None:
     }
     defaults = {"bias": True, "transposed": False, "dtype": "float32"}
     return Layer("nn.Linear", [x], constants, arguments, defaults, [], last)
+
+
+# ---- quantised layers --------------------------------------------------------------------------------------------------
+
+
+def _quantised(value: Value, role: str, context: Context) -> tuple[dict[str, Value], int | None] | None:
+    """The parts of a weight that is stored as integers, and the axis along which its scales lie (None for one scale)."""
+    node = value.node
+    if (
+        node.op != "dequantize"
+        or node.attrs["block"]
+        or any(o is None or not context.constant(o) for o in node.operands)
+    ):
+        return None
+    stored, scale, zero = node.operands
+    axis = node.attrs["axis"] % max(value.type.rank, 1)
+    some = () if scale.type.shape == () else (value.type.shape[axis],)
+    if (
+        scale.type.shape != some
+        or zero.type.shape != some
+        or (scale.type.dtype, node.attrs["dtype"]) != ("float32",) * 2
+    ):
+        return None
+    if not some and axis:
+        return None
+    parts = {f"{role}.values": stored, f"{role}.scale": scale, f"{role}.zero_point": zero}
+    return parts, axis if some else None
+
+
+def _quantised_bias(
+    node: Node, channels: Any, per_channel: bool, context: Context, constants: dict[str, Value]
+) -> tuple[list[Node], Node | None]:
+    """The addition of a bias that is stored as integers."""
+    add = context.only_user(node.result)
+    if add is None or add.op != "add" or add.types[0] != node.types[0]:
+        return [], None
+    other = add.operands[1] if add.operands[0] == node.result else add.operands[0]
+    absorbed = [other.node]
+    if other.node.op == "reshape" and other.type.shape == (1, channels, *[1] * (node.result.type.rank - 2)):
+        other = other.node.operands[0]
+        absorbed.append(other.node)
+    found = _quantised(other, "bias", context)
+    if found is None or other.type.shape != (channels,) or other.node.operands[0].type.dtype != "int32":
+        return [], None
+    if (found[1] is not None) != per_channel:
+        return [], None
+    constants |= found[0]
+    return absorbed, add
+
+
+def _quantised_convolution(node: Node, context: Context) -> Layer | None:
+    x, weight = node.operands
+    found = _quantised(weight, "weight", context)
+    if found is None or found[1] not in (0, None):
+        return None
+    attrs, (constants, axis) = node.attrs, found
+    out, inside, *kernel = weight.type.shape
+    absorbed, last = _quantised_bias(node, out, axis is not None, context, constants)
+    arguments = {
+        "in_channels": inside * attrs["groups"],
+        "out_channels": out,
+        "kernel_size": same_or_each(tuple(kernel)),
+        "stride": same_or_each(attrs["strides"]),
+        "padding": pads(attrs["low"], attrs["high"]),
+        "dilation": same_or_each(attrs["dilations"]),
+        "groups": attrs["groups"],
+        "bias": last is not None,
+        "per_channel": axis is not None,
+        "dtype": weight.node.operands[0].type.dtype,
+    }
+    defaults = {**CONV_DEFAULTS, "per_channel": True, "dtype": "int8"}
+    return Layer(f"nn.QuantConv{len(kernel)}d", [x], constants, arguments, defaults, [weight.node, *absorbed], last)
+
+
+def _quantised_linear(node: Node, context: Context) -> Layer | None:
+    x, weight = node.operands
+    attrs, found = node.attrs, _quantised(weight, "weight", context)
+    if found is None or weight.type.rank != 2 or attrs["dtype"] or attrs["lhs_batch"]:
+        return None
+    (contracted,), (constants, axis) = attrs["rhs_contract"], found
+    if attrs["lhs_contract"] != (x.type.rank - 1,) or x.type.rank < 1 or axis not in (None, 1 - contracted):
+        return None
+    out = weight.type.shape[1 - contracted]
+    absorbed, last = _quantised_bias(node, out, axis is not None, context, constants)
+    arguments = {
+        "in_features": weight.type.shape[contracted],
+        "out_features": out,
+        "bias": last is not None,
+        "per_channel": axis is not None,
+        "transposed": contracted == 0,
+        "dtype": weight.node.operands[0].type.dtype,
+    }
+    defaults = {"bias": True, "per_channel": True, "transposed": False, "dtype": "int8"}
+    return Layer("nn.QuantLinear", [x], constants, arguments, defaults, [weight.node, *absorbed], last)
+
+
+@rule("quantize")
+def _fake_quantize(node: Node, context: Context) -> Layer | None:
+    """Rounding to a small type and back."""
+    x, scale, zero = node.operands
+    back = context.only_user(node.result)
+    if back is None or back.op != "dequantize" or zero is None or back.operands[0] != node.result:
+        return None
+    numbers_ = [v.array for v in (scale, zero, *back.operands[1:]) if v is not None]
+    if len(numbers_) != 4 or any(v is None or v.shape != () for v in numbers_):
+        return None
+    plain = {"axis": 0, "block": 0, "saturate": True, "precision": None, "dtype": zero.type.dtype}
+    same = numbers_[0] == numbers_[2] and numbers_[1] == numbers_[3] and scale.type.dtype == x.type.dtype
+    if any(node.attrs[k] != v for k, v in plain.items()) or back.attrs["dtype"] != x.type.dtype or not same:
+        return None
+    if back.attrs["axis"] or back.attrs["block"] or scale.type.dtype != "float32":
+        return None
+    arguments = {"0": _single(float(numbers_[0]), "float32"), "1": int(numbers_[1]), "dtype": zero.type.dtype}
+    return Layer("nn.FakeQuantize", [x], {}, arguments, {"dtype": "int8"}, last=back)
 
 
 @rule("gather")

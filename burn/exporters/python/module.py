@@ -111,7 +111,7 @@ class ModuleWriter:
                 kinds[node] = name if single else f"{name.rstrip('s')}s"
             elif node.op.startswith("nn."):
                 paths[node] = self._path(node)
-                kinds[node] = snake_case(node.op.removeprefix("nn."))
+                kinds[node] = snake_case(node.op.removeprefix("nn.").removeprefix("Fake"))
         outer = shared_prefix(p for p in paths.values() if p)
         local = {node: path[outer:] if len(path) > outer else path for node, path in paths.items()}
         ends = Counter(tuple(p[-n:]) for p in {tuple(p) for p in local.values()} for n in range(1, len(p) + 1))
@@ -121,6 +121,8 @@ class ModuleWriter:
         """Where a member stands in the module that is written."""
         if node.op == "call":
             return self._inside(node.scope) or node.attrs["path"]
+        if node.op == "nn.FakeQuantize":
+            return []  # the module beside it has the name
         known = self.block.names if self.block is not None else {}
         named = [p for v in node.constants.values() if (p := parameter_path(known.get(v, v.node.source)))]
         paths = [*named[:1], list(node.scope)]

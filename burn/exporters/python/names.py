@@ -28,6 +28,9 @@ ROLES = frozenset({
     "w", "b", "W", "B", "R", "slope", "alpha",
 })  # fmt: skip
 SUFFIX = re.compile(r"_(w|b|s|rm|riv|weight|bias|kernel|gamma|beta|scale|mean|var|W|B|R)(_\d+)?$")
+QUANTISED = re.compile(
+    r"_quantized(_scale|_zero_point)?$|(?<=weight)_(scale|zero_point)$|(?<=bias)_(scale|zero_point)$"
+)
 RECURRENT = re.compile(r"(weight|bias)_(ih|hh)(_l\d*)?(_reverse)?")  # torch's names in recurrent layers
 OPERATOR = re.compile(r"[A-Z]\w*$")  # the last part of a node's name: "MatMul_3"
 
@@ -53,6 +56,9 @@ def parameter_path(name: str, whole: bool = False) -> list[str]:
         return []
     if whole:
         return parts
+    if len(parts) > 2 and parts[-2] in ("weight", "bias") and parts[-1] in ("values", "scale", "zero_point"):
+        return parts[:-2]
+    parts[-1] = QUANTISED.sub("", parts[-1])
     if parts[-1] in ROLES or RECURRENT.fullmatch(parts[-1]):
         return parts[:-1]
     return [*parts[:-1], SUFFIX.sub("", parts[-1])]

@@ -44,11 +44,13 @@ RESULTS: dict[str, tuple[str, ...]] = {
 
 NOUNS = {
     "abs": "size", "arg_reduce": "best", "attention": "context", "ceil": "steps", "clip": "clipped", "concat": "joined",
-    "conv": "features", "cos": "cos", "cumulative": "totals", "dequantize_linear": "real", "dim_values": "length",
+    "conv": "features", "cos": "cos", "cumulative": "totals",
     "div": "ratio", "dot_general": "product", "exp": "powers", "floor": "steps", "gather": "picked", "gelu": "hidden",
     "if": "result", "iota": "positions", "log": "logs", "log_softmax": "log_probabilities", "loop": "state",
     "max": "larger", "mean": "mean", "min": "smaller", "mul": "scaled", "neg": "negative", "nonzero": "places",
-    "one_hot": "one_hot", "pad": "padded", "quantize_linear": "quantized", "reciprocal": "inverse", "relu": "hidden",
+    "one_hot": "one_hot", "pad": "padded", "reciprocal": "inverse", "relu": "hidden",
+    "nn.MaxPool1d": "pooled", "nn.MaxPool2d": "pooled", "nn.AvgPool2d": "pooled", "nn.FakeQuantize": "rounded",
+    "quantize": "stored", "dequantize": "real", "dim_values": "length", "window_reduce": "pooled", "round": "rounded",
     "resize": "resized", "nn.Upsample": "upsampled", "rotary_embedding": "rotated", "rsqrt": "scale", "select": "chosen",
     "sigmoid": "gate", "silu": "hidden", "sin": "sin", "softmax": "probabilities", "softplus": "hidden", "sort": "ordered",
     "sqrt": "root", "sub": "difference", "tanh": "curve", "add": "total", "chunk": "part", "hard_sigmoid": "gate",
@@ -70,12 +72,17 @@ def made_by(value: Value) -> str | None:
     while value.node.op in VIEWS:
         value = value.node.operands[0]
     node = value.node
+    if node.op == "call":
+        inner = node.attrs["block"].results[value.index]
+        return made_by(inner) if len(node.types) > 1 else None
     if node.op == "chunk":
         return PARTS[value.index] if node.attrs["chunks"] <= len(PARTS) else "part"
     if node.op in RESULTS and len(node.types) > 1:
         return RESULTS[node.op][min(value.index, len(RESULTS[node.op]) - 1)]
     if node.op in ("reduce", "mean"):
         return REDUCED.get(node.attrs.get("kind", "mean"), "summary")
+    if node.op == "full":
+        return "zeros" if not node.attrs["value"] and not node.attrs["bits"] else "filled"
     return "mask" if DTYPES[value.type.dtype].kind == "bool" else NOUNS.get(node.op)
 
 

@@ -90,8 +90,10 @@ def _single(graph: Graph, members: dict[Scope, list[Node]], uses: Counter[Value]
         long = count > LONG_FUNCTION and LONG <= len(nodes) <= count - LONG
         if (numbered or long) and _is_convex(nodes, graph):
             found = occurrence(nodes, uses)
-            if found is not None and _is_plain([found], uses):
-                found.path = path
+            if found is None:
+                continue
+            found.path = path
+            if _is_plain([found], uses):
                 return [found]
     return None
 
@@ -127,4 +129,7 @@ def _is_convex(nodes: list[Node], graph: Graph) -> bool:
 def _is_plain(occurrences: list[Occurrence], uses: Counter[Value]) -> bool:
     """Whether a class would have few arguments, results and options."""
     slots, given = len(occurrences[0].slots), len(results(occurrences, uses))
+    path = occurrences[0].path
+    if given > 1 and all(n.scope[len(path) :][:1] and n.scope[len(path)].isdigit() for n in occurrences[0].nodes):
+        return False  # a list of modules, which nothing calls
     return slots <= MOST_SLOTS and 1 <= given <= MOST_RESULTS and len(options(occurrences)) <= MOST_OPTIONS

@@ -10,7 +10,9 @@ import keyword
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from burn.dialect.dims import Dim, Expr, product
+import numpy as np
+
+from burn.dialect.dims import Dim, Expr, dim_min, product, symbol, symbols
 from burn.dialect.op import REGISTRY
 from burn.dialect.shape import slice_bounds
 from burn.dialect.types import DTYPES, FLOATS, broadcast_shapes
@@ -136,11 +138,22 @@ def _operator(node: Node, scope: Scope) -> Text | None:
         if node.op not in ("add", "mul"):
             return None
         left, right = right, left
+    if node.op == "add" and (less := _negative_number(right)) is not None:
+        return binary("sub", scope.value(left) if not is_number(left) else scope.operand(left), Text(less))
     if node.op == "mul" and (divisor := _divisor(right)) is not None:
         return binary("div", scope.value(left), Text(divisor))
     if node.op == "div" and DTYPES[left.type.dtype].kind not in ("float", "complex"):
         return None
     return binary(node.op, *_beside(left, right, scope))
+
+
+def _negative_number(value: Value) -> str | None:
+    """1 for the number -1: what is added is subtracted."""
+    found = value.array
+    signed = DTYPES[value.type.dtype].kind in ("int", "float")
+    if found is None or value.type.shape != () or not signed or not found < 0 or np.isinf(found):
+        return None
+    return number(-found.astype(object), value.type.dtype)
 
 
 def _divisor(value: Value) -> str | None:
@@ -335,11 +348,18 @@ def _slice(node: Node, scope: Scope) -> Text | None:
     return Text(f"{receiver.within(ATOM)}[{', '.join(parts)}]", refs=receiver.refs)
 
 
+def _least(last: Dim, dim: Dim) -> list[Dim]:
+    """min(dim, n) is where a slice up to n ends."""
+    if not isinstance(last, Expr):
+        return []
+    return [symbol(name) for name in sorted(symbols(last)) if last == dim_min(dim, symbol(name))]
+
+
 def _range(dim: Dim, start: Dim, count: Dim, step: int, scope: Scope) -> str | None:
     """`start:stop:step`, if that gives back the same first element and count."""
     last = start + count * step
     backwards = step < 0
-    ends: list[Dim | None] = [None, last]
+    ends: list[Dim | None] = [None, *_least(last, dim), last]
     if isinstance(last, int) and last < 0 and backwards:
         ends = [None]
     for begin in (None, start):

@@ -20,6 +20,7 @@ FAMILIES = (
     "reductions",
     "absorb",
     "indexing",
+    "positions",
     "motion",
     "one_hot",
     "uniform",

@@ -76,12 +76,33 @@ def _float(op: Op) -> bool:
     return DTYPES[result_type(op).dtype].kind in ("float", "complex")
 
 
+ROOTS: dict[str, Callable[[float], float]] = {
+    "neg": operator.neg,
+    "sqrt": math.sqrt,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+}
+"""Functions of one number that are worked out here, so that other laws see what they give."""
+
+
+@law(*ROOTS)
+def root_of_number(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """-c, sqrt(c), 1 / sqrt(c), 1 / c of one floating-point number above 0"""
+    number, type_ = splat(op.x), result_type(op)
+    if number is None or type_.shape != () or type_.dtype not in ("float32", "float64") or not 0 < number < math.inf:
+        return None
+    return full(ROOTS[op.OP_NAME](float(number)), type_)
+
+
 @law("sub")
 def subtract_constant(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """x - c = x + (-c)"""
-    if rewriter.constant(op.rhs) and not rewriter.constant(op.lhs) and splat(op.rhs) != 0:
-        return ops.add(op.lhs, ops.neg(op.rhs))
-    return None
+    number, type_ = splat(op.rhs), type_of(op.rhs)
+    if not rewriter.constant(op.rhs) or rewriter.constant(op.lhs) or number == 0:
+        return None
+    if number is not None and DTYPES[type_.dtype].kind == "int" and number > -(2 ** (DTYPES[type_.dtype].bits - 1)):
+        return ops.add(op.lhs, full(-number, type_))
+    return ops.add(op.lhs, ops.neg(op.rhs))
 
 
 @law("div")

@@ -80,11 +80,12 @@ def constant_right(rewriter: Rewriter, op: Op) -> ir.Value | None:
 @law(*NEUTRAL)
 def neutral(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """x + 0 = x, x * 1 = x, and so on, by the table NEUTRAL."""
-    number = splat(op.rhs)
     dtype = type_of(op.lhs).dtype
-    return (
-        fit(op.lhs, result_type(op)) if number is not None and number == _number(NEUTRAL[op.OP_NAME], dtype) else None
-    )
+    for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs) if op.OP_NAME in COMMUTATIVE else (op.lhs, op.rhs)):
+        number = splat(other)
+        if number is not None and number == _number(NEUTRAL[op.OP_NAME], dtype):
+            return fit(value, result_type(op))
+    return None
 
 
 @law(*ABSORBING)

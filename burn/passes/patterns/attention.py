@@ -104,6 +104,8 @@ def _scores(value: ir.Value) -> Scores | None:
             value, mask = inner
         elif op.OP_NAME == "select" and mask is None and scale == 1.0 and splat(op.on_false) == -math.inf:
             value, mask = op.on_true, op.condition
+        elif op.OP_NAME == "select" and mask is None and scale == 1.0 and splat(op.on_true) == -math.inf:
+            value, mask = op.on_false, ops.not_(op.condition)
         else:
             return None
     return None
@@ -133,7 +135,42 @@ def _ordered(value: ir.Value, batch: tuple[int, ...], contract: tuple[int, ...],
     if len(free) != 1 or len(contract) != 1:
         return None
     ends = (*free, *contract) if last == "contract" else (*contract, *free)
-    return transpose(value, (*batch, *ends))
+    order = (*batch, *ends)
+    inner = is_named(value, "transpose")
+    if inner is not None:  # so that what stands before is seen
+        value, order = inner.x, tuple(inner.permutation[i] for i in order)
+    return transpose(value, order)
+
+
+@pattern("attention")
+def shared_heads(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """attention(q, repeat(k), repeat(v)) = attention(q, k, v): heads that share a key and a value are told by their number"""
+    k, v = _repeated(op.k), _repeated(op.v)
+    if k is None or v is None or type_of(k).shape[1] != type_of(v).shape[1]:
+        return None
+    return type(op).build(op.q, k, v, op.mask, op.lengths, **op.attrs)
+
+
+def _repeated(value: ir.Value) -> ir.Value | None:
+    """x [b, g, t, d] of a value in which each of its heads stands several times in a row."""
+    merged = is_named(value, "reshape")
+    spread = is_named(merged.x, "broadcast_to") if merged is not None else None
+    split = is_named(spread.x, "reshape") if spread is not None else None
+    if spread is None or split is None or type_of(split.x).rank != 4 or len(spread.shape) != 5:
+        return None
+    b, g, t, d = type_of(split.x).shape
+    count = spread.shape[2]
+    whole = isinstance(g, int) and isinstance(count, int) and type_of(value).shape == (b, g * count, t, d)
+    return split.x if whole and split.shape == (b, g, 1, t, d) and spread.shape == (b, g, count, t, d) else None
+
+
+@pattern("attention")
+def spread_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """attention(.., broadcast(mask)) = attention(.., mask)"""
+    spread = is_named(op.mask, "broadcast_to") if op.mask is not None else None
+    if spread is None:
+        return None
+    return type(op).build(op.q, op.k, op.v, spread.x, op.lengths, **op.attrs)
 
 
 def _with_heads(x: ir.Value) -> ir.Value:

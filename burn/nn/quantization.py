@@ -1,0 +1,130 @@
+"""Layers of quantised models: weights are stored as small integers with a scale, activations are rounded to what such integers
+hold. All is computed with floats of these values, as ONNX's QuantizeLinear and DequantizeLinear say.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from burn.dialect import ops as build
+from burn.nn.checks import Count, DTypeName, Pads, PerAxis, Positive
+from burn.nn.init import ones, zeros
+from burn.nn.module import Layer
+from burn.nn.parameter import Buffer, Parameter
+from burn.nn.spatial import Spatial
+from burn.tensors import Tensor
+from burn.tensors.creation import constant
+
+
+class FakeQuantize(Layer):
+    """x rounded to what a small integer type holds: (q - zero_point) * scale with q = round(x / scale) + zero_point, kept
+    within the range of `dtype`. Shapes: x [...] -> [...]."""
+
+    def __init__(self, scale: float, zero_point: int = 0, dtype: DTypeName = "int8") -> None:
+        self.scale, self.zero_point, self.dtype = scale, zero_point, dtype
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale, zero = constant(self.scale, x.dtype).value, constant(self.zero_point, self.dtype).value
+        small = build.quantize(x.value, scale, zero, dtype=self.dtype, axis=0)
+        return Tensor(build.dequantize(small, scale, zero, dtype=str(x.dtype), axis=0))
+
+    def extra_repr(self) -> str:
+        return f"{self.scale}, {self.zero_point}, {self.dtype!r}"
+
+
+class QuantizedWeight(Layer):
+    """A parameter stored as integers: called, it gives (values - zero_point) * scale. Shapes: -> shape; scale and zero_point
+    [], or [shape[axis]] where `axis` is given: one for each place on that axis."""
+
+    def __init__(
+        self,
+        shape: Count | tuple[Count, ...],
+        dtype: DTypeName = "int8",
+        axis: int | None = None,
+        scale_dtype: DTypeName = "float32",
+    ) -> None:
+        self.axis = axis
+        full = (shape,) if isinstance(shape, int) else tuple(shape)
+        some = () if axis is None else (full[axis],)
+        self.values = Buffer(full, dtype, _spread)
+        self.scale = Parameter(some, scale_dtype, ones)
+        self.zero_point = Buffer(some, dtype, zeros)
+
+    def forward(self) -> Tensor:
+        parts = (self.values.value, self.scale.value, self.zero_point.value)
+        return Tensor(build.dequantize(*parts, dtype=str(self.scale.dtype), axis=self.axis or 0))
+
+
+def _spread(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """What weights start as: whole numbers around 0 that every integer type of 8 bits and more holds."""
+    return rng.integers(-64, 64, shape)
+
+
+class _QuantConv(Spatial):
+    """A convolution whose weight is stored as integers, with a scale for each output channel (`per_channel`) or one for all;
+    the bias is stored as 32-bit integers with scales of its own. Shapes: as those of Conv."""
+
+    def __init__(
+        self,
+        in_channels: Count,
+        out_channels: Count,
+        kernel_size: PerAxis,
+        stride: PerAxis = 1,
+        padding: Pads = 0,
+        dilation: PerAxis = 1,
+        groups: Positive = 1,
+        bias: bool = True,
+        per_channel: bool = True,
+        dtype: DTypeName = "int8",
+    ) -> None:
+        self.stride, self.dilation, self.groups = self._each(stride), self._each(dilation), groups
+        self.padding = self._pads(padding)
+        axis = 0 if per_channel else None
+        self.weight = QuantizedWeight((out_channels, in_channels // groups, *self._each(kernel_size)), dtype, axis)
+        self.bias = QuantizedWeight(out_channels, "int32", axis) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self._check(x)
+        low, high = self.padding
+        sizes = {"strides": self.stride, "dilations": self.dilation, "low": low, "high": high}
+        y = Tensor(build.conv(x.value, self.weight().value, groups=self.groups, **sizes))
+        return y if self.bias is None else y + self.bias().reshape(1, -1, *[1] * self.AXES)
+
+
+class QuantConv1d(_QuantConv):
+    __doc__ = _QuantConv.__doc__
+    AXES = 1
+
+
+class QuantConv2d(_QuantConv):
+    __doc__ = _QuantConv.__doc__
+    AXES = 2
+
+
+class QuantConv3d(_QuantConv):
+    __doc__ = _QuantConv.__doc__
+    AXES = 3
+
+
+class QuantLinear(Layer):
+    """A linear layer whose weight is stored as integers, with a scale for each output (`per_channel`) or one for all; the bias
+    is stored as 32-bit integers with scales of its own. Shapes: as those of Linear."""
+
+    def __init__(
+        self,
+        in_features: Count,
+        out_features: Count,
+        bias: bool = True,
+        per_channel: bool = True,
+        transposed: bool = False,
+        dtype: DTypeName = "int8",
+    ) -> None:
+        self.transposed = transposed
+        shape = (in_features, out_features) if transposed else (out_features, in_features)
+        self.weight = QuantizedWeight(shape, dtype, int(transposed) if per_channel else None)
+        self.bias = QuantizedWeight(out_features, "int32", 0 if per_channel else None) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        axis = 0 if self.transposed else 1
+        y = build.dot_general(x.value, self.weight().value, lhs_contract=(x.ndim - 1,), rhs_contract=(axis,))
+        return Tensor(y) if self.bias is None else Tensor(y) + self.bias()

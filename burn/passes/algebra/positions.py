@@ -1,0 +1,79 @@
+"""Positions that are counted (`iota`): comparisons that always hold, and look-ups that are views.
+
+    mask.reshape(batch * seq, 1)[b * seq + k] = mask[b, k]
+
+is how transformers write a padding mask that is indexed by batch and key, where an exporter has no vmap.
+"""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.query import is_named, op_of, result_type, splat
+from burn.dialect.types import type_of
+from burn.passes.algebra.law import Rewriter, law
+from burn.passes.constants import full
+
+
+def _counted(value: ir.Value) -> tuple[int, Dim] | None:
+    """(axis, n) of a value that is 0, 1 .. n - 1 along one axis and has size 1 along the others."""
+    shape = type_of(value).shape
+    source = op_of(value)
+    while source is not None and source.OP_NAME == "reshape":
+        source = op_of(source.x)
+    if source is None or source.OP_NAME != "iota":
+        return None
+    sizes = result_type(source).shape
+    if any(d != 1 for i, d in enumerate(sizes) if i != source.axis):
+        return None
+    places = [i for i, d in enumerate(shape) if d != 1]
+    return (places[0], shape[places[0]]) if len(places) == 1 and shape[places[0]] == sizes[source.axis] else None
+
+
+@law("ge", "lt")
+def positions_are_not_negative(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """iota >= 0 is true, iota < 0 is false"""
+    if splat(op.rhs) != 0 or _counted(op.lhs) is None or result_type(op).shape != type_of(op.lhs).shape:
+        return None
+    return full(op.OP_NAME == "ge", result_type(op))
+
+
+@law("gather")
+def look_up_in_order(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """x.reshape(n * m, ..)[i * m + k] = x[i, k], where i and k count all places of x's first two axes"""
+    flat, total = is_named(op.x, "reshape"), is_named(op.indices, "add")
+    if flat is None or total is None or op.axis != 0 or type_of(flat.x).rank < 2:
+        return None
+    for steps, last in ((total.lhs, total.rhs), (total.rhs, total.lhs)):
+        product = is_named(steps, "mul")
+        inner = _counted(last)
+        if product is None or inner is None:
+            continue
+        for first, size in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
+            outer = _counted(first)
+            if (
+                outer is None
+                or _size(size) != inner[1]
+                or outer[0] >= inner[0]
+                or type_of(first).rank != type_of(last).rank
+            ):
+                continue
+            shape = type_of(flat.x).shape
+            if shape[:2] != (outer[1], inner[1]) or type_of(op.x).shape != (
+                outer[1] * inner[1],
+                *type_of(op.x).shape[1:],
+            ):
+                continue
+            return ops.reshape(flat.x, shape=result_type(op).shape)
+    return None
+
+
+def _size(value: ir.Value) -> Dim | None:
+    """A size or a whole number that a tensor of one element holds."""
+    source = is_named(value, "dim_values")
+    if source is not None and len(source.dims) == 1:
+        return source.dims[0]
+    number = splat(value)
+    return int(number) if number is not None and type_of(value).elements == 1 else None

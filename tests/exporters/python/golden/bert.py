@@ -1,0 +1,58 @@
+"""Model, written from bert.onnx by burn-import.
+
+    model = Model.from_file("model.safetensors")
+    run = burn.compile(model)  # for every size of batch, length
+"""
+
+from __future__ import annotations
+
+import burn
+from burn import nn, ops
+
+
+class TransformerLayer(nn.Module):
+    def __init__(self) -> None:
+        self.query = nn.Linear(48, 48)
+        self.key = nn.Linear(48, 48)
+        self.value = nn.Linear(48, 48)
+        self.attention_output_dense = nn.Linear(48, 48)
+        self.attention_output_layer_norm = nn.LayerNorm(48, eps=1e-12)
+        self.intermediate_dense = nn.Linear(48, 96)
+        self.output_dense = nn.Linear(96, 48)
+        self.output_layer_norm = nn.LayerNorm(48, eps=1e-12)
+
+    def forward(self, x: burn.Tensor, mask: burn.Tensor) -> burn.Tensor:
+        batch, length, _ = x.shape
+        query = self.query(x).reshape(batch, length, 3, 16).transpose(1, 2)  # [batch, 3, length, 16]
+        key = self.key(x).reshape(batch, length, 3, 16).transpose(1, 2)  # [batch, 3, length, 16]
+        value = self.value(x).reshape(batch, length, 3, 16).transpose(1, 2)  # [batch, 3, length, 16]
+        context = ops.attention(query, key, value, mask, scale=0.25).transpose(1, 2).flatten(2)  # [batch, length, 48]
+        x = self.attention_output_layer_norm(self.attention_output_dense(context) + x)  # [batch, length, 48]
+        output_dense = self.output_dense(ops.gelu(self.intermediate_dense(x)))  # [batch, length, 48]
+        return self.output_layer_norm(output_dense + x)
+
+
+class Model(nn.Module):
+    inputs = {
+        "input_ids": "int64[batch, length]",
+        "attention_mask": "int64[batch, length]",
+        "token_type_ids": "int64[batch, length]",
+    }
+    outputs = ("last_hidden_state",)
+
+    def __init__(self) -> None:
+        self.word_embeddings = nn.Embedding(101, 48)
+        self.token_type_embeddings = nn.Embedding(2, 48)
+        self.position_embeddings = nn.Embedding(64, 48)
+        self.layer_norm = nn.LayerNorm(48, eps=1e-12)
+        self.layer = nn.ModuleList(TransformerLayer() for _ in range(3))
+        self.table = nn.Buffer((1, 64), "int64")
+
+    def forward(self, input_ids: burn.Tensor, attention_mask: burn.Tensor, token_type_ids: burn.Tensor) -> burn.Tensor:
+        batch, length = input_ids.shape
+        mask = attention_mask.astype("bool").reshape(batch, 1, 1, length)  # bool[batch, 1, 1, length]
+        x = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids)  # [batch, length, 48]
+        x = self.layer_norm(x + self.position_embeddings(self.table[:, :length]))  # [batch, length, 48]
+        for block in self.layer:
+            x = block(x, mask)  # [batch, length, 48]
+        return x
