@@ -12,7 +12,6 @@ from burn import nn
 from burn.exporters.python.generate import generate
 from burn.tracing.trace import trace
 
-
 M = TypeVar("M", bound=nn.Module)
 
 
