@@ -106,12 +106,17 @@ def existing(path: str | os.PathLike[str]) -> Path:
 
 
 def make_inputs(
-    specs: Any, given: Mapping[str, str], sizes: Mapping[str, int], seed: int
+    specs: Any,
+    given: Mapping[str, str],
+    sizes: Mapping[str, int],
+    seed: int,
+    limits: Mapping[str, int] | None = None,
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Arrays for a program's inputs, and the sizes that were taken from `sizes`.
 
     given: for each input a .npy file, a .npz file that holds it under its name, or "random"; an input that is not named is
-    random. Random floats are normal, whole numbers and booleans 0 or 1, which every embedding and mask accepts."""
+    random. Random floats are normal, bytes any, other whole numbers below the input's limit (see `ranges.py`), or else 0 or
+    1, which every embedding and mask accepts."""
     import numpy as np
 
     from burn.runtime import sizes as expressions
@@ -154,7 +159,7 @@ def make_inputs(
             if DTYPES[spec.dtype].numpy is None:
                 problems.append(Problem(f"input '{spec.name}' holds {spec.dtype}s, which cannot be drawn at random"))
                 continue
-            arrays[spec.name] = _draw(random, numpy_dtype(spec.dtype), tuple(shape))
+            arrays[spec.name] = _draw(random, numpy_dtype(spec.dtype), tuple(shape), (limits or {}).get(spec.name))
     unused = sizes.keys() - {
         s for spec in specs for d in spec.dims if isinstance(d, str) for s in expressions.parse(d).symbols
     }
@@ -176,9 +181,12 @@ def _from_file(path: Path, name: str) -> Any:
         return loaded[name]
 
 
-def _draw(random: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
+def _draw(random: Any, dtype: Any, shape: tuple[int, ...], limit: int | None) -> Any:
+    if dtype.kind in "iu" and dtype.itemsize == 1 and limit is None:
+        return random.integers(-128 if dtype.kind == "i" else 0, 128 if dtype.kind == "i" else 256, shape).astype(dtype)
     if dtype.kind in "iub":
-        return random.integers(0, 2, shape).astype(dtype)
+        most = 2 if limit is None else min(limit, 1 << (8 * dtype.itemsize - (dtype.kind == "i")))
+        return random.integers(0, most, shape).astype(dtype)
     if dtype.kind == "c":
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
     return random.standard_normal(shape).astype(dtype)

@@ -20,7 +20,7 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option(
     "--input", "inputs", type=Named(), multiple=True, help="NAME=FILE (.npy, .npz) or NAME=random; repeatable"
 )
-@click.option("--dim", "dims", type=Size(), multiple=True, help="size of a symbol, for random inputs; repeatable")
+@click.option("--dim", "dims", type=Size(), multiple=True, help="fix the size of a symbol; repeatable")
 @click.option("--seed", default=0, show_default=True, help="of random inputs")
 @click.option("--save", type=click.Path(path_type=Path), help="write the outputs to a .npz file")
 @click.option("--verify", type=click.Choice(["onnxruntime"]), help="compare every output")
@@ -51,13 +51,17 @@ def main(
         raise click.UsageError("--per-node goes with --verify")
     existing(model)
     import burn
+    from burn.loading import COMPILED
 
     progress = Progress(2 + bool(verify) + bool(with_profile))
     progress(f"loading {model}")
     start = time.perf_counter()
-    executable = burn.load(model, cache=not no_cache, threads=threads)
+    fixed = dict(dims)
+    compiled = model.suffix == COMPILED  # its sizes are what they are, --dim only chooses those of random inputs
+    executable = burn.load(model, cache=not no_cache, threads=threads, dims=None if compiled else fixed)
     load_seconds = time.perf_counter() - start
-    feeds, sizes = make_inputs(executable.inputs, dict(inputs), dict(dims), seed)
+    limits = {} if compiled else _limits(model, fixed, executable.inputs, dict(inputs))
+    feeds, sizes = make_inputs(executable.inputs, dict(inputs), fixed if compiled else {}, seed, limits)
 
     progress("running")
     seconds, outputs = [], {}
@@ -69,7 +73,7 @@ def main(
         _save(save, outputs)
     report: dict[str, Any] = {
         "model": str(model),
-        "sizes": sizes,
+        "sizes": sizes if compiled else fixed,
         "load_seconds": round(load_seconds, 4),
         "seconds": min(seconds),
         "outputs": [_summary(name, array) for name, array in outputs.items()],
@@ -94,6 +98,17 @@ def main(
         _show(report)
     if failed:
         raise BurnError(f"the results differ from {verify}'s")
+
+
+def _limits(model: Path, dims: dict[str, int], specs: Any, given: dict[str, str]) -> dict[str, int]:
+    """What the whole numbers that are drawn must stay below; the model is only read again where there are such."""
+    drawn = [s for s in specs if given.get(s.name, "random") == "random" and s.dtype.startswith(("int", "uint"))]
+    if not drawn:
+        return {}
+    from burn.cli.ranges import index_limits
+    from burn.loading import read_program
+
+    return index_limits(read_program(model, dims))
 
 
 def _save(path: Path, outputs: dict[str, Any]) -> None:

@@ -162,3 +162,40 @@ def test_slices_are_stacked_where_the_memory_was_planned() -> None:
     scan = node("Scan", "i x", "y z", body=body, num_scan_inputs=1, scan_input_axes=[2], scan_output_axes=[1])
     proto = model([scan, node("Neg", "z", "w")], [value("i", (1, 4)), value("x", (1, 4, 9))], unknown("y", "w"))
     same(proto, {"i": numbers(1, 4), "x": numbers(1, 4, 9)})
+
+
+# Quantised
+
+
+@pytest.mark.parametrize("op", ["QLinearAveragePool", "QLinearReduceMean", "QLinearWhere"])
+@pytest.mark.parametrize("last", [0, 1])
+def test_quantised_operators_of_onnxruntime(op: str, last: int) -> None:
+    x = RNG.integers(0, 256, (2, 6, 5, 3), np.uint8)
+    constants = [
+        tensor("s", np.float32(0.1)),
+        tensor("z", np.uint8(3)),
+        tensor("t", np.float32(0.23)),
+        tensor("u", np.uint8(5)),
+    ]
+    made = {
+        "QLinearAveragePool": lambda: node(
+            op, "x s z t u", "y", kernel_shape=[2, 3], pads=[1, 1, 0, 1], channels_last=last
+        ),
+        "QLinearReduceMean": lambda: node(op, "x s z t u", "y", axes=[1, 2], keepdims=last),
+        "QLinearWhere": lambda: node(op, "c x s z k t u s z", "y"),
+    }[op]()
+    made.domain = "com.microsoft"
+    if op == "QLinearWhere":
+        constants += [tensor("c", x > 99), tensor("k", x[:1])]
+    proto = model(
+        [made], [value("x", x.shape, TensorProto.UINT8)], unknown("y"), constants, domains={"com.microsoft": 1}
+    )
+    try:
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        (want,) = session.run(None, {"x": x})
+    except Exception:  # ONNX Runtime has the operator's definition, and no code for it
+        assert op == "QLinearReduceMean"
+        exact = (0.1 * (x.astype(np.float64) - 3)).mean((1, 2), keepdims=last == 1)
+        want = np.clip(np.round(exact / 0.23) + 5, 0, 255).astype(np.uint8)
+    (got,) = run(proto, {"x": x})
+    assert got.shape == want.shape and np.abs(got.astype(int) - want).max() <= 1 and (got != want).mean() < 0.02

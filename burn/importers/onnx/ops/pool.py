@@ -37,8 +37,9 @@ class Windows:
         return tuple(window_size(*row) for row in rows)
 
 
-def windows(node: Node) -> Windows:
-    dims = node.type(0).shape[2:]
+def windows(node: Node, dims: tuple[Dim, ...] | None = None) -> Windows:
+    """dims: the spatial sizes, where the operand does not have its channels first."""
+    dims = node.type(0).shape[2:] if dims is None else dims
     n, kernel = len(dims), node.ints("kernel_shape")
     strides = node.ints("strides", None) or (1,) * n
     dilations = node.ints("dilations", None) or (1,) * n
@@ -109,9 +110,13 @@ def _max_and_place(node: Node, x: ir.Value, w: Windows) -> list[ir.Value]:
 
 @onnx_op("AveragePool")
 def average_pool(node: Node) -> ir.Value:
+    return averaged(node, node.required(0))
+
+
+def averaged(node: Node, x: ir.Value) -> ir.Value:
     """Padding counts when `count_include_pad` says so; what a last window reaches beyond the padding never does."""
-    w, dtype = windows(node), node.type(0).dtype
-    total = slide(convert(node.required(0), wide(dtype)), "sum", w)
+    w, dtype = windows(node, type_of(x).shape[2:]), type_of(x).dtype
+    total = slide(convert(x, wide(dtype)), "sum", w)
     include = bool(node.int("count_include_pad", 0))
     low, high = (w.low, w.pad_high) if include else ((0,) * len(w.dims),) * 2
     whole = low == w.low and high == w.high

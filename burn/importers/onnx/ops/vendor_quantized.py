@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from burn.dialect import ops
-from burn.dialect.compose import along, convert, mean, number, number_like, reshape
+from burn.dialect.compose import along, convert, mean, number, number_like, reshape, transpose
 from burn.dialect.dims import ceildiv
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.contract import matmul
 from burn.importers.onnx.ops.image import part
+from burn.importers.onnx.ops.pool import averaged
 from burn.importers.onnx.ops.quantize import dequantize_linear, dynamic_range, quantize_linear
 from burn.importers.onnx.ops.vendor import DOMAIN
 
@@ -51,6 +52,8 @@ FUNCTIONS: dict[str, Callable[[Node, ir.Value], ir.Value]] = {
     "QLinearLeakyRelu": lambda node, x: ops.leaky_relu(x, alpha=node.float("alpha", 0.01)),
     "QLinearSoftmax": lambda node, x: ops.softmax(x, axis=node.int("axis", -1)),
     "QLinearGlobalAveragePool": lambda node, x: _pooled(node, x),
+    "QLinearAveragePool": lambda node, x: _averaged(node, x),
+    "QLinearReduceMean": lambda node, x: _reduced(node, x),
 }
 """Operators of one operand: x, scale, zero point, the result's scale and zero point."""
 
@@ -61,6 +64,20 @@ def _pooled(node: Node, x: ir.Value) -> ir.Value:
     return mean(x, tuple(range(first, first + rank - 2)), keepdims=True)
 
 
+def _averaged(node: Node, x: ir.Value) -> ir.Value:
+    if node.int("channels_last", 0) != 1:
+        return averaged(node, x)
+    rank = type_of(x).rank
+    pooled = averaged(node, transpose(x, (0, rank - 1, *range(1, rank - 1))))
+    return transpose(pooled, (0, *range(2, rank), 1))
+
+
+def _reduced(node: Node, x: ir.Value) -> ir.Value:
+    rank = type_of(x).rank
+    axes = node.axes(node.ints("axes", tuple(range(rank))), rank)
+    return mean(x, tuple(axes), keepdims=node.int("keepdims", 1) == 1)
+
+
 def _enter(name: str, function: Callable[[Node, ir.Value], ir.Value]) -> None:
     @onnx_op(name, domain=DOMAIN)
     def build(node: Node) -> ir.Value:
@@ -69,6 +86,11 @@ def _enter(name: str, function: Callable[[Node, ir.Value], ir.Value]) -> None:
 
 for _name, _function in FUNCTIONS.items():
     _enter(_name, _function)
+
+
+@onnx_op("QLinearWhere", domain=DOMAIN)
+def qlinear_where(node: Node) -> ir.Value:
+    return quantised(node, ops.select(node.required(0), real(node, 1), real(node, 4)), 7, like=1)
 
 
 @onnx_op("QLinearConcat", domain=DOMAIN)
