@@ -12,6 +12,7 @@ from burn.codegen.cpu.target import TARGETS, Target, host_target
 from burn.dialect.constants import constant_array
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
+from burn.dialect.types import Container, TensorType
 from burn.errors import TypeMismatch
 from burn.passes import pipeline
 from burn.passes.environment import Environment
@@ -74,18 +75,15 @@ def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
 
 
 def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Artefact:
-    def dims(shape) -> tuple[int | str, ...]:
-        return tuple(d if isinstance(d, int) else str(d) for d in shape)
-
     count = len(program.inputs) - program.random_state
     donated = {source: output for output, source in program.donated.items()}
     inputs = [
-        ValueSpec(name, t.dtype, dims(t.shape), donated.get(i))
+        value_spec(name, t, program.input_containers.get(i), donated.get(i))
         for i, (name, t) in enumerate(zip(program.input_names[:count], program.input_types[:count], strict=True))
     ]
     outputs = [
-        ValueSpec(name, t.dtype, dims(t.shape))
-        for name, t in zip(program.output_names, program.output_types, strict=True)
+        value_spec(name, t, program.output_containers.get(i))
+        for i, (name, t) in enumerate(zip(program.output_names, program.output_types, strict=True))
     ]
     return Artefact(
         signature=Signature(tuple(inputs), tuple(outputs), program.random_state),
@@ -97,6 +95,15 @@ def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Ar
         sites=tuple(entry.sites),
         symbols={},
     )
+
+
+def value_spec(name: str, type_: TensorType, container: Container | None, donated_to: int | None = None) -> ValueSpec:
+    """What the artefact says of an input or output."""
+    shape = type_.shape if container is None else container.shape or ()
+    dims = tuple(d if isinstance(d, int) else str(d) for d in shape)
+    if container is None:
+        return ValueSpec(name, type_.dtype, dims, donated_to)
+    return ValueSpec(name, container.dtype, dims, None, container.kinds, container.shape is None)
 
 
 def executable(program: Program, **options) -> Executable:

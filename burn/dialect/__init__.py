@@ -24,6 +24,7 @@ FAMILIES = (
     "signal",
     "random",
     "strings",
+    "sequence",
 )
 """The modules that define ops, primitives first."""
 

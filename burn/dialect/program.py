@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from burn.dialect.mlir import context, func, ir
-from burn.dialect.types import RANDOM_STATE, TensorType, type_of
+from burn.dialect.types import RANDOM_STATE, Container, TensorType, type_of
 from burn.dialect.weights import WeightStore
 
 
@@ -24,6 +24,9 @@ class Program:
     output_names: list[str] = field(default_factory=list)
     given_up: tuple[int, ...] = ()
     """The inputs whose contents the caller gives up at each run: outputs may take over their memory."""
+    input_containers: dict[int, Container] = field(default_factory=dict)
+    output_containers: dict[int, Container] = field(default_factory=dict)
+    """Of inputs and outputs that are lists: what they are lists of."""
     random_state: bool = False
     """Whether the last input is the random state (dialect/random.py), which the executable supplies at each run."""
     _places: int = field(default=0, repr=False)  # that draw random numbers

@@ -19,7 +19,7 @@ from typing import Any
 from burn.dialect.mlir import context, func, ir
 from burn.dialect.op import REGISTRY, Op
 from burn.dialect.program import Program
-from burn.dialect.types import RANDOM_STATE, TensorType
+from burn.dialect.types import RANDOM_STATE, Container, TensorType
 from burn.dialect.weights import Weight, WeightStore
 from burn.errors import ModelError, Problem
 
@@ -28,6 +28,9 @@ RANDOM_STATE_MARK = "burn.random_state"
 
 GIVEN_UP_MARK = "burn.given_up"
 """The attribute of arguments that the caller gives up."""
+
+CONTAINER = "burn.container"
+"""The attribute of an argument or a result that is a list: what of."""
 
 MAX_DEPTH = 64  # regions inside regions
 MAX_NESTING = 1000  # brackets inside brackets: MLIR's reader calls itself for each
@@ -40,8 +43,11 @@ def to_text(program: Program, locations: bool = False) -> str:
     function = program.function
     with context():
         named = {"arg_attrs": program.input_names, "res_attrs": program.output_names}
+        containers = {"arg_attrs": program.input_containers, "res_attrs": program.output_containers}
         for attribute, names in named.items():
             entries = [{"burn.name": ir.StringAttr.get(name)} for name in names]
+            for i, container in containers[attribute].items():
+                entries[i][CONTAINER] = ir.StringAttr.get(str(container))
             if attribute == "arg_attrs" and program.random_state:
                 entries[-1][RANDOM_STATE_MARK] = ir.UnitAttr.get()
             for index in program.given_up if attribute == "arg_attrs" else ():
@@ -119,6 +125,7 @@ class _Reader:
         program = Program.create(inputs, self.store)
         program.random_state = self.random_state(function, types_)
         program.given_up = tuple(_marked(function, GIVEN_UP_MARK))
+        program.input_containers = self.containers(function, "arg_attrs", len(types_))
         self.values.update(zip(block.arguments, program.inputs, strict=True))
         *body, end = block.operations
         if end.operation.name != "burn.return":
@@ -126,11 +133,25 @@ class _Reader:
         for operation in body:
             self.operation(operation.operation, program.block, 0)
         self.finish()
+        program.output_containers = self.containers(function, "res_attrs", len(end.operation.operands))
+        self.finish()
         outputs = [v for operand in end.operation.operands if (v := self.values[operand]) is not None]
         program.finish(list(zip(_names(function, "res_attrs", "out", len(outputs)), outputs, strict=True)))
         if "takes" in end.attributes:
             program.terminator.attributes["takes"] = ir.Attribute.parse(str(end.attributes["takes"]))
         return program
+
+    def containers(self, function: func.FuncOp, attribute: str, count: int) -> dict[int, Container]:
+        """What the arguments or results that are marked as lists are lists of."""
+        found: dict[int, Container] = {}
+        entries = ir.ArrayAttr(function.attributes[attribute]) if attribute in function.attributes else []
+        for i, entry in enumerate(entries):
+            if CONTAINER in ir.DictAttr(entry) and i < count:
+                try:
+                    found[i] = Container.parse(ir.StringAttr(ir.DictAttr(entry)[CONTAINER]).value)
+                except ValueError as error:
+                    self.problems.append(Problem(str(error)))
+        return found
 
     def random_state(self, function: func.FuncOp, types_: Sequence[TensorType]) -> bool:
         """Whether the last argument is marked as the random state."""

@@ -154,6 +154,32 @@ class TensorType:
 RANDOM_STATE = TensorType("uint64", (2,))
 """What a run's random numbers come of: a seed, and a number that is new at each run."""
 
+
+@dataclass(frozen=True)
+class Container:
+    """What is known of sequences and optionals of tensors: `kinds` from outside in ("sequence" or "optional"), and the tensors'
+    element type and shape; a symbolic size stands for any, and so does no shape for any rank."""
+
+    kinds: tuple[str, ...]
+    dtype: str
+    shape: tuple[Dim, ...] | None
+
+    def __str__(self) -> str:
+        sizes = "..." if self.shape is None else ", ".join(map(str, self.shape))
+        return " ".join((*self.kinds, f"{self.dtype}[{sizes}]"))
+
+    @staticmethod
+    def parse(text: str) -> Container:
+        """From the text that `str` gives. Raises ValueError."""
+        head, _, sizes = text.partition("[")
+        *kinds, dtype = head.split(" ")
+        if not kinds or not set(kinds) <= {"sequence", "optional"} or dtype not in DTYPES or not sizes.endswith("]"):
+            raise ValueError(f"'{text}' is not a sequence or an optional of tensors")
+        sizes = sizes[:-1].strip()
+        shape = None if sizes == "..." else tuple(parse(size) for size in sizes.split(",") if size.strip())
+        return Container(tuple(kinds), dtype, shape)
+
+
 _TO_MLIR: dict[TensorType, ir.Type] = {}
 _FROM_MLIR: dict[ir.Type, TensorType] = {}
 

@@ -88,6 +88,16 @@ FUNCTIONS = {
     "burn_lib_nonzero": Function(("ptr", "i64", "i64", "ptr", "ptr", "ptr"), "i64", "negative"),
     "burn_lib_unique": Function(("ptr", *["i64"] * 5, *["ptr"] * 5), "i64", "negative"),
     "burn_lib_non_max_suppression": Function(("ptr", *["i64"] * 4, *["ptr"] * 6), "i64", "negative"),
+    "burn_lib_list_insert": Function(
+        ("ptr", "i64", "ptr", "i64", "ptr", "i64", "i64", "ptr", "ptr", "i64", "ptr"), "i32", "status"
+    ),
+    "burn_lib_list_erase": Function(("ptr", "i64", "ptr", "i64", "ptr", "ptr"), "i32", "status"),
+    "burn_lib_list_length": Function(("ptr", "ptr", "ptr"), "i32", "status"),
+    "burn_lib_list_at": Function(("ptr", "i64", "ptr", "i64", "ptr", "i64", "i64", "ptr"), "ptr", "null"),
+    "burn_lib_list_concat": Function(("ptr", "i64", "ptr", "i64", "i64", "i64", "i64", "ptr"), "ptr", "null"),
+    "burn_lib_list_split": Function(
+        ("ptr", "i64", "i64", "i64", "ptr", "i64", "i64", "i64", "ptr", "ptr", "ptr"), "i32", "status"
+    ),
     "burn_lib_text_concat": Function(("ptr", "i64", "ptr", "ptr", "ptr"), "i32", "status"),
     "burn_lib_text_case": Function(("ptr", "i64", "ptr", "i64", "ptr", "ptr"), "i32", "status"),
     "burn_lib_text_split": Function(("ptr", "i64", "i64", "ptr", "ptr", "ptr", "ptr"), "i64", "negative"),

@@ -64,7 +64,7 @@ class Executable:
             )
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
-        self._direct = not signature.random_state
+        self._direct = not signature.random_state and not any(spec.containers for spec in signature.inputs)
         self._names = [spec.name for spec in signature.inputs]
         self._donate = tuple(donate)
         self._donated = [index for index, name in enumerate(self._names) if name in donate] or None

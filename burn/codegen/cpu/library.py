@@ -180,3 +180,80 @@ def _non_max_suppression(entry: EntryBuilder, op: Op) -> None:
     call = Call(entry, op).number(int(op.center_point), batches, classes, n)
     call.read(op.boxes, op.scores, op.maximum, op.overlap, op.threshold)
     call.allocates("burn_lib_non_max_suppression", op.count, op.operation.results[0])
+
+
+# ---- lists -------------------------------------------------------------------------------------------------------------
+
+
+def _site(entry: EntryBuilder, op: Op) -> Call:
+    return Call(entry, op).number(entry.site(source_name(op)))
+
+
+def _position(call: Call, op: Op) -> Call:
+    """Whether there is a position, and its address."""
+    return call.number(int(op.position is not None)).read(op.list if op.position is None else op.position)
+
+
+def _take(call: Call, function: str) -> None:
+    """Runs a function whose last operand are the wanted sizes of the op's result, which it overwrites with the sizes found."""
+    entry, op, result = call.entry, call.op, call.op.operation.results[0]
+    first = call._words
+    data = entry.library(op, function, call.words(op.sizes).operands)
+    places = [axis for axis, size in enumerate(op.sizes) if size < 0]
+    for name, axis in zip(op.symbols, places, strict=True):
+        entry.bind(name, entry.code.load(entry.words, first + axis, "i64"))
+    if places:
+        entry.pointers[result] = data
+    else:  # of known size: it may have its place already
+        entry.copy(entry.define(result), data, type_of(result).bytes)
+
+
+@emits("list_empty")
+def _list_empty(entry: EntryBuilder, op: Op) -> None:
+    entry.call("burn_rt_write", entry.define(op.operation.results[0]), 0, 8)
+
+
+@emits("list_insert")
+def _list_insert(entry: EntryBuilder, op: Op) -> None:
+    x = type_of(op.x)
+    call = _position(_site(entry, op).read(op.list), op).number(dtype_code(op, op.x), x.rank).words(x.shape)
+    call.read(op.x).number(x.bytes).write(op.operation.results[0]).run("burn_lib_list_insert")
+
+
+@emits("list_erase")
+def _list_erase(entry: EntryBuilder, op: Op) -> None:
+    call = _position(_site(entry, op).read(op.list), op)
+    call.write(op.operation.results[0]).run("burn_lib_list_erase")
+
+
+@emits("list_length")
+def _list_length(entry: EntryBuilder, op: Op) -> None:
+    Call(entry, op).read(op.list).write(op.operation.results[0]).run("burn_lib_list_length")
+
+
+@emits("list_at")
+def _list_at(entry: EntryBuilder, op: Op) -> None:
+    call = _position(_site(entry, op).read(op.list), op).number(DTYPES.index(op.dtype), len(op.sizes))
+    _take(call, "burn_lib_list_at")
+
+
+@emits("list_concat")
+def _list_concat(entry: EntryBuilder, op: Op) -> None:
+    call = _site(entry, op).read(op.list).number(int(op.stack), op.axis, DTYPES.index(op.dtype), len(op.sizes))
+    _take(call, "burn_lib_list_concat")
+
+
+@emits("list_split")
+def _list_split(entry: EntryBuilder, op: Op) -> None:
+    x = type_of(op.x)
+    slices, alike = -2, -1  # as in lib_list.c
+    parts: Dim = slices if op.parts is None else type_of(op.parts).shape[0] if type_of(op.parts).rank else alike
+    call = (
+        _site(entry, op)
+        .number(dtype_code(op, op.x), x.rank)
+        .words(x.shape)
+        .number(op.axis % x.rank, int(op.keep), parts)
+    )
+    call.read(op.x if op.parts is None else op.parts).read(op.x).write(op.operation.results[0]).run(
+        "burn_lib_list_split"
+    )

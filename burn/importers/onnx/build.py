@@ -21,7 +21,8 @@ from burn.dialect.compose import as_list
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.query import erase_dead
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.sequence import LIST
+from burn.dialect.types import Container, TensorType, type_of
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import BurnError, ModelError, Problem
 from burn.importers.onnx.check import check_model
@@ -29,6 +30,7 @@ from burn.importers.onnx.contents import Content, Unknown, materialise, wanted
 from burn.importers.onnx.file import OnnxFile, Source, read_model
 from burn.importers.onnx.folding import evaluate
 from burn.importers.onnx.functions import domain_name, expand, inline_functions, opset_of, opsets
+from burn.importers.onnx.lists import RunList, container_of, run_list
 from burn.importers.onnx.names import SizeNames
 from burn.importers.onnx.node import BUILDERS, Node, onnx_op
 from burn.importers.onnx.ops import load_builders
@@ -77,6 +79,7 @@ class Importer:
         self._initializers: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {}
         self._last_constant: ir.Operation | None = None
         self._count = 0
+        self._containers: dict[int, Container] = {}  # of inputs that are sequences or optionals
 
     def run(self) -> Program:
         graph = self.file.proto.graph
@@ -85,9 +88,12 @@ class Importer:
         self._raise_problems()
         self.program = Program.create(inputs)
         self._scope.update(zip((name for name, _ in inputs), self.program.inputs, strict=True))
+        self.program.input_containers = self._containers
+        for i, container in self._containers.items():
+            self._scope[inputs[i][0]] = RunList(self.program.inputs[i], container)
         with self.program.building():
             self._build_nodes(graph.node)
-            outputs = [(o.name, self._output(o.name)) for o in graph.output]
+            outputs = [(o.name, self._output(o, i)) for i, o in enumerate(graph.output)]
         if self.names.unused:
             given = ", ".join(sorted(self.names.unused))
             self.problems.append(Problem(f"sizes were given for {given}, which no input's dimension is called"))
@@ -100,17 +106,22 @@ class Importer:
         if self.problems:
             raise ModelError(SUMMARY, dict.fromkeys(self.problems)) from self._cause
 
-    def _output(self, name: str) -> Any:
+    def _output(self, output: onnx.ValueInfoProto, index: int) -> Any:
         try:
-            value = self._lookup(name)
+            value = self._lookup(output.name)
         except Skipped:
             return FAILED
-        if not isinstance(value, ir.Value):
-            kind = type(value).__name__
+        declared = container_of(output.type)
+        if isinstance(value, ir.Value) and declared is None:
+            return value
+        items = run_list(value, declared)
+        if items is None:
             self.problems.append(
-                Problem(f"output '{name}' is of type {kind}; only tensors can be outputs of a program")
+                Problem(f"output '{output.name}' is a sequence or an optional of what the model does not say")
             )
-        return value
+            return FAILED
+        self.program.output_containers[index] = items.container
+        return items.value
 
     # ---- inputs and constants ----------------------------------------------------------------------------------------
     def _input_types(self, graph: onnx.GraphProto) -> list[tuple[str, TensorType]]:
@@ -120,9 +131,14 @@ class Importer:
                 continue  # before IR version 4 initializers had to be inputs too
             kind = value.type.WhichOneof("value")
             tensor = value.type.tensor_type
+            if (container := container_of(value.type)) is not None:
+                self._containers[len(types)] = container
+                types.append((value.name, LIST))
+                continue
             if kind != "tensor_type":
                 text = kind.removesuffix("_type").replace("_", " ") if kind else "nothing"
-                self.problems.append(Problem(f"input '{value.name}' is a {text}; only tensors can be inputs"))
+                problem = f"input '{value.name}' is a {text}; only tensors, and sequences and optionals of them, can be"
+                self.problems.append(Problem(problem))
             elif tensor.elem_type not in ELEMENT_TYPES:
                 text = f"input '{value.name}' has the unsupported element type {element_name(tensor.elem_type)}"
                 self.problems.append(Problem(text))

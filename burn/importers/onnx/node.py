@@ -102,8 +102,8 @@ class Node(Attributes):
 
     def content(self, index: int) -> Content | None:
         """What is known of a small operand's elements while importing."""
-        value = self.input(index)
-        return None if value is None else self.importer.content(value)
+        value = self.inputs[index] if index < len(self.inputs) else None
+        return self.importer.content(value) if isinstance(value, ir.Value) else None
 
     def constant(self, index: int) -> np.ndarray | None:
         """An operand's elements when all of them are known numbers: an initializer, or folded from small ones."""

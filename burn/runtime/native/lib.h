@@ -34,6 +34,18 @@ int32_t burn_lib_text_rank(burn_run *run, int64_t count, const int64_t *x, int64
 int32_t burn_lib_text_match(burn_run *run, int64_t count, const int64_t *x, int64_t words, const int64_t *code,
                          uint8_t *matches);
 int32_t burn_lib_text_write(burn_run *run, int64_t dtype, int64_t count, const void *x, int64_t *texts);
+int32_t burn_lib_list_insert(burn_run *run, int64_t site, const int64_t *list, int64_t has_position,
+                             const int64_t *position, int64_t dtype, int64_t rank, const int64_t *dims,
+                             const void *data, int64_t bytes, int64_t *result);
+int32_t burn_lib_list_erase(burn_run *run, int64_t site, const int64_t *list, int64_t has_position,
+                            const int64_t *position, int64_t *result);
+int32_t burn_lib_list_length(burn_run *run, const int64_t *list, int64_t *length);
+void *burn_lib_list_at(burn_run *run, int64_t site, const int64_t *list, int64_t has_position, const int64_t *position,
+                       int64_t dtype, int64_t rank, int64_t *dims);
+void *burn_lib_list_concat(burn_run *run, int64_t site, const int64_t *list, int64_t stack, int64_t axis, int64_t dtype,
+                           int64_t rank, int64_t *dims);
+int32_t burn_lib_list_split(burn_run *run, int64_t site, int64_t dtype, int64_t rank, const int64_t *dims, int64_t axis,
+                            int64_t keep, int64_t count, const int64_t *sizes, const char *x, int64_t *result);
 int32_t burn_lib_text_read(burn_run *run, int64_t site, int64_t dtype, int64_t count, const int64_t *x, void *numbers);
 
 #endif

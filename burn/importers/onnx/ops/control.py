@@ -7,8 +7,8 @@ follow from what the regions yield.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx
@@ -18,17 +18,27 @@ from burn.dialect.compose import dim_value, number, reshape, transpose
 from burn.dialect.control import If, Loop, escapes, region_symbols, yielded_types
 from burn.dialect.dims import Dim, dim_max, symbol
 from burn.dialect.mlir import ir
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import Container, TensorType, type_of
 from burn.importers.onnx.contents import Content
+from burn.importers.onnx.lists import (
+    Nothing,
+    RunList,
+    TensorList,
+    container_of,
+    flatten,
+    is_container,
+    merged,
+    run_list,
+)
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.sequence import Nothing, TensorList, flatten
+from burn.importers.onnx.ops.sequence import at, to_list
 
 UNROLLED_TRIPS = 8
 UNROLLED_NODES = 256
 """A loop of known length is written out up to so many iterations, and so many nodes in all."""
 
 SEQUENCE_NODES = 8192
-"""The same for a loop that carries sequences, which has to be written out."""
+"""The same for a loop that carries sequences: of those that are written out nothing is left."""
 
 FLAG = TensorType("bool", ())
 COUNTER = TensorType("int64", ())
@@ -104,23 +114,35 @@ def if_(node: Node) -> list[Any]:
     if known is not None:
         return node.build_subgraph(branches[0 if known else 1], [])
     then, otherwise = (lambda graph=graph: node.build_subgraph(graph, []) for graph in branches)
-    return choose(node, scalar_of(node, node.required(0)), then, otherwise)
+    wanted = [container_of(value.type) for value in branches[0].output]
+    return choose(node, scalar_of(node, node.required(0)), then, otherwise, wanted)
 
 
 def choose(
-    node: Node, condition: ir.Value, then: Callable[[], list[Any]], otherwise: Callable[[], list[Any]]
+    node: Node,
+    condition: ir.Value,
+    then: Callable[[], list[Any]],
+    otherwise: Callable[[], list[Any]],
+    wanted: Sequence[Container | None] = (),
 ) -> list[Any]:
-    """What `then` or `otherwise` builds, as the program finds the condition."""
+    """What `then` or `otherwise` builds, as the program finds the condition. wanted: what the model says of results that are
+    sequences or optionals."""
     draft = If.create(condition, result_types=[])
-    rebuild, shapes = [], []
-    for region, branch in zip(draft.regions, (then, otherwise), strict=True):
-        with ir.InsertionPoint(region.blocks.append()):
-            results = [flatten(value) for value in branch()]
-            ops.yield_([leaf for leaves, _, _ in results for leaf in leaves])
-            shapes.append([shape for _, _, shape in results])
-            rebuild = [(build, len(leaves)) for leaves, build, _ in results]
-    if shapes[0] != shapes[1]:
-        node.fail("the branches give sequences or optionals that differ in length; the condition must be a constant")
+    blocks = [region.blocks.append() for region in draft.regions]
+    given: list[list[Any]] = []
+    for block, branch in zip(blocks, (then, otherwise), strict=True):
+        with ir.InsertionPoint(block):
+            given.append(branch())
+    for index, pair in enumerate(zip(*given, strict=True)):
+        if flatten(pair[0])[2] != flatten(pair[1])[2]:
+            lists = _alike(node, blocks, pair, wanted[index] if index < len(wanted) else None)
+            given[0][index], given[1][index] = lists
+    rebuild = []
+    for block, values in zip(blocks, given, strict=True):
+        with ir.InsertionPoint(block):
+            flat = [flatten(value) for value in values]
+            ops.yield_([leaf for leaves, _, _ in flat for leaf in leaves])
+            rebuild = [(build, len(leaves)) for leaves, build, _ in flat]
     symbols = Symbols(node)
     inner = region_symbols(draft.regions[0]) | region_symbols(draft.regions[1])
     pairs = zip(*(yielded_types(region) for region in draft.regions), strict=True)
@@ -132,6 +154,29 @@ def choose(
         results.append(build(values[:count]))
         values = values[count:]
     return results
+
+
+def _alike(node: Node, blocks: Sequence[ir.Block], pair: tuple[Any, Any], wanted: Container | None) -> list[RunList]:
+    """What two branches give, as lists of the program of one kind."""
+    if not all(map(is_container, pair)) and wanted is None:
+        node.fail("one branch gives a tensor and the other a sequence or an optional; the condition must be a constant")
+    lists = []
+    for block, value in zip(blocks, pair, strict=True):
+        with ir.InsertionPoint(block):
+            lists.append(run_list(value, wanted))
+    known = [items for items in lists if items is not None]
+    for i, (block, value) in enumerate(zip(blocks, pair, strict=True)):
+        if lists[i] is None and known:  # nothing, of what only the other branch tells
+            with ir.InsertionPoint(block):
+                lists[i] = run_list(value, known[0].container)
+    first, second = lists
+    if first is None or second is None:
+        node.fail("the branches give sequences or optionals of different elements; the condition must be a constant")
+    container = second.container if first.empty else first.container if second.empty else None
+    container = container or merged(first.container, second.container)
+    if container is None:
+        node.fail(f"one branch gives a {first.container} and the other a {second.container}")
+    return [replace(items, container=container, empty=first.empty and second.empty) for items in (first, second)]
 
 
 def _either(node: Node, a: TensorType, b: TensorType, inner: set[str], symbols: Symbols) -> TensorType:
@@ -192,6 +237,15 @@ def loop(node: Node) -> list[Any]:
 
     scans = len(graph.output) - 1 - len(initial)
     finals, stacked = repeat(node, trips, initial, scans, body, len(graph.node), _goes_on(graph))
+    for index, value in enumerate(finals):  # it may come in as an optional, and go out as what that is of
+        declared = container_of(graph.output[1 + index].type)
+        if (
+            isinstance(value, RunList)
+            and value.is_optional
+            and declared is not None
+            and declared.kinds[0] != "optional"
+        ):
+            finals[index] = at(node, value, None)
     return [*finals, *stacked]
 
 
@@ -215,14 +269,11 @@ def repeat(
     """The final carried values and the stacked slices."""
     fixed = isinstance(trips.count, int) and trips.condition is None and goes_on
     structured = any(isinstance(value, (TensorList, Nothing)) for value in initial)
-    if structured and not fixed:
-        node.fail("a loop that carries a sequence or an optional must have a known number of iterations")
     if fixed:
         assert isinstance(trips.count, int)
         size = trips.count * max(nodes, 1)
-        if structured and size > SEQUENCE_NODES:
-            node.fail(f"{trips.count} iterations that carry a sequence are too many to write out")
-        if structured or (0 < trips.count <= UNROLLED_TRIPS and size <= UNROLLED_NODES):
+        short = 0 < trips.count <= UNROLLED_TRIPS and size <= UNROLLED_NODES
+        if short or (structured and size <= SEQUENCE_NODES):
             return _unrolled(node, trips.count, initial, scans, body)
     return _looped(node, trips, initial, scans, body)
 
@@ -241,10 +292,11 @@ def _unrolled(node: Node, count: int, initial: list[Any], scans: int, body: Body
     return carried, [ops.concat(row, axis=0) if len(row) > 1 else row[0] for row in rows]
 
 
-def _looped(
-    node: Node, trips: Trips, initial: list[ir.Value], scans: int, body: Body
-) -> tuple[list[ir.Value], list[ir.Value]]:
-    """Builds the body until the carried values' types hold: each time, sizes that turn out to change become symbols."""
+def _looped(node: Node, trips: Trips, given: list[Any], scans: int, body: Body) -> tuple[list[Any], list[ir.Value]]:
+    """Builds the body until the carried values' types hold: each time, sizes that turn out to change become symbols. Carried
+    sequences and optionals are lists of the program; what is known of their elements holds in the end, too."""
+    lists = {i: to_list(node, value, _carried_as(node, i)) for i, value in enumerate(given) if is_container(value)}
+    initial = [lists[i].value if i in lists else value for i, value in enumerate(given)]
     starts = [type_of(value) for value in initial]
     changing: set[tuple[int, int]] = set()
     while True:
@@ -257,17 +309,19 @@ def _looped(
         block = draft.regions[0].blocks.append(*[t.to_mlir() for t in (COUNTER, FLAG, *types)])
         iteration, condition, *carried = block.arguments
         with ir.InsertionPoint(block), node.importer.program.iterating(iteration):
-            step = body(iteration, condition, carried)
+            step = body(iteration, condition, _with_lists(carried, lists))
+            known = _unlist(node, step, lists)
             next_condition = condition if step.condition is None else scalar_of(node, step.condition)
             for value in (*step.carried, *step.slices):
                 if not isinstance(value, ir.Value):
-                    node.fail("a sequence or an optional is made in a loop whose length is not known")
+                    node.fail("a tensor that the loop carries becomes a sequence or an optional, or is stacked as one")
             endless = next_condition == condition or known_flag(node, next_condition) is True
             ops.yield_([next_condition, *step.carried, *step.slices])
         found = _changes(node, types, [type_of(value) for value in step.carried], region_symbols(draft.regions[0]))
-        if found <= changing:
+        if found <= changing and known == {i: (items.container, items.empty) for i, items in lists.items()}:
             break
         changing |= found
+        lists = {i: replace(lists[i], container=container, empty=empty) for i, (container, empty) in known.items()}
         discard(draft)
     inner = region_symbols(draft.regions[0]) | set(symbols.names)
     finals = [
@@ -292,7 +346,32 @@ def _looped(
     )
     move_regions(draft, final)
     results = list(final.results)
-    return results[: len(initial)], results[len(initial) :]
+    return _with_lists(results[: len(initial)], lists), results[len(initial) :]
+
+
+def _carried_as(node: Node, index: int) -> Container | None:
+    """What the model says of a carried value that is a sequence or an optional."""
+    if node.op != "Loop":
+        return None
+    return container_of(node.graph("body").input[2 + index].type)
+
+
+def _with_lists(values: Sequence[ir.Value], lists: Mapping[int, RunList]) -> list[Any]:
+    return [replace(lists[i], value=value) if i in lists else value for i, value in enumerate(values)]
+
+
+def _unlist(node: Node, step: Step, lists: Mapping[int, RunList]) -> dict[int, tuple[Container, bool]]:
+    """Puts the values of lists into their places in the step; returns what is known of them, before and after it."""
+    known = {}
+    for i, items in lists.items():
+        after = to_list(node, step.carried[i], items.container)
+        container = items.container if after.empty else after.container
+        container = container if items.empty else merged(items.container, container)
+        if container is None:
+            node.fail(f"carried value {i} is a {items.container} before an iteration and a {after.container} after it")
+        known[i] = (container, items.empty and after.empty)
+        step.carried[i] = after.value
+    return known
 
 
 def _changes(

@@ -1,65 +1,44 @@
-"""Sequences and optionals. They exist only while a model is imported: a `TensorList` is a Python list of values, an
-optional is its element or `Nothing`. So a sequence's length is known, and positions must be, unless all elements are
-alike.
-"""
+"""Operators on sequences and optionals: of those whose length is known while a model is imported nothing is left, the others
+become lists of the program (importers/onnx/lists.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
+import onnx
+
 from burn.dialect import ops
-from burn.dialect.compose import reshape
-from burn.dialect.dims import Dim
+from burn.dialect.compose import convert, number, reshape
+from burn.dialect.dims import Dim, symbol
 from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
+from burn.dialect.sequence import ANY
+from burn.dialect.types import Container, type_of
 from burn.importers.onnx.contents import Content
+from burn.importers.onnx.lists import Nothing, RunList, TensorList, any_size, container_of, inserted, run_list
 from burn.importers.onnx.node import Node, onnx_op
 
 MAX_LENGTH = 4096
-"""Every element is a value of the program: a longer sequence is not something to write out."""
+"""Every element of a `TensorList` is a value of the program: a longer sequence is not something to write out."""
+
+SHAPE_HINT = "give the elements a shape in the model"
 
 
-@dataclass(frozen=True)
-class TensorList:
-    """A sequence. Elements are values, or sequences themselves."""
-
-    elements: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """An optional without an element."""
-
-
-def flatten(value: Any) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any], Any]:
-    """A value's tensors, how to put others in their places, and a description of its structure."""
-    if isinstance(value, TensorList):
-        parts = [flatten(element) for element in value.elements]
-        sizes = [len(leaves) for leaves, _, _ in parts]
-
-        def rebuild(leaves: list[ir.Value]) -> TensorList:
-            elements, start = [], 0
-            for (_, build, _), size in zip(parts, sizes, strict=True):
-                elements.append(build(leaves[start : start + size]))
-                start += size
-            return TensorList(tuple(elements))
-
-        return [x for leaves, _, _ in parts for x in leaves], rebuild, ["sequence", *(shape for _, _, shape in parts)]
-    if isinstance(value, Nothing):
-        return [], lambda leaves: value, "nothing"
-    return [value], lambda leaves: leaves[0], "tensor"
-
-
-def sequence(node: Node, index: int = 0) -> TensorList:
+def sequence(node: Node, index: int = 0) -> TensorList | RunList:
     value = node.inputs[index] if index < len(node.inputs) else None
-    if not isinstance(value, TensorList):
+    if not isinstance(value, (TensorList, RunList)):
         node.fail(f"operand {index} is not a sequence")
     return value
 
 
-def position(node: Node, index: int, length: int, inclusive: bool) -> int | None:
+def to_list(node: Node, value: Any, wanted: Container | None = None) -> RunList:
+    items = run_list(value, wanted)
+    if items is None:
+        node.fail("a sequence that is known only when the program runs must have elements of one type")
+    return items
+
+
+def known_position(node: Node, index: int, length: int, inclusive: bool) -> int | None:
     """A known position in a sequence of `length`; None when it comes from data."""
     at = node.scalar(index)
     if not isinstance(at, int):
@@ -70,62 +49,116 @@ def position(node: Node, index: int, length: int, inclusive: bool) -> int | None
     return at + length if at < 0 else at
 
 
+def position(node: Node, index: int) -> ir.Value | None:
+    """An operand as a position in a list."""
+    return reshape(convert(node.required(index), "int64"), ()) if node.has_input(index) else None
+
+
+def at(node: Node, items: RunList, place: ir.Value | None) -> Any:
+    """The element at a place; an optional's without."""
+    container = items.container
+    if len(container.kinds) > 1:
+        inner = replace(container, kinds=container.kinds[1:])
+        return RunList(ops.list_at(items.value, place, dtype="list", sizes=()), inner)
+    return ops.list_at(items.value, place, **found(node, container.dtype, _shape(node, items)))
+
+
+def found(node: Node, dtype: str, shape: tuple[Dim, ...]) -> dict[str, Any]:
+    """The attributes of an op that finds a tensor; a symbolic size stands for any."""
+    symbols = tuple(node.fresh(f"{node.op.lower()}_size") for d in shape if not isinstance(d, int))
+    return {"dtype": dtype, "sizes": tuple(d if isinstance(d, int) else ANY for d in shape), "symbols": symbols}
+
+
+def _shape(node: Node, items: RunList) -> tuple[Dim, ...]:
+    if items.container.shape is None or items.empty:
+        node.fail("the rank of a sequence's or an optional's elements is not known", hint=SHAPE_HINT)
+    return items.container.shape
+
+
+# ---- sequences -----------------------------------------------------------------------------------------------------------
 @onnx_op("SequenceEmpty")
 def sequence_empty(node: Node) -> TensorList:
-    return TensorList(())
+    return TensorList((), node.dtype("dtype", "float32"))
 
 
 @onnx_op("SequenceConstruct")
 def sequence_construct(node: Node) -> TensorList:
-    return TensorList(tuple(node.tensors()))
+    return TensorList(tuple(node.tensors()), node.type(0).dtype)
 
 
 @onnx_op("SequenceLength")
 def sequence_length(node: Node) -> ir.Value:
-    return node.known(Content.of("int64", len(sequence(node).elements)))
+    items = sequence(node)
+    if isinstance(items, RunList):
+        return ops.list_length(items.value)
+    return node.known(Content.of("int64", len(items.elements)))
 
 
 @onnx_op("SequenceAt")
 def sequence_at(node: Node) -> Any:
-    elements = sequence(node).elements
+    items = sequence(node)
+    if isinstance(items, RunList):
+        return at(node, items, position(node, 1))
+    elements = items.elements
     if not elements:
         node.fail("an empty sequence has no elements")
-    at = position(node, 1, len(elements), inclusive=False)
-    if at is not None:
-        return elements[at]
+    index = known_position(node, 1, len(elements), inclusive=False)
+    if index is not None:
+        return elements[index]
     types_ = {type_of(e) for e in elements if isinstance(e, ir.Value)}
     if len(types_) != 1 or not all(isinstance(e, ir.Value) for e in elements):
-        node.fail("the position must be a constant, since the elements differ in shape")
+        return at(node, to_list(node, items), position(node, 1))
     (type_,) = types_
     rows = ops.concat([reshape(e, (1, *type_.shape)) for e in elements], axis=0)
     return ops.gather(rows, reshape(node.required(1), ()), axis=0)
 
 
 @onnx_op("SequenceInsert")
-def sequence_insert(node: Node) -> TensorList:
-    elements = sequence(node).elements
-    at = position(node, 2, len(elements), inclusive=True) if node.has_input(2) else len(elements)
-    if at is None:
-        node.fail("the position must be a constant")
-    return TensorList((*elements[:at], node.inputs[1], *elements[at:]))
+def sequence_insert(node: Node) -> TensorList | RunList:
+    items, element = sequence(node), node.inputs[1]
+    if isinstance(items, TensorList):
+        elements = items.elements
+        index = known_position(node, 2, len(elements), inclusive=True) if node.has_input(2) else len(elements)
+        if index is not None:
+            return replace(items, elements=(*elements[:index], element, *elements[index:]))
+    return appended(node, to_list(node, items), element, position(node, 2))
+
+
+def appended(node: Node, items: RunList, element: Any, place: ir.Value | None = None) -> RunList:
+    made = element if isinstance(element, ir.Value) else to_list(node, element)
+    result = inserted(items, made, place)
+    if result is None:
+        what = type_of(made) if isinstance(made, ir.Value) else made.container
+        node.fail(f"an element of type {what} does not fit into a {items.container}")
+    return result
 
 
 @onnx_op("SequenceErase")
-def sequence_erase(node: Node) -> TensorList:
-    elements = sequence(node).elements
-    at = position(node, 1, len(elements), inclusive=False) if node.has_input(1) else len(elements) - 1
-    if at is None or at < 0:
-        node.fail("the position must be a constant, and the sequence must not be empty")
-    return TensorList((*elements[:at], *elements[at + 1 :]))
+def sequence_erase(node: Node) -> TensorList | RunList:
+    items = sequence(node)
+    if isinstance(items, TensorList):
+        elements = items.elements
+        index = known_position(node, 1, len(elements), inclusive=False) if node.has_input(1) else len(elements) - 1
+        if index is not None and index < 0:
+            node.fail("an empty sequence has no elements")
+        if index is not None:
+            return replace(items, elements=(*elements[:index], *elements[index + 1 :]))
+    items = to_list(node, items)
+    return replace(items, value=ops.list_erase(items.value, position(node, 1)))
 
 
 @onnx_op("SplitToSequence")
-def split_to_sequence(node: Node) -> TensorList:
+def split_to_sequence(node: Node) -> TensorList | RunList:
     x, type_ = node.required(0), node.type(0)
     axis = node.axis(node.int("axis", 0), type_.rank)
-    size = type_.shape[axis]
-    sizes = _split_sizes(node, size)
     keep = node.has_input(1) or node.int("keepdims", 1) == 1
+    sizes = _split_sizes(node, type_.shape[axis])
+    if sizes is None:
+        parts = convert(node.required(1), "int64") if node.has_input(1) else None
+        shape = [d if isinstance(d, int) else any_size(i) for i, d in enumerate(type_.shape)]
+        shape[axis : axis + 1] = [any_size(axis)] if parts is not None else [1] * keep
+        container = Container(("sequence",), type_.dtype, tuple(shape))
+        return RunList(ops.list_split(x, parts, axis=axis, keep=keep), container)
     elements, start = [], 0
     for length in sizes:
         starts = tuple(start if i == axis else 0 for i in range(type_.rank))
@@ -133,37 +166,38 @@ def split_to_sequence(node: Node) -> TensorList:
         part = ops.slice(x, starts=starts, sizes=shape, steps=(1,) * type_.rank)
         elements.append(part if keep else reshape(part, (*shape[:axis], *shape[axis + 1 :])))
         start = start + length
-    return TensorList(tuple(elements))
+    return TensorList(tuple(elements), type_.dtype)
 
 
-def _split_sizes(node: Node, size: Dim) -> list[Dim]:
+def _split_sizes(node: Node, size: Dim) -> list[Dim] | None:
+    """The parts' sizes, where it is known how many there are."""
     if not node.has_input(1):
-        if not isinstance(size, int):
-            node.fail(f"the axis has {size} elements, and a sequence's length must be known")
-        return [1] * _length(node, size)
+        return [1] * size if isinstance(size, int) and size <= MAX_LENGTH else None
+    known = node.dims(1)
     if node.type(1).rank:
-        return list(node.read_dims(1))
-    (length,) = node.dims(1) or (None,)
-    if length is None:
-        node.fail("the size of the parts (operand 1) must be known: so must a sequence's length")
-    if not isinstance(size, int) or not isinstance(length, int) or length < 1:
-        node.fail(f"parts of {length} out of {size} elements: a sequence's length must be known")
-    _length(node, -(-size // length))
+        count = node.type(1).shape[0]
+        return list(known or node.read_dims(1)) if isinstance(count, int) and (known or count <= 64) else None
+    length = known[0] if known else None
+    if not isinstance(size, int) or not isinstance(length, int):
+        return None
+    if length < 1:
+        node.fail(f"parts of {length} elements", "split")
+    if size > length * MAX_LENGTH:
+        return None
     return [min(length, size - start) for start in range(0, size, length)]
-
-
-def _length(node: Node, length: int) -> int:
-    if length > MAX_LENGTH:
-        node.fail(f"a sequence of {length} elements is longer than {MAX_LENGTH}")
-    return length
 
 
 @onnx_op("ConcatFromSequence")
 def concat_from_sequence(node: Node) -> ir.Value:
-    elements = list(sequence(node).elements)
+    items, new = sequence(node), node.int("new_axis", 0) == 1
+    if isinstance(items, RunList):
+        shape = _shape(node, items)
+        axis = node.axis(node.int("axis"), len(shape) + new)
+        joined = (*shape[:axis], symbol("joined"), *shape[axis + (not new) :])
+        return ops.list_concat(items.value, axis=axis, stack=new, **found(node, items.container.dtype, joined))
+    elements = list(items.elements)
     if not elements:
         node.fail("an empty sequence has nothing to join")
-    new = node.int("new_axis", 0) == 1
     axis = node.axis(node.int("axis"), type_of(elements[0]).rank + new)
     if new:
         shapes = [type_of(e).shape for e in elements]
@@ -171,36 +205,34 @@ def concat_from_sequence(node: Node) -> ir.Value:
     return ops.concat(elements, axis=axis)
 
 
-@onnx_op("SequenceMap")
-def sequence_map(node: Node) -> list[TensorList]:
-    """The body once for every element of the first sequence; other operands are sequences as long, or tensors."""
-    count = len(sequence(node).elements)
-    body = node.graph("body")
-    columns: list[list[Any]] = [[] for _ in body.output]
-    for index in range(count):
-        arguments = []
-        for value in node.inputs:
-            if isinstance(value, TensorList) and len(value.elements) != count:
-                node.fail(f"sequences of {count} and {len(value.elements)} elements cannot be walked together")
-            arguments.append(value.elements[index] if isinstance(value, TensorList) else value)
-        for column, value in zip(columns, node.build_subgraph(body, arguments), strict=True):
-            column.append(value)
-    return [TensorList(tuple(column)) for column in columns]
-
-
+# ---- optionals -----------------------------------------------------------------------------------------------------------
 @onnx_op("Optional")
 def optional(node: Node) -> Any:
-    return node.inputs[0] if node.inputs and node.inputs[0] is not None else Nothing()
+    if node.inputs and node.inputs[0] is not None:
+        return node.inputs[0]
+    type_ = next((a.tp for a in node.proto.attribute if a.name == "type"), None)
+    if type_ is None:
+        return Nothing()
+    return Nothing(container_of(onnx.TypeProto(optional_type=onnx.TypeProto.Optional(elem_type=type_))))
+
+
+def _run_optional(node: Node) -> RunList | None:
+    value = node.inputs[0] if node.inputs else None
+    return value if isinstance(value, RunList) and value.is_optional else None
 
 
 @onnx_op("OptionalHasElement")
 def optional_has_element(node: Node) -> ir.Value:
+    if (value := _run_optional(node)) is not None:
+        return ops.gt(ops.list_length(value.value), number(0, "int64"))
     present = bool(node.inputs) and node.inputs[0] is not None and not isinstance(node.inputs[0], Nothing)
     return node.known(Content.of("bool", present))
 
 
 @onnx_op("OptionalGetElement")
 def optional_get_element(node: Node) -> Any:
+    if (value := _run_optional(node)) is not None:
+        return at(node, value, None)
     if isinstance(node.inputs[0], Nothing):
         node.fail("the optional has no element")
     return node.inputs[0]
