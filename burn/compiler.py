@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from burn.codegen.cpu.entry import Entry, EntryBuilder
-from burn.codegen.cpu.object import compile_object
-from burn.codegen.cpu.target import TARGETS, Target, host_target
+from burn.codegen.backend import Backend, Built
+from burn.codegen.cpu.backend import CPU, FOLDING, PIPELINE
+from burn.codegen.cpu.target import TARGETS, host_target
 from burn.dialect.constants import constant_array
-from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import Container, TensorType
 from burn.errors import TypeMismatch
@@ -21,9 +20,7 @@ from burn.runtime.artefact import Target as ArtefactTarget
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
-PIPELINE = "simplify{absorb=false},recognise,decompose{keep=attention},simplify,layout,simplify,pack,fold,fuse,donate"
-FOLDING = "decompose,fuse"
-"""How a program of constants alone is compiled, whose results become weights."""
+__all__ = ["FOLDING", "PIPELINE", "compile_count", "compile_program", "environment", "executable"]
 
 _compile_count = 0
 
@@ -36,36 +33,35 @@ def compile_count() -> int:
 def compile_program(program: Program, *, target: str | None = None, passes: str | None = None) -> Artefact:
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default)."""
     global _compile_count
-    artefact = _compile(program, _target(target), PIPELINE if passes is None else passes)
+    backend = backend_for(target)
+    artefact = _compile(program, backend, backend.passes if passes is None else passes)
     _compile_count += 1
     return artefact
 
 
-def _target(name: str | None) -> Target:
-    """A CPU by name; this machine's where none is given. Raises TypeMismatch."""
-    if name is None:
-        return host_target(features())
-    if name not in TARGETS:
-        raise TypeMismatch(f"there is no target {name!r}", [f"there are {', '.join(TARGETS)}"])
-    return TARGETS[name]
+def backend_for(target: str | None = None) -> Backend:
+    """The back end for a target's name; this machine's CPU by default. Raises TypeMismatch."""
+    if target is None:
+        return CPU(host_target(features()))
+    if target not in TARGETS:
+        raise TypeMismatch(f"there is no target {target!r}", [f"there are {', '.join(TARGETS)}"])
+    return CPU(TARGETS[target])
 
 
-def environment(target: Target | None = None) -> Environment:
-    """What passes are told: the CPU (this machine's by default), and how a program is run while compiling."""
-    return Environment(target or host_target(features()), _evaluate)
+def environment(backend: Backend | None = None) -> Environment:
+    """What passes are told: the back end (this machine's CPU by default), and how a program is run while compiling."""
+    return Environment(backend or backend_for(), _evaluate)
 
 
-def _compile(program: Program, target: Target, passes: str) -> Artefact:
-    pipeline.run(pipeline.parse(passes), program, environment(target))
-    with context():
-        entry = EntryBuilder(program, target).build()
-        code = compile_object(entry.functions)
-    return _artefact(program, entry, code, target)
+def _compile(program: Program, backend: Backend, passes: str) -> Artefact:
+    pipeline.run(pipeline.parse(passes), program, environment(backend))
+    return _artefact(program, backend.build(program), backend)
 
 
 def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
     """A program as a function, on this machine."""
-    executable = Executable(_compile(program, host_target(features()), FOLDING))
+    host = backend_for()
+    executable = Executable(_compile(program, host, host.folding))
 
     def run(*arrays: np.ndarray) -> Sequence[np.ndarray]:
         outputs = executable(*arrays)
@@ -74,7 +70,7 @@ def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
     return run
 
 
-def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Artefact:
+def _artefact(program: Program, built: Built, backend: Backend) -> Artefact:
     count = len(program.inputs) - program.random_state
     donated = {source: output for output, source in program.donated.items()}
     inputs = [
@@ -87,12 +83,12 @@ def _artefact(program: Program, entry: Entry, code: bytes, target: Target) -> Ar
     ]
     return Artefact(
         signature=Signature(tuple(inputs), tuple(outputs), program.random_state),
-        target=ArtefactTarget("x86_64-unknown-linux-gnu", target.features),
-        code=code,
-        constants=tuple(Constant.of(constant_array(v, program.weights)) for v in entry.constants),
-        live_ranges=tuple(entry.live_ranges),
-        kernels=tuple(KernelInfo(r.name, r.kind, r.sources, str(r.flops), str(r.bytes)) for r in entry.records),
-        sites=tuple(entry.sites),
+        target=ArtefactTarget(backend.triple, backend.features),
+        code=built.code,
+        constants=tuple(Constant.of(constant_array(v, program.weights)) for v in built.constants),
+        live_ranges=tuple(built.live_ranges),
+        kernels=tuple(KernelInfo(r.name, r.kind, r.sources, str(r.flops), str(r.bytes)) for r in built.records),
+        sites=tuple(built.sites),
         symbols={},
     )
 

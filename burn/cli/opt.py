@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from burn.compiler import PIPELINE, environment
+from burn.compiler import backend_for, environment
 from burn.dialect.program import Program
 from burn.dialect.text import parse_text, to_text
 from burn.dialect.weights import Weight
@@ -52,7 +52,7 @@ def main(
         raise click.UsageError("FILE is missing: a path, or - for standard input")
     try:
         if passes is None:
-            passes = PIPELINE if emit == "kernels" else ""
+            passes = backend_for().passes if emit == "kernels" else ""
         chosen = pipeline.parse(passes)
         program = read(source)
 
@@ -64,7 +64,7 @@ def main(
 
         pipeline.run(chosen, program, environment(), after)
         if emit == "kernels":
-            write_text(program_text(program), output)
+            write_text(program_text(program, backend_for().wants), output)
         else:
             write(program, output, locations)
     except BurnError as error:

@@ -57,22 +57,23 @@ from burn.kernels.body import (
 )
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import Call
+from burn.kernels.wants import Wants
 
 
-def program_text(program: Program) -> str:
+def program_text(program: Program, wants: Wants) -> str:
     """The kernels of every group of a fused program, in order, each group under the nodes it came from."""
     with context():
-        return "\n\n".join(group_text(group, number) for number, group in enumerate(_groups(program.block)))
+        return "\n\n".join(group_text(group, wants, number) for number, group in enumerate(_groups(program.block)))
 
 
-def group_text(group: Group, number: int = 0) -> str:
+def group_text(group: Group, wants: Wants, number: int = 0) -> str:
     """The kernels of a group, in the order they run."""
     nodes = ", ".join(dict.fromkeys(filter(None, (source_name(op) for op in group.ops))))
     lines = [f"// group {number}, {group.kind}: {' '.join(op.OP_NAME for op in group.ops)}"]
     lines += [f"// from {nodes}"] if nodes else []
     lines += [f"// in {i}: {type_of(v)}" for i, v in enumerate(group.operation.operands)]
     lines += [f"// out {i}: {type_of(v)}" for i, v in enumerate(group.operation.results)]
-    return "\n".join([*lines, *(call_text(call) for call in kernels(group))])
+    return "\n".join([*lines, *(call_text(call) for call in kernels(group, wants))])
 
 
 def call_text(call: Call) -> str:

@@ -20,6 +20,7 @@ from burn.dialect.types import type_of
 from burn.kernels.body import Fetched, Load, LoopKernel, Write, walk
 from burn.kernels.builders import kernels
 from burn.kernels.liveness import Liveness
+from burn.kernels.wants import Wants
 from burn.passes.environment import Environment
 from burn.passes.pipeline import register
 
@@ -38,7 +39,7 @@ class Donate:
         takes = [-1] * len(outputs)
         for root, number in live.written_directly(outputs).items():
             fitting = [
-                i for i, v in free.items() if type_of(v).bytes == type_of(root).bytes and _may_lie(live, root, v)
+                i for i, v in free.items() if type_of(v).bytes == type_of(root).bytes and _may_lie(live, root, v, env.wants)
             ]
             if fitting:
                 takes[number] = fitting[0]
@@ -47,17 +48,17 @@ class Donate:
             program.terminator.attributes["takes"] = ir.DenseI64ArrayAttr.get(takes)
 
 
-def _may_lie(live: Liveness, root: ir.Value, value: ir.Value) -> bool:
+def _may_lie(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> bool:
     when = live.reads_of(value, root)
-    return when == "before" or (when == "meanwhile" and _in_place(live, root, value))
+    return when == "before" or (when == "meanwhile" and _in_place(live, root, value, wants))
 
 
-def _in_place(live: Liveness, root: ir.Value, value: ir.Value) -> bool:
+def _in_place(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> bool:
     """Whether the op that writes `root` is one kernel that reads `value` just where it writes, before it does."""
     op = op_of(root)
     if not isinstance(op, Group) or type_of(value).element_bytes != type_of(root).element_bytes:
         return False
-    (call, *others) = kernels(op)
+    (call, *others) = kernels(op, wants)
     kernel = call.kernel
     if others or not isinstance(kernel, LoopKernel) or len(kernel.stages) != 1:
         return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from burn.dialect.program import Program
+from burn.kernels.wants import Wants
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,19 +17,25 @@ Evaluate = Callable[[Program], "Callable[..., Sequence[np.ndarray]]"]
 program's weight store as it is."""
 
 
-class Machine(Protocol):
-    """What passes know of a target."""
+class Device(Protocol):
+    """What passes ask of a back end."""
 
     @property
-    def vector_bytes(self) -> int: ...
+    def wants(self) -> Wants: ...
+
+    def panel(self, columns: int, dtype: str) -> int: ...
 
 
 @dataclass(frozen=True)
 class Environment:
-    """`target` is None where passes run for no machine in particular; `evaluate` where nothing can be run."""
+    """`backend` is None where passes run for no device in particular; `evaluate` where nothing can be run."""
 
-    target: Machine | None = None
+    backend: Device | None = None
     evaluate: Evaluate | None = None
+
+    @property
+    def wants(self) -> Wants:
+        return Wants() if self.backend is None else self.backend.wants
 
 
 ANYWHERE = Environment()

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
+from burn.kernels.wants import Wants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.rebuild import Rebuild
@@ -29,15 +30,15 @@ class Fuse:
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
-            self.block(program.block)
+            self.block(program.block, env.wants)
 
-    def block(self, block: ir.Block) -> None:
+    def block(self, block: ir.Block, wants: Wants) -> None:
         for operation in block.operations:
             if operation.operation.name == "burn.group":
                 continue  # fused before
             for region in operation.operation.regions:
                 for inner in region.blocks:
-                    self.block(inner)
-        choice = Choice(block, self.max_ops)
+                    self.block(inner, wants)
+        choice = Choice(block, self.max_ops, wants)
         choice.run()
         Rebuild(choice).run()

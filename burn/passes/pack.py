@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from burn.dialect import ops
@@ -31,14 +31,14 @@ MIN_GROUP_CHANNELS = 4
 @register
 @dataclass(frozen=True)
 class Pack:
-    """A panel is two of the target's vectors wide; `vector-bytes` says how wide those are where no target is given."""
+    """A panel is as wide as the device wants it, or two vectors of `vector-bytes` where passes run for none."""
 
     name: ClassVar[str] = "pack"
     vector_bytes: int = 64
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
-            packing = _Packing(self if env.target is None else replace(self, vector_bytes=env.target.vector_bytes))
+            packing = _Packing(self.width if env.backend is None else env.backend.panel)
             for block in blocks(program.block):
                 for operation in list(block.operations):
                     op = operation.opview
@@ -58,8 +58,8 @@ class _Packing:
 
     What is replaced stays behind without uses, so that what is known of a value holds."""
 
-    def __init__(self, options: Pack) -> None:
-        self.options = options
+    def __init__(self, width: Callable[[int, str], int]) -> None:
+        self.width = width
         self.constant = Constants()
         self.turned: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
 
@@ -143,7 +143,7 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
         for view in reversed(views):
             source = type(view).build(source, **view.attrs)
         ordered = ops.transpose(source, permutation=order)
-        packed = _panels(ordered, batch, packing.options.width(columns, summed))
+        packed = _panels(ordered, batch, packing.width(columns, summed))
     attrs = op.attrs | {
         "rhs_batch": tuple(range(batch)),
         "rhs_contract": tuple(range(batch + 1, batch + 1 + depth)),
@@ -167,7 +167,7 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     rank = len(spatial) + 3
     split = ops.reshape(op.weight, shape=(*spatial, channels, op.groups, each))
     ordered = ops.transpose(split, permutation=(rank - 2, *range(rank - 2), rank - 1))
-    packed = _panels(ordered, 1, packing.options.width(each, summed))
+    packed = _panels(ordered, 1, packing.width(each, summed))
     return ops.conv(op.x, packed, **(op.attrs | {"columns": outputs}))
 
 

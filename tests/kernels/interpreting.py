@@ -16,6 +16,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype, type_of
 from burn.kernels import interpret
 from burn.kernels.builders import kernels
+from burn.kernels.wants import Wants
 from burn.passes import pipeline
 
 Arrays = Sequence[np.ndarray]
@@ -70,7 +71,7 @@ class _Run:
     def group(self, group: Group) -> None:
         results = [self.empty(type_of(r)) for r in group.operation.results]
         memory = {"in": [self.memory[v] for v in group.operation.operands], "out": results}
-        for call in kernels(group):
+        for call in kernels(group, Wants()):
             buffers = [None if b is None else memory[b[0]][b[1]] for b in call.bindings]
             interpret.run(call.kernel, buffers, self.sizes)
         self.memory.update(zip(group.operation.results, results, strict=True))

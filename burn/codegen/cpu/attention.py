@@ -26,10 +26,11 @@ from burn.kernels.body import AttentionKernel, Load, Reduction, Scalar
 @dataclass(frozen=True)
 class Schedule:
     """What is decided while sizes are numbers. An iteration takes `rows` rows, `tile` of them in registers at a time beside
-    `vectors` vectors of columns, over blocks of `keys` keys."""
+    `vectors` vectors of columns (or `key_vectors` of keys), over blocks of `keys` keys."""
 
     tile: int
     vectors: int
+    key_vectors: int
     rows: int
     keys: int
     lanes: int
@@ -40,9 +41,11 @@ class Schedule:
         lanes = target.lanes(conversions_size(kernel.dtype))
         rows = product([v.extent for v in kernel.rows])
         tile, vectors = heuristics.attention_tile(rows, target)
-        keys = heuristics.attention_keys(kernel.key.extent, vectors * lanes)
+        extent = kernel.key.extent
+        key_vectors = 1 if isinstance(extent, int) and extent <= lanes else vectors
+        keys = heuristics.attention_keys(extent, key_vectors * lanes)
         dots = isinstance(rows, int) and rows <= heuristics.ATTENTION_DOTS
-        return Schedule(tile, vectors, heuristics.attention_rows(rows, tile), keys, lanes, dots)
+        return Schedule(tile, vectors, key_vectors, heuristics.attention_rows(rows, tile), keys, lanes, dots)
 
     def count(self, kernel: AttentionKernel) -> Dim:
         """Iterations of a launch: blocks of rows x batches."""
@@ -296,24 +299,25 @@ class _Printer:
 
     def tile_scores(self, row: Int, start: Int, length: Int) -> None:
         code, lanes, keys = self.code, self.lanes, self.schedule.keys
+        vectors = self.schedule.key_vectors
         rows = [self.query_row(code.add(row, r)) for r in range(self.tile)]
-        zero = [code.const(0, self.vector)] * (self.tile * self.vectors)
-        with code.for_(0, length, self.vectors * lanes) as panel:
+        zero = [code.const(0, self.vector)] * (self.tile * vectors)
+        with code.for_(0, length, vectors * lanes) as panel:
             right = code.gep(self.at["keys"], panel.iv, self.element)
             with code.for_(0, self.depth, 1, zero) as depth:
                 lefts = [code.load(left, code.mul(depth.iv, step), self.element) for left, step in rows]
                 at = code.mul(depth.iv, keys)
-                columns = [code.load(right, code.add(at, v * lanes), self.vector) for v in range(self.vectors)]
+                columns = [code.load(right, code.add(at, v * lanes), self.vector) for v in range(vectors)]
                 depth.yield_(*self.multiplied(lefts, columns, depth.carried))
             for place, total in enumerate(depth.results):
-                r, v = divmod(place, self.vectors)
+                r, v = divmod(place, vectors)
                 code.store(total, self.at["scores"], code.add(panel.iv, r * keys + v * lanes))
 
     def multiplied(self, lefts: list[Value], columns: list[Value], sums: list[Value]) -> list[Value]:
-        """rows x vectors multiply-adds."""
+        """rows x columns multiply-adds."""
         code, dtype = self.code, self.kernel.dtype
         return [
-            math.apply(code, "fma", dtype, code.splat(left, self.lanes), column, sums[r * self.vectors + v])
+            math.apply(code, "fma", dtype, code.splat(left, self.lanes), column, sums[r * len(columns) + v])
             for r, left in enumerate(lefts)
             for v, column in enumerate(columns)
         ]

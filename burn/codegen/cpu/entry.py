@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from burn.codegen.cpu import checks, control, inputs, library  # noqa: F401  they register their emitters
 from burn.codegen.cpu.emit import PTR, Function, Int, Value
 from burn.codegen.cpu.emitters import EMITTERS, emits
+from burn.codegen.cpu.heuristics import WANTS
 from burn.codegen.cpu.kernels import Emitted, KernelPrinter
 from burn.codegen.cpu.sizes import Sizes
 from burn.codegen.cpu.target import Target
@@ -278,7 +279,7 @@ class EntryBuilder:
             name = "+".join(inner.OP_NAME for inner in ops[:4]) + ("+..." if len(ops) > 4 else "")
             self._printed[key] = Printed(
                 tuple((place, need) for place, inner in enumerate(ops) for need in inner.must_agree()),
-                tuple((self.printer.print(call.kernel), call.bindings) for call in kernels(group)),
+                tuple((self.printer.print(call.kernel), call.bindings) for call in kernels(group, WANTS)),
                 KernelRecord(name, group.kind, (), flops(group), bytes_),
             )
         return self._printed[key]
@@ -383,6 +384,9 @@ def flops(group: Group) -> Dim:
         if op.OP_NAME == "dot_general":
             depth = product([type_of(op.lhs).shape[a] for a in op.lhs_contract])
             total = total + type_of(op.operation.results[0]).elements * depth * 2
+        if op.OP_NAME == "attention":
+            depths = type_of(op.q).shape[3] + type_of(op.v).shape[3]
+            total = total + product([*type_of(op.q).shape[:3], type_of(op.k).shape[2]]) * depths * 2
         if op.OP_NAME == "conv":
             weight = type_of(op.weight).shape
             if op.columns is not None:  # [groups, panels, k.., channels, width]

@@ -7,6 +7,11 @@ from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Atom, Dim, LoopVar, ceildiv, coefficient, dim_max, floordiv, product, substitute
 from burn.dialect.types import DTYPES
 from burn.kernels.body import EXPENSIVE, Apply, ContractionKernel, Fetched, LoopKernel, loop_atoms, own_dims, walk
+from burn.kernels.wants import Wants
+
+WANTS = Wants(keep_rows=True, columns_apart=False)
+"""A row fits in the cache, and an exponential costs more than to read it back. Columns that lie apart are gathered element by
+element: a copy, made once, is cheaper than that for every panel."""
 
 CHUNK = 2048
 """Elements of a vectorised parallel loop that one iteration of a launch takes."""
@@ -146,6 +151,14 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> bool
     return min(tiles, block or tiles) >= COPIED_TILES
 
 
+def packed_width(columns: int, dtype: str, target: Target) -> int:
+    """Columns of a panel that is packed once: two vectors of sums, which are of type `dtype`, or one where that holds every
+    column (or wastes far less)."""
+    lanes = target.lanes(DTYPES[dtype].size)
+    one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
+    return lanes if columns <= lanes or two > 1.5 * one else 2 * lanes
+
+
 def panel_width(kernel: ContractionKernel, target: Target) -> int:
     """Columns of a panel where the right side is not packed: two vectors, or one where two would waste half as much
     again. With two, six rows and more have a register for each sum. One row or two leave registers for more vectors, and
@@ -172,7 +185,7 @@ ATTENTION_DOTS = 2
 
 
 def attention_tile(rows: Dim, target: Target) -> tuple[int, int]:
-    """(rows, vectors) of a register tile."""
+    """(rows, vectors) of a register tile. Loop on loop of two vectors beside eight rows keeps the multiply-adds busy."""
     vectors = 2
     most = min(8, (target.vector_registers - 1 - vectors) // vectors)
     return (max(1, min(rows, most)) if isinstance(rows, int) else most), vectors

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from burn.dialect.control import Group
 from burn.kernels.builders import attention, contract, cumulative, loop, reduce, scatter, window
 from burn.kernels.builders.builder import Call
+from burn.kernels.wants import Wants
 
-BUILDERS: dict[str, Callable[[Group], list[Call]]] = {
+BUILDERS: dict[str, Callable[[Group, Wants], list[Call]]] = {
     "loop": loop.build,
     "reduce": reduce.build,
     "window": window.build,
@@ -22,6 +23,6 @@ BUILDERS: dict[str, Callable[[Group], list[Call]]] = {
 }
 
 
-def kernels(group: Group) -> list[Call]:
-    """The kernels of a group, in the order they run."""
-    return BUILDERS[group.kind](group)
+def kernels(group: Group, wants: Wants) -> list[Call]:
+    """The kernels of a group, in the order they run, as a device wants them."""
+    return BUILDERS[group.kind](group, wants)

@@ -17,9 +17,10 @@ from burn.kernels.builders.builder import (
     untangle,
 )
 from burn.kernels.lower import Place, broadcast_index, linear
+from burn.kernels.wants import Wants
 
 
-def build(group: Group) -> list[Call]:
+def build(group: Group, wants: Wants) -> list[Call]:
     """One attention, then what follows at the same places. Query heads that share a key head are rows of one product."""
     op = anchor_of(group, "attention")
     result = op.operation.results[0]

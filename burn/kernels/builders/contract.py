@@ -10,9 +10,10 @@ from burn.kernels.body import Apply, Const, LoopKernel, Reduced, Reduction, Scal
 from burn.kernels.builders.builder import Builder, Call, anchor_of, contraction_type, convert, loops, place, untangle
 from burn.kernels.builders.matrix import matrix_kernel
 from burn.kernels.lower import Place, linear
+from burn.kernels.wants import Wants
 
 
-def build(group: Group) -> list[Call]:
+def build(group: Group, wants: Wants) -> list[Call]:
     """One dot_general or convolution, then what follows at the same places. Results leave in the order of trailing views."""
     anchor = anchor_of(group, "dot_general", "conv")
     tiled = matrix_kernel(group, anchor)

@@ -8,9 +8,10 @@ from burn.dialect.types import type_of
 from burn.kernels.body import REDUCERS, Apply, Const, LoopKernel, Stage, Where, Write, identity
 from burn.kernels.builders.builder import Builder, Call, anchor_of, loops, place
 from burn.kernels.lower import Place, linear
+from burn.kernels.wants import Wants
 
 
-def build(group: Group) -> list[Call]:
+def build(group: Group, wants: Wants) -> list[Call]:
     """A running reduction: the axis is walked in order, each place combining the one before with its own element."""
     op = anchor_of(group, "cumulative")
     type_ = type_of(op.x)

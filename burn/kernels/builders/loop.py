@@ -10,9 +10,10 @@ from burn.dialect.types import type_of
 from burn.kernels.body import LoopKernel, Stage, Write
 from burn.kernels.builders.builder import Builder, Call, loops, place
 from burn.kernels.lower import linear, reshape_index
+from burn.kernels.wants import Wants
 
 
-def build(group: Group) -> list[Call]:
+def build(group: Group, wants: Wants) -> list[Call]:
     yielded = group.yielded
     root = op_of(yielded[0]) if len(yielded) == 1 else None
     if root is not None and root.OP_NAME == "concat" and len(root.xs) > 1:

@@ -11,9 +11,10 @@ from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE, LoopKernel, Reduced, Reduction, Scalar, Stage, Write, walk
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert, loops, place
 from burn.kernels.lower import linear, reshape_index
+from burn.kernels.wants import Wants
 
 
-def build(group: Group) -> list[Call]:
+def build(group: Group, wants: Wants) -> list[Call]:
     """Stages over one space: each reduction runs over the reduced axes at every place of the kept ones; results of earlier
     stages are at hand in later ones. A costly value that two stages need is kept in scratch memory."""
     anchors = [op for op in group.ops if isinstance(op, (Reduce, ArgReduce))]
@@ -37,7 +38,7 @@ def build(group: Group) -> list[Call]:
         stages[-1] = Stage(stages[-1].loops, stages[-1].reductions, (*stages[-1].writes, Write(buffer, offset, scalar)))
         low.define(value, lambda index: low.load(buffer, offset))
 
-    costly = _costly_values(group, anchors, space) if (len(space) - 1) in axes else []
+    costly = _costly_values(group, anchors, space) if wants.keep_rows and (len(space) - 1) in axes else []
     for number, anchor in enumerate(anchors):
         result = anchor.operation.results[0]
         name = f"r{number}"

@@ -8,9 +8,10 @@ from burn.dialect.types import type_of
 from burn.kernels.body import Apply, LoopKernel, Stage, Write
 from burn.kernels.builders.builder import Builder, Call, anchor_of, loops, place
 from burn.kernels.lower import linear
+from burn.kernels.wants import Wants
 
 
-def build(group: Group) -> list[Call]:
+def build(group: Group, wants: Wants) -> list[Call]:
     """A copy of x, then the updates in order, by one thread: places may repeat."""
     op = anchor_of(group, "scatter_elements", "scatter_nd")
     x, indices, updates = type_of(op.x), type_of(op.indices), type_of(op.updates)

@@ -8,9 +8,10 @@ from burn.dialect.types import type_of
 from burn.kernels.body import Const, LoopKernel, Reduced, Reduction, Stage, Where, Write, identity
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loops, place
 from burn.kernels.lower import broadcast_index, linear
+from burn.kernels.wants import Wants
 
 
-def build(group: Group) -> list[Call]:
+def build(group: Group, wants: Wants) -> list[Call]:
     """One window reduction; places outside the operand are the reduction's identity, what follows is applied to the result."""
     anchor = anchor_of(group, "window_reduce")
     x, result = type_of(anchor.x), anchor.operation.results[0]

@@ -10,6 +10,7 @@ from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 from burn.kernels.lower import has_rule
+from burn.kernels.wants import Wants
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
 from burn.passes.fusion.joins import ANCHORS, JOINS, TILED, axes_of
 from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous, outer_values
@@ -18,8 +19,8 @@ from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous, outer_valu
 class Choice:
     """Which cluster each op of a block belongs to, after `run`. What is in none is a view or constant, or stays as it is."""
 
-    def __init__(self, block: ir.Block, max_ops: int) -> None:
-        self.block, self.max_ops = block, max_ops
+    def __init__(self, block: ir.Block, max_ops: int, wants: Wants) -> None:
+        self.block, self.max_ops, self.wants = block, max_ops, wants
         self.ops: list[Op] = [o.opview for o in block.operations if isinstance(o.opview, Op)]
         self.position = {o.operation: i for i, o in enumerate(self.ops)}
         self.cluster: dict[ir.Operation, Cluster] = {}
@@ -167,7 +168,9 @@ class Choice:
         if op is None or not self.local(op) or not has_rule(op) or op.OP_NAME not in FREE | VIEWS:
             return False
         if user.OP_NAME in ("dot_general", "conv"):
-            return op.OP_NAME in VIEWS and affine(value, self.stands) and contiguous(user, value, self.stands)
+            if op.OP_NAME not in VIEWS or not affine(value, self.stands):
+                return False
+            return contiguous(user, value, self.stands, self.wants.columns_apart)
         if user.OP_NAME == "attention" and value in (user.q, user.k, user.v):
             return op.OP_NAME in VIEWS and affine(value, self.stands)
         return True

@@ -49,10 +49,12 @@ def _load_of(value: ir.Value, stands: Callable[[Op], bool]) -> Load | None:
     return scalar if isinstance(scalar, Load) else None
 
 
-def contiguous(user: Op, value: ir.Value, stands: Callable[[Op], bool]) -> bool:
-    """For a dot's right-hand side: whether the columns lie side by side, as the kernel reads them."""
+def contiguous(user: Op, value: ir.Value, stands: Callable[[Op], bool], apart: bool) -> bool:
+    """For a dot's right-hand side: whether the columns lie side by side, or may lie `apart`."""
     if user.OP_NAME != "dot_general" or user.rhs != value:
         return user.OP_NAME != "conv"
+    if apart:
+        return True
     shape = type_of(value).shape
     columns = [a for a in range(len(shape)) if a not in (*user.rhs_batch, *user.rhs_contract)]
     if not columns:

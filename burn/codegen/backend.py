@@ -1,0 +1,83 @@
+"""A back end: what a kind of device wants of a program, and what makes code of it.
+
+`compiler.py` reads the same for every device. Passes are handed the back end in their environment and ask it what they need; no
+pass names a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.program import Program
+from burn.kernels.wants import Wants
+
+
+class Record(Protocol):
+    """What profiles are told of a launch."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def sources(self) -> tuple[str, ...]: ...
+    @property
+    def flops(self) -> Dim: ...
+    @property
+    def bytes(self) -> Dim: ...
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program for a device: object code, the constants it asks for by their place, how long each planned buffer lives, its
+    launches, and the source nodes that run-time errors name."""
+
+    code: bytes
+    constants: Sequence[ir.Value]
+    live_ranges: Sequence[tuple[int, int]]
+    records: Sequence[Record]
+    sites: Sequence[str]
+
+
+class Backend(Protocol):
+    """One kind of device, as a compilation sees it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def passes(self) -> str:
+        """The pipeline of a compilation: its composites that stay whole, its layouts and packing among them."""
+        ...
+
+    @property
+    def folding(self) -> str:
+        """The pipeline for what is run while compiling."""
+        ...
+
+    @property
+    def wants(self) -> Wants:
+        """How its kernels are to be described."""
+        ...
+
+    def panel(self, columns: int, dtype: str) -> int:
+        """Columns of a panel in which `pack` lays out a constant right side of so many, summed in `dtype`."""
+        ...
+
+    @property
+    def triple(self) -> str:
+        """What LLVM calls the machine that the code is for."""
+        ...
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What the device must have for the code to run."""
+        ...
+
+    def build(self, program: Program) -> Built:
+        """Code for a program that the passes have been through."""
+        ...

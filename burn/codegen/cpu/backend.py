@@ -1,0 +1,60 @@
+"""The CPU as a back end: one for each kind of CPU in `TARGETS`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from burn.codegen.backend import Built
+from burn.codegen.cpu import heuristics
+from burn.codegen.cpu.entry import EntryBuilder
+from burn.codegen.cpu.object import compile_object
+from burn.codegen.cpu.target import Target
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.kernels.wants import Wants
+
+PIPELINE = "simplify{absorb=false},recognise,decompose{keep=attention},simplify,layout,simplify,pack,fold,fuse,donate"
+"""Attention has a kernel of its own; convolutions become channels-last, constant right sides panels."""
+
+FOLDING = "decompose,fuse"
+"""For programs of constants, which run once: quick to compile."""
+
+
+@dataclass(frozen=True)
+class CPU:
+    """See `Backend`."""
+
+    target: Target
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    @property
+    def passes(self) -> str:
+        return PIPELINE
+
+    @property
+    def folding(self) -> str:
+        return FOLDING
+
+    @property
+    def wants(self) -> Wants:
+        return heuristics.WANTS
+
+    def panel(self, columns: int, dtype: str) -> int:
+        return heuristics.packed_width(columns, dtype, self.target)
+
+    @property
+    def triple(self) -> str:
+        return "x86_64-unknown-linux-gnu"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return self.target.features
+
+    def build(self, program: Program) -> Built:
+        with context():
+            entry = EntryBuilder(program, self.target).build()
+            code = compile_object(entry.functions)
+        return Built(code, entry.constants, entry.live_ranges, entry.records, entry.sites)

@@ -1,0 +1,16 @@
+"""What a device wants of the description of kernels, where more than one is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Wants:
+    """`keep_rows`: a costly value that two stages of a row need is kept in scratch memory, not computed again.
+
+    `columns_apart`: a view that leaves the columns of a product's right side apart is read as it is; else it is copied first, by
+    a kernel of its own."""
+
+    keep_rows: bool = True
+    columns_apart: bool = False
