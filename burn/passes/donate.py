@@ -39,7 +39,9 @@ class Donate:
         takes = [-1] * len(outputs)
         for root, number in live.written_directly(outputs).items():
             fitting = [
-                i for i, v in free.items() if type_of(v).bytes == type_of(root).bytes and _may_lie(live, root, v, env.wants)
+                i
+                for i, v in free.items()
+                if type_of(v).bytes == type_of(root).bytes and _may_lie(live, root, v, env.wants)
             ]
             if fitting:
                 takes[number] = fitting[0]
