@@ -67,8 +67,13 @@ def irfft(x: Any, n: Dim | None = None, axis: int = -1) -> Tensor:
     return ifft(whole, axis=axis).real
 
 
+def _some(n: Dim) -> None:
+    compose.check_size(n, ">=", 1, "a transform has at least one element")
+
+
 def fftfreq(n: Dim, d: float = 1.0) -> Tensor:
     """The frequencies of `fft`'s numbers for samples d apart: 0, 1, .., -2, -1 over n * d."""
+    _some(n)
     k, half = arange(n), floordiv(n - 1, 2)
     size = made(compose.dim_value(n))
     turned = (k <= made(compose.dim_value(half))).where(k, k - size)
@@ -77,6 +82,7 @@ def fftfreq(n: Dim, d: float = 1.0) -> Tensor:
 
 def rfftfreq(n: Dim, d: float = 1.0) -> Tensor:
     """The frequencies of `rfft`'s numbers: 0, 1, .. over n * d."""
+    _some(n)
     return (arange(floordiv(n, 2) + 1).double() / (made(compose.dim_value(n)).double() * d)).float()
 
 
@@ -119,8 +125,8 @@ def _transformed(x: Any, n: Dim | None, axis: int, inverse: bool) -> Spectrum:
     parts = _pair(x)
     place = parts[0]._axis(axis)
     moved = [None if p is None else _fitted(p, n, place).moveaxis(place, -1) for p in parts]
-    if moved[0] is None or moved[0].type.shape[-1] == 0:
-        raise TypeMismatch("there is no transform of nothing", [f"axis {axis} of {parts[0].type}"])
+    assert moved[0] is not None
+    _some(moved[0].type.shape[-1])
     results = build.dft(*(None if p is None else p.value for p in moved), inverse=inverse)
     return Spectrum(*(made(part).moveaxis(-1, place) for part in results))
 

@@ -427,7 +427,7 @@ def norm(
         raise TypeMismatch(f"there is no matrix norm {ord!r}", ["there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf"])
     summed, over = axes if abs(ord) == 1 else axes[::-1]  # type: ignore[arg-type]
     totals = given.norm(1, summed, keepdims=True)
-    result = totals.max(over, keepdims=True) if ord > 0 else totals.min(over, keepdims=True)  # type: ignore[operator]
+    result = totals.norm(math.inf if ord > 0 else -math.inf, over, keepdims=True)  # type: ignore[operator]
     return result if keepdims else result.squeeze(*axes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from burn.dialect.dims import Dim, at_most, dim_max, dim_min, floordiv
+from burn.dialect.dims import Dim, at_most, dim_max, dim_min, floordiv, product
 from burn.dialect.op import Agreement, Op, Operand, normalize_axis
 from burn.dialect.types import TensorType, type_of
 
@@ -36,6 +36,13 @@ class Reduce(Op, name="reduce"):
         if keepdims:
             return x.with_shape(tuple(1 if i in axes else d for i, d in enumerate(x.shape)))
         return x.with_shape(tuple(d for i, d in enumerate(x.shape) if i not in axes))
+
+
+def least_reduced(shape: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, Dim]:
+    """(how many elements are reduced to one, how many that must be at the least for an extreme to exist): none are needed
+    where there are no results."""
+    reduced = product(d for i, d in enumerate(shape) if i in axes)
+    return reduced, dim_min(1, product(d for i, d in enumerate(shape) if i not in axes))
 
 
 class ArgReduce(Op, name="arg_reduce"):

@@ -159,7 +159,7 @@ def adaptive(x: Tensor, axis: int, count: int, kind: str) -> Tensor:
     """The mean or maximum of each of `count` regions of an axis: see `AdaptiveAvgPool1d`."""
     size = x.shape[axis]
     if count == 1:
-        return x.max(axis, keepdims=True) if kind == "max" else x.mean(axis, keepdims=True)
+        return ops.reduce(x, kind="max", axes=(axis,), keepdims=True) if kind == "max" else x.mean(axis, keepdims=True)
     longest = ceildiv(size, count) + 1
     region = Tensor(build.iota(shape=(count, 1), axis=0))
     length = Tensor(compose.dim_value(size))

@@ -1,7 +1,8 @@
 """Methods that reduce axes, and those that run along one.
 
 Sums and products of integers and bools are int64 or uint64, as in numpy; means of them are float32. 16-bit floats are
-reckoned with in float32 inside. A reduction of no elements gives the operation's identity (minus infinity for max).
+reckoned with in float32 inside. A sum of no elements is 0 and a product 1; the largest or smallest of none, or its place, is
+an error.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.dialect.dims import dim_max
+from burn.dialect.dims import decide, dim_max
+from burn.dialect.reduction import least_reduced
 from burn.dialect.types import DTYPES, FLOATS
 from burn.errors import TypeMismatch
 from burn.tensors.arranging import Arranging
@@ -32,6 +34,13 @@ class Reductions(Arranging):
         if DTYPES[self.dtype].kind not in ("float", "int", "uint", "bool"):
             raise TypeMismatch(f"reductions are of floats, integers and bools, not of {self.dtype}", [f"{self.type}"])
         return made(build.reduce(self.value, kind=kind, axes=self._axes(axis), keepdims=keepdims))
+
+    def _must_have_some(self, what: str, axes: Sequence[int]) -> None:
+        """There is no extreme of no elements. Raises TypeMismatch; a run ends where named sizes turn out so."""
+        reduced, least = least_reduced(self.type.shape, axes)
+        if decide(reduced, ">=", least) is False:
+            raise TypeMismatch(f"there is no {what} of no elements", [f"axes {list(axes)} of {self.type}"])
+        compose.check_size(reduced, ">=", least, f"there is no {what} of no elements")
 
     def _counted(self) -> Tensor:
         """Itself, bools and integers in the widest type of their sign: what is counted or added up does not wrap early."""
@@ -61,10 +70,12 @@ class Reductions(Arranging):
 
     def max(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
         """The largest element; NaN if one is."""
+        self._must_have_some("max", self._axes(axis))
         return self._reduce("any" if self.dtype == "bool" else "max", axis, keepdims)
 
     def min(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
         """The smallest element; NaN if one is."""
+        self._must_have_some("min", self._axes(axis))
         return self._reduce("all" if self.dtype == "bool" else "min", axis, keepdims)
 
     amax, amin = max, min
@@ -97,8 +108,7 @@ class Reductions(Arranging):
             return place.reshape(*(1,) * self.ndim) if keepdims else place
         if not self.ndim:
             x = x.reshape(1)
-        if x.type.shape[x._axis(axis)] == 0:
-            raise TypeMismatch(f"there is no {kind} of no elements", [f"axis {axis} of {self.type}"])
+        x._must_have_some(f"arg{kind}", (x._axis(axis),))
         return made(build.arg_reduce(x.value, kind=kind, axis=x._axis(axis), keepdims=keepdims and self.ndim > 0))
 
     # ---- NaN left out ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from burn.dialect import compose
 from burn.dialect import ops as build
+from burn.dialect.dims import dim_max
 from burn.errors import TypeMismatch
 from burn.tensors.base import Base, made
 from burn.tensors.lifting import constant, lift, together
@@ -34,8 +35,7 @@ class Statistics(Reductions):
         x, axes = self._wide(), self._axes(axis)
         distance = x - x.mean(axes, keepdims=True)
         count = compose.count(self.type, axes) - ddof
-        count = 0 if isinstance(count, int) and count < 0 else count
-        return distance.square().sum(axes, keepdims) / made(compose.dim_value(count, x.dtype))
+        return distance.square().sum(axes, keepdims) / made(compose.dim_value(dim_max(count, 0), x.dtype))
 
     def median(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
         """The middle of the sorted elements, or the mean of the two in the middle; NaN if one is."""
@@ -47,8 +47,7 @@ class Statistics(Reductions):
         x: Tensor = self._wide() if axis is not None and self.ndim else self._wide().ravel()
         place = x._axis(axis or 0)
         size = x.type.shape[place]
-        if size == 0:
-            raise TypeMismatch("there is no quantile of no elements", [f"axis {axis} of {self.type}"])
+        x._must_have_some("quantile", (place,))
         at = _fractions(q, x.dtype)
         ordered = made(build.sort(x.value, axis=place)[0])
         way = at * made(compose.dim_value(size - 1, x.dtype))
@@ -95,7 +94,7 @@ class Statistics(Reductions):
     def logsumexp(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
         """log(sum(exp(x))), without overflow."""
         x, axes = self._wide(), self._axes(axis)
-        top = x.max(axes, keepdims=True)
+        top = x._reduce("max", axes, True)
         shift = top.isfinite().where(top, 0.0)
         total = ((x - shift).exp().sum(axes, keepdims=True)).log() + shift
         return self._narrow(total if keepdims else total.reshape(*x._reduce("sum", axes, False).shape))
@@ -105,7 +104,7 @@ class Statistics(Reductions):
         are not zero for p = 0. Norms of matrices are in `burn.linalg.norm`."""
         x = self._wide().abs()
         if p == math.inf:
-            result = x.max(axis, keepdims)
+            result = x._reduce("max", x._axes(axis), keepdims).maximum(0.0)  # 0 for no elements
         elif p == -math.inf:
             result = x.min(axis, keepdims)
         elif p == 0:

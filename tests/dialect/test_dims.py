@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from burn.dialect.dims import (
+    Atom,
     Dim,
     Expr,
     LoopVar,
+    Symbol,
+    atoms,
     coefficient,
+    dim_broadcast,
     dim_max,
     dim_min,
     evaluate,
@@ -111,3 +117,98 @@ def test_proofs_that_kernels_rely_on() -> None:
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a size"):
         parse(text)
+
+
+def test_24_named_sizes_take_no_longer_than_two() -> None:
+    """The proof that a place lies in a tensor does not multiply out the sizes' product."""
+    shape = [symbol(f"n{i}") for i in range(24)]
+    loops = [Expr.of(LoopVar(f"i{k}", d)) for k, d in enumerate(shape)]
+    offset: Dim = 0
+    for place, extent in zip(loops, shape, strict=True):
+        offset = offset * extent + place
+    began = time.process_time()
+    for place, extent in reversed(list(zip(loops, shape, strict=True))):
+        assert mod(offset, extent) == place
+        offset = floordiv(offset, extent)
+    assert offset == 0
+    assert time.process_time() - began < 5
+
+
+def test_quotient_and_remainder_join_again() -> None:
+    n, m = symbol("n"), symbol("m")
+    i = Expr.of(LoopVar("i", n * m * 5))
+    for step in (4, 7, m, m * 3):
+        assert floordiv(i, step) * step + mod(i, step) == i
+        assert floordiv(i, step) * step * n * 2 + mod(i, step) * n * 2 + 1 == i * n * 2 + 1
+    inner = floordiv(i, 8)  # a place of [.., 3, 8], made one number again
+    assert floordiv(i, 24) * 24 + mod(inner, 3) * 8 + mod(i, 8) == i
+    assert floordiv(i, 4) * 4 - mod(i, 4) != i
+
+
+def test_sizes_of_nothing() -> None:
+    n, m = symbol("n"), symbol("m")
+    zero = {"n": 0, "m": 1}
+    assert evaluate(dim_max(n, 1), zero) == 1
+    assert evaluate(dim_min(n, 1), zero) == 0
+    assert evaluate(dim_max(n - 1, 0), zero) == 0
+    assert evaluate(dim_broadcast(n, m), zero) == 0
+    assert evaluate(dim_broadcast(n, m), {"n": 5, "m": 1}) == evaluate(dim_broadcast(m, n), {"n": 1, "m": 5}) == 5
+    assert dim_broadcast(n, 1) == dim_broadcast(n, n, 1) == dim_broadcast(dim_broadcast(n, 1), n) == n
+    assert (
+        dim_broadcast(dim_broadcast(n, m), n) == dim_broadcast(n, m) and str(dim_broadcast(n, m)) == "broadcast(m, n)"
+    )
+    assert dim_broadcast(n, m, 7) == 7 and dim_broadcast(n, 0) == 0
+    with pytest.raises(ValueError, match="do not broadcast"):
+        dim_broadcast(2, 3)
+
+
+def test_where_a_loop_runs_its_extent_is_not_0() -> None:
+    n = symbol("n")
+    rest = dim_max(n - 1, 0)
+    i, j = Expr.of(LoopVar("i", rest)), Expr.of(LoopVar("j", dim_min(n, 1)))
+    assert not non_negative(n - 1) and non_negative(i * 0 + n - 1, rest)
+    assert non_negative(n - 2 - i)  # x[1:] lies in x
+    assert floordiv(i + 1, n) == 0 and mod(i + 1, n) == i + 1
+    assert mod(j + n - 1, n * 2) == j + n - 1
+    assert non_negative(Expr.of(LoopVar("k", n * symbol("m"))) * 0 + n * symbol("m") - n, n, symbol("m"))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_proofs_over_loops_hold_wherever_the_loops_run(seed: int) -> None:
+    """Random expressions over sizes and loop variables: what is proven, and what divides away, against every place."""
+    rng = random.Random(seed)
+    sizes = [symbol("n"), symbol("m")]
+
+    def expression(leaves: list[Dim], depth: int) -> Dim:
+        if depth == 0 or rng.random() < 0.2:
+            return rng.choice([*leaves, rng.randint(-2, 4)])
+        a, b = expression(leaves, depth - 1), expression(leaves, depth - 1)
+        kind = rng.randrange(7)
+        if kind < 5:
+            return [a + b, a - b, a * b, dim_min(a, b), dim_max(a, b)][kind]
+        divisor = rng.choice([2, 3, 4, *sizes])
+        return floordiv(a, divisor) if kind == 5 else mod(a, divisor)
+
+    for _ in range(60):
+        loops = [LoopVar(f"i{k}", expression(sizes, 2)) for k in range(2)]
+        claim = expression([*sizes, *map(Expr.of, loops)], 3)
+        if isinstance(claim, int) or not non_negative(claim):
+            continue
+        for n, m in itertools.product(range(1, 4), repeat=2) if _divides_by_size(claim, loops) else SMALL:
+            known: dict[Atom, Dim] = {Symbol("n"): n, Symbol("m"): m}
+            extents = [substitute(v.extent, known) for v in loops]
+            if any(e < 1 for v, e in zip(loops, extents, strict=True) if v in atoms(claim)):
+                continue
+            for places in itertools.product(*(range(max(int(e), 1)) for e in extents)):
+                value = substitute(claim, {**known, **dict(zip(loops, places, strict=True))})
+                assert isinstance(value, int) and value >= 0, (str(claim), [str(v.extent) for v in loops], n, m, places)
+
+
+SMALL = list(itertools.product(range(4), repeat=2))
+
+
+def _divides_by_size(claim: Dim, loops: list[LoopVar]) -> bool:
+    """Whether a quotient by a named size may stand in it: then the sizes are at least 1."""
+    return any(
+        f"{sign} {name}" in str(d) for sign in "/%" for name in "nm" for d in (claim, *(v.extent for v in loops))
+    )

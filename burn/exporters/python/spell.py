@@ -7,13 +7,14 @@ written as the function of its name with all of its attributes, which is always 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from burn.dialect.dims import Dim, Expr, dim_min, product, symbol, symbols
+from burn.dialect.dims import Dim, Expr, decide, dim_min, product, symbol, symbols
 from burn.dialect.op import REGISTRY
+from burn.dialect.reduction import least_reduced
 from burn.dialect.shape import slice_bounds
 from burn.dialect.types import DTYPES, FLOATS, broadcast_shapes
 from burn.exporters.python.graph import Node, Value
@@ -241,8 +242,16 @@ def _cast(node: Node, scope: Scope) -> Text | None:
 
 
 @rule("reduce")
-def _reduce(node: Node, scope: Scope) -> Text:
+def _reduce(node: Node, scope: Scope) -> Text | None:
+    if node.attrs["kind"] in ("max", "min") and not _has_some(node, node.attrs["axes"]):
+        return None
     return _over_axes(node, scope, node.attrs["kind"], node.operands[0])
+
+
+def _has_some(node: Node, axes: Sequence[int]) -> bool:
+    """Whether it is known that an extreme is of some elements; the methods check it where it is not."""
+    reduced, least = least_reduced(node.operands[0].type.shape, axes)
+    return decide(reduced, ">=", least) is True
 
 
 def _over_axes(node: Node, scope: Scope, name: str, x: Value) -> Text:
@@ -295,7 +304,7 @@ def _take(node: Node, scope: Scope) -> Text | None:
 
 @rule("arg_reduce")
 def _arg_reduce(node: Node, scope: Scope) -> Text | None:
-    if node.attrs["last"]:
+    if node.attrs["last"] or not _has_some(node, (node.attrs["axis"],)):
         return None
     keep = "True" if node.attrs["keepdims"] else None
     name = f"arg{node.attrs['kind']}"

@@ -1,0 +1,92 @@
+"""Sizes of 0 are ordinary: every row of the table with axes of no elements, traced and lazy, against numpy.
+
+Where numpy raises (the maximum of nothing, say), burn raises one of its own errors: when the function is traced or recorded, or
+when the program runs. Where numpy warns and gives NaN, so does burn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import burn
+from burn import BurnError
+from burn.lazy import evaluate
+from tests.api.rows import ROWS, Row
+from tests.api.test_functions import TRACED, as_list, check, chosen, compiled, draw, function_of, reference
+
+OTHERS = 3
+"""What the sizes are that are not 0."""
+
+
+REFUSED = {
+    **dict.fromkeys(
+        ("narrow", "split_with_sizes", "topk"), "the row asks for elements that are not there; numpy clamps"
+    ),
+    **dict.fromkeys(("median", "quantile", "percentile"), "numpy's NaN, warning or IndexError, by version and axis"),
+}
+"""Where burn may raise and numpy need not, with the reason."""
+
+OTHERWISE = {
+    "average": "weights that add up to 0 are an error of numpy's; here 0 / 0 is NaN, as for any weights",
+    "cosine_similarity": "0 of vectors without elements, as torch has it; the reference divides 0 by 0",
+}
+"""Where the two differ in what they give."""
+
+
+def empty_sizes(row: Row) -> list[dict[str, int]]:
+    """One size 0 at a time, then all."""
+    letters = sorted(filter(str.isalpha, set("".join(row.inputs))))
+    cases = [{c: 0 if c == zero else OTHERS for c in letters} for zero in letters]
+    return [*cases, dict.fromkeys(letters, 0)] if len(letters) > 1 else cases
+
+
+def wanted(row: Row, dtype: str, arrays: list[Any]) -> list[Any] | None:
+    """What numpy says; None where it raises."""
+    try:
+        return reference(row, dtype, arrays)
+    except (ValueError, IndexError, ZeroDivisionError):
+        return None
+
+
+@pytest.mark.parametrize("index", TRACED, ids=lambda i: ROWS[i].key)
+def test_traced(index: int) -> None:
+    row, dtypes = ROWS[index], tuple(chosen(ROWS[index]))
+    for sizes in empty_sizes(row):
+        inputs = [draw(row, dtype, 1, sizes) for dtype in dtypes]
+        want = [wanted(row, dtype, arrays) for dtype, arrays in zip(dtypes, inputs, strict=True)]
+        flat = [a for arrays in inputs for a in arrays]
+        if any(w is None for w in want) and row.name not in OTHERWISE:
+            with pytest.raises(BurnError):
+                compiled(index, dtypes)(*flat)
+            continue
+        try:
+            got = as_list(compiled(index, dtypes)(*flat))
+        except BurnError:
+            if row.name not in REFUSED:
+                raise
+            continue
+        if row.name in OTHERWISE:
+            continue
+        each = len(got) // len(dtypes)
+        for i, (dtype, expected) in enumerate(zip(dtypes, want, strict=True)):
+            check(row, dtype, got[i * each : (i + 1) * each], expected or [])
+
+
+@pytest.mark.parametrize("index", range(len(ROWS)), ids=lambda i: ROWS[i].key)
+def test_lazy(index: int) -> None:
+    row = ROWS[index]
+    dtype, cases = chosen(row)[0], empty_sizes(row)
+    for sizes in cases[index % max(len(cases), 1) :][:1]:  # one of them: every shape is a program of its own
+        arrays = draw(row, dtype, 1, sizes)
+        want = wanted(row, dtype, arrays)
+        if row.name in REFUSED or row.name in OTHERWISE:
+            continue
+        if want is None:
+            with pytest.raises(BurnError):
+                evaluate(t.value for t in as_list(row.use(function_of(row), *map(burn.constant, arrays))))
+            continue
+        results = as_list(row.use(function_of(row), *map(burn.constant, arrays)))
+        evaluate(tensor.value for tensor in results)
+        check(row, dtype, [tensor.numpy() for tensor in results], want)
