@@ -161,3 +161,19 @@ def test_a_reshape_may_leave_a_size_to_the_run(n: int) -> None:
         assert np.array_equal(whole, x.reshape(-1, 4))
         assert np.array_equal(halves, x.reshape(2, n // 2))
         assert np.array_equal(half, x[n // 2 :])
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (0, 1), (1, 0), (1, 1), (3, 1), (1, 3), (3, 3), (3, 2), (0, 2)])
+def test_named_sizes_broadcast(n: int, m: int) -> None:
+    f = burn.compile(
+        lambda x, y: ((x + y).exp(), (x * y).reshape(-1, 2), x[:1] + y), ("float32[n, 2]", "float32[m, 2]")
+    )
+    x, y = np.ones((n, 2), np.float32), np.full((m, 2), 2, np.float32)
+    if n != m and 1 not in (n, m):
+        with pytest.raises(RunError, match="does not fit"):
+            f(x, y)
+        return
+    total, flat, first = f(x, y)
+    assert np.allclose(total, np.exp(x + y)) and total.shape == (x + y).shape
+    assert flat.shape == (x + y).shape
+    assert first.shape == (x[:1] + y).shape if n else True

@@ -177,7 +177,7 @@ def test_where_a_loop_runs_its_extent_is_not_0() -> None:
 def test_proofs_over_loops_hold_wherever_the_loops_run(seed: int) -> None:
     """Random expressions over sizes and loop variables: what is proven, and what divides away, against every place."""
     rng = random.Random(seed)
-    sizes = [symbol("n"), symbol("m")]
+    sizes: list[Dim] = [symbol("n"), symbol("m")]
 
     def expression(leaves: list[Dim], depth: int) -> Dim:
         if depth == 0 or rng.random() < 0.2:
@@ -191,15 +191,15 @@ def test_proofs_over_loops_hold_wherever_the_loops_run(seed: int) -> None:
 
     for _ in range(60):
         loops = [LoopVar(f"i{k}", expression(sizes, 2)) for k in range(2)]
-        claim = expression([*sizes, *map(Expr.of, loops)], 3)
+        claim = expression([*sizes, *(Expr.of(v) for v in loops)], 3)
         if isinstance(claim, int) or not non_negative(claim):
             continue
         for n, m in itertools.product(range(1, 4), repeat=2) if _divides_by_size(claim, loops) else SMALL:
             known: dict[Atom, Dim] = {Symbol("n"): n, Symbol("m"): m}
-            extents = [substitute(v.extent, known) for v in loops]
+            extents = [evaluate(v.extent, {"n": n, "m": m}) for v in loops]
             if any(e < 1 for v, e in zip(loops, extents, strict=True) if v in atoms(claim)):
                 continue
-            for places in itertools.product(*(range(max(int(e), 1)) for e in extents)):
+            for places in itertools.product(*(range(max(e, 1)) for e in extents)):
                 value = substitute(claim, {**known, **dict(zip(loops, places, strict=True))})
                 assert isinstance(value, int) and value >= 0, (str(claim), [str(v.extent) for v in loops], n, m, places)
 

@@ -217,6 +217,12 @@ class Function:
             return max(a, b)
         return self.op("arith.maxsi", self.value(a), self.value(b))
 
+    def broadcast(self, a: Int, b: Int) -> Int:
+        """The size that two broadcast to, which are equal or one of them 1."""
+        if isinstance(a, int) and isinstance(b, int):
+            return b if a == 1 else a
+        return self.select(self.cmp("eq", a, 1), self.value(b), self.value(a))
+
     def cmp(self, predicate: str, a: Int, b: Int) -> Value:
         """An integer comparison (`slt`, `sle`, `eq`, `ult` ...) of i64 scalars or of vectors."""
         type_ = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else "i64"

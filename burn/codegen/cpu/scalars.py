@@ -99,15 +99,10 @@ class ScalarEmitter:
                 raise CompileError(f"internal: {atom} is used outside its loop")
             return self.places[atom]
         args = [self.dim(a) for a in atom.args]
-        if atom.op in ("min", "max"):
+        if atom.op in ("min", "max", "broadcast"):
             result = args[0]
             for a in args[1:]:
                 result = getattr(self.code, atom.op)(result, a)
-            return result
-        if atom.op == "broadcast":
-            result = self.code.value(args[0])
-            for a in args[1:]:
-                result = self.code.select(self.code.cmp("eq", result, 1), self.code.value(a), result)
             return result
         positive = non_negative(atom.args[0])
         args[1] = self.code.max(args[1], 1)  # a size of 0: what is divided by it belongs to a loop that does not run

@@ -69,15 +69,10 @@ class Sizes:
             return self.places[atom]
         first, *others = [self.dim(a) for a in atom.args]
         match atom.op:
-            case "min" | "max":
+            case "min" | "max" | "broadcast":
                 for other in others:
                     first = getattr(self.code, atom.op)(first, other)
                 return first
-            case "broadcast":
-                result = self.code.value(first)
-                for other in others:
-                    result = self.code.select(self.code.cmp("eq", result, 1), self.code.value(other), result)
-                return result
             case "floordiv" | "mod":
                 return self._divided(atom.op, first, self.code.max(others[0], 1), at_most(0, atom.args[0]))
         raise CompileError("a size cannot be computed", [Problem(f"there is no rule for '{atom.op}'")])
