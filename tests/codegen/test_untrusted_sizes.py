@@ -165,6 +165,13 @@ def test_division_by_a_size_of_zero() -> None:
         same(call(turned, x), [-x.reshape(m, n).T.reshape(-1)])
 
 
+def test_a_kernel_that_makes_nothing_does_not_run() -> None:
+    """The parallel loop alone would take years."""
+    running = compiled([floats(N, M)], lambda x: ops.cumulative(x, kind="sum", axis=0))
+    assert running(np.zeros((0, 1 << 40), np.float32)).shape == (0, 1 << 40)
+    same(call(running, np.ones((2, 1), np.float32)), [np.array([[1], [2]], np.float32)])
+
+
 # ---- an input that changes -------------------------------------------------------------------------------------------------
 def test_another_thread_may_write_an_input_that_is_searched() -> None:
     """What comes out is anything, but within bounds."""

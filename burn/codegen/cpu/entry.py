@@ -293,7 +293,9 @@ class EntryBuilder:
             self.settle()
         self.pointers = pointers
 
-    def launch(self, emitted: Emitted, pointers: Sequence[Value], record: KernelRecord) -> None:
+    def launch(self, emitted: Emitted, pointers: Sequence[Value], record: KernelRecord, elements: Dim) -> None:
+        """`elements`: how many the kernel makes in all. One that makes none does not run: its loops may be as long as a size
+        can be, around an empty one."""
         code = self.code
         for i, pointer in enumerate(pointers):
             self.set_word(i, pointer)
@@ -301,7 +303,9 @@ class EntryBuilder:
             self.set_word(len(pointers) + i, self.sizes.dim(size))
         function = code.raw(f"llvm.mlir.addressof @{emitted.name} : {PTR}", PTR)
         self.records.append(record)
-        count, grain = (self.sizes.dim(d) for d in (emitted.count, emitted.grain))
+        count, grain, made = (self.sizes.dim(d) for d in (emitted.count, emitted.grain, elements))
+        if not isinstance(made, int):
+            count = code.select(code.cmp("eq", made, 0), code.const(0), code.value(count))
         self.reserve_words(len(pointers) + len(emitted.sizes))
         self.call("burn_rt_launch", len(self.records) - 1, function, self.words, count, grain)
 
@@ -368,13 +372,14 @@ def _group(entry: EntryBuilder, op: Op) -> None:
     for place, need in printed.needs:
         entry.require(need, names[place])
     results = [entry.define(r) for r in op.operation.results]
+    elements = sum_dims([type_of(r).elements for r in op.operation.results])
     for emitted, bindings in printed.calls:
         pointers = []
         for binding in bindings:
             if binding is not None:
                 side, number = binding
                 pointers.append(entry.pointer(op.operation.operands[number]) if side == "in" else results[number])
-        entry.launch(emitted, pointers, replace(printed.record, sources=tuple(dict.fromkeys(names))))
+        entry.launch(emitted, pointers, replace(printed.record, sources=tuple(dict.fromkeys(names))), elements)
 
 
 def flops(group: Group) -> Dim:
