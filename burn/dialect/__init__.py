@@ -25,6 +25,7 @@ FAMILIES = (
     "random",
     "strings",
     "sequence",
+    "image",
 )
 """The modules that define ops, primitives first."""
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from burn.errors import DivisionRunError, IndexRunError, InputError, MemoryRunError, Problem, RunError
-from burn.runtime import _native, sizes
+from burn.runtime import _native, images, sizes
 from burn.runtime.abi import MESSAGES, Status
 from burn.runtime.arrays import Unfit, contained, like, to_numpy
 from burn.runtime.artefact import COMPILED, CONTAINERS, Artefact, Signature, ValueSpec
@@ -28,6 +28,9 @@ from burn.runtime.random import Generator, Source, process
 
 _KINDS = {1: MemoryRunError, 2: IndexRunError, 5: DivisionRunError}
 """Statuses that are errors of Python's own kinds too."""
+
+
+_native.set_image_decoder(images.decode)
 
 
 class Executable:

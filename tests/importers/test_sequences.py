@@ -275,3 +275,14 @@ def test_what_cannot_be_known_is_named() -> None:
     )
     with pytest.raises(InputError, match="has shape"):
         run(arrays((2,)), np.array(0))
+
+
+def test_exporters_refuse_them_by_name() -> None:
+    from burn.exporters.onnx.export import export
+    from burn.exporters.python.generate import generate
+
+    made = model([node("Identity", ["x"], ["y"])], {"x": SEQ}, {"y": SEQ})
+    with pytest.raises(ModelError, match="sequences and optionals as inputs"):
+        export(import_onnx(made))
+    with pytest.raises(burn.errors.CompileError, match="sequences and optionals as inputs"):
+        generate(import_onnx(made))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from burn.codegen.cpu.emit import PTR, Int
 from burn.codegen.cpu.emitters import emits
 from burn.dialect.dims import Dim, product
+from burn.dialect.image import PIXEL_FORMATS
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.types import type_of
@@ -257,3 +258,14 @@ def _list_split(entry: EntryBuilder, op: Op) -> None:
     call.read(op.x if op.parts is None else op.parts).read(op.x).write(op.operation.results[0]).run(
         "burn_lib_list_split"
     )
+
+
+# ---- images ------------------------------------------------------------------------------------------------------------
+
+
+@emits("image_decode")
+def _image_decode(entry: EntryBuilder, op: Op) -> None:
+    call = _site(entry, op).number(list(PIXEL_FORMATS).index(op.form), type_of(op.x).elements).read(op.x).words((0, 0))
+    entry.pointers[op.operation.results[0]] = entry.library(op, "burn_lib_image_decode", call.operands)
+    for i, name in enumerate(op.symbols):
+        entry.bind(name, entry.code.load(entry.words, i, "i64"))

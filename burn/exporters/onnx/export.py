@@ -55,6 +55,8 @@ def build(program: Program, opset: int | None = None, name: str = "main") -> tup
         raise TypeMismatch("an opset is a number", [f"not {opset!r}"])
     if not OLDEST <= opset <= NEWEST:
         raise ModelError(f"opset {opset} cannot be written", [f"there are {OLDEST} to {NEWEST}"])
+    if program.input_containers or program.output_containers:
+        raise ModelError(SUMMARY, ["sequences and optionals as inputs or outputs are not supported"])
     for family in FAMILIES:
         import_module(f"burn.exporters.onnx.ops.{family}")
     with context():

@@ -73,6 +73,9 @@ class Source:
 
 def generate(program: Program, name: str = "Model", origin: str = "a program", weights: str = WEIGHTS) -> Source:
     """Raises CompileError, naming the op, for a program that no source can be written for. Rewrites the program."""
+    if program.input_containers or program.output_containers:
+        problem = Problem("sequences and optionals as inputs or outputs are not supported")
+        raise CompileError("no source can be written for this model", [problem])
     parameters = tidy(program)
     graph = read(program, parameters)
     original = read(program, parameters)

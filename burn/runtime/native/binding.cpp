@@ -4,6 +4,7 @@
 //
 // numpy's own C interface is used because a small model's run takes a few microseconds, less than reading one array's
 // address and shape through Python attributes. DLPack goes through nanobind.
+#define PY_SSIZE_T_CLEAN
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <unistd.h>
 
@@ -158,6 +160,41 @@ int interrupted(void *context) {
     return raised;
 }
 
+// ---- what programs ask of Python ------------------------------------------------------------------------------------
+
+PyObject *image_decoder = nullptr;       // a function of the bytes and the form
+thread_local PyObject *host_error = nullptr; // what it raised in this thread's run
+
+// Called in a run, which does not hold the interpreter's lock.
+void *decode_image(burn_run *run, int64_t form, const void *data, int64_t bytes, int64_t sizes[2]) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    void *pixels = nullptr;
+    PyObject *result = PyObject_CallFunction(image_decoder, "y#L", static_cast<const char *>(data),
+                                             static_cast<Py_ssize_t>(bytes), static_cast<long long>(form));
+    if (result && PyArray_Check(result)) {
+        auto *array = reinterpret_cast<PyArrayObject *>(result);
+        if (PyArray_NDIM(array) == 3 && PyArray_TYPE(array) == NPY_UINT8 && PyArray_IS_C_CONTIGUOUS(array) &&
+            PyArray_DIM(array, 2) == (form == 2 ? 1 : 3)) {
+            sizes[0] = PyArray_DIM(array, 0);
+            sizes[1] = PyArray_DIM(array, 1);
+            pixels = burn_rt_alloc(run, PyArray_NBYTES(array));
+            if (pixels)
+                std::memcpy(pixels, PyArray_DATA(array), static_cast<size_t>(PyArray_NBYTES(array)));
+        }
+    }
+    Py_XDECREF(result);
+    if (PyErr_Occurred()) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        PyErr_NormalizeException(&type, &value, &trace);
+        Py_XSETREF(host_error, value);
+        Py_XDECREF(type);
+        Py_XDECREF(trace);
+    }
+    PyGILState_Release(state);
+    return pixels;
+}
+
 class Program {
   public:
     Program(nb::handle object_code, const std::string &entry, nb::sequence constants,
@@ -219,6 +256,11 @@ class Program {
         take_lock(state);
         if (failure.code == BURN_INPUT_MISMATCH)
             mismatch("dims");
+        if (failure.code == BURN_HOST_FAILED && host_error) {
+            nb::object error = nb::steal(std::exchange(host_error, nullptr));
+            PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.ptr())), error.ptr());
+            throw nb::python_error();
+        }
         if (failure.code == BURN_INTERRUPTED && PyErr_Occurred())
             throw nb::python_error();
         if (failure.code != BURN_OK) {
@@ -604,6 +646,10 @@ NB_MODULE(_native, m) {
              "texts"_a = std::vector<std::pair<int64_t, int64_t>>())
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false);
 
+    m.def("set_image_decoder", [](nb::object decoder) {
+        Py_XSETREF(image_decoder, decoder.release().ptr());
+        burn_set_image_decoder(decode_image);
+    }, "decoder"_a);
     m.def("plan", &plan, "live_ranges"_a, "sizes"_a);
     m.def("symbols", &symbols);
     m.def("from_dlpack", &from_dlpack, "capsule"_a);

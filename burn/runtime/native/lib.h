@@ -34,6 +34,8 @@ int32_t burn_lib_text_rank(burn_run *run, int64_t count, const int64_t *x, int64
 int32_t burn_lib_text_match(burn_run *run, int64_t count, const int64_t *x, int64_t words, const int64_t *code,
                          uint8_t *matches);
 int32_t burn_lib_text_write(burn_run *run, int64_t dtype, int64_t count, const void *x, int64_t *texts);
+/* The pixels of an image file's bytes, and the height and the width. `form`: 0 RGB, 1 BGR, 2 one channel of grey. */
+void *burn_lib_image_decode(burn_run *run, int64_t site, int64_t form, int64_t bytes, const void *data, int64_t *sizes);
 int32_t burn_lib_list_insert(burn_run *run, int64_t site, const int64_t *list, int64_t has_position,
                              const int64_t *position, int64_t dtype, int64_t rank, const int64_t *dims,
                              const void *data, int64_t bytes, int64_t *result);

@@ -121,6 +121,11 @@ void burn_output_free(burn_kind kind, burn_output *output); /* memory that was d
 int burn_run_failed(burn_run *run);
 int64_t burn_clock_ns(void);
 
+/* ---- lib_image.c: what a host may offer -------------------------------------------------------------------------- */
+/* Decodes an image file; returns the pixels [height, width, channels] in memory of burn_rt_alloc, or NULL. `form`: see lib.h. */
+typedef void *(*burn_image_decoder)(burn_run *run, int64_t form, const void *data, int64_t bytes, int64_t sizes[2]);
+void burn_set_image_decoder(burn_image_decoder decoder);
+
 /* ---- elf.c: a program's object code in memory -------------------------------------------------------------------- */
 typedef struct burn_image burn_image;
 

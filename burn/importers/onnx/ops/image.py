@@ -6,6 +6,7 @@ from __future__ import annotations
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, dim_value, number, reshape, transpose, wide
 from burn.dialect.dims import Dim, dim_max, dim_min, floordiv, product
+from burn.dialect.image import PIXEL_FORMATS
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, type_of
 from burn.importers.onnx.node import Node, onnx_op
@@ -240,4 +241,8 @@ def deform_conv(node: Node) -> ir.Value:
 
 @onnx_op("ImageDecoder")
 def image_decoder(node: Node) -> ir.Value:
-    node.fail("decoding image files is not supported", hint="decode the image before calling the model")
+    """The bytes of an image file as pixels [height, width, channels]; the program's host decodes it when the program runs."""
+    form = node.string("pixel_format", "RGB")
+    if form not in PIXEL_FORMATS:
+        node.fail(f"'{form}' is none of {', '.join(PIXEL_FORMATS)}", "pixel_format")
+    return ops.image_decode(node.required(0), symbols=(node.fresh("height"), node.fresh("width")), form=form)
