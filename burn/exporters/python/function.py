@@ -347,7 +347,7 @@ class Body:
 
     def _nested(self, name: str, region: Region) -> str:
         """A function for a region, which sees the variables around it."""
-        inner = Body(self.owner, self.left, self.names, self.sizes)
+        inner = Body(self.owner, self.left, Names(self.names.taken), self.sizes)  # what it assigns to is its own
         inner.variables, inner.holder = dict(self.variables), dict(self.holder)
         inner.fixed = self.fixed | set(self.holder)
         inner.indent = self.indent + 1
@@ -366,7 +366,6 @@ class Body:
         inner.nodes(region.nodes)
         inner.finish(region.results)
         self.lines += inner.lines
-        self.names.taken |= set(inner.holder)
         return name
 
     def finish(self, results: Sequence[Value]) -> None:

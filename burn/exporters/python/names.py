@@ -28,6 +28,8 @@ ROLES = frozenset({
     "w", "b", "W", "B", "R", "slope", "alpha",
 })  # fmt: skip
 SUFFIX = re.compile(r"_(w|b|s|rm|riv|weight|bias|kernel|gamma|beta|scale|mean|var|W|B|R)(_\d+)?$")
+MOVED = re.compile(r"(transpose|Transpose|Reshape|BroadcastTo)(_\d+)?")
+"""Ends of names of parameters that were folded with an op: the module stands before them."""
 QUANTISED = re.compile(
     r"_quantized(_scale|_zero_point)?$|(?<=weight)_(scale|zero_point)$|(?<=bias)_(scale|zero_point)$"
 )
@@ -54,6 +56,11 @@ def parameter_path(name: str, whole: bool = False) -> list[str]:
     parts = [p for p in re.split(r"[./]", name.split("::")[-1] if "onnx::" not in name else name) if p]
     if not parts or MEANINGLESS.fullmatch(name) or MEANINGLESS.fullmatch(parts[-1]) or len(parts[-1]) > LONGEST:
         return []
+    parts[-1] = re.sub(r":\d+$", "", parts[-1])  # TensorFlow's outputs
+    if re.fullmatch(r"Const(ant)?(_\d+)?", parts[-1]):
+        return []
+    if len(parts) > 1 and MOVED.fullmatch(parts[-1]):
+        return parts[:-1]
     if whole:
         return parts
     if len(parts) > 2 and parts[-2] in ("weight", "bias") and parts[-1] in ("values", "scale", "zero_point"):

@@ -81,6 +81,8 @@ def made_by(value: Value) -> str | None:
         return RESULTS[node.op][min(value.index, len(RESULTS[node.op]) - 1)]
     if node.op in ("reduce", "mean"):
         return REDUCED.get(node.attrs.get("kind", "mean"), "summary")
+    if node.op in ("input", "argument"):
+        return "part"
     if node.op == "full":
         return "zeros" if not node.attrs["value"] and not node.attrs["bits"] else "filled"
     return "mask" if DTYPES[value.type.dtype].kind == "bool" else NOUNS.get(node.op)

@@ -148,6 +148,7 @@ class Decoder(nn.Module):
             self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
             self.c_fc, self.c_out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
             self.heads = heads
+            self.bias: Tensor
             self.register_buffer("bias", torch.tril(torch.ones(length, length)).view(1, 1, length, length))
 
         def forward(self, x: Tensor) -> Tensor:

@@ -35,10 +35,9 @@ INTEGER_ARITHMETIC = ("classifier_qlinear", "perceptron_dynamic")
 """Models of QLinearConv and MatMulInteger, which are written op by op: they round in integers, unlike nn.QuantConv2d."""
 
 NOT_YET = {
-    "magika": "flax's layer norm computes the variance as a difference of means; names are those of constants",
-    "silero_vad": "both branches of an If stand in one function, so that names are taken",
+    "magika": "flax's normalisation over the second axis, its variance a difference of means",
 }
-"""What the measures below do not hold for, and why."""
+"""Where a composite is spelled out, and why."""
 
 
 @pytest.mark.parametrize("model", ZOO, ids=lambda m: m.name)
@@ -82,10 +81,8 @@ def test_names_say_what_things_are(path: Path) -> None:
     }
     names = [name for function in _functions(path) for name in _variables(function) - of_the_model]
     bare = [name for name in names if re.fullmatch(r"[a-wyz]|[a-z]\w*\d+", name)]
-    if path.stem not in (*NOT_YET, *INTEGER_ARITHMETIC):
+    if path.stem not in INTEGER_ARITHMETIC:
         assert len(bare) <= max((1 - MEANINGFUL) * len(names), 1), bare
-    if path.stem in NOT_YET:
-        return
     assert not [m for m in members if re.fullmatch(r"(const|identity|constant|reshape|transpose)_?\d*(_\d+)*", m)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from burn.dialect.compose import number
 from burn.dialect.dims import Dim, dim_max
 from burn.dialect.mlir import ir
 from burn.dialect.shape import slice_bounds
+from burn.dialect.types import DTYPES, TensorType
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.runtime import as_int64, integers, known_axes, length, read_sizes, scattered
 
@@ -44,7 +46,7 @@ def slice_(node: Node) -> ir.Value:
     else:
         if not len(starts) == len(ends) == len(at):
             node.fail(f"{len(starts)} starts, {len(ends)} ends and {len(at)} axes do not go together")
-        bounds = [_bounds(x.shape[a], b, e, s) for a, b, e, s in zip(at, starts, ends, steps, strict=True)]
+        bounds = [_bounds(x.shape[a], b, e, s, _far(x, a)) for a, b, e, s in zip(at, starts, ends, steps, strict=True)]
     for axis, (first, count_), step in zip(at, bounds, steps, strict=True):
         firsts[axis], sizes[axis], strides[axis] = first, count_, step
         if sizes[axis] == 0:
@@ -54,11 +56,17 @@ def slice_(node: Node) -> ir.Value:
     return ops.slice(node.required(0), starts=tuple(firsts), sizes=tuple(sizes), steps=tuple(strides))
 
 
-def _bounds(dim: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
+def _far(x: TensorType, axis: int) -> int:
+    """A bound that no place on an axis reaches: a longer tensor would not fit into an address space of 2^47 bytes."""
+    others = [d for i, d in enumerate(x.shape) if i != axis and isinstance(d, int) and d > 0]
+    return min(OPEN, 2**47 // max(math.prod(others) * DTYPES[x.dtype].bits // 8, 1) + 1)
+
+
+def _bounds(dim: Dim, start: Dim, end: Dim, step: int, far: int) -> tuple[Dim, Dim]:
     """The first element and the count, with far bounds taken as open ends."""
 
     def closed(bound: Dim) -> Dim | None:
-        return None if isinstance(bound, int) and abs(bound) >= OPEN else bound
+        return None if isinstance(bound, int) and abs(bound) >= far else bound
 
     first, last = closed(start), closed(end)
     if isinstance(start, int) and first is None and start > 0 and step > 0:

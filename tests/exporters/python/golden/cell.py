@@ -11,9 +11,9 @@ from burn import nn, ops
 
 
 class Block(nn.Module):
-    def forward(self, x: burn.Tensor, skip: burn.Tensor) -> tuple[burn.Tensor, ...]:
+    def forward(self, x: burn.Tensor, part: burn.Tensor) -> tuple[burn.Tensor, ...]:
         x, second, third, fourth = x.chunk(4, 1)  # [batch, 8], [batch, 8], [batch, 8], [batch, 8]
-        x = ops.sigmoid(second) * skip + ops.sigmoid(x) * ops.tanh(third)  # [batch, 8]
+        x = ops.sigmoid(second) * part + ops.sigmoid(x) * ops.tanh(third)  # [batch, 8]
         return x, ops.sigmoid(fourth) * ops.tanh(x)
 
 

@@ -15,34 +15,35 @@ class Model(nn.Module):
     outputs = ("target_label",)
 
     def __init__(self) -> None:
-        self.const_0 = nn.Linear(257, 64, bias=False)
-        self.transpose_3_0 = nn.Conv2d(256, 512, (5, 1), bias=False)
-        self.const_24_0 = nn.Linear(512, 214, bias=False)
-        self.broadcast_to_1_0 = nn.Buffer((1, 1, 257), "int32")
-        self.reshape_0 = nn.Parameter((1, 1, 64))
-        self.reshape_2_0 = nn.Parameter((1, 512, 1))
-        self.reshape_3_0 = nn.Parameter((1, 512, 1))
-        self.table = nn.Parameter((1, 512, 1))
-        self.layer_norm_1_reshape_2_0 = nn.Parameter((1, 512))
-        self.layer_norm_1_reshape_3_0 = nn.Parameter((1, 512))
-        self.dense_1_reshape_0 = nn.Parameter((1, 214))
+        self.conv_0 = nn.Conv2d(256, 512, (5, 1), bias=False)
+        self.dense_1 = nn.Linear(512, 214, bias=False)
+        self.table = nn.Parameter((257, 64))
+        self.dense_0 = nn.Parameter((1, 1, 64))
+        self.layer_norm_0 = nn.Parameter((1, 512, 1))
+        self.magika_v2_layer_norm_0 = nn.Parameter((1, 512, 1))
+        self.table2 = nn.Parameter((1, 512, 1))
+        self.layer_norm_1 = nn.Parameter((1, 512))
+        self.magika_v2_layer_norm_1 = nn.Parameter((1, 512))
+        self.magika_v2_dense_1 = nn.Parameter((1, 214))
 
     def forward(self, bytes: burn.Tensor) -> burn.Tensor:
         unk__214 = bytes.shape[0]
-        x = self.const_0((bytes.unsqueeze(2) == self.broadcast_to_1_0).astype("float32"))  # [unk__214, 2048, 64]
-        x = ops.gelu(x + self.reshape_0, approximate="tanh").reshape(unk__214, 512, 256)  # [unk__214, 512, 256]
+        x = ops.pad(self.table, 0.0, low=(0, 0), high=(1, 0))  # [258, 64]
+        part = bytes.astype("int64")  # int64[unk__214, 2048]
+        x = ops.gather(x, ops.select((part >= 0) & (part < 257), part, 257))  # [unk__214, 2048, 64]
+        x = ops.gelu(x + self.dense_0, approximate="tanh").reshape(unk__214, 512, 256)  # [unk__214, 512, 256]
         mean = (x * x).mean(1, keepdims=True)  # [unk__214, 1, 256]
-        layernorm_0_mean = x.mean(1, keepdims=True)  # [unk__214, 1, 256]
-        # [unk__214, 1, 256]
-        larger = ops.max(mean - layernorm_0_mean * layernorm_0_mean, burn.constant(0.0, "float32"))
-        # [unk__214, 512, 256]
-        x = (x - layernorm_0_mean) * (ops.rsqrt(larger + 1e-06) * self.reshape_2_0) + self.reshape_3_0
-        # [..., 512, 508, 1]
-        x = self.transpose_3_0(x.unsqueeze(3)[:burn.Dim.min(1000000000, unk__214)].transpose(1, 2))
-        x = ops.gelu(x.flatten(2) + self.table, approximate="tanh").max(2, keepdims=True)  # [..., 512, 1]
+        magikav2_mean = x.mean(1, keepdims=True)  # [unk__214, 1, 256]
+        larger = ops.max(mean - magikav2_mean * magikav2_mean, burn.constant(0.0, "float32"))  # [unk__214, 1, 256]
+        x = (x - magikav2_mean) * (ops.rsqrt(larger + 1e-06) * self.layer_norm_0)  # [unk__214, 512, 256]
+        x = (x + self.magika_v2_layer_norm_0).unsqueeze(3)[:burn.Dim.min(1000000000, unk__214)]  # [..., 512, 256, 1]
+        x = ops.gelu(self.conv_0(x.transpose(1, 2)).flatten(2) + self.table2, approximate="tanh")  # [..., 512, 508]
+        x = x.max(2, keepdims=True)  # [..., 512, 1]
         peak = x.flatten(1)  # [..., 512]
         mean = x.mean(1, keepdims=True)  # [..., 1, 1]
         x = ops.max((x * x).mean(1, keepdims=True) - mean * mean, burn.constant(0.0, "float32"))  # [..., 1, 1]
-        x = ops.rsqrt(x.reshape(unk__214, 1) + 1e-06) * self.layer_norm_1_reshape_2_0  # [unk__214, 512]
-        x = self.const_24_0((peak - mean.reshape(unk__214, 1)) * x + self.layer_norm_1_reshape_3_0)  # [unk__214, 214]
-        return ops.softmax(x + self.dense_1_reshape_0, axis=1)
+        difference = peak - mean.reshape(unk__214, 1)  # [..., 512]
+        x = ops.rsqrt(x.reshape(unk__214, 1) + 1e-06) * self.layer_norm_1  # [unk__214, 512]
+        x = self.dense_1(difference * x + self.magika_v2_layer_norm_1) + self.magika_v2_dense_1  # [..., 214]
+        x = ops.exp(x - x.max(1, keepdims=True).reshape(unk__214, 1))  # [..., 214]
+        return x / x.sum(1, keepdims=True).reshape(unk__214, 1)
