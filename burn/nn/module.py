@@ -23,6 +23,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -37,6 +38,7 @@ from burn.importers.weights.checkpoint import Checkpoint
 from burn.importers.weights.report import Report
 from burn.nn.checks import frozen
 from burn.nn.config import Config, ConfigError, LayerConfig, derived
+from burn.nn.hooks import After, Before, Handle, Hooks
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.summary import observer, table
 from burn.tensors import Tensor
@@ -101,13 +103,17 @@ class Module:
             )
         args = tuple(map(_tensor, args))
         kwargs = {name: _tensor(value) for name, value in kwargs.items()}
+        hooks: Hooks | None = vars(self).get("_hooks")
+        if hooks is not None:
+            args = hooks.arguments(self, args)
         watching = observer.get()
         tracer = active()
         try:
-            if tracer is None:
+            if tracer is None and hooks is None:
                 return self.forward(*args, **kwargs)
-            with tracer.scope(self):
+            with nullcontext() if tracer is None else tracer.scope(self):
                 result = self.forward(*args, **kwargs)
+                result = result if hooks is None else hooks.result(self, args, result)
         except TypeMismatch as error:
             if not error.summary.startswith("in "):
                 error.summary = f"in {type(self).__name__}({self.extra_repr()}): {error.summary}"
@@ -115,6 +121,18 @@ class Module:
         if watching is not None:
             watching.saw(self, result)
         return result
+
+    def register_forward_hook(self, hook: After) -> Handle:
+        """Calls hook(module, arguments, result) after every `forward`; what it returns, unless None, is the result instead. In a
+        compiled function it is called once, while that is traced. `remove()` of what this returns ends it."""
+        return Handle(self._hooked().after, hook)
+
+    def register_forward_pre_hook(self, hook: Before) -> Handle:
+        """Calls hook(module, arguments) before every `forward`; what it returns, unless None, are the arguments instead."""
+        return Handle(self._hooked().before, hook)
+
+    def _hooked(self) -> Hooks:
+        return vars(self).setdefault("_hooks", Hooks())
 
     # ---- what it was made with ---------------------------------------------------------------------------------------
     @property

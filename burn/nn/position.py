@@ -27,10 +27,14 @@ def positions(length: Dim, offset: Offset) -> Tensor:
     return place if isinstance(offset, int) and offset == 0 else place + offset
 
 
-def angles(places: Tensor, dim: int, base: float) -> Tensor:
-    """Each position times base^(-2 i / dim), i = 0 .. dim / 2 - 1. Shapes: places [b, s] -> float32[b, s, dim / 2]."""
-    frequencies = base ** (-np.arange(0, dim, 2, dtype=np.float64) / dim)
-    return places.astype("float32").unsqueeze(2) * constant(frequencies.astype(np.float32))
+def frequencies(dim: int, base: float) -> np.ndarray:
+    """base^(-2 i / dim), i = 0 .. dim / 2 - 1: what positions are multiplied by. Made once, with the layer."""
+    return (base ** (-np.arange(0, dim, 2, dtype=np.float64) / dim)).astype(np.float32)
+
+
+def angles(places: Tensor, rates: np.ndarray) -> Tensor:
+    """Each position times each frequency. Shapes: places [b, s], rates [d] -> float32[b, s, d]."""
+    return places.astype("float32").unsqueeze(2) * constant(rates)
 
 
 class RotaryEmbedding(Layer):
@@ -49,11 +53,12 @@ class RotaryEmbedding(Layer):
         if dim % 2:
             raise TypeMismatch("rotary embedding takes features in pairs", [f"{dim} is odd"])
         self.dim, self.base, self.interleaved = dim, float(base), interleaved
+        self._frequencies = frequencies(dim, self.base)
 
     def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
         if x.ndim != 4:
             raise TypeMismatch("RotaryEmbedding takes [b, heads, s, d]", [f"not {x.type}"])
-        angle = angles(positions(x.shape[2], offset), self.dim, self.base)
+        angle = angles(positions(x.shape[2], offset), self._frequencies)
         cos, sin = angle.cos().astype(x.dtype), angle.sin().astype(x.dtype)
         return ops.rotary_embedding(x, cos, sin, interleaved=self.interleaved)
 
@@ -69,11 +74,12 @@ class SinusoidalPositions(Layer):
         if dim % 2:
             raise TypeMismatch("sinusoidal positions take features in pairs", [f"{dim} is odd"])
         self.dim, self.base = dim, float(base)
+        self._frequencies = frequencies(dim, self.base)
 
     def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
         if x.ndim != 3:
             raise TypeMismatch("SinusoidalPositions takes [b, s, dim]", [f"not {x.type}"])
-        angle = angles(positions(x.shape[1], offset), self.dim, self.base).unsqueeze(3)
+        angle = angles(positions(x.shape[1], offset), self._frequencies).unsqueeze(3)
         waves = ops.concat([angle.sin(), angle.cos()], axis=3).flatten(2)
         return x + waves.astype(x.dtype)
 

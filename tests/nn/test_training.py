@@ -216,3 +216,40 @@ def test_deformable_convolution() -> None:
     np.testing.assert_allclose(layer(*map(burn.constant, given)).numpy(), want, rtol=1e-4, atol=1e-5)
     types = ("float32[n, 4, h, w]", "float32[n, 24, p, q]", "float32[n, 12, p, q]")
     np.testing.assert_allclose(burn.compile(layer, types)(*given), want, rtol=1e-4, atol=1e-5)
+
+
+# ---- hooks -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("traced", [False, True])
+def test_hooks_see_and_change_what_goes_through(traced: bool) -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    x, shapes = draw(2, 3), []
+    want = np.maximum(x @ net[0].weight.numpy().T + net[0].bias.numpy(), 0)  # type: ignore[union-attr]
+
+    def call() -> np.ndarray:
+        run_it = burn.jit(net) if traced else net
+        return np.asarray(run_it(burn.constant(x)))
+
+    seen = net[0].register_forward_hook(lambda module, args, result: shapes.append((args[0].shape, result.shape)))
+    np.testing.assert_allclose(call(), want, rtol=1e-5, atol=1e-6)
+    assert shapes == [((2, 3), (2, 4))]
+    seen.remove()
+    doubled = net.register_forward_hook(lambda module, args, result: result * 2.0)
+    np.testing.assert_allclose(call(), want * 2, rtol=1e-5, atol=1e-6)
+    doubled.remove()
+    nothing = net.register_forward_pre_hook(lambda module, args: args[0] * 0.0)
+    np.testing.assert_allclose(
+        call(), np.maximum(np.zeros_like(x) @ np.zeros((3, 4)) + net[0].bias.numpy(), 0), rtol=1e-5
+    )  # type: ignore[union-attr]
+    nothing.remove()
+    nothing.remove()
+    np.testing.assert_allclose(call(), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_jitted_module_sees_its_hooks_change() -> None:
+    layer, x = nn.Linear(3, 2), draw(2, 3)
+    f = burn.jit(layer)
+    want = np.asarray(f(x))
+    handle = layer.register_forward_hook(lambda module, args, result: result + 1.0)
+    np.testing.assert_allclose(np.asarray(f(x)), want + 1, rtol=1e-5, atol=1e-6)
+    handle.remove()
+    np.testing.assert_allclose(np.asarray(f(x)), want, rtol=1e-6)
