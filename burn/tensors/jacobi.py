@@ -97,9 +97,11 @@ def _swept(
 
 
 def _rotation(own: Tensor, others: Tensor, shared: Tensor, partner: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and (signed) sine for every column: those that make what a pair shares 0."""
+    """Cosine and (signed) sine for every column: those that make what a pair shares 0. Both columns of a pair reckon with the
+    first one's numbers: rounded differently, they would be turned by different angles."""
     index = _index(partner.type.shape[0])
     first = index < partner
+    shared = first.where(shared, shared.take(partner, 1))
     between = first.where(others - own, own - others)
     idle = (shared == 0) | (index == partner)
     slope = between / (2.0 * idle.where(1.0, shared))

@@ -164,6 +164,19 @@ def test_eigh(n: int) -> None:
     close(linalg.eigh(np.tril(x)).values.numpy(), values)  # the upper triangle is not read
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_eigh_of_equal_eigenvalues(dtype: str) -> None:
+    """Entries that are 0 on one side of the diagonal and rounding on the other."""
+    near = 1e-5 if dtype == "float32" else 1e-13
+    for n in (2, 5, 9, 16):
+        v = RANDOM.standard_normal((3, n, 1))
+        x = (np.eye(n) + 0.1 * v @ v.swapaxes(1, 2)).astype(dtype)
+        values, vectors = (t.numpy() for t in linalg.eigh(x))
+        close(values, np.linalg.eigvalsh(x.astype(np.float64)), near)
+        close(vectors.swapaxes(1, 2) @ vectors, np.broadcast_to(np.eye(n), x.shape), near)
+        close(linalg.svdvals(x), np.linalg.svd(x.astype(np.float64))[1], near)
+
+
 def test_eigh_of_special_matrices() -> None:
     for x in (np.zeros((3, 3)), np.eye(4), np.ones((5, 5)), np.diag([1e200, 1.0, -1e200]), np.zeros((0, 0))):
         values, vectors = (t.numpy() for t in linalg.eigh(x))
