@@ -212,6 +212,8 @@ class Trips:
 
 @onnx_op("Loop")
 def loop(node: Node) -> list[Any]:
+    """A scan output of a loop that does not run is [0, ...] with the sizes of a slice: its rank is the slice's and one, as type
+    inference of the specification has it. (ONNX Runtime gives [0] there.)"""
     graph = node.graph("body")
     initial = list(node.inputs[2:])
     if any(value is None for value in initial):
