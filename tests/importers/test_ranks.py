@@ -53,7 +53,11 @@ def test_ranks_that_an_operator_does_not_take(op: str, shapes: list[list[int]], 
         [helper.make_node(op, names, ["y"], name="node", **attributes)],
         "ranks",
         [helper.make_tensor_value_info(n, k, s) for n, k, s in zip(names, kinds, shapes, strict=True)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [
+            helper.make_tensor_value_info(
+                "y", TensorProto.INT64 if op == "NonMaxSuppression" else TensorProto.FLOAT, None
+            )
+        ],
     )
     with pytest.raises(ModelError, match=reason):
         import_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)]))
