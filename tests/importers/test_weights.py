@@ -22,7 +22,7 @@ def sample(dtype: str, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 8])
-@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "string"])
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d not in ("string", "list")])
 def test_mapped_bytes_read_as_onnx_reads_them(dtype: str, count: int, tmp_path: Path) -> None:
     tensor = numpy_helper.from_array(sample(dtype, count))
     path = tmp_path / "weights"
