@@ -23,8 +23,9 @@ class Model(nn.Module):
         self.fc3_bias = nn.Parameter((4,))
 
     def forward(self, x: burn.Tensor) -> burn.Tensor:
-        smaller = ops.min(x.min(), burn.constant(0.0, "float32"))  # []
-        ratio = (ops.max(x.max(), burn.constant(0.0, "float32")) - smaller) / 255.0  # []
+        smaller = ops.min(ops.reduce(x, kind="min", axes=(0, 1)), burn.constant(0.0, "float32"))  # []
+        larger = ops.max(ops.reduce(x, kind="max", axes=(0, 1)), burn.constant(0.0, "float32"))  # []
+        ratio = (larger - smaller) / 255.0  # []
         weight_quantized = self.weight_quantized.astype("int32")  # int32[16, 32]
         mask = ratio == 0.0  # bool[]
         chosen = ops.select(mask, 1.0, ratio)  # []
@@ -35,8 +36,9 @@ class Model(nn.Module):
         # int32[batch, 32]
         product = ops.dot_general(difference, weight_quantized, lhs_contract=(1,), rhs_contract=(0,), dtype="int32")
         x = ops.relu(product.astype("float32") * (ratio * 0.001967867) + self.bias)  # [batch, 32]
-        smaller = ops.min(x.min(), burn.constant(0.0, "float32"))  # []
-        ratio = (ops.max(x.max(), burn.constant(0.0, "float32")) - smaller) / 255.0  # []
+        smaller = ops.min(ops.reduce(x, kind="min", axes=(0, 1)), burn.constant(0.0, "float32"))  # []
+        larger = ops.max(ops.reduce(x, kind="max", axes=(0, 1)), burn.constant(0.0, "float32"))  # []
+        ratio = (larger - smaller) / 255.0  # []
         chosen = ops.select(ratio == 0.0, 1.0, ratio)  # []
         larger = ops.max(ops.round(-smaller / chosen), burn.constant(0.0, "float32"))  # []
         smaller = ops.min(larger, burn.constant(255.0, "float32")).astype("uint8")  # uint8[]
@@ -47,8 +49,9 @@ class Model(nn.Module):
         # int32[batch, 32]
         product = ops.dot_general(difference, fc2_weight_quantized, lhs_contract=(1,), rhs_contract=(0,), dtype="int32")
         x = ops.relu(product.astype("float32") * x + self.fc2_bias)  # [batch, 32]
-        smaller = ops.min(x.min(), burn.constant(0.0, "float32"))  # []
-        ratio = (ops.max(x.max(), burn.constant(0.0, "float32")) - smaller) / 255.0  # []
+        smaller = ops.min(ops.reduce(x, kind="min", axes=(0, 1)), burn.constant(0.0, "float32"))  # []
+        larger = ops.max(ops.reduce(x, kind="max", axes=(0, 1)), burn.constant(0.0, "float32"))  # []
+        ratio = (larger - smaller) / 255.0  # []
         chosen = ops.select(ratio == 0.0, 1.0, ratio)  # []
         larger = ops.max(ops.round(-smaller / chosen), burn.constant(0.0, "float32"))  # []
         smaller = ops.min(larger, burn.constant(255.0, "float32")).astype("uint8")  # uint8[]
