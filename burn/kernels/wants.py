@@ -10,7 +10,11 @@ class Wants:
     """`keep_rows`: a costly value that two stages of a row need is kept in scratch memory, not computed again.
 
     `columns_apart`: a view that leaves the columns of a product's right side apart is read as it is; else it is copied first, by
-    a kernel of its own."""
+    a kernel of its own.
+
+    `reduce_block`: a reduction of everything is formed in blocks of so many elements, in parallel, and a second kernel joins what
+    came out of them: the result does not depend on the number of threads. 0: in one piece."""
 
     keep_rows: bool = True
     columns_apart: bool = False
+    reduce_block: int = 0

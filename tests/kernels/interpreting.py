@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from burn.compiler import PIPELINE, environment, executable
+from burn.compiler import PIPELINE, backend_for, environment, executable
 from burn.dialect.constants import constant_array
 from burn.dialect.control import Group
 from burn.dialect.dims import Symbol, atoms, evaluate
@@ -16,7 +16,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype, type_of
 from burn.kernels import interpret
 from burn.kernels.builders import kernels
-from burn.kernels.wants import Wants
+from burn.kernels.builders.builder import shared_buffers
 from burn.passes import pipeline
 
 Arrays = Sequence[np.ndarray]
@@ -71,7 +71,11 @@ class _Run:
     def group(self, group: Group) -> None:
         results = [self.empty(type_of(r)) for r in group.operation.results]
         memory = {"in": [self.memory[v] for v in group.operation.operands], "out": results}
-        for call in kernels(group, Wants()):
+        calls = kernels(group, backend_for().wants)
+        memory["shared"] = [
+            np.zeros(evaluate(b.elements, self.sizes), numpy_dtype(b.dtype)) for b in shared_buffers(calls)
+        ]
+        for call in calls:
             buffers = [None if b is None else memory[b[0]][b[1]] for b in call.bindings]
             interpret.run(call.kernel, buffers, self.sizes)
         self.memory.update(zip(group.operation.results, results, strict=True))

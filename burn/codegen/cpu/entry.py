@@ -28,9 +28,10 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.program import Program
 from burn.dialect.query import op_of
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.errors import CompileError, Problem
 from burn.kernels.builders import kernels
+from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.likeness import likeness
 from burn.kernels.liveness import Liveness
 from burn.runtime.abi import FUNCTIONS, MAX_RANK, Status
@@ -58,6 +59,7 @@ class Printed:
 
     needs: tuple[tuple[int, Agreement], ...]
     calls: tuple[tuple[Emitted, tuple[tuple[str, int] | None, ...]], ...]
+    shared: tuple[Dim, ...]  # bytes of each buffer that the launches hand on
     record: KernelRecord
 
 
@@ -85,6 +87,7 @@ class EntryBuilder:
         self.inputs = {value: i for i, value in enumerate(program.inputs)}
         self.constants: dict[ir.Value, int] = {}  # and their indices
         self.planned: dict[ir.Value, int] = {}
+        self.shared: dict[tuple[ir.Value, int], int] = {}  # planned too: a group by its first result, and a number
         self.offsets: Value | None = None
         self.base: Value | None = None
         self.printer = KernelPrinter(target, self.sites)
@@ -119,6 +122,7 @@ class EntryBuilder:
             f"{self.words} = llvm.alloca {code.const(self._words)} x i64 {{alignment = 64 : i64}} : (i64) -> {PTR}"
         )
         ranges = [self.live.range(v) for v in self.planned]
+        ranges += [(step, step) for step in (self.live.range(v)[0] for v, _ in self.shared)]
         return Entry([*self.printer.functions, code.text()], list(self.constants), ranges, self.records, self.sites)
 
     def _choose_outputs(self) -> None:
@@ -134,9 +138,17 @@ class EntryBuilder:
         for value in self.live.buffers:
             if value not in self.outputs and self.sizes.known(type_of(value).elements):
                 self.planned[value] = len(self.planned)
-        if not self.planned:
+        handed_on: list[Dim] = []
+        for operation in self.live.operations:
+            group = operation.opview
+            if isinstance(group, Group) and group.kind == "reduce":
+                for number, size in enumerate(self.printed(group).shared):
+                    if self.sizes.known(size):
+                        self.shared[operation.results[0], number] = len(self.planned) + len(handed_on)
+                        handed_on.append(size)
+        count = len(self.planned) + len(handed_on)
+        if not count:
             return
-        count = len(self.planned)
         sizes = code.alloca(count, "i64")
         self.offsets = code.alloca(count, "i64")
         for value, i in self.planned.items():
@@ -144,6 +156,8 @@ class EntryBuilder:
             if not self.live.top_level(value):  # in a branch that is not taken it may be negative
                 size = code.max(size, 0)
             code.store(code.value(size), sizes, i)
+        for i, size in enumerate(handed_on, len(self.planned)):
+            code.store(code.value(code.max(self.sizes.dim(size), 0)), sizes, i)
         self.base = self.call("burn_rt_plan", sizes, count, self.offsets)
 
     def _return(self) -> None:
@@ -226,14 +240,21 @@ class EntryBuilder:
         if home in self.pointers:
             return self.pointers[home]
         if home in self.planned:
-            offset = self.code.load(some(self.offsets), self.planned[home], "i64")
-            return self.code.gep(some(self.base), offset, "i8")
+            return self._in_arena(self.planned[home])
         if home in self.inputs:
             return self.call("burn_rt_input", self.inputs[home])
         op = op_of(home)
         if op is not None and op.OP_NAME in ("weight", "constant"):
             return self.call("burn_rt_constant", self.constants.setdefault(home, len(self.constants)))
         raise CompileError(f"internal: {home} has no memory yet")
+
+    def _in_arena(self, number: int) -> Value:
+        return self.code.gep(some(self.base), self.code.load(some(self.offsets), number, "i64"), "i8")
+
+    def handed_on(self, group: Group, number: int, size: Dim) -> Value:
+        """Memory that the kernels of one group share."""
+        planned = self.shared.get((group.operation.results[0], number))
+        return self._in_arena(planned) if planned is not None else self.call("burn_rt_alloc", self.sizes.dim(size))
 
     def define(self, value: ir.Value) -> Value:
         """The memory for an op's result, made now unless it was planned."""
@@ -274,12 +295,13 @@ class EntryBuilder:
         """A group's kernels, printed unless those of a group like it were."""
         key = likeness(group)
         if key not in self._printed:
-            ops = group.ops
+            ops, calls = group.ops, kernels(group, WANTS)
             bytes_ = sum_dims([type_of(v).bytes for v in (*group.operation.operands, *group.operation.results)])
             name = "+".join(inner.OP_NAME for inner in ops[:4]) + ("+..." if len(ops) > 4 else "")
             self._printed[key] = Printed(
                 tuple((place, need) for place, inner in enumerate(ops) for need in inner.must_agree()),
-                tuple((self.printer.print(call.kernel), call.bindings) for call in kernels(group, WANTS)),
+                tuple((self.printer.print(call.kernel), call.bindings) for call in calls),
+                tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls)),
                 KernelRecord(name, group.kind, (), flops(group), bytes_),
             )
         return self._printed[key]
@@ -373,12 +395,14 @@ def _group(entry: EntryBuilder, op: Op) -> None:
         entry.require(need, names[place])
     results = [entry.define(r) for r in op.operation.results]
     elements = sum_dims([type_of(r).elements for r in op.operation.results])
+    shared = [entry.handed_on(op, number, size) for number, size in enumerate(printed.shared)]
     for emitted, bindings in printed.calls:
         pointers = []
         for binding in bindings:
             if binding is not None:
                 side, number = binding
-                pointers.append(entry.pointer(op.operation.operands[number]) if side == "in" else results[number])
+                operand = entry.pointer(op.operation.operands[number]) if side == "in" else None
+                pointers.append(operand or (shared if side == "shared" else results)[number])
         entry.launch(emitted, pointers, replace(printed.record, sources=tuple(dict.fromkeys(names))), elements)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from burn.dialect.control import Group
@@ -11,16 +11,27 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
-from burn.kernels.body import Buffer, Convert, Kernel, Scalar
+from burn.kernels.body import Buffer, Convert, Kernel, Role, Scalar
 from burn.kernels.lower import Lowering, Place, reshape_index
 
 
 @dataclass(frozen=True)
 class Call:
-    """A kernel and what its buffers are: an operand of the group ("in", i), a result ("out", i), or scratch (None)."""
+    """A kernel and what its buffers are: an operand of the group ("in", i), a result ("out", i), memory that the kernels of the
+    group hand on to each other ("shared", i), as long as the buffer says, or scratch (None)."""
 
     kernel: Kernel
     bindings: tuple[tuple[str, int] | None, ...]
+
+
+def shared_buffers(calls: Sequence[Call]) -> list[Buffer]:
+    """What the kernels of a group hand on to each other, by number."""
+    found: dict[int, Buffer] = {}
+    for call in calls:
+        for buffer, binding in zip(call.kernel.buffers, call.bindings, strict=True):
+            if binding is not None and binding[0] == "shared":
+                found[binding[1]] = buffer
+    return [found[number] for number in range(len(found))]
 
 
 ACCUMULATE = {"float16": "float32", "bfloat16": "float32"}
@@ -81,6 +92,7 @@ class Builder:
         self.low = Lowering()
         self.arguments = list(group.operation.regions[0].blocks[0].arguments)
         self.outputs: dict[int, int] = {}  # buffer id -> result number
+        self.handed_on: dict[int, int] = {}  # buffer id -> number among what the group's kernels share
 
     def out(self, result: int) -> int:
         """The buffer of a result."""
@@ -95,11 +107,19 @@ class Builder:
     def scratch(self, dtype: str, elements: Dim) -> int:
         return self.low.new_buffer(Buffer(dtype, "scratch", elements))
 
+    def shared(self, number: int, dtype: str, elements: Dim, role: Role) -> int:
+        """A buffer that another kernel of the group writes or reads."""
+        buffer = self.low.new_buffer(Buffer(dtype, role, elements))
+        self.handed_on[buffer] = number
+        return buffer
+
     def call(self, make: Callable[[tuple[Buffer, ...]], Kernel]) -> Call:
         bindings: list[tuple[str, int] | None] = []
         for i, leaf in enumerate(self.low.leaves):
             if leaf is not None:
                 bindings.append(("in", self.arguments.index(leaf)))
+            elif i in self.handed_on:
+                bindings.append(("shared", self.handed_on[i]))
             else:
                 bindings.append(("out", self.outputs[i]) if i in self.outputs else None)
         return Call(make(tuple(self.low.buffers)), tuple(bindings))

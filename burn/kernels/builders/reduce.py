@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, product
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.query import op_of
 from burn.dialect.reduction import ArgReduce, Reduce
 from burn.dialect.types import type_of
-from burn.kernels.body import EXPENSIVE, LoopKernel, Reduced, Reduction, Scalar, Stage, Write, walk
+from burn.kernels.body import (
+    EXPENSIVE,
+    Const,
+    LoopKernel,
+    Reduced,
+    Reduction,
+    Scalar,
+    Stage,
+    Where,
+    Write,
+    identity,
+    walk,
+)
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert, loops, place
 from burn.kernels.lower import linear, reshape_index
 from burn.kernels.wants import Wants
@@ -18,6 +31,8 @@ def build(group: Group, wants: Wants) -> list[Call]:
     """Stages over one space: each reduction runs over the reduced axes at every place of the kept ones; results of earlier
     stages are at hand in later ones. A costly value that two stages need is kept in scratch memory."""
     anchors = [op for op in group.ops if isinstance(op, (Reduce, ArgReduce))]
+    if wants.reduce_block and len(anchors) == 1 and _is_total(group, anchors[0], wants.reduce_block):
+        return _in_blocks(group, anchors[0], wants.reduce_block)
     space = type_of(anchors[0].x).shape
     axes = {a % len(space) for a in reduced_axes(anchors[0])}
     variables = loops(space)
@@ -81,6 +96,38 @@ def build(group: Group, wants: Wants) -> list[Call]:
     if narrow:
         stages.append(Stage((), (), tuple(narrow)))
     return [builder.call(lambda buffers: LoopKernel(kept, tuple(stages), buffers))]
+
+
+def _is_total(group: Group, anchor: Op, block: int) -> bool:
+    """Whether a reduction leaves one element of a tensor in memory that is longer than some blocks, or may be."""
+    if not isinstance(anchor, Reduce) or op_of(anchor.x) is not None:
+        return False
+    total, results = type_of(anchor.x).elements, (anchor.operation.results[0], *group.yielded)
+    return all(type_of(v).elements == 1 for v in results) and not (isinstance(total, int) and total < 4 * block)
+
+
+def _in_blocks(group: Group, anchor: Op, length: int) -> list[Call]:
+    """Blocks of elements reduced side by side, then what came out of them, in their order."""
+    x = type_of(anchor.x)
+    dtype = accumulate_type(x.dtype)
+    block, within = LoopVar("block", ceildiv(x.elements, length)), LoopVar("i", length)
+    here, part = Expr.of(block), Expr.of(block) * length + Expr.of(within)
+    first = Builder(group)
+    element = convert(first.low.load(first.low.buffer(anchor.x), part), dtype)
+    element = Where(dtype, ((part, x.elements),), element, Const(dtype, identity(anchor.kind, dtype)))
+    parts = Write(first.shared(0, dtype, block.extent, "write"), here, Reduced(dtype, "part"))
+    stages = (Stage((within,), (Reduction("part", anchor.kind, dtype, element),)), Stage((), (), (parts,)))
+    calls = [first.call(lambda buffers: LoopKernel((block,), stages, buffers))]
+    second = Builder(group)
+    load = second.low.load(second.shared(0, dtype, block.extent, "read"), here)
+    total = convert(Reduced(dtype, "r0"), x.dtype)
+    second.low.define(anchor.operation.results[0], lambda index: total)
+    writes = [
+        Write(second.out(number), 0, second.low.at(value, (0,) * type_of(value).rank))
+        for number, value in enumerate(group.yielded)
+    ]
+    joined = (Stage((block,), (Reduction("r0", anchor.kind, dtype, load),)), Stage((), (), tuple(writes)))
+    return [*calls, second.call(lambda buffers: LoopKernel((), joined, buffers))]
 
 
 def reduced_axes(op: Op) -> tuple[int, ...]:
