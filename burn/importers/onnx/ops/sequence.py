@@ -172,7 +172,8 @@ def split_to_sequence(node: Node) -> TensorList | RunList:
 def _split_sizes(node: Node, size: Dim) -> list[Dim] | None:
     """The parts' sizes, where it is known how many there are."""
     if not node.has_input(1):
-        return [1] * size if isinstance(size, int) and size <= MAX_LENGTH else None
+        ones: list[Dim] = [1]
+        return ones * size if isinstance(size, int) and size <= MAX_LENGTH else None
     known = node.dims(1)
     if node.type(1).rank:
         count = node.type(1).shape[0]
