@@ -399,13 +399,17 @@ def shape_text(type_: TensorType) -> str:
 
 
 def literal_constant(value: Value) -> str | None:
-    """A constant written out where it is used: a number, or a short list of whole numbers. None for a parameter."""
+    """A constant written out where it is used: a number, a short list of whole numbers, or words. None for a parameter."""
     weight = value.node.weight
     assert weight is not None
     kind, count = DTYPES[weight.dtype].kind, value.type.elements
+    if not isinstance(count, int):
+        return None
+    if kind == "string":  # weight files hold numbers
+        return f"burn.constant({_nested_list(weight.array().tolist(), 'string')})" if count else None
     if kind not in ("float", "int", "uint", "bool") or (DTYPES[weight.dtype].bits < 8 and kind != "bool"):
         return None
-    if not isinstance(count, int) or count > 16 or (kind == "float" and count > 1):
+    if count > 16 or (kind == "float" and count > 1):
         return None
     return f"burn.constant({_nested_list(weight.array().tolist(), weight.dtype)}, {quoted(weight.dtype)})"
 
@@ -413,4 +417,4 @@ def literal_constant(value: Value) -> str | None:
 def _nested_list(elements, dtype: str) -> str:
     if isinstance(elements, list):
         return f"[{', '.join(_nested_list(e, dtype) for e in elements)}]"
-    return number(elements, dtype)
+    return repr(elements) if dtype == "string" else number(elements, dtype)
