@@ -1,0 +1,213 @@
+"""The table of architectures in docs/guide/pytorch.md: `python -m tests.importers.torch.architectures [-j N] [--update] [NAME...]`.
+
+Each architecture of `tests/models/architectures.py` runs in a process of its own, and is compared with eager torch: forward at
+two sizes and the gradients of all parameters through `torch.compile(backend="burn")`, forward through `burn.compile` with
+sizes that vary, and some greedy tokens of `generate()` with its cache. Exits with 1 where one fails or is above its tolerance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import burn
+from tests.models.architectures import ARCHITECTURES, Architecture, Inputs
+from tests.onnx_suite.pool import Died, Pool
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "pytorch.md"
+BEGIN, END = "<!-- architectures: begin -->", "<!-- architectures: end -->"
+TOLERANCE = 1e-4
+NOISE = 8
+"""What differs more is right all the same if burn is at most so many times as far from float64 as torch itself."""
+NEW_TOKENS = 4
+TIMEOUT = 600.0
+
+
+# ---- differences --------------------------------------------------------------------------------------------------------
+def tensors(result: Any) -> list[torch.Tensor]:
+    """The tensors of a result, whatever they are kept in; caches are left out."""
+    if isinstance(result, dict):
+        return [t for key, value in result.items() if "past_key" not in key for t in tensors(value)]
+    if isinstance(result, (list, tuple)):
+        return [t for value in result for t in tensors(value)]
+    return [result.detach()] if isinstance(result, torch.Tensor) else []
+
+
+def worst(got: list[torch.Tensor], want: list[torch.Tensor]) -> float:
+    """The largest |got - want| / (1 + |want|); infinite where types, shapes or NaNs differ, or integers."""
+    if len(got) != len(want):
+        return float("inf")
+    return max((_worst(*pair) for pair in zip(got, want, strict=True)), default=0.0)
+
+
+def _worst(a: torch.Tensor, b: torch.Tensor) -> float:
+    if a.shape != b.shape or a.dtype != b.dtype or not torch.equal(a.isfinite(), b.isfinite()):
+        return float("inf")
+    if not b.is_floating_point():
+        return 0.0 if torch.equal(a, b) else float("inf")
+    finite = b.isfinite()
+    return ((a - b).abs() / (1 + b.abs()))[finite].max().item() if finite.any() else 0.0
+
+
+def judged(got: list[torch.Tensor], want: list[torch.Tensor], exact: Callable[[], list[torch.Tensor]]) -> str:
+    """The error as text; what is above the tolerance is compared with float64. Raises AssertionError if it is ours."""
+    error = worst(got, want)
+    if error > TOLERANCE:
+        truth = exact()
+        ours, theirs = (worst([t.double() for t in side], truth) for side in (got, want))
+        assert ours <= NOISE * theirs + TOLERANCE, (
+            f"{error:.1e} from torch, {ours:.1e} from float64 (torch {theirs:.1e})"
+        )
+    return f"{error:.1e}"
+
+
+# ---- ways to run --------------------------------------------------------------------------------------------------------
+def double(inputs: Inputs) -> Inputs:
+    return {k: v.double() if v.is_floating_point() else v for k, v in inputs.items()}
+
+
+def forward(case: Architecture, model: Any) -> str:
+    """Through torch.compile, at every size."""
+    compiled = torch.compile(model, backend="burn")
+    got, want, exact = [], [], []
+    with torch.no_grad():
+        for size in case.sizes:
+            inputs = case.inputs(*size)
+            got += tensors(compiled(**inputs))
+            want += tensors(model(**inputs))
+            exact.append(inputs)
+    return judged(got, want, lambda: [t for i in exact for t in tensors(copy.deepcopy(model).double()(**double(i)))])
+
+
+def backward(case: Architecture, model: Any) -> str:
+    """The gradients of all parameters, each against the largest of the model, so that what hardly matters hardly counts."""
+
+    def gradients(run: Any, owner: Any, inputs: Inputs) -> list[torch.Tensor]:
+        owner.zero_grad()
+        generator = torch.Generator().manual_seed(5)
+        outputs = [t for t in pytree.tree_leaves(run(**inputs)) if isinstance(t, torch.Tensor) and t.requires_grad]
+        weights = [torch.randn(t.shape, generator=generator).to(t.dtype) for t in outputs]
+        torch.autograd.backward(outputs, weights)
+        return [p.grad.clone() for p in owner.parameters() if p.grad is not None]
+
+    inputs = case.inputs(*case.sizes[0])
+    want = gradients(model, model, inputs)
+    got = gradients(torch.compile(model, backend="burn"), model, inputs)
+
+    def exact() -> list[torch.Tensor]:
+        twin = copy.deepcopy(model).double()
+        return gradients(twin, twin, double(inputs))
+
+    return judged(got, want, exact)
+
+
+def direct(case: Architecture, model: Any) -> str:
+    """Through burn.compile, the batch named."""
+    inputs = case.inputs(*case.sizes[0])
+    compiled = burn.compile(model, (), {name: {0: "batch"} for name in inputs}, kwargs=inputs)
+    with torch.no_grad():
+        return judged(
+            tensors(compiled(**inputs)),
+            tensors(model(**inputs)),
+            lambda: tensors(copy.deepcopy(model).double()(**double(inputs))),
+        )
+
+
+def generate(case: Architecture, model: Any) -> str:
+    """Greedy tokens with a cache: the same ones, and their logits."""
+    if not case.generates:
+        return ""
+    prompt = {"input_ids": case.inputs(2, 5)["input_ids"]}
+    options = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS, "do_sample": False, "use_cache": True}
+    options |= {"return_dict_in_generate": True, "output_logits": True}
+    want = model.generate(**prompt, **options)
+    eager, model.forward = model.forward, torch.compile(model.forward, backend="burn")
+    try:
+        got = model.generate(**prompt, **options)
+    finally:
+        model.forward = eager
+    assert torch.equal(got.sequences, want.sequences), "other tokens"
+    return judged(
+        list(got.logits),
+        list(want.logits),
+        lambda: list(copy.deepcopy(model).double().generate(**prompt, **options).logits),
+    )
+
+
+WAYS: dict[str, Callable[[Architecture, Any], str]] = {
+    "forward": forward,
+    "backward": backward,
+    "`burn.compile`": direct,
+    "`generate()`": generate,
+}
+
+
+def run(name: str) -> list[tuple[bool, str]]:
+    """One row: for every way whether it is well, and the error."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    case, cells = ARCHITECTURES[name], []
+    model = case.build()
+    for way in WAYS.values():
+        torch._dynamo.reset()
+        try:
+            cells.append((True, way(case, model)))
+        except Exception as error:  # the other ways are still tried; the exit status tells
+            inner: Any = error
+            while getattr(inner, "inner_exception", None) is not None:
+                inner = inner.inner_exception
+            cells.append((False, f"{type(inner).__name__}: {' '.join(str(inner).split())[:300]}"))
+    return cells
+
+
+# ---- the table ----------------------------------------------------------------------------------------------------------
+HEADER = f"| architecture | {' | '.join(WAYS)} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="parts of architectures' names")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--update", action="store_true", help="write the rows into the guide")
+    options = parser.parse_args()
+    names = [n for n in ARCHITECTURES if not options.names or any(o.lower() in n.lower() for o in options.names)]
+    print(HEADER, flush=True)
+    rows: dict[str, str] = {}
+    failed = 0
+    for index, cells in Pool(run, options.jobs, TIMEOUT, ("torch", "transformers", "burn")).run(names):
+        if isinstance(cells, Died):
+            cells = [(False, f"{cells.reason}: {cells.message}")]
+        row = f"| {names[index]} | {' | '.join(text for _, text in cells)} |"
+        print(row, flush=True)
+        if all(well for well, _ in cells):
+            rows[names[index]] = row
+        else:
+            failed += 1
+    print(f"{len(names) - failed} of {len(names)} agree")
+    if options.update:
+        update(rows)
+    return int(failed > 0)
+
+
+def update(new: dict[str, str]) -> None:
+    """Puts rows into the guide's table, in the order of `ARCHITECTURES`; those that were not run, or failed, stay."""
+    before, _, rest = GUIDE.read_text().partition(BEGIN)
+    table, _, after = rest.partition(END)
+    rows = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("|")} | new
+    kept = [rows[name] for name in ARCHITECTURES if name in rows]
+    lines = [HEADER, "|" + "---|" * (len(WAYS) + 1), *kept]
+    GUIDE.write_text("\n".join([before + BEGIN, *lines, END + after]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
