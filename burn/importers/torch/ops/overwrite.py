@@ -12,7 +12,7 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
-from burn.importers.torch.ops.view import strided_places
+from burn.importers.torch.ops.view import memory_order, strided_places
 
 
 @aten("diagonal_scatter.default")
@@ -37,9 +37,11 @@ def diagonal_scatter(node: Node, x: ir.Value, src: ir.Value, offset: int = 0, di
 def as_strided_scatter(
     node: Node, x: ir.Value, src: ir.Value, size: list[Dim], stride: list[Dim], offset: Any = None
 ) -> ir.Value:
-    """src at places in the memory of x; where several elements of src lie at one place, the last wins."""
-    total = type_of(src).elements
+    """src at places in torch's memory of x; where several elements of src lie at one place, the last wins."""
+    total, order = type_of(src).elements, memory_order(node)
+    memory = transpose(x, order)
     places = reshape(strided_places(node, size, stride, offset), (total, 1))
-    flat = reshape(x, (type_of(x).elements,))
+    flat = reshape(memory, (type_of(x).elements,))
     updates = reshape(convert(src, type_of(x).dtype), (total,))
-    return reshape(ops.scatter_nd(flat, places, updates, reduction="none"), type_of(x).shape)
+    written = reshape(ops.scatter_nd(flat, places, updates, reduction="none"), type_of(memory).shape)
+    return transpose(written, tuple(order.index(axis) for axis in range(len(order))))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, reshape, transpose
 from burn.dialect.dims import Dim, floordiv
@@ -90,17 +92,32 @@ def copy(node: Node, x: ir.Value, source: ir.Value, non_blocking: bool = False) 
 
 @aten("as_strided.default", "as_strided_copy.default")
 def as_strided(node: Node, x: ir.Value, size: list[Dim], stride: list[Dim], offset: Any = None) -> ir.Value:
-    """Places in the memory of x, which is row-major in a program of values: so must torch's be."""
-    places = strided_places(node, size, stride, offset)
-    return ops.gather(reshape(x, (type_of(x).elements,)), places, axis=0)
+    """Places in torch's memory of x, which must be whole: its elements in some order of its axes, nothing between them."""
+    memory = transpose(x, memory_order(node))
+    return ops.gather(reshape(memory, (type_of(x).elements,)), strided_places(node, size, stride, offset), axis=0)
+
+
+def memory_order(node: Node) -> tuple[int, ...]:
+    """The axes of the first operand as they lie in torch's memory, the outermost first."""
+    meta, sizes = node.argument_meta(0), node.importer.sizes
+    steps = [sizes.dim(step) for step in meta.stride()]
+    known = [step.node.hint if isinstance(step, torch.SymInt) else step for step in meta.stride()]
+    order = tuple(sorted(range(len(steps)), key=lambda axis: -known[axis]))
+    expected: Dim = 1
+    for axis in reversed(order):
+        length = sizes.dim(meta.shape[axis])
+        if length == 1:
+            continue
+        if steps[axis] != expected:
+            node.fail("a view by strides of a tensor that does not fill its memory")
+        expected = expected * length
+    return order
 
 
 def strided_places(node: Node, size: list[Dim], stride: list[Dim], offset: Any) -> ir.Value:
     """Where in the memory of the first operand the elements of a view by strides lie: [size..], int64."""
-    meta = node.argument_meta(0)
-    if not meta.is_contiguous() or meta.storage_offset() != 0:
-        node.fail("a view by strides of a tensor that is not contiguous")
-    place = node.scalar(offset or 0, "int64")
+    begin = node.importer.sizes.dim(node.argument_meta(0).storage_offset())
+    place = node.scalar(0 if offset is None else offset - begin, "int64")
     for axis, step in enumerate(stride):
         steps = ops.mul(ops.iota(shape=(size[axis],), axis=0), node.scalar(step, "int64"))
         place = ops.add(place, reshape(steps, tuple(d if i == axis else 1 for i, d in enumerate(size))))

@@ -1,0 +1,149 @@
+"""One module: through torch.compile with gradients, and through burn.compile, against eager torch. Enter at `case`."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import traceback
+import warnings
+from typing import Any
+
+import torch
+
+import burn
+import burn.adapters.torch
+from tests.fuzz.runner import Outcome
+from tests.fuzz.torch.program import Program, drawn
+
+NEAR = 2e-5
+SPREADS = 40
+"""Times that an element may be off by as much as float32 is from float64 in torch itself."""
+OTHER_SIZES = (2, 3, 6, 1, 0)
+
+Values = list[tuple[str, torch.Tensor]]
+
+
+def case(seed: int) -> Outcome:
+    """The module of a seed: first through burn.compile, then through torch.compile."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    program = drawn(seed)
+    if not program.lines:
+        return Outcome("skipped", "no step fitted")
+    sizes = [program.shape[0], *OTHER_SIZES[:3]] if program.named else [program.shape[0]]
+    refused = None
+    for way in (direct, through_dynamo):
+        torch._dynamo.reset()
+        try:
+            outcome = way(program, sizes)
+        except burn.BurnError as error:
+            outcome = Outcome("refused", f"{type(error).__name__}: {error}")
+        except Exception as error:
+            inner: Any = error
+            while getattr(inner, "inner_exception", None) is not None:
+                inner = inner.inner_exception
+            if isinstance(inner, burn.BurnError):
+                outcome = Outcome("refused", f"{type(inner).__name__}: {inner}")
+            elif isinstance(inner, torch._dynamo.exc.TorchDynamoException):
+                outcome = Outcome("skipped", f"torch refuses: {inner}")
+            else:
+                outcome = Outcome("exception", traceback.format_exc())
+        if outcome.failed:
+            return Outcome(outcome.kind, f"{way.__name__}: {outcome.detail}\n{program.text}")
+        if outcome.kind == "refused":
+            refused = Outcome(outcome.kind, f"{way.__name__}: {outcome.detail}\n{program.text}")
+    return refused or Outcome("ok")
+
+
+def direct(program: Program, sizes: list[int]) -> Outcome:
+    """Through burn.compile; other sizes may be refused at the call."""
+    module = program.module()
+    x, _ = program.tensors()
+    try:
+        compiled = burn.compile(module, (x,), {"x": {0: "rows"}} if program.named else None)
+    except burn.ModelError as error:
+        if "cannot be exported" in str(error) or "fixed by the module" in str(error):
+            return Outcome("skipped", str(error))
+        raise
+    for size in sizes:
+        x, _ = program.tensors(size)
+        wanted = results(module, x, False)
+        if wanted is None:
+            continue  # the module is not for this size
+        try:
+            with torch.no_grad():
+                got = [("result", compiled(x))]
+        except burn.RunError:
+            if size == sizes[0]:
+                raise
+            continue
+        text = difference(got, wanted, results(twin(module), x.double(), False))
+        if text:
+            return Outcome("different", f"{size} rows: {text}")
+    return Outcome("ok")
+
+
+def through_dynamo(program: Program, sizes: list[int]) -> Outcome:
+    """The result and all gradients."""
+    module = program.module()
+    compiled = torch.compile(module, backend="burn", dynamic=True if program.named else None)
+    for size in sizes[: 2 if program.named else 1]:
+        x, _ = program.tensors(size)
+        wanted = results(module, x, True)
+        if wanted is None:
+            continue
+        got = results(module, x, True, compiled)
+        assert got is not None
+        text = difference(got, wanted, results(twin(module), x.double(), True))
+        if text:
+            return Outcome("different", f"{size} rows: {text}")
+    return Outcome("ok")
+
+
+def twin(module: torch.nn.Module) -> torch.nn.Module:
+    return copy.deepcopy(module).double()
+
+
+def results(module: torch.nn.Module, x: torch.Tensor, gradients: bool, run: Any = None) -> Values | None:
+    """What a module returns, and the gradients of its input and parameters; None where eager torch refuses."""
+    module.zero_grad()
+    x = x.clone().requires_grad_(gradients)
+    try:
+        with torch.set_grad_enabled(gradients):
+            out = (module if run is None else run)(x)
+            values = [("result", out.detach())]
+            if gradients and out.requires_grad:
+                generator = torch.Generator().manual_seed(5)
+                out.backward(torch.randn(out.shape, generator=generator).to(out.dtype))
+    except Exception:
+        if run is not None:
+            raise
+        return None
+    named = [("x0", x), *((f"p[{i}]", p) for i, p in enumerate(module.parameters()))] if gradients else []
+    return values + [(f"gradient of {n}", t.grad) for n, t in named if t.grad is not None]
+
+
+def difference(got: Values, wanted: Values, exact: Values | None) -> str:
+    """The first value that differs by more than rounding explains; empty where none does."""
+    if [n for n, _ in got] != [n for n, _ in wanted]:
+        return f"{[n for n, _ in got]}, torch has {[n for n, _ in wanted]}"
+    truths = dict(exact or ())
+    for (name, a), (_, b) in zip(got, wanted, strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return f"{name}: {a.dtype}{list(a.shape)}, torch {b.dtype}{list(b.shape)}"
+        truth = truths.get(name)
+        if not b.numel() or truth is None or truth.shape != b.shape:
+            continue
+        a, b = a.double(), b.double()
+        finite = b.isfinite() & truth.isfinite()
+        spread = torch.where(finite, (b - truth).abs(), 0).max()
+        top = torch.where(finite, b.abs(), 0).max()
+        if SPREADS * spread > 0.5 * top + 1e-30 and spread > NEAR:
+            continue  # rounding decides
+        allowed = NEAR * (b.abs() + top + 0.01) + SPREADS * spread
+        bad = finite & ~((a - b).abs() <= allowed) | (b.isfinite() != a.isfinite()) & (truth.isfinite() == b.isfinite())
+        if bad.any():
+            place = tuple(bad.nonzero()[0].tolist())
+            return f"{name}: {int(bad.sum())} of {bad.numel()}; at {list(place)} {a[place]:.8g}, torch {b[place]:.8g}"
+    return ""
