@@ -30,6 +30,7 @@ from burn.dialect.dims import symbol
 from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
 from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
+from burn.importers.torch.complexes import Complex, as_pairs, of_pairs
 from burn.importers.torch.decompositions import for_autograd
 from burn.importers.torch.dtypes import dtype_name, to_array, to_tensor
 from burn.importers.torch.random import draw_state
@@ -136,7 +137,7 @@ class _Program:
         self.executable.draw_from(draw_state)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
-        arrays = [to_array(v) if isinstance(v, torch.Tensor) else v for v in (values[i] for i in self.positions)]
+        arrays = [_array(values[i]) for i in self.positions]
         results = self.executable(*arrays) if self.outputs_made else ()
         results = results if isinstance(results, tuple) else (results,)
         return [_result(o, results) for o in self.outputs]
@@ -146,12 +147,21 @@ class _Program:
         return any(isinstance(o, tuple) for o in self.outputs)
 
 
+def _array(value: Any) -> Any:
+    """An input as the program takes it: complex numbers as pairs."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return to_array(torch.view_as_real(value.detach().resolve_conj()) if value.is_complex() else value)
+
+
 def _result(output: Any, results: Sequence[Any]) -> Any:
-    """An output: (its place among the executable's, whether it is a size), or a constant."""
+    """An output: (its place among the executable's, what it stands for), or a constant."""
     if not isinstance(output, tuple):
         return output
-    place, is_size = output
-    return int(results[place]) if is_size else to_tensor(results[place])
+    place, kind = output
+    if kind == "size":
+        return int(results[place])
+    return torch.view_as_complex(to_tensor(results[place])) if kind == "pairs" else to_tensor(results[place])
 
 
 class _Build:
@@ -181,8 +191,9 @@ class _Build:
                 if value is None or (isinstance(value, (int, float, bool)) and not isinstance(meta, torch.Tensor)):
                     self.outputs.append(value)
                     continue
-                self.outputs.append((len(outputs), isinstance(meta, torch.SymInt)))
-                outputs.append((f"output_{i}", as_output(value)))
+                kind = "size" if isinstance(meta, torch.SymInt) else "pairs" if isinstance(value, Complex) else "tensor"
+                self.outputs.append((len(outputs), kind))
+                outputs.append((f"output_{i}", as_pairs(value) if isinstance(value, Complex) else as_output(value)))
         return importer.finish(outputs)
 
     def _inputs(self) -> dict[int, tuple[str, TensorType]]:
@@ -199,7 +210,10 @@ class _Build:
             try:
                 if isinstance(value, torch.Tensor) and i not in self.constants:
                     shape = tuple(self.sizes.dim(d) for d in value.shape)
-                    inputs[i] = (name, TensorType(dtype_name(value.dtype), shape))
+                    if value.is_complex():
+                        inputs[i] = (name, TensorType(dtype_name(value.dtype.to_real()), (*shape, 2)))
+                    else:
+                        inputs[i] = (name, TensorType(dtype_name(value.dtype), shape))
                 elif isinstance(value, torch.SymInt) and expression_of(value) not in self.sizes.symbols:
                     inputs[i] = (name, TensorType("int64", ()))
                 elif isinstance(value, (torch.SymFloat, torch.SymBool)):
@@ -219,7 +233,8 @@ class _Build:
             return self.sizes.dim(meta)
         if index in self.constants:
             return importer.constant(self.constants[index], node.name)
-        return values.get(index, meta)
+        value = values.get(index, meta)
+        return of_pairs(value) if index in values and meta.is_complex() else value
 
     def _output_meta(self, index: int) -> Any:
         output = next(n for n in reversed(self.graph.graph.nodes) if n.op == "output")

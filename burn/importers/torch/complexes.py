@@ -2,8 +2,8 @@
 
 A call with a complex operand or result takes its builder from `COMPLEX`, and from nowhere else. An operator that only moves
 elements, or is linear in them, does the same to both parts: `by_parts` makes its builder of the real one, which sees the
-call as if it were real (`Part`). Inputs and outputs are never complex: torch.view_as_complex and view_as_real stand at the
-program's edges. Constants may be. The operators are in ops/complex.py.
+call as if it were real (`Part`). A program's inputs and outputs are never complex: torch.view_as_complex and view_as_real
+stand at its edges, put there by torch.compile's adapter. Constants may be. The operators are in ops/complex.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import Any
 import torch
 from torch import fx
 
+from burn.dialect import ops
+from burn.dialect.compose import reshape
 from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
 from burn.importers.torch.node import BUILDERS, Builder, Node
 
 
@@ -25,6 +28,21 @@ class Complex:
 
     real: ir.Value
     imag: ir.Value
+
+
+def of_pairs(x: ir.Value) -> Complex:
+    """From a real tensor [.., 2], as torch.view_as_real makes it."""
+    *shape, _ = type_of(x).shape
+    parts = [
+        ops.slice(x, starts=(*[0] * len(shape), i), sizes=(*shape, 1), steps=(1,) * (len(shape) + 1)) for i in (0, 1)
+    ]
+    return Complex(*(reshape(p, tuple(shape)) for p in parts))
+
+
+def as_pairs(z: Complex) -> ir.Value:
+    """The real tensor [.., 2] of which torch.view_as_complex makes it."""
+    shape = type_of(z.real).shape
+    return ops.concat([reshape(p, (*shape, 1)) for p in (z.real, z.imag)], axis=len(shape))
 
 
 COMPLEX: dict[str, Builder] = {}

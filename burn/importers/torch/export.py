@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from burn.errors import ModelError, Problem
+from burn.importers.torch.containers import know_caches
 from burn.importers.torch.noise import quiet
 from burn.importers.torch.sizes import expression_of
 
@@ -48,7 +49,7 @@ def export(
     dynamic: {"x": {0: "batch"}} by an argument's name or position. For an argument that holds several tensors (a tuple, a
     dict, a cache) axes count for every tensor in it, or a mapping or sequence of the same form says more. Raises
     ModelError for names that fit no argument, sizes that the module fixes, and what torch.export refuses."""
-    _known_containers()
+    know_caches()
     positional, by_name = tuple(args), dict(kwargs or {})
     leaves, spec = pytree.tree_flatten((positional, by_name))
     if any(isinstance(leaf, str) and "[" in leaf for leaf in leaves):
@@ -76,18 +77,6 @@ def export(
 
 def _dim(given: Any) -> Any:
     return torch.export.Dim.AUTO if isinstance(given, str) else given
-
-
-def _known_containers() -> None:
-    """Tells torch of transformers' caches, where transformers is in use."""
-    import sys
-
-    if "transformers" in sys.modules:
-        try:
-            from transformers.integrations.executorch import register_dynamic_cache_export_support
-        except ImportError:
-            return
-        register_dynamic_cache_export_support()
 
 
 # ---- which sizes vary ---------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from torch.export import ExportedProgram
 
 from burn.dialect.program import Program
 from burn.errors import ModelError, Problem
+from burn.importers.torch.containers import know_those_of
 from burn.importers.torch.exported import import_program
 from burn.importers.torch.guards import read_guards
 from burn.importers.torch.noise import quiet
@@ -124,12 +125,17 @@ def import_pt2(path: str | os.PathLike[str], dims: Mapping[str, int] | None = No
 
 
 def _load(copy: Path, name: str) -> ExportedProgram:
+    logged: list[str] = []
     try:
-        with quiet():
+        with zipfile.ZipFile(copy) as archive:
+            know_those_of(archive.read(f"program/{MODEL}"))
+        with quiet() as logged:
             exported = torch.export.load(copy)
+    except ModelError:
+        raise
     except Exception as error:  # a description that is no valid program raises whatever it meets first
         reason = f"{type(error).__name__}: {str(error).strip() or 'no reason given'}"
-        raise ModelError(f"torch cannot read {name}", [reason]) from error
+        raise ModelError(f"torch cannot read {name}", logged or [reason]) from error
     list(
         read_guards(exported)
     )  # torch executes them as Python when the program is made a module: refused if they are more

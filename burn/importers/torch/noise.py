@@ -1,15 +1,38 @@
-"""Warnings that torch's own code draws from torch, which say nothing to who called burn."""
+"""What torch's own code tells of itself, which says nothing to who called burn."""
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without torch's complaints about how torch copies its tree specs."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
-        yield
+def quiet() -> Iterator[list[str]]:
+    """Without torch's complaints about how torch copies its tree specs. Gives what torch logs as the reason for an error
+    that it raises without one."""
+    reasons = _Reasons()
+    log = logging.getLogger("torch.export")
+    before = log.propagate
+    log.addHandler(reasons)
+    log.propagate = False
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r".*LeafSpec.*", category=FutureWarning)
+            yield reasons.texts
+    finally:
+        log.removeHandler(reasons)
+        log.propagate = before
+
+
+class _Reasons(logging.Handler):
+    """Keeps the errors that are logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self.texts.append(str(record.exc_info[1]).strip())

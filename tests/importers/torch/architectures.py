@@ -1,4 +1,4 @@
-"""The table of architectures in docs/guide/pytorch.md: `python -m tests.importers.torch.architectures [-j N] [--update] [NAME...]`.
+"""The table of architectures in docs/guide/pytorch.md: `python -m tests.importers.torch.architectures [--update] [NAME ...]`.
 
 Each architecture of `tests/models/architectures.py` runs in a process of its own, and is compared with eager torch: forward at
 two sizes and the gradients of all parameters through `torch.compile(backend="burn")`, forward through `burn.compile` with
@@ -176,15 +176,20 @@ HEADER = f"| architecture | {' | '.join(WAYS)} |"
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="parts of architectures' names")
+    parser.add_argument("names", nargs="*", help="architectures; all of them by default")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--timeout", type=float, default=TIMEOUT, help=f"seconds for an architecture (default {TIMEOUT:g})"
+    )
     parser.add_argument("--update", action="store_true", help="write the rows into the guide")
     options = parser.parse_args()
-    names = [n for n in ARCHITECTURES if not options.names or any(o.lower() in n.lower() for o in options.names)]
+    if unknown := set(options.names) - ARCHITECTURES.keys():
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there is {', '.join(ARCHITECTURES)}")
+    names = [n for n in ARCHITECTURES if not options.names or n in options.names]
     print(HEADER, flush=True)
     rows: dict[str, str] = {}
     failed = 0
-    for index, cells in Pool(run, options.jobs, TIMEOUT, ("torch", "transformers", "burn")).run(names):
+    for index, cells in Pool(run, options.jobs, options.timeout, ("torch", "transformers", "burn")).run(names):
         if isinstance(cells, Died):
             cells = [(False, f"{cells.reason}: {cells.message}")]
         row = f"| {names[index]} | {' | '.join(text for _, text in cells)} |"

@@ -180,6 +180,24 @@ def test_query_heads_that_share_keys(dynamic: bool) -> None:
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
 
 
+def test_complex_numbers_come_in_and_go_out() -> None:
+    class Rotary(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("turns", torch.polar(torch.ones(5, 4), torch.randn(5, 4)))
+
+        def forward(self, x: Any, z: Any) -> Any:
+            turned = torch.view_as_complex(x.unflatten(-1, (4, 2))) * self.turns
+            return torch.view_as_real(turned).flatten(-2), turned * z.conj()
+
+    module = Rotary()
+    compiled = torch.compile(module, backend="burn")
+    for rows in (2, 3):
+        x, z = torch.randn(rows, 5, 8), torch.randn(rows, 5, 4, dtype=torch.complex64)
+        for got, want in zip(compiled(x, z.conj()), module(x, z.conj()), strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
 def test_modes_of_torch_are_taken(mode: str) -> None:
     x = torch.randn(3)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -277,3 +279,29 @@ def test_no_archive(tmp_path: Path) -> None:
         burn.load(tmp_path / "m.pt2")
     with pytest.raises(burn.ModelError, match="cannot read"):
         burn.load(tmp_path / "none.pt2")
+
+
+def test_containers_of_transformers_are_known_in_a_new_process(tmp_path: Path) -> None:
+    """torch knows a library's containers only once the modules that define them have been imported."""
+    pytest.importorskip("transformers")
+    write = (
+        "import torch, transformers\n"
+        "from transformers.modeling_outputs import BaseModelOutput\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return BaseModelOutput(last_hidden_state=x.relu())\n"
+        "torch.export.save(torch.export.export(M(), (torch.ones(3),)), 'm.pt2')\n"
+    )
+    read = "import burn, numpy as np; print(burn.load('m.pt2')(np.ones(3, np.float32)))"
+    for code in (write, read):
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["[1.", "1.", "1.]"] and not done.stderr
+
+
+def test_modules_that_a_description_may_name() -> None:
+    from burn.importers.torch.containers import MODULES, TYPES
+
+    text = json.dumps(json.dumps({"type": "transformers.models.clip.modeling_clip.CLIPOutput"})).encode()
+    assert [MODULES.fullmatch(n.decode()) is not None for n in TYPES.findall(text)] == [True]
+    assert MODULES.fullmatch("transformers.commands.serve") is None

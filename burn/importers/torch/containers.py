@@ -1,0 +1,46 @@
+"""What else than tuples and dictionaries a program takes and returns: torch must have been told of each kind of container.
+
+transformers tells it of its outputs as their modules are imported, and of its caches when it is asked to.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from importlib.util import find_spec
+
+from burn.errors import ModelError, Problem
+
+TYPES = re.compile(rb'\\*"type\\*": *\\*"(transformers\.[A-Za-z0-9_.]+)\.[A-Za-z0-9_]+\\*"')
+"""A container of transformers in a program's description, which is JSON in JSON."""
+MODULES = re.compile(r"transformers\.(modeling_outputs|cache_utils|models\.\w+\.modeling_\w+)", re.ASCII)
+"""Those that define outputs; no other is imported, whatever a file names."""
+
+
+def know_caches() -> None:
+    """Tells torch of transformers' caches, where transformers is in use."""
+    if "transformers" in sys.modules:
+        try:
+            from transformers.integrations.executorch import register_dynamic_cache_export_support
+        except ImportError:
+            return
+        register_dynamic_cache_export_support()
+
+
+def know_those_of(description: bytes) -> None:
+    """Tells torch of the containers that a program's description names. Raises ModelError where transformers is missing."""
+    names = sorted({name.decode() for name in TYPES.findall(description)})
+    if names and find_spec("transformers") is None:
+        hint = "pip install transformers"
+        raise ModelError(
+            "the program takes or returns containers of another library",
+            [Problem(f"{name} is not installed", hint=hint) for name in names],
+        )
+    for name in filter(MODULES.fullmatch, names):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise ModelError("the program takes or returns containers of another library", [str(error)]) from error
+    if names:
+        know_caches()
