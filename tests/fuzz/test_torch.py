@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.fuzz.runner import outcomes  # noqa: E402
-from tests.fuzz.torch.case import case  # noqa: E402
-from tests.fuzz.torch.program import drawn  # noqa: E402
+from tests.fuzz.runner import outcomes
+from tests.fuzz.torch.case import case
+from tests.fuzz.torch.program import drawn
 
 FRESH = random.SystemRandom().randrange(1 << 40)
 pytestmark = pytest.mark.filterwarnings("ignore")
