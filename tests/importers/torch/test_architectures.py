@@ -1,0 +1,20 @@
+"""Architectures of transformers against eager torch, forward, backward and `generate()`: one in every run."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from tests.importers.torch.architectures import run  # noqa: E402
+from tests.models.architectures import ARCHITECTURES  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+QUICK = ("Llama",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in QUICK)) for n in ARCHITECTURES])
+def test_agrees_with_torch(name: str) -> None:
+    failed = [text for well, text in run(name) if not well]
+    assert not failed, "\n".join(failed)
