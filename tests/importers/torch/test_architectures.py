@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tests.importers.torch.architectures import run  # noqa: E402
-from tests.models.architectures import ARCHITECTURES  # noqa: E402
+from tests.importers.torch.architectures import run
+from tests.models.architectures import ARCHITECTURES
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 QUICK = ("Llama",)
