@@ -28,7 +28,7 @@ def run(proto: onnx.ModelProto, feed: dict[str, Any]) -> list[np.ndarray]:
 
 def same(proto: onnx.ModelProto, *feeds: dict[str, Any], atol: float = 1e-5) -> None:
     """burn's results are ONNX Runtime's, for every set of inputs."""
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    session: Any = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     executable = load_onnx(proto.SerializeToString())
     for feed in feeds:
         got = executable.run(feed).values()
@@ -191,7 +191,7 @@ def test_quantised_operators_of_onnxruntime(op: str, last: int) -> None:
         [made], [value("x", x.shape, TensorProto.UINT8)], unknown("y"), constants, domains={"com.microsoft": 1}
     )
     try:
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        session: Any = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
         (want,) = session.run(None, {"x": x})
     except Exception:  # ONNX Runtime has the operator's definition, and no code for it
         assert op == "QLinearReduceMean"
@@ -199,3 +199,47 @@ def test_quantised_operators_of_onnxruntime(op: str, last: int) -> None:
         want = np.clip(np.round(exact / 0.23) + 5, 0, 255).astype(np.uint8)
     (got,) = run(proto, {"x": x})
     assert got.shape == want.shape and np.abs(got.astype(int) - want).max() <= 1 and (got != want).mean() < 0.02
+
+
+# Branches
+
+
+def branches(declared: list[Any] | None) -> onnx.ModelProto:
+    """`x.squeeze(2)` as exporters write it: only where the size is 1."""
+
+    def branch(made: onnx.NodeProto, constants: list[TensorProto]) -> onnx.GraphProto:
+        return onnx.helper.make_graph([made], "branch", [], unknown(made.output[0]), constants)
+
+    axis = tensor("axis", np.array([2]))
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape two", "size"),
+        node("Equal", "size one", "single"),
+        node(
+            "If",
+            "single",
+            "z",
+            then_branch=branch(node("Squeeze", "x axis", "s"), [axis]),
+            else_branch=branch(node("Identity", "x", "i"), []),
+        ),
+        node("Relu", "z", "y"),
+    ]
+    constants = [tensor("two", np.array(2)), tensor("one", np.array(1))]
+    made = model(nodes, [value("x", ("batch", 4, "t"))], unknown("y"), constants)
+    if declared is not None:
+        made.graph.value_info.append(value("z", declared))
+    return made
+
+
+def test_branches_of_different_ranks() -> None:
+    several, single = np.abs(numbers(2, 4, 5)), np.abs(numbers(2, 4, 1))
+    executable = load_onnx(branches(None).SerializeToString())
+    np.testing.assert_array_equal(executable.run({"x": several})["y"], several)
+    with pytest.raises(BurnError, match="different ranks"):
+        executable.run({"x": single})
+    declared = load_onnx(branches(["batch", 4]).SerializeToString())
+    np.testing.assert_array_equal(declared.run({"x": single})["y"], single[:, :, 0])
+    with pytest.raises(BurnError, match="different ranks"):
+        declared.run({"x": several})
+    fixed = load_onnx(branches(None).SerializeToString(), dims={"t": 1})
+    np.testing.assert_array_equal(fixed.run({"x": single})["y"], single[:, :, 0])

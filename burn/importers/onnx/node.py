@@ -74,6 +74,13 @@ class Node(Attributes):
         """Whether the node names an output."""
         return index < len(self.proto.output) and self.proto.output[index] != ""
 
+    def declared_ranks(self) -> list[int | None]:
+        """The ranks that the model's graph declares for this node's outputs; None where it says nothing."""
+        graph = self.importer.file.proto.graph
+        said = {v.name: v.type.tensor_type for v in (*graph.value_info, *graph.output)}
+        shapes = [said[name].shape if name in said and said[name].HasField("shape") else None for name in self.outputs]
+        return [None if shape is None else len(shape.dim) for shape in shapes]
+
     # ---- operands ----------------------------------------------------------------------------------------------------
     def has_input(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None

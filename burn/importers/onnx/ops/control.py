@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 
 from burn.dialect import ops
-from burn.dialect.compose import dim_value, number, reshape, transpose
+from burn.dialect.compose import check_size, dim_value, number, reshape, transpose
 from burn.dialect.control import If, Loop, escapes, region_symbols, yielded_types
 from burn.dialect.dims import Dim, dim_max, symbol
 from burn.dialect.mlir import ir
@@ -145,7 +145,10 @@ def choose(
             rebuild = [(build, len(leaves)) for leaves, build, _ in flat]
     symbols = Symbols(node)
     inner = region_symbols(draft.regions[0]) | region_symbols(draft.regions[1])
-    pairs = zip(*(yielded_types(region) for region in draft.regions), strict=True)
+    pairs = list(zip(*(yielded_types(region) for region in draft.regions), strict=True))
+    if any(a.dtype == b.dtype and a.rank != b.rank for a, b in pairs):
+        discard(draft)
+        return (then if _insist(node, condition, pairs) else otherwise)()
     types = [_either(node, a, b, inner, symbols) for a, b in pairs]
     final = If.create(condition, result_types=types, symbols=tuple(symbols.names))
     move_regions(draft, final)
@@ -177,6 +180,18 @@ def _alike(node: Node, blocks: Sequence[ir.Block], pair: tuple[Any, Any], wanted
     if container is None:
         node.fail(f"one branch gives a {first.container} and the other a {second.container}")
     return [replace(items, container=container, empty=first.empty and second.empty) for items in (first, second)]
+
+
+def _insist(node: Node, condition: ir.Value, pairs: Sequence[tuple[TensorType, TensorType]]) -> bool:
+    """Which branch is built where they give values of different ranks, which no program can hold: the one that the model
+    declares, or else that of more axes (`squeeze if the size is 1`). A run that finds the condition otherwise ends."""
+    ranks = [(a.rank, b.rank, said) for (a, b), said in zip(pairs, node.declared_ranks(), strict=False)]
+    decided = [said == one for one, other, said in ranks if one != other and said in (one, other)]
+    taken = decided[0] if decided else all(one >= other for one, other, _ in ranks)
+    found = node.read_dim(ops.cast(condition, dtype="int64"), hint="branch")
+    says = "the branches of this If give values of different ranks: a program is for one of them. Fix the sizes that decide"
+    check_size(found, "==", int(taken), says)
+    return taken
 
 
 def _either(node: Node, a: TensorType, b: TensorType, inner: set[str], symbols: Symbols) -> TensorType:
