@@ -243,3 +243,24 @@ def test_branches_of_different_ranks() -> None:
         declared.run({"x": several})
     fixed = load_onnx(branches(None).SerializeToString(), dims={"t": 1})
     np.testing.assert_array_equal(fixed.run({"x": single})["y"], single[:, :, 0])
+
+
+# What data decides
+
+
+def test_bounds_of_a_slice_may_be_scalars_of_the_run() -> None:
+    inputs = [value("x", ("n",)), value("start", (), INT64), value("end", (), INT64)]
+    proto = model([node("Slice", "x start end", "y")], inputs, unknown("y"))
+    (y,) = run(proto, {"x": np.arange(5, dtype=np.float32), "start": np.array(1), "end": np.array(3)})
+    np.testing.assert_array_equal(y, [1, 2])
+
+
+@pytest.mark.parametrize(("kind", "step"), [(INT64, 0), (TensorProto.FLOAT, 0.0), (TensorProto.FLOAT, np.nan)])
+def test_a_range_that_never_ends_is_refused(kind: int, step: float) -> None:
+    proto = model([node("Range", "a b c", "y")], [value(name, (), kind) for name in "abc"], unknown("y"))
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    executable = load_onnx(proto.SerializeToString())
+    feed = {"a": np.array(0, dtype), "b": np.array(5, dtype)}
+    np.testing.assert_array_equal(executable.run({**feed, "c": np.array(2, dtype)})["y"], [0, 2, 4])
+    with pytest.raises(BurnError, match="range needs a step"):
+        executable.run({**feed, "c": np.array(step, dtype)})

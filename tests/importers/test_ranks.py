@@ -42,6 +42,10 @@ def test_wrong_ranks_and_sizes_are_listed_together() -> None:
     [
         ("CumSum", [[], [1]], "must have an axis"),
         ("NonMaxSuppression", [[1], [1, 1, 1]], r"boxes must be \[batch, n, 4\]"),
+        ("LSTM", [[3, 4], [1, 8, 4], [1, 8, 2]], "operand 0 must have 3 axes"),
+        ("RNN", [[3, 2, 4], [], []], "operand 1 must have 3 axes"),
+        ("DeformConv", [[1, 1, 4, 4], [2, 2], [1, 8, 3, 3]], "operand 1 must have 4 axes"),
+        ("GridSample", [[1, 1, 4, 4], [2, 2]], "operand 1 must have 4 axes"),
         ("Attention", [[1, 2, 8], [2, 6, 30, 3], [2, 6, 30, 3]], "must have one rank"),
     ],
 )

@@ -132,6 +132,12 @@ class Node(Attributes):
             return element if isinstance(element, (int, float, bool, Expr)) else None
         return None
 
+    def need_ranks(self, *ranks: int) -> None:
+        """Fails where an operand that is there has another number of axes."""
+        for index, rank in enumerate(ranks):
+            if self.has_input(index) and self.type(index).rank != rank:
+                self.fail(f"operand {index} must have {rank} axes, not {self.type(index)}")
+
     def dims(self, index: int) -> tuple[Dim, ...] | None:
         """The elements of an integer operand of rank 0 or 1 as sizes, or None when they come from data."""
         content = self.content(index)

@@ -20,7 +20,8 @@ def outcomes(seeds: Sequence[int], plan: Plan, jobs: int, seconds: float = SECON
         pool: Pool[int, Outcome] = Pool(partial(_run, plan=plan), jobs, seconds)
         for index, answer in pool.run(batch):
             if isinstance(answer, Died):
-                yield Outcome(batch[index], answer.reason, answer.message)
+                theirs = answer.reason == "crash" and "onnxruntime" in answer.message
+                yield Outcome(batch[index], "theirs" if theirs else answer.reason, answer.message)
             else:
                 yield answer
 

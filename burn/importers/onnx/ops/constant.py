@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, number
+from burn.dialect.compose import check_size, convert, number
 from burn.dialect.dims import dim_max
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, INTEGERS, type_of
@@ -70,6 +70,8 @@ def range_(node: Node) -> ir.Value:
     start, limit, delta = (ops.reshape(node.required(i), shape=()) for i in range(3))
     dtype = type_of(start).dtype
     bounds = [node.scalar(i) for i in range(3)]
+    if bounds[2] is not None and bounds[2] == 0:
+        node.fail("a step of 0 never ends")
     known = all(b is not None and not isinstance(b, float) for b in bounds)
     if known and isinstance(bounds[2], int) and bounds[2] != 0:
         first, last, step = bounds
@@ -81,6 +83,11 @@ def range_(node: Node) -> ir.Value:
         wide = "int64" if dtype in INTEGERS else "float64"
         span = ops.sub(convert(limit, wide), convert(start, wide))
         step = convert(delta, wide)
+        sound = ops.ne(step, number(0, wide))
+        if wide == "float64":  # and no NaN or infinity among the three
+            sound = ops.and_(sound, ops.eq(ops.sub(span, span), ops.sub(step, step)))
+        says = "a range needs a step that is not 0, and finite bounds"
+        check_size(node.read_dim(ops.cast(sound, dtype="int64"), hint="sound"), "==", 1, says)
         if wide == "int64":
             length = ops.neg(ops.floordiv(ops.neg(span), step))
         else:

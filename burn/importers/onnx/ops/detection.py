@@ -31,6 +31,7 @@ def non_max_suppression(node: Node) -> ir.Value:
 @onnx_op("RoiAlign")
 def roi_align(node: Node) -> ir.Value:
     """X [n, c, h, w], rois [r, 4] (x1, y1, x2, y2), image of each [r] -> [r, c, output height, output width]."""
+    node.need_ranks(4, 2, 1)
     x, rois, images = (node.required(i) for i in range(3))
     centred = node.string("coordinate_transformation_mode", "half_pixel") == "half_pixel" and node.opset >= 16
     mode = node.string("mode", "avg")

@@ -18,6 +18,8 @@ MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic"
 @onnx_op("GridSample")
 def grid_sample(node: Node) -> ir.Value:
     """x [n, c, d..], grid [n, e.., k] with coordinates in [-1, 1], the last axis first -> [n, c, e..]."""
+    rank = max(node.type(0).rank, 3)
+    node.need_ranks(rank, rank)
     x, grid = node.required(0), node.required(1)
     mode, padding = node.string("mode", "linear"), node.string("padding_mode", "zeros")
     if mode not in MODES:
@@ -203,6 +205,8 @@ def max_unpool(node: Node) -> ir.Value:
 @onnx_op("DeformConv")
 def deform_conv(node: Node) -> ir.Value:
     """A convolution whose kernel's pixels are each read at a place of their own (arXiv:1703.06211)."""
+    rank = max(node.type(0).rank, 3)
+    node.need_ranks(rank, rank, rank, 1, rank)
     x, weight, offset = (node.required(i) for i in range(3))
     (batch, channels, *_), (outputs, _, *kernel) = type_of(x).shape, type_of(weight).shape
     rank = len(kernel)

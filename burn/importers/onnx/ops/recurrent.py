@@ -12,7 +12,8 @@ from burn.importers.onnx.node import Node, onnx_op
 
 
 def common(node: Node) -> dict[str, Any]:
-    """The attributes that all three have."""
+    """The attributes that all three have; their operands are x, w, r, b, lengths, first states and peepholes."""
+    node.need_ranks(3, 3, 3, 2, 1, 3, 3, 2)
     direction = node.string("direction", "forward")
     if direction not in DIRECTIONS:
         node.fail(f"'{direction}' is none of {', '.join(DIRECTIONS)}", "direction")
@@ -45,20 +46,21 @@ def results(node: Node, outputs: list[ir.Value]) -> list[ir.Value]:
 
 @onnx_op("RNN")
 def rnn(node: Node) -> list[ir.Value]:
+    options = common(node)
     x, h = batch_first(node, node.required(0)), batch_first(node, node.input(5))
-    return results(node, ops.rnn(x, node.input(1), node.input(2), node.input(3), node.input(4), h, **common(node)))
+    return results(node, ops.rnn(x, node.input(1), node.input(2), node.input(3), node.input(4), h, **options))
 
 
 @onnx_op("GRU")
 def gru(node: Node) -> list[ir.Value]:
-    x, h = batch_first(node, node.required(0)), batch_first(node, node.input(5))
     options = {**common(node), "reset_after": node.int("linear_before_reset", 0) == 1}
+    x, h = batch_first(node, node.required(0)), batch_first(node, node.input(5))
     return results(node, ops.gru(x, node.input(1), node.input(2), node.input(3), node.input(4), h, **options))
 
 
 @onnx_op("LSTM")
 def lstm(node: Node) -> list[ir.Value]:
-    x, h, c = (batch_first(node, node.input(i)) for i in (0, 5, 6))
     options = {**common(node), "couple": node.int("input_forget", 0) == 1}
+    x, h, c = (batch_first(node, node.input(i)) for i in (0, 5, 6))
     operands = (x, node.input(1), node.input(2), node.input(3), node.input(4), h, c, node.input(7))
     return results(node, ops.lstm(*operands, **options))

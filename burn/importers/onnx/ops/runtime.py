@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.dialect import ops
-from burn.dialect.compose import number
+from burn.dialect.compose import convert, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
@@ -59,10 +59,10 @@ def scattered(node: Node, axes: ir.Value, onto: ir.Value, values: ir.Value) -> i
 
 
 def length(node: Node, index: int) -> int:
-    """How many numbers a vector holds, of which there is one for each of some axes."""
+    """How many numbers a vector holds, of which there is one for each of some axes; a scalar is a vector of one."""
     type_ = node.type(index)
     count = type_.elements
-    if type_.rank != 1 or not isinstance(count, int):
+    if type_.rank > 1 or not isinstance(count, int):
         node.fail(f"operand {index} must be a vector of known length, not {type_}")
     if count > MAX_RANK:
         node.fail(f"operand {index} has {count} elements, one for each axis; tensors have at most {MAX_RANK} axes")
@@ -76,5 +76,6 @@ def known_axes(node: Node, index: int) -> tuple[int, ...] | None:
 
 
 def as_int64(node: Node, index: int) -> ir.Value:
-    value = node.required(index)
-    return value if type_of(value).dtype == "int64" else ops.cast(value, dtype="int64")
+    """A vector, or a scalar as one, in int64."""
+    value = convert(node.required(index), "int64")
+    return value if type_of(value).rank else reshape(value, (1,))
