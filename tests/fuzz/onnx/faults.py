@@ -119,6 +119,24 @@ def _partly_overflows(site: Site) -> bool:
     return bool(spread > {2: 14, 4: 120, 8: 1000}[given.dtype.itemsize])
 
 
+def _special_root(site: Site) -> bool:
+    base, exponent = site.operand(0), site.operand(1)
+    if base is None or exponent is None or base.dtype.kind != "f":
+        return False
+    return bool((np.abs(exponent) == 0.5).any() and ((base == 0) | np.isneginf(base)).any())
+
+
+def _nearly_constant(site: Site) -> bool:
+    """Numbers whose spread is what rounding left of it."""
+    given = site.operand(0)
+    if given is None or not given.size:
+        return True
+    axes = tuple(site.attribute("axes", (0, 2, 3)))
+    wide = given.astype(np.float64)
+    with np.errstate(all="ignore"):
+        return not bool((wide.std(axes) > 1e-3 * np.abs(wide).max(axes)).all())
+
+
 def _all_zero(site: Site) -> bool:
     given = site.operand(0)
     return given is not None and not given.any()
