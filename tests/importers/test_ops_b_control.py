@@ -147,19 +147,6 @@ def test_a_known_condition_leaves_no_branch() -> None:
     assert [op.name for op in program.block.operations] == ["burn.neg", "burn.return"]
 
 
-def test_branches_that_differ_in_rank_are_refused() -> None:
-    parts = branches([node("Neg", "x", "a")], [node("Reshape", "x flat", "b")])
-    with pytest.raises(ModelError, match="only sizes may differ"):
-        import_onnx(
-            model(
-                [node("If", "c", "y", **parts)],
-                [value("c", [], BOOL), value("x")],
-                [unknown("y")],
-                [tensor("flat", np.array([-1]))],
-            )
-        )
-
-
 @pytest.mark.parametrize("trips", [7, 0])
 def test_a_branch_inside_a_loop(trips: int) -> None:
     parts = branches([node("Concat", "c one", "a", axis=0)], [node("Identity", "c", "b")])
