@@ -33,7 +33,7 @@ WEIGHTS = frozenset((".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".bpk", ".n
 
 
 def load(
-    path: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    path: str | os.PathLike[str] | bytes | bytearray | onnx.ModelProto,
     *,
     cache: bool = True,
     threads: int | None = None,
@@ -72,7 +72,7 @@ def load(
 
 
 def _load_model(
-    model: bytes | onnx.ModelProto, cache: bool, dims: Mapping[str, int] | None, target: str | None
+    model: bytes | bytearray | onnx.ModelProto, cache: bool, dims: Mapping[str, int] | None, target: str | None
 ) -> Executable:
     """An ONNX model in memory. Its bytes are all there is to it."""
     from burn.importers.onnx import import_onnx

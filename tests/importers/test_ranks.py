@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -52,7 +54,7 @@ def test_wrong_ranks_and_sizes_are_listed_together() -> None:
 def test_ranks_that_an_operator_does_not_take(op: str, shapes: list[list[int]], reason: str) -> None:
     names = [f"x{i}" for i in range(len(shapes))]
     kinds = [TensorProto.INT64 if op == "CumSum" and i == 1 else TensorProto.FLOAT for i in range(len(shapes))]
-    attributes = {"q_num_heads": 2, "kv_num_heads": 2} if op == "Attention" else {}
+    attributes: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 2} if op == "Attention" else {}
     graph = helper.make_graph(
         [helper.make_node(op, names, ["y"], name="node", **attributes)],
         "ranks",

@@ -174,8 +174,8 @@ def test_split_and_concat() -> None:
 
 
 def body(nodes: list[onnx.NodeProto], inputs: dict[str, TypeProto], outputs: dict[str, TypeProto]) -> onnx.GraphProto:
-    infos = [[helper.make_value_info(n, t) for n, t in part.items()] for part in (inputs, outputs)]
-    return helper.make_graph(nodes, "body", *infos)
+    taken, given = ([helper.make_value_info(n, t) for n, t in part.items()] for part in (inputs, outputs))
+    return helper.make_graph(nodes, "body", taken, given)
 
 
 def test_a_loop_appends() -> None:

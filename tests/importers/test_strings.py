@@ -73,7 +73,7 @@ WORDS = strings(
 )
 
 
-def same(got: Any, want: Sequence[Any]) -> None:
+def same(got: Any, want: Sequence[Any] | np.ndarray) -> None:
     got = np.asarray(got)
     assert got.dtype == object and got.reshape(-1).tolist() == list(want)
 
@@ -183,7 +183,7 @@ def split(text: str, delimiter: str, most: int | None) -> list[str]:
 @pytest.mark.parametrize("delimiter", ["", ",", "--"])
 @pytest.mark.parametrize("most", [None, 0, 1, 2])
 def test_split(delimiter: str, most: int | None) -> None:
-    attributes = {"maxsplit": most} if most is not None else {}
+    attributes: dict[str, Any] = {"maxsplit": most} if most is not None else {}
     program = of("StringSplit", outputs=2, delimiter=delimiter, **attributes)
     rng = random.Random(3)
     for count in (0, 1, 5):

@@ -6,7 +6,7 @@ has all its symbols, so that subgraphs share it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class Sizes:
                 parts.append([dim])
         return self.graph.node("Concat", *[self.vector(p) for p in parts], axis=0)
 
-    def _once(self, key: object, needed: set[str], compute: Callable[[], str]) -> str:
+    def _once(self, key: object, needed: Set[str], compute: Callable[[], str]) -> str:
         missing = sorted(needed - self._definers.keys())
         if missing:
             raise Refused(f"nothing gives the size {', '.join(missing)}", "name it as the size of an input's axis")

@@ -175,7 +175,9 @@ def test_query_heads_that_share_keys(dynamic: bool) -> None:
         tensors = [torch.randn(batch, h, s, 8) for h, s in ((6, queries), (2, keys), (2, keys))]
         mask = torch.rand(batch, 1, queries, keys) < 0.8
         with torch.no_grad():
-            torch.testing.assert_close(compiled(*tensors, mask), attend(*tensors, mask), rtol=1e-4, atol=1e-5)
+            q, k, v = tensors
+            got, want = compiled(q, k, v, mask), attend(q, k, v, mask)
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
         for got, want in zip(run(compiled, tensors, mask), run(attend, tensors, mask), strict=True):
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
 
