@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-Config = Mapping[str, Any]
+Config = dict[str, Any]
 Inputs = dict[str, torch.Tensor]
 
 LENGTH = 11

@@ -17,7 +17,7 @@ from typing import Any
 import sympy
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.utils._sympy.functions import FloorDiv, IntTrueDiv, PythonMod
+from torch.utils._sympy.functions import FloorDiv, IntTrueDiv, Mod, PythonMod
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from burn.dialect.compose import check_size
@@ -49,6 +49,8 @@ def add_checks(exported: ExportedProgram, original: ExportedProgram, sizes: Size
     for condition in dict.fromkeys((*_guards(exported), *read_guards(original), *_limits(exported))):
         if not all(s in sizes.symbols for s in condition.free_symbols):
             continue  # strides; or a size that is computed, whose limits the graph itself asserts
+        if _takes_for_fixed(condition):
+            continue
         try:
             check(condition, sizes)
         except Unrepresentable as error:
@@ -57,6 +59,25 @@ def add_checks(exported: ExportedProgram, original: ExportedProgram, sizes: Size
             problems += error.problems
     if problems:
         raise ModelError("the module was written down for other sizes", problems)
+
+
+def _takes_for_fixed(condition: Any) -> bool:
+    """Whether a condition only says that a size is neither 0 nor 1: torch takes all that varies for larger, and what it
+    reckons from that, too."""
+    if not isinstance(condition, sympy.core.relational.Relational) or condition.has(sympy.Mod, PythonMod, Mod):
+        return False  # a remainder is no size
+    size, constant = (condition.lhs, condition.rhs) if condition.rhs.is_Integer else (condition.rhs, condition.lhs)
+    if not constant.is_Integer:
+        return False
+    factor = sympy.expand(size).as_content_primitive()[0]  # strides are sizes by a number
+    if not factor.is_Integer or int(constant) % int(factor):
+        return False
+    number = int(constant) // int(factor)
+    if isinstance(condition, sympy.Ne):
+        return 0 <= number < LEAST
+    greater = isinstance(condition, (sympy.Ge, sympy.Gt)) == condition.rhs.is_Integer  # the size is the larger side
+    strict = isinstance(condition, (sympy.Gt, sympy.Lt))
+    return greater and number + strict <= LEAST
 
 
 def check(condition: Any, sizes: Sizes) -> None:

@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 import torch
+import torch._dynamo.exc
 
 import burn
 import burn.adapters.torch
