@@ -60,6 +60,19 @@ class Tensor(Updating):
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         return numpys.of_arrays(function, args, options)
 
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        """torch's functions refuse tensors of others; who has this method says it in words of their own. A TypeError, at which
+        `torch_tensor + x` goes on to `__radd__`."""
+        from burn.tensors import functions
+
+        name = getattr(function, "__name__", str(function))
+        instead = f"burn.{name} does, and " if name in functions.NAMES else ""
+        raise TypeError(
+            f"torch.{name} does not compute with burn's tensors: {instead}a function of torch's tensors is compiled with "
+            'torch.compile(function, backend="burn"), a torch.nn.Module with burn.compile'
+        )
+
     if not TYPE_CHECKING:  # checkers know the attributes that there are
 
         def __getattr__(self, name: str) -> NoReturn:

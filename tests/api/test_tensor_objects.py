@@ -234,7 +234,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "pad mode": (lambda: X.pad(1, "mirror"), "reflect"),
     "topk": (lambda: X.topk(4), "not 4 elements"),
     "quantile": (lambda: X.quantile(1.5), "between 0 and 1"),
-    "argmax of nothing": (lambda: burn.zeros(0, 3).argmax(0), "no max of no elements"),
+    "argmax of nothing": (lambda: burn.zeros(0, 3).argmax(0), "no argmax of no elements"),
     "einsum": (lambda: burn.einsum("ij,kj->il", X, X), "each be an operand's"),
     "einsum operands": (lambda: burn.einsum("ij,jk->ik", X), "names 2 operands"),
     "logic": (lambda: X & X, "integers and bools"),

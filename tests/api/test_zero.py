@@ -24,11 +24,14 @@ REFUSED = {
     **dict.fromkeys(
         ("narrow", "split_with_sizes", "topk"), "the row asks for elements that are not there; numpy clamps"
     ),
+    **dict.fromkeys(("svdvals", "matrix_rank", "pinv", "cond"), "burn refuses matrices with an axis of no elements"),
     **dict.fromkeys(("median", "quantile", "percentile"), "numpy's NaN, warning or IndexError, by version and axis"),
 }
 """Where burn may raise and numpy need not, with the reason."""
 
 OTHERWISE = {
+    "chunk": "an axis of no elements is one chunk of none",
+    "cond": "numpy refuses matrices without elements",
     "average": "weights that add up to 0 are an error of numpy's; here 0 / 0 is NaN, as for any weights",
     "cosine_similarity": "0 of vectors without elements, as torch has it; the reference divides 0 by 0",
 }

@@ -478,7 +478,12 @@ def test_sizes_that_vary() -> None:
         "expand": lambda x, y: x[:, :1].expand(-1, y.shape[1], -1) + y,
         "unfold": lambda x, y: x.unfold(1, 2, 1),
     }
-    sizes = ((3, 6, 5), (2, 3, 4), (1, 11, 7), (5, 3, 3))  # a length of 2 is none that torch takes: length - 1 would be 1
+    sizes = (
+        (3, 6, 5),
+        (2, 3, 4),
+        (1, 11, 7),
+        (5, 3, 3),
+    )  # a length of 2 is none that torch takes: length - 1 would be 1
     first, *others = [(randn(b, s, 8), randn(b, t, 8)) for b, s, t in sizes]
     named = Named(table)
     compiled = compile_module(named, first, dynamic={"x": {0: "batch", 1: "length"}, "y": {0: "batch", 1: "other"}})
