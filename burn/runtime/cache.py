@@ -87,7 +87,8 @@ class Cache:
             if (why := self._distrusted(path)) is not None:
                 raise PermissionError(why)
             artefact.save(path)
-            path.chmod(0o600)
+            with suppress(FileNotFoundError):  # evicted by another process just now
+                path.chmod(0o600)
             self._evict(keep=path)
         except OSError as error:
             warnings.warn(f"the compiled program was not cached: {error}", CacheWarning, stacklevel=2)
@@ -105,12 +106,11 @@ class Cache:
         """Why the code in an entry may be somebody else's; None where it is this user's."""
         for place in (self.directory, path.parent, path):
             try:
-                status = place.lstat()
-            except FileNotFoundError:
+                if place != self.directory and place.is_symlink():
+                    return f"{place} is a link"
+                status = place.stat()
+            except FileNotFoundError:  # not made yet, or evicted by another process just now
                 continue
-            if place != self.directory and stat.S_ISLNK(status.st_mode):
-                return f"{place} is a link"
-            status = place.stat()
             if status.st_uid != os.getuid():
                 return f"{place} belongs to another user"
             if status.st_mode & 0o022:
