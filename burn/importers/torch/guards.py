@@ -67,12 +67,12 @@ def _takes_for_fixed(condition: Any) -> bool:
     if not isinstance(condition, sympy.core.relational.Relational) or condition.has(sympy.Mod, PythonMod, Mod):
         return False  # a remainder is no size
     size, constant = (condition.lhs, condition.rhs) if condition.rhs.is_Integer else (condition.rhs, condition.lhs)
-    if not constant.is_Integer:
-        return False
     factor = sympy.expand(size).as_content_primitive()[0]  # strides are sizes by a number
-    if not factor.is_Integer or int(constant) % int(factor):
+    if not isinstance(constant, sympy.Integer) or not isinstance(factor, sympy.Integer):
         return False
-    number = int(constant) // int(factor)
+    number, rest = divmod(int(constant), int(factor))
+    if rest:
+        return False
     if isinstance(condition, sympy.Ne):
         return 0 <= number < LEAST
     greater = isinstance(condition, (sympy.Ge, sympy.Gt)) == condition.rhs.is_Integer  # the size is the larger side
