@@ -178,6 +178,21 @@ def guarded(p: ir.Value) -> ir.Value:
     return ops.select(ops.isnan(p), c(p, 0), p)
 
 
+def without_hidden_rows(p: ir.Value, mask: ir.Value) -> ir.Value:
+    """As ONNX's own expansion of Attention has it."""
+    top = ops.reduce(mask, kind="max", axes=(1,), keepdims=True)
+    return ops.select(ops.eq(top, c(top, LOW)), c(p, 0), p)
+
+
+def hidden(dtype: str = "float32") -> ir.Value:
+    """A constant mask whose first query may see no key."""
+    values = tuple(0.0 if key < query else LOW for query in range(4) for key in range(6))
+    return ops.constant(values=values, shape=(4, 6), dtype=dtype)
+
+
+QUERIES, KEYS = TensorType("float32", (2, 3, 4, 8)), TensorType("float32", (2, 3, 6, 8))
+
+
 ATTENTIONS: dict[str, tuple[Build, tuple[TensorType, ...]]] = {
     "scale behind": (
         lambda q, k, v: mixed(ops.softmax(ops.div(scores(q, k), c(q, 8**0.5))), v),
@@ -202,6 +217,10 @@ ATTENTIONS: dict[str, tuple[Build, tuple[TensorType, ...]]] = {
     "boolean mask chosen by": (
         lambda q, k, v, m: mixed(guarded(ops.softmax(ops.select(m, scores(q, k), c(q, LOW)))), v),
         (HEADS, HEADS, HEADS, SCORES.with_dtype("bool")),
+    ),
+    "rows without a key set to zero by the mask": (
+        lambda q, k, v: mixed(without_hidden_rows(ops.softmax(ops.add(scores(q, k), hidden())), hidden()), v),
+        (QUERIES, KEYS, KEYS),
     ),
     "axes in another order": (
         lambda q, k, v: mixed(
@@ -241,6 +260,13 @@ def test_attention_whose_weights_are_read_stays() -> None:
         return ops.mul(mixed(p, v), ops.reduce(p, kind="sum", axes=(3,), keepdims=True))
 
     assert "attention" not in recognised(build, HEADS, HEADS, HEADS)
+
+
+def test_attention_with_rows_that_another_mask_hides_stays() -> None:
+    def build(q: ir.Value, k: ir.Value, v: ir.Value) -> ir.Value:
+        return mixed(without_hidden_rows(ops.softmax(scores(q, k)), hidden()), v)
+
+    assert "attention" not in recognised(build, QUERIES, KEYS, KEYS)
 
 
 def test_a_product_with_a_plain_tanh_is_no_mish() -> None:

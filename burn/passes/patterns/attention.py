@@ -3,8 +3,9 @@
     softmax(q k^T * scale + mask) v
 
 The scale may stand on either side of the first product or split between them, axes may lie in any order, heads may be
-merged with the batch. torch's exporter writes `where(isnan(p), 0, p)` behind the softmax: rows that may see no key are
-not-a-number there and zero behind it, which is what `burn.attention` gives.
+merged with the batch. Rows that may see no key are not-a-number behind the softmax and zero in `burn.attention`; so they
+are where a guard stands between: torch's exporter writes `where(isnan(p), 0, p)`, ONNX's own expansion of Attention
+`where(max(mask) == -inf, 0, p)`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import math
 from dataclasses import dataclass
 
 from burn.dialect import ops
-from burn.dialect.compose import reshape, transpose
+from burn.dialect.compose import number_like, reshape, transpose
+from burn.dialect.constants import constant_array
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import is_named, op_of, result_type, splat, used_once
@@ -31,6 +33,15 @@ class Scores:
     mask: ir.Value | None
 
 
+@dataclass(frozen=True)
+class Probabilities:
+    """What a softmax is taken of, its element type, and the mask whose hidden rows a guard behind it sets to zero."""
+
+    scores: ir.Value
+    precision: str | None
+    guarded: ir.Value | None
+
+
 @pattern("dot_general")
 def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """softmax(q k^T * scale + mask) v, with heads (rank 4) or with heads merged into the batch (rank 3)"""
@@ -39,7 +50,7 @@ def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if rank not in (3, 4) or op.lhs_batch != batch or op.lhs_contract != (rank - 1,) or op.dtype is not None:
         return None
     found = _probabilities(op.lhs)
-    scores = _scores(found[0]) if found is not None else None
+    scores = _scores(found.scores) if found is not None else None
     if found is None or scores is None or type_of(scores.dot.lhs).dtype != type_of(op.rhs).dtype:
         return None
     dot = scores.dot
@@ -51,22 +62,29 @@ def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
     k = _ordered(k, dot.rhs_batch, dot.rhs_contract, last="contract")
     v = _ordered(op.rhs, op.rhs_batch, op.rhs_contract, last="free")
     scale = scores.scale * scale_q * scale_k
-    mask = _mask(scores.mask, rank)
+    mask = _mask(rewriter, scores.mask, rank)
+    if found.guarded is not None and not _guards(found.guarded, scores.mask, mask):
+        return None
     if q is None or k is None or v is None or scale <= 0 or not _fits(mask, q):
         return None
     if rank == 4 and not type_of(q).shape[1] == type_of(k).shape[1] == type_of(v).shape[1]:
         return None  # heads of different symbolic numbers
     operands = [_with_heads(x) for x in (q, k, v)]
-    made = ops.attention(*operands, mask, None, scale=scale, precision=found[1])
+    made = ops.attention(*operands, mask, None, scale=scale, precision=found.precision)
     return reshape(made, result_type(op).shape)
 
 
-def _probabilities(value: ir.Value) -> tuple[ir.Value, str | None] | None:
-    """(scores, element type of the softmax) behind the softmax, the guard against NaN and conversions around it."""
+def _probabilities(value: ir.Value) -> Probabilities | None:
+    """What is behind the softmax, the guard of its rows and conversions around it."""
+    guarded: ir.Value | None = None
     guard = is_named(value, "select")
     if guard is not None:
         test = is_named(guard.condition, "isnan")
-        if test is None or test.x != guard.on_false or splat(guard.on_true) != 0:
+        if test is None or test.x != guard.on_false:
+            guarded = _hidden_rows(guard.condition)
+            if guarded is None or not used_once(value) or not used_once(guard.on_false):
+                return None
+        if splat(guard.on_true) != 0:
             return None
         value = guard.on_false
     elif not used_once(value):
@@ -77,9 +95,29 @@ def _probabilities(value: ir.Value) -> tuple[ir.Value, str | None] | None:
         return None
     inner = is_named(softmax.x, "cast")
     if outer is None or inner is None:
-        return (softmax.x, None) if outer is None else None
+        return Probabilities(softmax.x, None, guarded) if outer is None else None
     source = type_of(inner.x).dtype
-    return (inner.x, inner.dtype) if source == outer.dtype and source in FLOATS and used_once(softmax.x) else None
+    if source != outer.dtype or source not in FLOATS or not used_once(softmax.x):
+        return None
+    return Probabilities(inner.x, inner.dtype, guarded)
+
+
+def _hidden_rows(condition: ir.Value) -> ir.Value | None:
+    """The mask of max(mask over the keys) == -inf; conversions in between change neither 0 nor -inf, its numbers."""
+    test = is_named(condition, "eq")
+    if test is None or splat(test.rhs) != -math.inf:
+        return None
+    top = is_named(_unconverted(test.lhs), "reduce")
+    if top is None or top.kind != "max" or not top.keepdims:
+        return None
+    mask = _unconverted(top.x)
+    rank = type_of(mask).rank
+    return mask if tuple(a % rank for a in top.axes) == (rank - 1,) else None
+
+
+def _unconverted(value: ir.Value) -> ir.Value:
+    cast = is_named(value, "cast")
+    return cast.x if cast is not None and type_of(cast.x).dtype in FLOATS else value
 
 
 def _scores(value: ir.Value) -> Scores | None:
@@ -142,6 +180,16 @@ def _ordered(value: ir.Value, batch: tuple[int, ...], contract: tuple[int, ...],
     return transpose(value, order)
 
 
+def _guards(guarded: ir.Value, added: ir.Value | None, mask: ir.Value | None) -> bool:
+    """Whether attention with `mask` sets the rows to zero that are hidden in `guarded`, the mask added being `added`.
+
+    Booleans alone do: a sum with minus infinity hides no score that is infinite itself."""
+    number = splat(guarded)
+    if number is not None and number > -math.inf:
+        return True  # it hides nothing
+    return mask is not None and type_of(mask).dtype == "bool" and added is not None and guarded == added
+
+
 @pattern("attention")
 def shared_heads(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(q, repeat(k), repeat(v)) = attention(q, k, v): heads that share a key and a value are told by their number"""
@@ -179,7 +227,7 @@ def _with_heads(x: ir.Value) -> ir.Value:
     return x if len(shape) == 4 else reshape(x, (shape[0], 1, *shape[1:]))
 
 
-def _mask(mask: ir.Value | None, rank: int) -> ir.Value | None:
+def _mask(rewriter: Rewriter, mask: ir.Value | None, rank: int) -> ir.Value | None:
     """The mask as attention takes it: booleans where it was made of them, heads of their own axis."""
     if mask is None:
         return None
@@ -187,6 +235,10 @@ def _mask(mask: ir.Value | None, rank: int) -> ir.Value | None:
     hides = choice is not None and splat(choice.on_true) == 0 and splat(choice.on_false) == -math.inf
     if choice is not None and hides and type_of(choice.condition).shape == type_of(mask).shape:
         mask = choice.condition
+    elif is_named(mask, "constant", "weight") is not None and type_of(mask).dtype in FLOATS:
+        numbers = constant_array(mask, rewriter.weights)
+        if bool(((numbers == 0) | (numbers == -math.inf)).all()):
+            mask = ops.eq(mask, number_like(0.0, mask))
     shape = type_of(mask).shape
     return reshape(mask, (shape[0], 1, *shape[1:])) if rank == 3 and len(shape) == 3 else mask
 
