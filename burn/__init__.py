@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from burn.runtime import Executable
     from burn.tensors import Dim, Tensor, constant, from_numpy, tensor
     from burn.tensors.control import check_size, cond, fori_loop, loop, read_dim, scan, while_loop
+    from burn.tensors.gradients import checkpoint, custom_vjp, grad, jvp, stop_gradient, value_and_grad, vjp
 
 __all__ = [
     # from a file to something that runs
@@ -37,6 +38,8 @@ __all__ = [
     "Tensor", "tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
     "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size",
     "random", "linalg", "fft", "manual_seed", "hann_window", "hamming_window", "blackman_window",
+    # derivatives
+    "grad", "value_and_grad", "vjp", "jvp", "stop_gradient", "custom_vjp", "checkpoint",
     # out again
     "export",
     # what can go wrong
@@ -49,6 +52,15 @@ _HOMES = {
     "burn.tensors": ("Tensor", "tensor", "constant", "from_numpy", "Dim"),
     "burn.lazy": ("explain",),
     "burn.tensors.control": ("cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size"),
+    "burn.tensors.gradients": (
+        "grad",
+        "value_and_grad",
+        "vjp",
+        "jvp",
+        "stop_gradient",
+        "custom_vjp",
+        "checkpoint",
+    ),
     "burn.random": ("manual_seed",),
     "burn.fft": ("hann_window", "hamming_window", "blackman_window"),
     "burn.dialect.spec": ("spec",),

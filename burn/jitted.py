@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from burn.compiled import CompiledFunction, executable_of, is_torch
+from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import TypeMismatch
 from burn.tensors import Tensor, trees
@@ -84,8 +85,8 @@ class Jit:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = bound(self._signature, args, kwargs, name_of(self._function))
         leaves = [leaf for name, value in given.items() for leaf in self._leaves(name, value)]
-        if any(isinstance(leaf, Tensor) and leaf.is_traced for leaf in leaves):
-            return self._function(*args, **kwargs)  # part of a program that is being traced
+        if is_remembering() or any(isinstance(leaf, Tensor) and leaf.is_traced for leaf in leaves):
+            return self._function(*args, **kwargs)  # part of what is being traced or differentiated
         arguments = described(self._signature, given, self._dynamic, static=self._static)
         key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
         program = self._known(key)

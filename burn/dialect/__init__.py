@@ -26,6 +26,8 @@ FAMILIES = (
     "strings",
     "sequence",
     "image",
+    "adjoint.marks",
+    "adjoint.apart",
 )
 """The modules that define ops, primitives first."""
 

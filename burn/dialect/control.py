@@ -120,6 +120,26 @@ def defined_symbols(operation: ir.Operation | ir.OpView) -> set[str]:
     return names
 
 
+def captured(op: Op) -> list[ir.Value]:
+    """The values from around an op that its regions use, each once."""
+    inside: set[ir.Value] = set()
+    used: dict[ir.Value, None] = {}
+
+    def look(block: ir.Block) -> None:
+        inside.update(block.arguments)
+        for operation in block.operations:
+            used.update(dict.fromkeys(operation.operation.operands))
+            inside.update(operation.operation.results)
+            for region in operation.operation.regions:
+                for inner in region.blocks:
+                    look(inner)
+
+    for region in op.operation.regions:
+        for block in region.blocks:
+            look(block)
+    return [value for value in used if value not in inside]
+
+
 def region_symbols(region: ir.Region) -> set[str]:
     """The sizes that only exist inside a region, at any depth."""
     names: set[str] = set()

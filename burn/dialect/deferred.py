@@ -8,6 +8,9 @@ asked for (`burn/lazy`).
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from burn.dialect.mlir import ir
@@ -31,6 +34,15 @@ class Application:
         self.results: list[weakref.ref[Deferred]] = []  # weak: a result keeps its application, not the other way round
         self.depth = 1 + max((v.depth for v in self.values()), default=0)
 
+    def all(self) -> list[Deferred]:
+        """Every result; those that nothing refers to any more are made again."""
+        results = [reference() for reference in self.results]
+        for index, result in enumerate(results):
+            if result is None:
+                results[index] = made = Deferred(self.types[index], self, index)
+                self.results[index] = weakref.ref(made)
+        return results  # type: ignore[return-value]
+
     def values(self) -> list[Deferred]:
         """The operands, flat, without those left out."""
         flat: list[Deferred] = []
@@ -47,9 +59,9 @@ class Deferred:
 
     array: the elements; application and index say how they come about while it is None. held: how many tensors of the
     caller hold it: those are kept when something that depends on them is computed. entry: the compiled program that
-    computed it, for `burn.explain`."""
+    computed it, for `burn.explain`. origin: its application, also once it is computed, where that is remembered."""
 
-    __slots__ = ("__weakref__", "application", "array", "entry", "held", "index", "type")
+    __slots__ = ("__weakref__", "application", "array", "entry", "held", "index", "origin", "type")
 
     def __init__(
         self,
@@ -61,6 +73,7 @@ class Deferred:
         self.type, self.application, self.index, self.array = type_, application, index, array
         self.held = 0
         self.entry: Any = None
+        self.origin: Application | None = None
 
     def siblings(self) -> list[Deferred]:
         """All results of the op, itself among them, that anything still refers to."""
@@ -90,11 +103,42 @@ def is_deferred(operands: tuple[Any, ...]) -> bool:
     return False
 
 
+_remembered: ContextVar[list[Application] | None] = ContextVar("remembered", default=None)
+
+
+@contextmanager
+def remembering(keep: bool = False) -> Iterator[None]:
+    """What is recorded inside keeps how it came about when it is computed, until the outermost of these ends; with `keep` for
+    good."""
+    if _remembered.get() is not None:
+        yield
+        return
+    applications: list[Application] = []
+    token = _remembered.set(applications)
+    try:
+        yield
+    finally:
+        _remembered.reset(token)
+        for application in () if keep else applications:
+            for reference in application.results:
+                if (result := reference()) is not None:
+                    result.origin = None
+
+
+def is_remembering() -> bool:
+    return _remembered.get() is not None
+
+
 def record(op: type[Op], operands: list[Any], attrs: dict[str, Any], types: list[TensorType]) -> Any:
     """The results of an op, recorded: one, or a list of several."""
     application = Application(op, operands, {k: _hashable(v) for k, v in attrs.items()}, types)
     results = [Deferred(type_, application, index) for index, type_ in enumerate(types)]
     application.results = [weakref.ref(result) for result in results]
+    remembered = _remembered.get()
+    if remembered is not None:
+        remembered.append(application)
+        for result in results:
+            result.origin = application
     return results[0] if len(results) == 1 else results
 
 

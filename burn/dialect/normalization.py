@@ -47,9 +47,14 @@ def _check_channels(cls: type[Op], x: TensorType, *parameters: TensorType | None
 
 def standardise(x: ir.Value, axes: tuple[int, ...], epsilon: float) -> ir.Value:
     """(x - mean) / sqrt(variance + epsilon) over `axes`, in x's element type."""
+    return ops.mul(*centred_and_scale(x, axes, epsilon))
+
+
+def centred_and_scale(x: ir.Value, axes: tuple[int, ...], epsilon: float) -> tuple[ir.Value, ir.Value]:
+    """x - mean, and 1 / sqrt(variance + epsilon), over `axes`."""
     centred = ops.sub(x, mean(x, axes, keepdims=True))
     variance = mean(ops.mul(centred, centred), axes, keepdims=True)
-    return ops.mul(centred, ops.rsqrt(ops.add(variance, number_like(epsilon, x))))
+    return centred, ops.rsqrt(ops.add(variance, number_like(epsilon, x)))
 
 
 def _affine(x: ir.Value, scale: ir.Value | None, bias: ir.Value | None) -> ir.Value:

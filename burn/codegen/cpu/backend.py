@@ -13,10 +13,12 @@ from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.kernels.wants import Wants
 
-PIPELINE = "simplify{absorb=false},recognise,decompose{keep=attention},simplify,layout,simplify,pack,fold,fuse,donate"
+PIPELINE = (
+    "simplify{absorb=false},recognise,decompose{keep=attention},simplify,layout,simplify,pack,fold,release,fuse,donate"
+)
 """Attention has a kernel of its own; convolutions become channels-last, constant right sides panels."""
 
-FOLDING = "decompose,fuse"
+FOLDING = "decompose,release,fuse"
 """For programs of constants, which run once: quick to compile."""
 
 

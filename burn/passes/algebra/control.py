@@ -79,10 +79,14 @@ def _check_size(op: Op) -> dict[str, Dim] | None:
 
 def _if(op: Op) -> dict[str, Dim] | None:
     """if true then a else b = a; a choice that nothing reads goes"""
-    if not op.symbols and not any(True for r in op.operation.results for _ in r.uses) and _is_pure(op):
+    if not op.symbols and not _is_read(op) and _is_pure(op):
         return {}
     condition = splat(op.condition)
     return None if condition is None else _inline(op, 0 if condition else 1, [])
+
+
+def _is_read(op: Op) -> bool:
+    return any(True for result in op.operation.results for _ in result.uses)
 
 
 def _is_pure(op: Op) -> bool:
@@ -92,7 +96,10 @@ def _is_pure(op: Op) -> bool:
 
 
 def _loop(op: Op) -> dict[str, Dim] | None:
-    """A loop of no iterations gives its initial values; one of a single iteration is its body."""
+    """A loop of no iterations gives its initial values; one of a single iteration is its body; one that ends and that nothing
+    reads goes"""
+    if op.trips is not None and not op.symbols and not _is_read(op) and _is_pure(op):
+        return {}
     trips = integers(op.trips) if op.trips is not None else None
     condition = splat(op.condition) if op.condition is not None else True
     none = condition is False or (trips is not None and trips[0] <= 0)

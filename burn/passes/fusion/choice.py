@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burn.dialect.control import defined_symbols
+from burn.dialect.control import captured, defined_symbols
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -13,7 +13,7 @@ from burn.kernels.lower import has_rule
 from burn.kernels.wants import Wants
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
 from burn.passes.fusion.joins import ANCHORS, JOINS, TILED, axes_of
-from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous, outer_values
+from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous
 
 
 class Choice:
@@ -116,7 +116,7 @@ class Choice:
         todo, seen = [op], set()
         while todo:
             reader = todo.pop()
-            producers = [op_of(v) for v in (*reader.operation.operands, *outer_values(reader))]
+            producers = [op_of(v) for v in (*reader.operation.operands, *captured(reader))]
             producers += [self.definers.get(name) for name in used_symbols(reader)]
             for producer in producers:
                 if producer is None or producer.operation not in self.position or producer.operation in seen:

@@ -1,4 +1,4 @@
-"""What an op reads: sizes, values that its regions use, and views that cost nothing where they are read."""
+"""What an op reads: views that cost nothing where they are read, and those that do."""
 
 from __future__ import annotations
 
@@ -14,19 +14,6 @@ from burn.kernels.builders.builder import loops, place
 from burn.kernels.lower import Lowering
 
 FREE = frozenset(("full", "constant", "iota", "dim_values"))
-
-
-def outer_values(op: Op) -> list[ir.Value]:
-    """Values from outside that an op's regions read."""
-    found: list[ir.Value] = []
-    for region in op.operation.regions:
-        for block in region.blocks:
-            for operation in block.operations:
-                found += list(operation.operation.operands)
-                inner = operation.opview
-                if isinstance(inner, Op):
-                    found += outer_values(inner)
-    return found
 
 
 def affine(value: ir.Value, stands: Callable[[Op], bool]) -> bool:

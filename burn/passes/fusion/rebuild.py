@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.control import Group
+from burn.dialect.control import Group, captured
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -13,7 +13,7 @@ from burn.errors import CompileError
 from burn.kernels.lower import has_rule
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster
-from burn.passes.fusion.reads import FREE, VIEWS, outer_values
+from burn.passes.fusion.reads import FREE, VIEWS
 
 
 class Rebuild:
@@ -79,7 +79,7 @@ class Rebuild:
         found: list[object] = []
         seen: set[ir.Value] = set()
         for op in members:
-            for value in (*op.operation.operands, *outer_values(op)):
+            for value in (*op.operation.operands, *captured(op)):
                 self._value_needs(unit, op, value, seen, found)
             self._symbol_needs(op, found)
         return [u for u in found if u is not unit]

@@ -1,0 +1,114 @@
+"""Composites without a rule: taken apart, and what they are made of is differentiated.
+
+One that is built is replaced by its parts (but for attention, whose kernel stays, and whose parts are computed anew for the way
+back). One that is recorded cannot be: its parts may be loops, which are only ever built. Its cotangents are recorded as one
+op, `burn.vjp`, a composite itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import as_list
+from burn.dialect.deferred import Application, Deferred, Value
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import REGISTRY, Op, Variadic
+from burn.dialect.types import TensorType, type_of
+
+WHOLE = frozenset({"attention"})
+"""Composites that have kernels of their own: the forward way keeps them."""
+
+
+def built(op: Op, owed: Sequence[Value | None], wanted: Sequence[Value]) -> list[Value | None]:
+    """The cotangents of some operands of a composite in a program."""
+    from burn.dialect.adjoint.reverse import gradients
+
+    assert op.decompose is not None
+    if op.OP_NAME in WHOLE:
+        return gradients(as_list(op.decompose(*op.args, **op.attrs)), owed, wanted)
+    with ir.InsertionPoint(op.operation):  # where all that uses its results can use these
+        parts = as_list(op.decompose(*op.args, **op.attrs))
+    for old, new in zip(op.operation.results, parts, strict=True):
+        old.replace_all_uses_with(new)
+    return gradients(parts, owed, wanted)
+
+
+def recorded(application: Application, owed: Sequence[Value | None], wanted: Sequence[Value]) -> list[Value | None]:
+    """The same of a composite that is recorded."""
+    flat: list[Deferred] = []
+    counts = []
+    for operand in application.operands:
+        group = operand if isinstance(operand, list) else [] if operand is None else [operand]
+        counts.append(len(group))
+        flat += group
+    places = tuple(next(i for i, v in enumerate(flat) if v is value) for value in wanted)
+    given = [g for g in owed if g is not None]
+    made = ops.vjp(
+        [*flat, *given],
+        of=application.op.OP_NAME,
+        settings=_written(application.op, application.attrs),
+        counts=tuple(counts),
+        owed=tuple(i for i, g in enumerate(owed) if g is not None),
+        wanted=places,
+    )
+    return list(as_list(made))
+
+
+def _written(cls: type[Op], attrs: dict[str, Any]) -> tuple[str, ...]:
+    """Attributes as MLIR writes them, in their class's order; "" for one that is absent."""
+    with context():
+        return tuple("" if attrs[k] is None else str(a.codec.encode(attrs[k])) for k, a in cls.ATTRS.items())
+
+
+class Vjp(Op, name="vjp"):
+    """The cotangents of the operands `wanted` of a composite `of`, whose operands (`counts` of each group) are the first values,
+    and those of its results `owed` the last. `attributes` are its own, as text. Shapes: those of the operands wanted."""
+
+    values: Variadic
+    of: str
+    settings: tuple[str, ...]
+    counts: tuple[int, ...]
+    owed: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+    @classmethod
+    def infer(cls, values: list[TensorType], of: str, wanted: tuple[int, ...], **rest: Any) -> list[TensorType]:
+        return [values[i] for i in wanted]
+
+    @classmethod
+    def decompose(
+        cls,
+        values: list[ir.Value],
+        of: str,
+        settings: tuple[str, ...],
+        counts: tuple[int, ...],
+        owed: tuple[int, ...],
+        wanted: tuple[int, ...],
+    ) -> list[ir.Value]:
+        from burn.dialect.adjoint.reverse import gradients
+
+        made = REGISTRY[of]
+        assert made.decompose is not None
+        attrs = {
+            k: a.codec.decode(ir.Attribute.parse(text)) if text else None
+            for (k, a), text in zip(made.ATTRS.items(), settings, strict=True)
+        }
+        operands: list[Any] = []
+        start = 0
+        for (_, kind), count in zip(made.OPERANDS, counts, strict=True):
+            group = values[start : start + count]
+            operands.append(group if kind == "variadic" else group[0] if group else None)
+            start += count
+        parts = as_list(made.decompose(*operands, **attrs))
+        cotangents: list[ir.Value | None] = [None] * len(parts)
+        for place, g in zip(owed, values[start:], strict=True):
+            cotangents[place] = g
+        results = gradients(parts, cotangents, [values[i] for i in wanted])
+        return [_or_zero(g, values[i]) for g, i in zip(results, wanted, strict=True)]
+
+
+def _or_zero(g: Value | None, like: Value) -> Any:
+    type_ = type_of(like)
+    return ops.full(shape=type_.shape, dtype=type_.dtype, value=0.0) if g is None else g

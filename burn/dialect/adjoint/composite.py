@@ -1,0 +1,183 @@
+"""Composites with rules of their own: where taking them apart would cost more, lose digits, or meet infinity times zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.adjoint.rules import rule, times, where
+from burn.dialect.compose import convert, dim_value, mean, number, number_like, reshape, wide
+from burn.dialect.deferred import Value
+from burn.dialect.normalization import centred_and_scale
+from burn.dialect.types import type_of
+
+
+@rule("relu")
+def relu(g: Value, y: Value, x: Value) -> Value:
+    """Nothing at 0, as in PyTorch."""
+    return where(ops.gt(x, number_like(0, x)), g)
+
+
+@rule("clip")
+def clip(g: Value, y: Value, x: Value, low: Value | None, high: Value | None) -> list[Value | None]:
+    """At a bound x counts as within it, as in PyTorch; a bound is owed what x is held back from."""
+    below = None if low is None else ops.lt(x, reshape(low, ()))
+    above = None if high is None else ops.gt(x, reshape(high, ()))
+    of_x, of_low, of_high = g, None, None
+    if below is not None and low is not None:
+        held = below if above is None else ops.and_(below, ops.not_(above))
+        of_x, of_low = ops.select(below, number_like(0.0, g), of_x), _total(where(held, g), low)
+    if above is not None and high is not None:
+        of_x, of_high = ops.select(above, number_like(0.0, g), of_x), _total(where(above, g), high)
+    return [of_x, of_low, of_high]
+
+
+def _total(x: Value, like: Value) -> Value:
+    return reshape(ops.reduce(x, kind="sum", axes=tuple(range(type_of(x).rank))), type_of(like).shape)
+
+
+def _elu(g: Value, x: Value, alpha: float, gamma: float, width: float) -> Value:
+    """The slope is chosen, not the cotangent: exp(x) is infinite where it is not the one."""
+    v = convert(x, wide(type_of(x).dtype))
+    below = times(ops.exp(v if width == 1.0 else times(v, 1.0 / width)), gamma * alpha / width)
+    slope = ops.select(ops.lt(v, number_like(0, v)), below, number_like(gamma, v))
+    return convert(ops.mul(convert(g, type_of(v).dtype), slope), type_of(x).dtype)
+
+
+@rule("elu")
+def elu(g: Value, y: Value, x: Value, alpha: float) -> Value:
+    return _elu(g, x, alpha, 1.0, 1.0)
+
+
+@rule("selu")
+def selu(g: Value, y: Value, x: Value, alpha: float, gamma: float) -> Value:
+    return _elu(g, x, alpha, gamma, 1.0)
+
+
+@rule("celu")
+def celu(g: Value, y: Value, x: Value, alpha: float) -> Value:
+    return _elu(g, x, alpha, 1.0, alpha)
+
+
+@rule("hypot")
+def hypot(g: Value, y: Value, lhs: Value, rhs: Value) -> list[Value]:
+    share = where(ops.ne(y, number_like(0, y)), ops.div(g, y))
+    return [ops.mul(share, lhs), ops.mul(share, rhs)]
+
+
+# ---- softmax and losses --------------------------------------------------------------------------------------------------
+def _sum(x: Value, axis: int) -> Value:
+    rank = type_of(x).rank
+    return ops.reduce(x, kind="sum", axes=(axis % rank,) if rank else (), keepdims=True)
+
+
+@rule("softmax")
+def softmax(g: Value, y: Value, x: Value, axis: int) -> Value:
+    dtype = type_of(x).dtype
+    g, y = convert(g, wide(dtype)), convert(y, wide(dtype))
+    return convert(ops.mul(y, ops.sub(g, _sum(ops.mul(g, y), axis))), dtype)
+
+
+@rule("log_softmax")
+def log_softmax(g: Value, y: Value, x: Value, axis: int) -> Value:
+    dtype = type_of(x).dtype
+    g, y = convert(g, wide(dtype)), convert(y, wide(dtype))
+    return convert(ops.sub(g, ops.mul(ops.exp(y), _sum(g, axis))), dtype)
+
+
+def _picked(g: Value, log_p: Value, target: Value, reduction: str, ignore: int | None) -> tuple[Value, Value]:
+    """(where the target's class is, what each place of the loss owes), both to broadcast to [n, classes, d..]."""
+    type_, places = type_of(log_p), type_of(target).shape
+    lifted = (places[0], 1, *places[1:])
+    target = convert(target, "int64")
+    kept = None if ignore is None else ops.ne(target, number(ignore, "int64"))
+    if reduction == "mean":
+        count = dim_value(type_of(target).elements, type_.dtype)
+        if kept is not None:
+            axes = tuple(range(len(places)))
+            count = ops.reduce(convert(kept, type_.dtype), kind="sum", axes=axes)
+        g = ops.div(g, count)
+    share = reshape(g, lifted) if reduction == "none" else g
+    if kept is not None:
+        share = where(reshape(kept, lifted), share)
+    at = ops.eq(ops.iota(shape=type_.shape, axis=1), reshape(target, lifted))
+    return at, share
+
+
+@rule("nll_loss")
+def nll_loss(
+    g: Value, y: Value, log_p: Value, target: Value, weight: Value | None, reduction: str, ignore: int | None
+) -> Any:
+    if weight is not None:
+        return NotImplemented  # it may be owed something itself
+    at, share = _picked(g, log_p, target, reduction, ignore)
+    return [where(at, ops.neg(share)), None, None]
+
+
+@rule("cross_entropy")
+def cross_entropy(
+    g: list[Value | None],
+    y: list[Value],
+    scores: Value,
+    target: Value,
+    weight: Value | None,
+    reduction: str,
+    ignore: int | None,
+) -> Any:
+    """(softmax - the target's class) times what each place owes: no sum over the classes is needed."""
+    if weight is not None or g[0] is None or g[1] is not None:
+        return NotImplemented
+    at, share = _picked(g[0], y[1], target, reduction, ignore)
+    return [ops.mul(ops.sub(ops.exp(y[1]), convert(at, type_of(scores).dtype)), share), None, None]
+
+
+# ---- normalisation -------------------------------------------------------------------------------------------------------
+@rule("layer_norm")
+def layer_norm(
+    g: Value, y: Value, x: Value, scale: Value | None, bias: Value | None, axis: int, epsilon: float
+) -> list[Value | None]:
+    type_ = type_of(x)
+    axes = tuple(range(axis % type_.rank, type_.rank))
+    centred, factor = centred_and_scale(convert(x, wide(type_.dtype)), axes, epsilon)
+    normal = ops.mul(centred, factor)
+    g = convert(g, type_of(normal).dtype)
+    inner = _scaled(g, scale)
+    inner = ops.sub(inner, mean(inner, axes, keepdims=True))
+    of_x = _without_projection(inner, normal, factor, axes)
+    of_scale = None if scale is None else ops.mul(g, normal)
+    return [convert(of_x, type_.dtype), of_scale, None if bias is None else g]
+
+
+@rule("rms_norm")
+def rms_norm(g: Value, y: Value, x: Value, scale: Value | None, axis: int, epsilon: float) -> list[Value | None]:
+    type_ = type_of(x)
+    axes = tuple(range(axis % type_.rank, type_.rank))
+    value = convert(x, wide(type_.dtype))
+    square = mean(ops.mul(value, value), axes, keepdims=True)
+    factor = ops.rsqrt(ops.add(square, number_like(epsilon, value)))
+    normal = ops.mul(value, factor)
+    g = convert(g, type_of(normal).dtype)
+    of_x = _without_projection(_scaled(g, scale), normal, factor, axes)
+    return [convert(of_x, type_.dtype), None if scale is None else ops.mul(g, normal)]
+
+
+def _scaled(g: Value, scale: Value | None) -> Value:
+    return g if scale is None else ops.mul(g, convert(scale, type_of(g).dtype))
+
+
+def _without_projection(g: Value, normal: Value, factor: Value, axes: tuple[int, ...]) -> Value:
+    """(g - its part along the normalised values) times the factor that they were scaled by."""
+    along = mean(ops.mul(g, normal), axes, keepdims=True)
+    return ops.mul(ops.sub(g, ops.mul(normal, along)), factor)
+
+
+@rule("lp_norm")
+def lp_norm(g: Value, y: Value, x: Value, axis: int, p: int) -> Value:
+    """Nothing where the norm is 0: there the result is 0 whatever x."""
+    dtype = type_of(x).dtype
+    g, y, x = (convert(v, wide(dtype)) for v in (g, y, x))
+    norm = _sum(ops.mul(x, x) if p == 2 else ops.abs(x), axis)
+    norm = ops.sqrt(norm) if p == 2 else norm
+    slope = y if p == 2 else ops.sign(x)
+    owed = ops.div(ops.sub(g, ops.mul(slope, _sum(ops.mul(g, y), axis))), norm)
+    return convert(where(ops.ne(norm, number_like(0, norm)), owed), dtype)

@@ -1,0 +1,143 @@
+"""Sums of products: each side's cotangent is a product of the result's cotangent with the other side."""
+
+from __future__ import annotations
+
+from itertools import product as places_of
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.adjoint.rules import rule
+from burn.dialect.compose import convert, number_like, reshape, transpose
+from burn.dialect.deferred import Value
+from burn.dialect.dims import Dim
+from burn.dialect.types import type_of
+
+
+@rule("dot_general")
+def dot_general(
+    g: Value,
+    y: Value,
+    lhs: Value,
+    rhs: Value,
+    lhs_batch: tuple[int, ...],
+    rhs_batch: tuple[int, ...],
+    lhs_contract: tuple[int, ...],
+    rhs_contract: tuple[int, ...],
+    dtype: str | None,
+    columns: int | None,
+) -> list[Value]:
+    """g is [batch.., rows.., columns..]. Rows are what of lhs is neither batch nor contracted, columns likewise of rhs."""
+    g = convert(g, type_of(lhs).dtype)
+    batch = len(lhs_batch)
+    rows = [i for i in range(type_of(lhs).rank) if i not in (*lhs_batch, *lhs_contract)]
+    cols = [i for i in range(type_of(rhs).rank) if i not in (*rhs_batch, *rhs_contract)]
+    of_rows = tuple(range(batch, batch + len(rows)))
+    of_cols = tuple(range(batch + len(rows), batch + len(rows) + len(cols)))
+    along = tuple(range(batch))
+    # [batch, rows, lhs's contracted axes, in the order in which rhs has theirs]
+    left = ops.dot_general(g, rhs, lhs_batch=along, rhs_batch=rhs_batch, lhs_contract=of_cols, rhs_contract=tuple(cols))
+    met = [c for _, c in sorted(zip(rhs_contract, lhs_contract, strict=True))]
+    left = _in_order(left, [*lhs_batch, *rows, *met])
+    # [batch, rhs's contracted axes, in the order in which lhs has theirs, columns]
+    right = ops.dot_general(
+        lhs, g, lhs_batch=lhs_batch, rhs_batch=along, lhs_contract=tuple(rows), rhs_contract=of_rows
+    )
+    met = [c for _, c in sorted(zip(lhs_contract, rhs_contract, strict=True))]
+    return [left, _in_order(right, [*rhs_batch, *met, *cols])]
+
+
+def _in_order(x: Value, axes: list[int]) -> Value:
+    """x, whose axis i is axis axes[i] of the result."""
+    return transpose(x, tuple(axes.index(i) for i in range(len(axes))))
+
+
+@rule("conv")
+def conv(
+    g: Value,
+    y: Value,
+    x: Value,
+    weight: Value,
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    low: tuple[Dim, ...],
+    high: tuple[Dim, ...],
+    groups: int,
+    layout: str,
+    dtype: str | None,
+    columns: int | None,
+) -> list[Value]:
+    assert layout == "first" and columns is None, "differentiation comes before layouts and packing"
+    g = convert(g, type_of(x).dtype)
+    rows = zip(
+        type_of(g).shape[2:], strides, type_of(weight).shape[2:], dilations, low, type_of(x).shape[2:], strict=True
+    )
+    rest = tuple((e - 1) * s + (k - 1) * t + 1 - p - d for e, s, k, t, p, d in rows)
+    options: dict[str, Any] = {"strides": strides, "dilations": dilations, "groups": groups}
+    of_x = ops.conv_transpose(g, weight, low=low, high=rest, extra=(0,) * len(strides), **options)
+    return [of_x, kernel_gradient(g, x, type_of(weight).shape[2:], strides, low, high, dilations, groups)]
+
+
+@rule("conv_transpose")
+def conv_transpose(
+    g: Value,
+    y: Value,
+    x: Value,
+    weight: Value,
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    low: tuple[Dim, ...],
+    high: tuple[Dim, ...],
+    extra: tuple[int, ...],
+    groups: int,
+) -> list[Value]:
+    """The convolution of the result's cotangent; `extra` rows at the end are none that x reaches."""
+    g, low, high = _without_negative(g, low, high)
+    options: dict[str, Any] = {"strides": strides, "dilations": dilations, "groups": groups}
+    of_x = ops.conv(g, weight, low=low, high=high, **options)
+    spatial = tuple(type_of(x).shape[2:])
+    starts, steps = (0,) * (len(spatial) + 2), (1,) * (len(spatial) + 2)
+    of_x = ops.slice(of_x, starts=starts, sizes=(*type_of(of_x).shape[:2], *spatial), steps=steps)
+    return [of_x, kernel_gradient(x, g, type_of(weight).shape[2:], strides, low, high, dilations, groups)]
+
+
+def _without_negative(g: Value, low: tuple[Dim, ...], high: tuple[Dim, ...]) -> tuple[Value, Any, Any]:
+    """Negative padding of a transposed convolution put zeros beside its result; nothing is owed there, so they are cut off by
+    padding g instead."""
+    before = tuple(-p if isinstance(p, int) and p < 0 else 0 for p in low)
+    after = tuple(-p if isinstance(p, int) and p < 0 else 0 for p in high)
+    if any((*before, *after)):
+        g = ops.slice(
+            g,
+            starts=(0, 0, *before),
+            sizes=(
+                *type_of(g).shape[:2],
+                *(d - a - b for d, a, b in zip(type_of(g).shape[2:], before, after, strict=True)),
+            ),
+            steps=(1,) * type_of(g).rank,
+        )
+        low = tuple(0 if b else p for p, b in zip(low, before, strict=True))
+        high = tuple(0 if a else p for p, a in zip(high, after, strict=True))
+    return g, low, high
+
+
+def kernel_gradient(
+    few: Value, many: Value, kernel: Any, strides: Any, low: Any, high: Any, dilations: Any, groups: int
+) -> Value:
+    """For each place of the kernel the products of `few` [N, A, e..] with what of `many` [N, B, d..] lies under it:
+    [A, B / groups, k..]."""
+    n = len(kernel)
+    batch, a, *sizes = type_of(few).shape
+    b = type_of(many).shape[1]
+    if any((*low, *high)):
+        many = ops.pad(many, number_like(0, many), low=(0, 0, *low), high=(0, 0, *high))
+    few = reshape(few, (batch, groups, a // groups, *sizes))
+    summed = (0, *range(3, n + 3))
+    parts = []
+    for place in places_of(*map(range, kernel)):
+        starts = (0, 0, *(i * t for i, t in zip(place, dilations, strict=True)))
+        under = ops.slice(many, starts=starts, sizes=(batch, b, *sizes), steps=(1, 1, *strides))
+        under = reshape(under, (batch, groups, b // groups, *sizes))
+        part = ops.dot_general(few, under, lhs_batch=(1,), rhs_batch=(1,), lhs_contract=summed, rhs_contract=summed)
+        parts.append(reshape(part, (a, b // groups, 1)))
+    joined = parts[0] if len(parts) == 1 else ops.concat(parts, axis=2)
+    return reshape(joined, (a, b // groups, *kernel))

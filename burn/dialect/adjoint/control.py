@@ -1,0 +1,272 @@
+"""Branches and loops: the way back runs the same way, in reverse.
+
+A region is not differentiated where it stands: its ops are copied into the region of the way back, computed again there, and
+differentiated. So only what a loop carries is kept, one slice an iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.adjoint.reverse import Custom, Customs, gradients
+from burn.dialect.adjoint.rules import zeros_like
+from burn.dialect.compose import dim_value, number, reshape
+from burn.dialect.control import If, Loop, captured, defined_symbols, region_symbols, yielded
+from burn.dialect.dims import Dim, symbol
+from burn.dialect.mentions import used_symbols
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op, source_name
+from burn.dialect.query import is_named, op_of
+from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.errors import Problem, TypeMismatch
+
+Owed = Sequence["ir.Value | None"]
+Pairs = list[tuple[ir.Value, "ir.Value | None"]]
+IsActive = Callable[[ir.Value], bool]
+
+
+def _refuse(op: Op, why: str) -> None:
+    problem = Problem(f"burn.{op.OP_NAME} cannot be differentiated: {why}", op=op.OP_NAME, node=source_name(op))
+    raise TypeMismatch("this cannot be differentiated", [problem])
+
+
+def _check_region(op: Op, region: ir.Region) -> None:
+    names = region_symbols(region)
+    if names:
+        _refuse(op, f"sizes are found out inside of it ({', '.join(sorted(names))})")
+
+
+def _copy(region: ir.Region, arguments: Sequence[ir.Value], customs: Customs) -> tuple[list[ir.Value], dict, dict]:
+    """Builds a region's ops again: the values that it yields, by each of its values the copy, and the rules of those that have
+    their own."""
+    block = region.blocks[0]
+    copies: dict[Any, ir.Value] = dict(zip(block.arguments, arguments, strict=True))
+    for operation in list(block.operations)[:-1]:
+        clone = operation.operation.clone()
+        _rename(clone.operation, copies)
+        copies.update(zip(operation.operation.results, clone.operation.results, strict=True))
+    own: dict[Any, Custom] = {}
+    for custom in {id(c): c for c in customs.values()}.values():
+        if custom.results[0] in copies:
+            names = ("results", "operands", "residuals")
+            moved = {n: tuple(copies.get(v, v) for v in getattr(custom, n)) for n in names}
+            own.update(dict.fromkeys(moved["results"], replace(custom, **moved)))
+    return [copies.get(v, v) for v in yielded(region)], copies, own
+
+
+def _rename(operation: ir.Operation, copies: dict[Any, ir.Value]) -> None:
+    for i, operand in enumerate(operation.operands):
+        if operand in copies:
+            operation.operands[i] = copies[operand]
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                _rename(inner.operation, copies)
+
+
+def of_if(op: Op, owed: Owed, is_active: IsActive, customs: Customs) -> Pairs:
+    """The branch that was taken is taken again."""
+    wanted = [v for v in captured(op) if is_active(v)]
+    operation = If.create(op.condition, result_types=[type_of(v) for v in wanted])
+    for region, made in zip(op.operation.regions, operation.regions, strict=True):
+        _check_region(op, region)
+        with ir.InsertionPoint(made.blocks.append()):
+            results, _, own = _copy(region, [], {**customs})
+            given = [None if g is None else _shaped(g, r) for g, r in zip(owed, results, strict=True)]
+            parts = gradients(results, given, wanted, {**customs, **own})
+            ops.yield_([zeros_like(v) if g is None else g for v, g in zip(wanted, parts, strict=True)])
+    return list(zip(wanted, operation.results, strict=True))
+
+
+def _shaped(g: ir.Value, like: ir.Value) -> ir.Value:
+    """A cotangent in a branch's own sizes."""
+    return reshape(g, type_of(like).shape)
+
+
+def of_loop(op: Op, owed: Owed, is_active: IsActive, customs: Customs) -> Pairs:
+    """The loop runs again from its last iteration to its first; what it carried was stacked on the way forward."""
+    region = op.operation.regions[0]
+    _check_region(op, region)
+    count = len(op.carried)
+    results = list(op.operation.results)
+    own = set(op.symbols)
+    if any(type_of(a) != type_of(r) for a, r in zip(region.blocks[0].arguments[2:], results[:count], strict=True)):
+        _refuse(op, "what it carries changes its size")
+    if len(own) > 1:
+        _refuse(op, "several sizes are found out by it")
+    stacks, length = _kept(op)
+    return _Back(op, owed, is_active, customs, stacks, length).pairs()
+
+
+def _kept(op: Op) -> tuple[list[ir.Value], Dim]:
+    """The loop built again with what it carried at the start of each iteration stacked, in the place of the old one; the
+    number of iterations."""
+    region = op.operation.regions[0]
+    count = len(op.carried)
+    old = list(op.operation.results)
+    length: Dim | None = type_of(old[count]).shape[0] if len(old) > count else None
+    names = tuple(op.symbols)
+    if length is None:
+        trips = None if op.trips is None else is_named(op.trips, "dim_values", "full", "constant")
+        if op.condition is None and trips is not None:
+            length = trips.dims[0] if trips.OP_NAME == "dim_values" else _written(trips)
+        if length is None:
+            names = (_fresh(op),)
+            length = symbol(names[0])
+    carried = [type_of(a) for a in region.blocks[0].arguments[2:]]
+    types = [*(type_of(r) for r in old), *(t.with_shape((length, *t.shape)) for t in carried)]
+    with op.operation.location, ir.InsertionPoint(op.operation):
+        made = Loop.create(
+            op.trips, op.condition, list(op.carried), result_types=types, scans=op.scans + count, symbols=names
+        )
+        block = made.regions[0].blocks.append(*[a.type for a in region.blocks[0].arguments])
+        with ir.InsertionPoint(block):
+            values, _, _ = _copy(region, list(block.arguments), {})
+            ops.yield_([*values, *list(block.arguments)[2:]])
+    for before, after in zip(old, made.results, strict=False):
+        before.replace_all_uses_with(after)
+    return list(made.results)[len(old) :], length
+
+
+def _written(op: Op) -> int:
+    numbers = op.bits if op.bits is not None else (op.value if op.OP_NAME == "full" else op.values[0])
+    return max(0, int(numbers[0] if isinstance(numbers, tuple) else numbers))
+
+
+def _fresh(op: Op) -> str:
+    """A name for a size that the program does not have yet."""
+    top = op.operation
+    while top.parent is not None:
+        top = top.parent.operation
+    used: set[str] = set()
+
+    def look(operation: ir.Operation) -> None:
+        view = operation.opview
+        if isinstance(view, Op):
+            used.update(used_symbols(view) | defined_symbols(view))
+            return
+        for region in operation.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    look(inner.operation)
+
+    look(top)
+    return next(name for i in range(len(used) + 1) if (name := f"iterations_{i}") not in used)
+
+
+class _Back:
+    """The loop of the way back.
+
+    carried: the cotangents of what the loop carries; sums: of what its region takes from around it; slices: of what the
+    region takes one slice of in each iteration, whose cotangent is a slice, too."""
+
+    def __init__(
+        self, op: Op, owed: Owed, is_active: IsActive, customs: Customs, stacks: list[ir.Value], length: Dim
+    ) -> None:
+        self.op, self.owed, self.customs, self.stacks, self.length = op, owed, customs, stacks, length
+        self.region = op.operation.regions[0]
+        self.count = len(op.carried)
+        self.arguments = list(self.region.blocks[0].arguments)
+        self.floats = [i for i, a in enumerate(self.arguments[2:]) if type_of(a).dtype in FLOATS]
+        taken = [v for v in captured(op) if is_active(v)]
+        self.slices = {v: found for v in taken if (found := self._slices_of(v))}
+        self.sums = [v for v in taken if v not in self.slices]
+
+    def _slices_of(self, value: ir.Value) -> list[tuple[Op, bool]]:
+        """The ops that take the slice of this iteration (True: counted from the last), if nothing else uses the value."""
+        found: list[tuple[Op, bool]] = []
+        if not type_of(value).rank or type_of(value).shape[0] != self.length:
+            return []
+        for operation in self.region.blocks[0].operations:
+            if any(value in _inside(r) for r in operation.operation.regions):
+                return []
+            if value not in list(operation.operation.operands):
+                continue
+            op = operation.opview
+            if not isinstance(op, Op) or op.OP_NAME != "gather" or op.x != value or op.axis != 0:
+                return []
+            order = self._order_of(op.indices)
+            if order is None:
+                return []
+            found.append((op, order))
+        return found
+
+    def _order_of(self, index: ir.Value) -> bool | None:
+        iteration = self.arguments[0]
+        if index == iteration:
+            return False
+        sub = is_named(index, "sub")
+        if sub is None or sub.rhs != iteration:
+            return None
+        last = op_of(sub.lhs)
+        if last is None:
+            return None
+        if last.OP_NAME == "dim_values":
+            return True if last.dims[0] == self.length - 1 else None
+        return True if last.OP_NAME in ("full", "constant") and _written(last) == self.length - 1 else None
+
+    def pairs(self) -> Pairs:
+        starts: list[ir.Value] = []
+        for i in self.floats:
+            g = self.owed[i]
+            starts.append(zeros_like(self.arguments[2 + i]) if g is None else g)
+        starts += [zeros_like(v) for v in self.sums]
+        slices = [type_of(op.operation.results[0]) for found in self.slices.values() for op, _ in found]
+        types = [*map(type_of, starts), *(t.with_shape((self.length, *t.shape)) for t in slices)]
+        loop = Loop.create(dim_value(self.length), None, starts, result_types=types, scans=len(slices))
+        arguments = [TensorType("int64", ()), TensorType("bool", ()), *map(type_of, starts)]
+        block = loop.regions[0].blocks.append(*[t.to_mlir() for t in arguments])
+        with ir.InsertionPoint(block):
+            ops.yield_(self._step(*list(block.arguments)))
+        results = list(loop.results)
+        found: Pairs = [(self.op.carried[i], g) for i, g in zip(self.floats, results, strict=False)]
+        found += zip(self.sums, results[len(self.floats) :], strict=False)
+        stacks = iter(results[len(starts) :])
+        for value, takers in self.slices.items():
+            found += [(value, self._stacked(next(stacks), backwards)) for _, backwards in takers]
+        return found
+
+    def _step(self, iteration: ir.Value, going: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+        time = ops.sub(dim_value(self.length - 1), iteration)
+        again = [time, number(True, "bool"), *(ops.gather(s, time, axis=0) for s in self.stacks)]
+        results, copies, own = _copy(self.region, again, self.customs)
+        takers = [copies[op.operation.results[0]] for found in self.slices.values() for op, _ in found]
+        owed: list[ir.Value | None] = [None] * len(results)
+        for place, i in enumerate(self.floats):
+            owed[1 + i] = carried[place]
+        for i, stack in enumerate(self.owed[self.count :]):
+            if stack is not None:
+                owed[1 + self.count + i] = ops.gather(stack, time, axis=0)
+        inner = [again[2 + i] for i in self.floats]
+        given = gradients(results, owed, [*inner, *self.sums, *takers], {**self.customs, **own})
+        new = [zeros_like(v) if g is None else g for v, g in zip(inner, given, strict=False)]
+        for value, old, g in zip(self.sums, carried[len(inner) :], given[len(inner) :], strict=False):
+            assert type_of(value) == type_of(old)
+            new.append(old if g is None else ops.add(old, g))
+        parts = given[len(inner) + len(self.sums) :]
+        return [going, *new, *(zeros_like(v) if g is None else g for v, g in zip(takers, parts, strict=True))]
+
+    def _stacked(self, stack: ir.Value, backwards: bool) -> ir.Value:
+        """The slices' cotangents in the order of the slices: the way back met them from the last iteration on."""
+        if backwards:
+            return stack
+        shape = type_of(stack).shape
+        starts = (self.length - 1, *[0] * (len(shape) - 1))
+        return ops.slice(stack, starts=starts, sizes=shape, steps=(-1, *[1] * (len(shape) - 1)))
+
+
+def _inside(region: ir.Region) -> set[Any]:
+    """Every value that ops in a region use."""
+    used: set[Any] = set()
+    for block in region.blocks:
+        for operation in block.operations:
+            used.update(operation.operation.operands)
+            for inner in operation.operation.regions:
+                used |= _inside(inner)
+    return used
+
+
+RULES: dict[str, Callable[[Op, Owed, IsActive, Customs], Pairs]] = {"if": of_if, "loop": of_loop}

@@ -1,0 +1,99 @@
+"""Reading at places that data name, and writing there: the one's cotangent is the other."""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.adjoint.rules import rule, where, zeros_like
+from burn.dialect.compose import convert, number, reshape, transpose
+from burn.dialect.deferred import Value
+from burn.dialect.types import type_of
+
+
+@rule("gather")
+def gather(g: Value, y: Value, x: Value, indices: Value, axis: int) -> list[Value | None]:
+    """g is [a.., i.., b..]: the axes of the places go first, and a row is added up at each place."""
+    shape, places = type_of(x).shape, type_of(indices)
+    axis %= len(shape)
+    inner = tuple(range(axis, axis + places.rank))
+    order = (*inner, *range(axis), *range(axis + places.rank, type_of(g).rank))
+    rows = transpose(g, order)
+    rest = (*shape[:axis], *shape[axis + 1 :])
+    zeros = ops.full(shape=(shape[axis], *rest), dtype=type_of(x).dtype, value=0.0)
+    summed = ops.scatter_nd(zeros, reshape(indices, (*places.shape, 1)), rows, reduction="add")
+    return [transpose(summed, (*range(1, axis + 1), 0, *range(axis + 1, len(shape)))), None]
+
+
+@rule("gather_elements")
+def gather_elements(g: Value, y: Value, x: Value, indices: Value, axis: int) -> list[Value | None]:
+    return [ops.scatter_elements(zeros_like(x), indices, g, axis=axis, reduction="add"), None]
+
+
+@rule("gather_nd")
+def gather_nd(g: Value, y: Value, x: Value, indices: Value, batch_dims: int) -> list[Value | None]:
+    if batch_dims:
+        indices = _with_batch(indices, batch_dims)
+    return [ops.scatter_nd(zeros_like(x), indices, g, reduction="add"), None]
+
+
+def _with_batch(indices: Value, batch_dims: int) -> Value:
+    """Places that name the batch axes, too."""
+    type_ = type_of(indices)
+    lead = (*type_.shape[:-1], 1)
+    own = [convert(ops.iota(shape=lead, axis=i), type_.dtype) for i in range(batch_dims)]
+    return ops.concat([*own, indices], axis=type_.rank - 1)
+
+
+@rule("scatter_elements")
+def scatter_elements(
+    g: Value, y: Value, x: Value, indices: Value, updates: Value, axis: int, reduction: str
+) -> list[Value | None]:
+    there = ops.gather_elements(g, indices, axis=axis)
+    if reduction == "add":
+        return [g, None, there]
+    if reduction == "none":  # of several updates of a place the last one stays
+        kept = ops.scatter_elements(g, indices, zeros_like(updates), axis=axis)
+        number_of = _numbered(updates)
+        owner = ops.full(shape=type_of(x).shape, dtype="int64")
+        owner = ops.scatter_elements(owner, indices, number_of, axis=axis)
+        stays = ops.eq(ops.gather_elements(owner, indices, axis=axis), number_of)
+        return [kept, None, where(stays, there)]
+    if reduction == "mul":
+        raise NotImplementedError("updates that are multiplied have no rule")
+    of_x, mine = ops.eq(x, y), ops.eq(updates, ops.gather_elements(y, indices, axis=axis))
+    dtype = type_of(g).dtype
+    count = ops.scatter_elements(convert(of_x, dtype), indices, convert(mine, dtype), axis=axis, reduction="add")
+    share = ops.div(g, count)
+    return [where(of_x, share), None, where(mine, ops.gather_elements(share, indices, axis=axis))]
+
+
+@rule("scatter_nd")
+def scatter_nd(g: Value, y: Value, x: Value, indices: Value, updates: Value, reduction: str) -> list[Value | None]:
+    there = ops.gather_nd(g, indices)
+    if reduction == "add":
+        return [g, None, there]
+    if reduction == "none":
+        kept = ops.scatter_nd(g, indices, zeros_like(updates))
+        number_of = _numbered(updates)
+        owner = ops.scatter_nd(ops.full(shape=type_of(x).shape, dtype="int64"), indices, number_of)
+        return [kept, None, where(ops.eq(ops.gather_nd(owner, indices), number_of), there)]
+    if reduction == "mul":
+        raise NotImplementedError("updates that are multiplied have no rule")
+    of_x, mine = ops.eq(x, y), ops.eq(updates, ops.gather_nd(y, indices))
+    dtype = type_of(g).dtype
+    count = ops.scatter_nd(convert(of_x, dtype), indices, convert(mine, dtype), reduction="add")
+    share = ops.div(g, count)
+    return [where(of_x, share), None, where(mine, ops.gather_nd(share, indices))]
+
+
+def _numbered(x: Value) -> Value:
+    """1, 2, 3 ... in x's shape: 0 is no element."""
+    type_ = type_of(x)
+    flat = ops.add(ops.iota(shape=(type_.elements,), axis=0), number(1, "int64"))
+    return reshape(flat, type_.shape)
+
+
+@rule("sort")
+def sort(g: list[Value | None], y: list[Value], x: Value, axis: int, descending: bool) -> Value | None:
+    if g[0] is None:
+        return None
+    return ops.scatter_elements(zeros_like(x), y[1], g[0], axis=axis, reduction="add")

@@ -1,0 +1,168 @@
+"""Reductions over axes, running ones and those over windows."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.adjoint.rules import NONE, rule, where, zeros_like
+from burn.dialect.compose import broadcast_to, convert, limit, number, number_like, reshape, transpose
+from burn.dialect.deferred import Value
+from burn.dialect.dims import Dim, product
+from burn.dialect.types import type_of
+
+
+@rule("reduce")
+def reduce(g: Value, y: Value, x: Value, kind: str, axes: tuple[int, ...], keepdims: bool) -> Value:
+    shape = type_of(x).shape
+    axes = tuple(a % len(shape) for a in axes) if shape else ()
+    kept = tuple(1 if i in axes else d for i, d in enumerate(shape))
+    g, y = reshape(g, kept), reshape(y, kept)
+    if kind == "sum":
+        return broadcast_to(g, shape)
+    if kind == "prod":
+        return ops.mul(g, _others(x, axes))
+    reached = ops.eq(x, y)  # extremes: those that reach it share the cotangent
+    count = ops.reduce(convert(reached, type_of(g).dtype), kind="sum", axes=axes, keepdims=True)
+    return where(reached, ops.div(g, count))
+
+
+def _others(x: Value, axes: tuple[int, ...]) -> Value:
+    """For every element the product of the others over `axes`, without a division: elements may be 0."""
+    shape = type_of(x).shape
+    rest = tuple(i for i in range(len(shape)) if i not in axes)
+    order = (*rest, *axes)
+    moved = transpose(x, order)
+    flat = reshape(moved, (*(shape[i] for i in rest), product(shape[i] for i in axes)))
+    before = ops.cumulative(flat, kind="prod", axis=len(rest), exclusive=True)
+    behind = ops.cumulative(flat, kind="prod", axis=len(rest), exclusive=True, reverse=True)
+    result = reshape(ops.mul(before, behind), type_of(moved).shape)
+    return transpose(result, tuple(order.index(i) for i in range(len(shape))))
+
+
+@rule("cumulative")
+def cumulative(g: Value, y: Value, x: Value, kind: str, axis: int, exclusive: bool, reverse: bool) -> Value:
+    if kind == "sum":
+        return ops.cumulative(g, kind="sum", axis=axis, exclusive=exclusive, reverse=not reverse)
+    shape = type_of(x).shape
+    axis %= len(shape)
+    if exclusive or reverse:  # as the plain one, of x shifted or turned round
+        return _through(g, x, kind, axis, exclusive, reverse)
+    if kind == "prod":
+        return _running_product(g, x, axis)
+    place = ops.iota(shape=shape, axis=axis)  # the last element that reached the extreme so far
+    place = ops.cumulative(ops.select(ops.eq(x, y), place, number(0, "int64")), kind="max", axis=axis)
+    return ops.scatter_elements(zeros_like(x), place, g, axis=axis, reduction="add")
+
+
+def _through(g: Value, x: Value, kind: str, axis: int, exclusive: bool, reverse: bool) -> Value:
+    """Turned round, and without the last element, an exclusive running reduction is a plain one."""
+    shape = type_of(x).shape
+    rank, size = len(shape), shape[axis]
+
+    def turned(v: Value) -> Value:
+        starts = tuple(size - 1 if i == axis else 0 for i in range(rank))
+        steps = tuple(-1 if i == axis else 1 for i in range(rank))
+        return ops.slice(v, starts=starts, sizes=shape, steps=steps) if reverse else v
+
+    x, g = turned(x), turned(g)
+    if not exclusive:
+        plain = ops.cumulative(x, kind=kind, axis=axis)
+        return turned(cumulative(g, plain, x, kind, axis, False, False))
+    kept = tuple(d - 1 if i == axis else d for i, d in enumerate(shape))
+    second = tuple(1 if i == axis else 0 for i in range(rank))
+    inner = ops.slice(x, starts=(0,) * rank, sizes=kept, steps=(1,) * rank)
+    plain = ops.cumulative(inner, kind=kind, axis=axis)
+    shifted = ops.slice(g, starts=second, sizes=kept, steps=(1,) * rank)
+    result = cumulative(shifted, plain, inner, kind, axis, False, False)
+    return turned(ops.pad(result, number_like(0.0, result), low=(0,) * rank, high=second))
+
+
+def _running_product(g: Value, x: Value, axis: int) -> Value:
+    """Element k owes to result j >= k the product of all x up to j but x[k]: a table of n x n, so that zeros are no exception."""
+    shape = type_of(x).shape
+    rank, size = len(shape), shape[axis]
+    rows = (*shape[:axis], size, *shape[axis:])  # [.., k, j, ..]
+    k, j = ops.iota(shape=rows, axis=axis), ops.iota(shape=rows, axis=axis + 1)
+    spread = reshape(x, (*shape[:axis], 1, *shape[axis:]))
+    others = ops.select(ops.eq(k, j), number_like(1.0, x), spread)
+    products = ops.cumulative(others, kind="prod", axis=axis + 1)
+    owed = ops.mul(products, reshape(g, (*shape[:axis], 1, *shape[axis:])))
+    assert rank == len(rows) - 1
+    return ops.reduce(where(ops.ge(j, k), owed), kind="sum", axes=(axis + 1,))
+
+
+@rule("window_reduce")
+def window_reduce(
+    g: Value,
+    y: Value,
+    x: Value,
+    kind: str,
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    low: tuple[Dim, ...],
+    high: tuple[Dim, ...],
+) -> Value:
+    windows = _Windows(type_of(x).shape, type_of(y).shape, window, strides, dilations, low, high)
+    if kind == "sum":
+        return windows.spread_sum(g)
+    if kind == "prod":
+        raise NotImplementedError(NONE["window_reduce"])
+    return windows.spread_extreme(g, y, x, kind)
+
+
+class _Windows:
+    """The windows of one reduction: what lies under them, and how their cotangents get back there."""
+
+    def __init__(self, shape: Any, places: Any, window: Any, strides: Any, dilations: Any, low: Any, high: Any) -> None:
+        self.shape, self.places, self.window, self.strides, self.dilations = shape, places, window, strides, dilations
+        self.low = low
+        self.padded = tuple(a + d + b for a, d, b in zip(low, shape, high, strict=True))
+        self.rank = len(shape)
+
+    def _rest(self, axis: int, offset: int) -> Dim:
+        """Elements of the padded axis behind the last one that the windows' elements at `offset` lie on."""
+        return self.padded[axis] - offset - (self.places[axis] - 1) * self.strides[axis] - 1
+
+    def _unpadded(self, x: Value) -> Value:
+        return ops.slice(x, starts=self.low, sizes=self.shape, steps=(1,) * self.rank)
+
+    def spread_sum(self, g: Value) -> Value:
+        """An element's cotangent is the sum of those of all windows that it lies in: a sum over windows again."""
+        reach = tuple((w - 1) * t for w, t in zip(self.window, self.dilations, strict=True))
+        high = tuple(self._rest(i, 0) for i in range(self.rank))
+        gaps = tuple(s - 1 for s in self.strides)
+        spread = ops.pad(g, number_like(0.0, g), low=reach, high=high, interior=gaps)
+        none = (0,) * self.rank
+        total = ops.window_reduce(
+            spread,
+            kind="sum",
+            window=self.window,
+            strides=(1,) * self.rank,
+            dilations=self.dilations,
+            low=none,
+            high=none,
+        )
+        return self._unpadded(total)
+
+    def spread_extreme(self, g: Value, y: Value, x: Value, kind: str) -> Value:
+        """The first element of a window that is its extreme takes its cotangent."""
+        outside = reshape(limit(type_of(x).dtype, highest=kind == "min"), ())
+        high = tuple(p - d - a for p, d, a in zip(self.padded, self.shape, self.low, strict=True))
+        padded = ops.pad(x, outside, low=self.low, high=high)
+        taken, total = None, None
+        for place in itertools.product(*map(range, self.window)):
+            offset = tuple(i * t for i, t in zip(place, self.dilations, strict=True))
+            under = ops.slice(padded, starts=offset, sizes=self.places, steps=self.strides)
+            hit = ops.eq(under, y)
+            mine = hit if taken is None else ops.and_(hit, ops.not_(taken))
+            taken = hit if taken is None else ops.or_(taken, hit)
+            behind = tuple(self._rest(i, o) for i, o in enumerate(offset))
+            part = where(mine, g)
+            gaps = tuple(s - 1 for s in self.strides)
+            part = ops.pad(part, number_like(0.0, g), low=offset, high=behind, interior=gaps)
+            total = part if total is None else ops.add(total, part)
+        assert total is not None
+        return self._unpadded(total)

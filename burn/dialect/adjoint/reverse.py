@@ -1,0 +1,269 @@
+"""The walk from results back to what they were computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.adjoint import rules as table
+from burn.dialect.compose import as_list, broadcast_to, convert, reshape
+from burn.dialect.control import captured
+from burn.dialect.deferred import Application, Deferred, Value
+from burn.dialect.dims import floordiv
+from burn.dialect.op import Op, source_name
+from burn.dialect.query import op_of
+from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.errors import Problem, TypeMismatch
+
+
+@dataclass(frozen=True)
+class Custom:
+    """Values that say themselves what is owed to others: `backward`, called with what they were computed of, the residuals, and
+    a cotangent (or None) for each of `results`, gives a cotangent or None for each of `operands`."""
+
+    results: tuple[Value, ...]
+    operands: tuple[Value, ...]
+    residuals: tuple[Value, ...]
+    backward: Any
+
+
+Customs = Mapping[Any, Custom]
+"""By each of the results."""
+
+
+def gradients(
+    outputs: Sequence[Value],
+    cotangents: Sequence[Value | None],
+    inputs: Sequence[Value],
+    customs: Customs | None = None,
+) -> list[Value | None]:
+    """The cotangents of `inputs`, given those of `outputs`; None for an input that no output depends on.
+
+    Built at the insertion point (or recorded); inputs are taken for independent of each other. Composites and loops that are
+    differentiated are replaced in the program by what else they give on the way, the same numbers. Raises TypeMismatch
+    naming every op on the way that cannot be differentiated."""
+    walk = _Walk(inputs, customs or {})
+    order = walk.order(outputs)
+    walk.refuse(order)
+    for value, g in zip(outputs, cotangents, strict=True):
+        if g is not None and walk.is_active(value):
+            walk.owe(value, g)
+    for node in reversed(order):
+        owed = [walk.total(result) for result in node.results]
+        if any(g is not None for g in owed):
+            with node.located():
+                for operand, g in walk.passed_on(node, owed):
+                    walk.owe(operand, g)
+    return [walk.total(value) for value in inputs]
+
+
+@dataclass
+class Node:
+    """An op, built or recorded, or several values with a rule of their own."""
+
+    name: str
+    source: Op | Application | Custom
+    operands: list[Any]  # as the builder takes them
+    attrs: dict[str, Any]
+    results: list[Value]
+
+    def values(self) -> Iterator[Value]:
+        """What it depends on: its operands, and what its regions take from around it."""
+        yield from _flat(self.operands)
+        if isinstance(self.source, Op) and self.source.REGIONS:
+            yield from captured(self.source)
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """What is built inside comes from where the op comes from."""
+        if isinstance(self.source, Op):
+            with self.source.operation.location:
+                yield
+        else:
+            yield
+
+
+def _flat(operands: Iterable[Any]) -> Iterator[Value]:
+    for operand in operands:
+        if isinstance(operand, list):
+            yield from operand
+        elif operand is not None:
+            yield operand
+
+
+class _Walk:
+    """What is known on the way. active: whether a value depends on an input; owed: the parts of its cotangent so far."""
+
+    def __init__(self, inputs: Sequence[Value], customs: Customs) -> None:
+        self.inputs = set(inputs)
+        self.customs = customs
+        self.active: dict[Any, bool] = dict.fromkeys(inputs, True)
+        self.owed: dict[Any, list[Value]] = {}
+
+    def node(self, value: Value) -> Node | None:
+        """What made a value; None where the walk ends."""
+        if value in self.inputs:
+            return None
+        if value in self.customs:
+            custom = self.customs[value]
+            return Node("custom", custom, list(custom.operands), {}, list(custom.results))
+        if isinstance(value, Deferred):
+            application = value.origin or value.application
+            if application is None:
+                return None
+            return Node(application.op.OP_NAME, application, application.operands, application.attrs, application.all())
+        op = op_of(value)
+        return None if op is None else Node(op.OP_NAME, op, op.args, op.attrs, list(op.operation.results))
+
+    def is_active(self, value: Value) -> bool:
+        return self.active.get(value, False)
+
+    def order(self, outputs: Sequence[Value]) -> list[Node]:
+        """The ops between, operands first."""
+        found: list[Node] = []
+        seen: set[Any] = set(self.inputs)
+        stack: list[tuple[Value, Node | None]] = [(v, None) for v in reversed(list(outputs))]
+        while stack:
+            value, node = stack.pop()
+            if node is not None:  # all that it depends on has been seen
+                active = any(self.is_active(v) for v in node.values())
+                for result in node.results:
+                    self.active[result] = active and type_of(result).dtype in FLOATS
+                if any(self.is_active(r) for r in node.results):
+                    found.append(node)
+                continue
+            if value in seen or (node := self.node(value)) is None:
+                continue
+            seen.update(node.results)
+            stack.append((value, node))
+            stack += [(v, None) for v in node.values() if v not in seen]
+        return found
+
+    def refuse(self, order: Sequence[Node]) -> None:
+        """Raises TypeMismatch naming every op that has no rule."""
+        problems = [
+            Problem(f"burn.{n.name} cannot be differentiated: {_reason(n.name)}", op=n.name, node=_place(n))
+            for n in order
+            if n.name != "custom" and table.kind(n.name) == "none"
+        ]
+        if problems:
+            raise TypeMismatch("this cannot be differentiated", problems)
+
+    def owe(self, value: Value, g: Value) -> None:
+        if self.is_active(value):
+            self.owed.setdefault(value, []).append(fit(g, type_of(value)))
+
+    def total(self, value: Value) -> Value | None:
+        parts = self.owed.get(value)
+        if not parts:
+            return None
+        while len(parts) > 1:
+            parts[:2] = [ops.add(parts[0], parts[1])]
+        return parts[0]
+
+    def passed_on(self, node: Node, owed: list[Value | None]) -> Iterator[tuple[Value, Value]]:
+        """What an op's operands are owed, given what its results are."""
+        if isinstance(node.source, Custom):
+            given = as_list(node.source.backward(node.operands, node.source.residuals, owed))
+            pairs: Iterable[tuple[Value, Value | None]] = zip(node.operands, given, strict=True)
+        elif node.name in table.ZERO:
+            return
+        elif node.name in ("if", "loop"):
+            from burn.dialect.adjoint import control
+
+            assert isinstance(node.source, Op)
+            pairs = control.RULES[node.name](node.source, owed, self.is_active, self.customs)
+        else:
+            pairs = self._by_rule(node, owed)
+        yield from ((value, g) for value, g in pairs if g is not None)
+
+    def _by_rule(self, node: Node, owed: list[Value | None]) -> list[tuple[Value, Value | None]]:
+        given: Any = NotImplemented
+        one = len(node.results) == 1
+        if node.name in table.rules():
+            g, y = (owed[0], node.results[0]) if one else (owed, node.results)
+            try:
+                given = table.rules()[node.name](g, y, *node.operands, **node.attrs)
+            except NotImplementedError as error:
+                problem = Problem(f"burn.{node.name}: {error}", op=node.name, node=_place(node))
+                raise TypeMismatch("this cannot be differentiated", [problem]) from None
+        if given is NotImplemented:
+            return self._apart(node, owed)
+        parts = given if isinstance(given, (list, tuple)) else [given]
+        pairs: list[tuple[Value, Value | None]] = []
+        for operand, part in zip(node.operands, parts, strict=False):
+            if isinstance(operand, list):
+                pairs += zip(operand, part, strict=True)
+            elif operand is not None:
+                pairs.append((operand, part))
+        return pairs
+
+    def _apart(self, node: Node, owed: list[Value | None]) -> list[tuple[Value, Value | None]]:
+        """A composite: through what it is made of."""
+        from burn.dialect.adjoint import apart
+
+        wanted = [v for v in dict.fromkeys(_flat(node.operands)) if self.is_active(v)]
+        if isinstance(node.source, Op):
+            given = apart.built(node.source, owed, wanted)
+        else:
+            assert isinstance(node.source, Application)
+            given = apart.recorded(node.source, owed, wanted)
+        return list(zip(wanted, given, strict=True))
+
+
+def _place(node: Node) -> str:
+    return source_name(node.source) if isinstance(node.source, Op) else ""
+
+
+def _reason(name: str) -> str:
+    return table.NONE.get(name, "it has no rule")
+
+
+def fit(g: Value, type_: TensorType) -> Value:
+    """A cotangent as one of the operand's type: summed over what was broadcast, repeated where it is one for all."""
+    shape = type_of(g).shape
+    if shape != type_.shape:
+        lead = len(shape) - type_.rank
+        if lead < 0:
+            shape = (1,) * -lead + shape
+            g, lead = reshape(g, shape), 0
+        axes = [*range(lead), *(lead + i for i, d in enumerate(type_.shape) if d == 1 != shape[lead + i])]
+        if axes:
+            g = ops.reduce(g, kind="sum", axes=tuple(axes), keepdims=True)
+            g = reshape(g, type_of(g).shape[lead:])
+        g = broadcast_to(_at_run_time(g, type_), type_.shape)
+    return convert(g, type_.dtype)
+
+
+def _at_run_time(g: Value, type_: TensorType) -> Value:
+    """Sums over axes of which only the run tells whether the operand was repeated along them: an axis of t elements is d rows
+    of t / d, for d = t as for d = 1."""
+    for axis, (t, d) in enumerate(zip(type_of(g).shape, type_.shape, strict=True)):
+        if t == d or t == 1:
+            continue
+        shape = type_of(g).shape
+        g = ops.reshape(g, shape=(*shape[:axis], d, floordiv(t, d), *shape[axis + 1 :]))
+        g = ops.reduce(g, kind="sum", axes=(axis + 1,))
+    return g
+
+
+def leaves_of(outputs: Sequence[Value], own: Sequence[Value], customs: Customs) -> list[Value]:
+    """What outputs depend on besides `own`: the values at which a walk from them ends."""
+    walk = _Walk(own, customs)
+    found: dict[Any, None] = {}
+    seen: set[Any] = set(own)
+    stack = list(outputs)
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        node = walk.node(value)
+        inner = [] if node is None else list(node.values())
+        stack += inner
+        if not inner and type_of(value).dtype in FLOATS:
+            found[value] = None
+    return list(found)

@@ -1,0 +1,85 @@
+"""The table of rules, and those ops that have none, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, TypeAlias
+
+from burn.dialect import ops
+from burn.dialect.compose import number_like
+from burn.dialect.deferred import Value
+from burn.dialect.op import REGISTRY
+from burn.dialect.types import type_of
+
+Cotangents: TypeAlias = "Value | Sequence[Any] | None"
+"""Of an op's operands, in order: a value, None where there is none, a list for a variadic operand. May be of a shape that the
+operand broadcasts to: `reverse.py` sums it up."""
+
+Rule: TypeAlias = "Callable[..., Cotangents]"
+"""rule(g, y, *operands, **attributes): g the cotangent of the result y; both are lists where an op has several results."""
+
+FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "composite", "marks")
+
+_rules: dict[str, Rule] = {}
+
+NONE: dict[str, str] = {
+    "bitcast": "bits have no derivative",
+    "window_reduce": "a product over windows has no rule",
+    "unique": "which elements are equal changes with the elements",
+    "non_max_suppression": "its results are places",
+    "arg_reduce": "its results are places",
+    "nonzero": "its results are places",
+    "quantize": "its results are integers; differentiate what stands in for rounding (a straight-through estimate)",
+}
+"""Why an op's cotangents are not passed on. Those of ops in `ZERO` are zero instead."""
+
+ZERO = frozenset({"sign", "floor", "ceil", "round", "trunc", "floordiv", "stop_gradient"})
+"""Constant wherever they have a derivative, or said to be."""
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Decorates the rule of these ops."""
+
+    def decorate(function: Rule) -> Rule:
+        _rules.update(dict.fromkeys(names, function))
+        return function
+
+    return decorate
+
+
+def rules() -> dict[str, Rule]:
+    """Every rule by its op's name."""
+    for family in FAMILIES:
+        import_module(f"burn.dialect.adjoint.{family}")
+    return _rules
+
+
+def kind(name: str) -> str:
+    """How an op is differentiated: "rule", "composite" (through what it is made of), "control", "zero" or "none"."""
+    if name in rules():
+        return "rule"
+    if name in ("if", "loop"):
+        return "control"
+    if name in ZERO:
+        return "zero"
+    return "composite" if REGISTRY[name].decompose is not None else "none"
+
+
+# ---- what rules are written with -----------------------------------------------------------------------------------------
+def times(x: Value, number: float) -> Value:
+    return ops.mul(x, number_like(number, x))
+
+
+def plus(x: Value, number: float) -> Value:
+    return ops.add(x, number_like(number, x))
+
+
+def zeros_like(x: Value) -> Value:
+    type_ = type_of(x)
+    return ops.full(shape=type_.shape, dtype=type_.dtype, value=0.0)
+
+
+def where(condition: Value, x: Value, other: float = 0.0) -> Value:
+    """x where the condition holds, else a number."""
+    return ops.select(condition, x, number_like(other, x))

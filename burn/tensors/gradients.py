@@ -1,0 +1,331 @@
+"""`burn.grad` and its family: derivatives of functions of tensors.
+
+    loss, grads = burn.value_and_grad(loss_fn)(model, x, y)      # of a module: gradients by parameter path
+    slope = burn.grad(burn.grad(f))(x)                           # derivatives are functions like any other
+
+In a traced function the ops of the way back are added to its program; elsewhere they are recorded like all others, and so
+Python's own control flow may depend on elements. The rules are the dialect's (burn/dialect/adjoint).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.adjoint import gradients
+from burn.dialect.adjoint.reverse import Custom, leaves_of
+from burn.dialect.deferred import Value, remembering
+from burn.dialect.types import FLOATS, type_of
+from burn.errors import Problem, TypeMismatch
+from burn.tensors.base import Base, made
+from burn.tensors.lifting import constant
+from burn.tensors.tensor import Tensor
+from burn.tensors.trees import Structure, flatten, is_array, is_leaf, paths, unflatten
+
+_customs: ContextVar[dict[Any, Custom] | None] = ContextVar("customs", default=None)
+
+
+@contextmanager
+def _differentiating(keep: bool = False) -> Iterator[dict[Any, Custom]]:
+    """Rules of their own that functions called inside give for their results. keep: for a way back that comes later."""
+    customs = _customs.get()
+    if customs is not None:
+        yield customs
+        return
+    customs = {}
+    token = _customs.set(customs)
+    try:
+        with remembering(keep):
+            yield customs
+    finally:
+        _customs.reset(token)
+
+
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that returns (what `function` returns, its derivative by the arguments numbered `argnums`).
+
+    function returns a float scalar; with `has_aux` a pair of it and anything else, which is passed on. An argument is a
+    tensor (an array, a number), a container of them, whose derivatives come in the same container, or a module, whose
+    derivatives are a dictionary by parameter path, of the parameters that are not frozen. For several argnums they are a
+    tuple. Raises TypeMismatch where an argument holds no floats, or something on the way cannot be differentiated."""
+    single = isinstance(argnums, int)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    @functools.wraps(function)
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        if any(not -len(args) <= n < len(args) for n in numbers):
+            raise TypeMismatch("argnums name positional arguments", [f"{list(numbers)}; {len(args)} were given"])
+        with _differentiating() as customs:
+            given = list(args)
+            parts = [_Part.of(args[n], f"argument {n}") for n in numbers]
+            for n, part in zip(numbers, parts, strict=True):
+                given[n] = part.argument
+            result = function(*given, **kwargs)
+            loss = _loss(result, has_aux)
+            values = [v for part in parts for v in part.values]
+            one = ops.full(shape=(), dtype=loss.type.dtype, value=1.0)
+            found = iter(gradients([loss.value], [one], values, customs))
+            grads = [part.result([_or_zeros(next(found), v) for v in part.values]) for part in parts]
+        value = (loss, result[1]) if has_aux else loss
+        return value, grads[0] if single else tuple(grads)
+
+    return differentiated
+
+
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The derivative alone, as `value_and_grad` gives it; with `has_aux` a pair of it and what else the function returned."""
+    both = value_and_grad(function, argnums, has_aux)
+
+    @functools.wraps(function)
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        value, grads = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return differentiated
+
+
+def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """(function(*primals), the function from a cotangent of the result to those of the primals). Results and primals are tensors,
+    or containers of them; the cotangent has the result's structure."""
+    with _differentiating(keep=True) as customs:
+        parts = [_Part.of(primal, f"primal {i}") for i, primal in enumerate(primals)]
+        result = function(*(part.argument for part in parts))
+        leaves, structure = _tensors(result, "the function's result")
+
+    def back(cotangent: Any) -> tuple[Any, ...]:
+        given, own = flatten(cotangent)
+        if own != structure:
+            raise TypeMismatch("the cotangent has another structure than the result", [f"{own}, not {structure}"])
+        owed = [_like(g, leaf) for g, leaf in zip(given, leaves, strict=True)]
+        values = [v for part in parts for v in part.values]
+        with _differentiating(keep=True):
+            found = iter(gradients([leaf.value for leaf in leaves], owed, values, customs))
+            return tuple(part.result([_or_zeros(next(found), v) for v in part.values]) for part in parts)
+
+    return result, back
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """(function(*primals), its derivative in the direction of the tangents), in the result's structure.
+
+    The way back is linear in the cotangents that it starts from; its own way back is the way forward."""
+    if len(primals) != len(tangents):
+        raise TypeMismatch("jvp takes a tangent for each primal", [f"{len(tangents)} for {len(primals)}"])
+    with _differentiating() as customs:
+        parts = [_Part.of(primal, f"primal {i}") for i, primal in enumerate(primals)]
+        result = function(*(part.argument for part in parts))
+        leaves, structure = _tensors(result, "the function's result")
+        values = [v for part in parts for v in part.values]
+        given = [leaf for tangent in tangents for leaf in flatten(tangent)[0]]
+        if len(given) != len(values):
+            raise TypeMismatch("tangents have the primals' structure", [f"{len(given)} tensors for {len(values)}"])
+        directions = [_like(t, made(v)) for t, v in zip(given, values, strict=True)]
+        starts = [ops.full(shape=leaf.type.shape, dtype=leaf.type.dtype, value=0.0) for leaf in leaves]
+        back = gradients([leaf.value for leaf in leaves], starts, values, customs)
+        known = [(g, t) for g, t in zip(back, directions, strict=True) if g is not None]
+        found = gradients([g for g, _ in known], [t for _, t in known], starts, customs)
+        forward = [_or_zeros(g, leaf.value) for g, leaf in zip(found, leaves, strict=True)]
+    return result, unflatten(structure, forward)
+
+
+def stop_gradient(x: Any) -> Any:
+    """x, which counts as constant where a function around is differentiated. x may be a container of tensors."""
+    leaves, structure = flatten(x)
+    return unflatten(structure, [made(ops.stop_gradient(constant(leaf).value)) for leaf in leaves])
+
+
+class custom_vjp:  # named as it is used: a decorator
+    """A function with a derivative of its own.
+
+        @burn.custom_vjp
+        def f(x): ...
+        f.defvjp(forward, backward)
+
+    Where it is differentiated, `forward(*args)` is called instead, which returns (what f returns, residuals), and on the way
+    back `backward(residuals, cotangent)`, which returns a cotangent (or None for nothing) for each argument; that of a
+    container has its structure. Tensors that f takes from elsewhere count as constants."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._forward: Callable[..., Any] | None = None
+        self._backward: Callable[..., Any] | None = None
+
+    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+        self._forward, self._backward = forward, backward
+
+    def __call__(self, *args: Any) -> Any:
+        customs = _customs.get()
+        if self._forward is None or self._backward is None:
+            raise TypeMismatch(f"{self.__name__} has no derivative", ["call .defvjp(forward, backward)"])  # type: ignore[attr-defined]
+        if customs is None:
+            return self._function(*args)
+        operands, arguments = _operands(args)
+        result, residuals = self._forward(*args)
+        kept, kept_structure = flatten(residuals, _is_tensor)
+        results, structure = _apart(result)
+        backward = self._backward
+
+        def back(
+            values: Sequence[Value], residuals: Sequence[Value], owed: Sequence[Value | None]
+        ) -> list[Value | None]:
+            cotangent = unflatten(structure, [_or_zeros(g, v) for g, v in zip(owed, results, strict=True)])
+            given = backward(unflatten(kept_structure, map(made, residuals)), cotangent)
+            given = given if isinstance(given, tuple) else (given,)
+            return _matched(given, arguments)
+
+        custom = Custom(tuple(results), tuple(operands), tuple(t.value for t in kept), back)
+        customs.update(dict.fromkeys(results, custom))
+        return unflatten(structure, map(made, results))
+
+
+def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, of which nothing between its arguments and its results is kept for the way back: that is computed again
+    there (arXiv:1604.06174). Modules and tensors that it uses besides its arguments have their derivatives all the same."""
+
+    @functools.wraps(function)
+    def recomputed(*args: Any, **kwargs: Any) -> Any:
+        customs = _customs.get()
+        if customs is None:
+            return function(*args, **kwargs)
+        leaves, arguments = flatten(args, _is_tensor)
+        given = [_alias(leaf) for leaf in leaves]
+        result = function(*unflatten(arguments, given), **kwargs)
+        outputs, structure = flatten(result, _is_tensor)
+        own = [t.value for t in given]
+        around = leaves_of([t.value for t in outputs], own, customs)
+        results = [_alias(t).value for t in outputs]
+
+        def back(
+            values: Sequence[Value], residuals: Sequence[Value], owed: Sequence[Value | None]
+        ) -> list[Value | None]:
+            after = next(g for g in owed if g is not None)
+            again = [ops.barrier(v, after) for v in values[: len(own)]]
+            anew = flatten(function(*unflatten(arguments, map(made, again)), **kwargs), _is_tensor)[0]
+            return gradients([t.value for t in anew], owed, [*again, *values[len(own) :]], customs)
+
+        custom = Custom(tuple(results), (*own, *around), (), back)
+        customs.update(dict.fromkeys(results, custom))
+        return unflatten(structure, map(made, results))
+
+    return recomputed
+
+
+# ---- arguments and results -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Part:
+    """An argument that is differentiated by: what the function is called with, its values, and how their cotangents are given
+    back (`paths` for a module)."""
+
+    argument: Any
+    values: list[Value]
+    structure: Structure | None
+    paths: tuple[str, ...]
+
+    @staticmethod
+    def of(argument: Any, name: str) -> _Part:
+        if hasattr(argument, "named_parameters"):
+            named = [(path, p) for path, p in argument.named_parameters(buffers=False) if p.trainable]
+            named = [(path, p) for path, p in named if p.dtype in FLOATS]
+            return _Part(argument, [p.value for _, p in named], None, tuple(path for path, _ in named))
+        leaves, structure = flatten(argument, is_leaf)
+        tensors = [constant(leaf) for leaf in leaves]
+        wrong = [
+            Problem(f"{path or name} is {t.type}", hint="leave it out of argnums, or convert it")
+            for path, t in zip(paths(structure), tensors, strict=True)
+            if t.dtype not in FLOATS
+        ]
+        if wrong or not tensors:
+            problems = wrong or [Problem(f"{name} holds no tensors")]
+            raise TypeMismatch("only floats are differentiated by", problems)
+        inputs = [_alias(t) for t in tensors]
+        return _Part(unflatten(structure, inputs), [t.value for t in inputs], structure, ())
+
+    def result(self, tensors: list[Tensor]) -> Any:
+        if self.structure is None:
+            return dict(zip(self.paths, tensors, strict=True))
+        return unflatten(self.structure, tensors)
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, Base) or is_array(value)
+
+
+def _alias(x: Any) -> Tensor:
+    """The same tensor as a value of its own."""
+    value = constant(x).value
+    return made(ops.reshape(value, shape=type_of(value).shape))
+
+
+def _loss(result: Any, has_aux: bool) -> Tensor:
+    if has_aux and not (isinstance(result, tuple) and len(result) == 2):
+        raise TypeMismatch("with has_aux the function returns (value, anything else)", [f"not {type(result).__name__}"])
+    loss = result[0] if has_aux else result
+    if not isinstance(loss, Base) or loss.dtype not in FLOATS or loss.ndim:
+        text = f"not {loss.type}" if isinstance(loss, Base) else f"not a {type(loss).__name__}"
+        raise TypeMismatch("a function that is differentiated returns a float scalar", [text])
+    return loss  # type: ignore[return-value]
+
+
+def _tensors(result: Any, what: str) -> tuple[list[Tensor], Structure]:
+    leaves, structure = flatten(result)
+    tensors = [constant(leaf) for leaf in leaves]
+    wrong = [f"{what} has a tensor {t.type}" for t in tensors if t.dtype not in FLOATS]
+    if wrong or not tensors:
+        raise TypeMismatch("only floats are differentiated", wrong or [f"{what} has no tensors"])
+    return tensors, structure
+
+
+def _like(g: Any, tensor: Tensor) -> Value:
+    """A cotangent or tangent of a tensor. Raises TypeMismatch unless it has its shape."""
+    given = constant(g).astype(tensor.dtype)
+    if given.type.shape != tensor.type.shape:
+        raise TypeMismatch("a cotangent (or tangent) has its tensor's shape", [f"{given.type}, not {tensor.type}"])
+    return given.value
+
+
+def _or_zeros(g: Value | None, like: Value) -> Tensor:
+    type_ = type_of(like)
+    return made(ops.full(shape=type_.shape, dtype=type_.dtype, value=0.0) if g is None else g)
+
+
+def _operands(args: tuple[Any, ...]) -> tuple[list[Value], tuple[Structure, ...]]:
+    """The tensors in the arguments, and the structure of each argument."""
+    values: list[Value] = []
+    structures = []
+    for argument in args:
+        leaves, structure = flatten(argument, _is_tensor)
+        values += [constant(leaf).value for leaf in leaves]
+        structures.append(structure)
+    return values, tuple(structures)
+
+
+def _apart(result: Any) -> tuple[list[Value], Structure]:
+    leaves, structure = flatten(result, _is_tensor)
+    return [_alias(leaf).value for leaf in leaves], structure
+
+
+def _matched(given: tuple[Any, ...], structures: tuple[Structure, ...]) -> list[Value | None]:
+    """The cotangents that a backward function gave, one for each tensor in the arguments."""
+    if len(given) != len(structures):
+        raise TypeMismatch(
+            "a backward function returns a cotangent for each argument", [f"{len(given)} for {len(structures)}"]
+        )
+    values: list[Value | None] = []
+    for g, structure in zip(given, structures, strict=True):
+        count = len(paths(structure))
+        if g is None:
+            values += [None] * count
+            continue
+        leaves, own = flatten(g, _is_tensor)
+        if own != structure:
+            raise TypeMismatch("a cotangent has its argument's structure", [f"{own}, not {structure}"])
+        values += [constant(leaf).value for leaf in leaves]
+    return values
