@@ -7,7 +7,7 @@ known in Python stay Python ints as long as they can (`Int = int | Value`), so t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -66,50 +66,68 @@ class Loop:
 
 
 class Function:
-    """One `llvm.func` being written. Constants are kept at its top, once each."""
+    """One `llvm.func` being written. Constants are kept at its top, once each.
+
+    `lines` are its text behind a `head`, `constants` are found by literal and type, and `types` are those of values by name.
+    `cuts` are places in the lines where another function may begin (parts.py)."""
 
     def __init__(self, name: str, arguments: Sequence[tuple[str, str]], result: str = "", attributes: str = "") -> None:
         self.name = name
         self.arguments = [Value(f"%{argument}", type_) for argument, type_ in arguments]
         self.result = result
         self.attributes = attributes
-        self._lines: list[str] = []
-        self._head: list[str] = []
+        self.lines: list[str] = []
+        self.head: list[str] = []
+        self.constants: dict[tuple[str, str], Value] = {}
+        self.types: dict[str, str] = {}
+        self.cuts: list[int] = []
         self._labels = 0
         self._leaves = False
-        self._constants: dict[tuple[str, str], Value] = {}
         self._count = 0
         self._indent = 1
         self._scopes: list[dict[object, Value]] = [{}]
 
     # ---- text ------------------------------------------------------------------------------------------------------
     def line(self, text: str) -> None:
-        self._lines.append("  " * self._indent + text)
+        self.lines.append("  " * self._indent + text)
 
     def fresh(self, type_: str) -> Value:
         self._count += 1
-        return Value(f"%v{self._count}", type_)
+        value = Value(f"%v{self._count}", type_)
+        self.types[value.name] = type_
+        return value
 
     def text(self) -> str:
         arguments = ", ".join(f"{a.name}: {a.type}" for a in self.arguments)
         result = f" -> {self.result}" if self.result else ""
         constants = [  # `true` and `false` take no type
             f"  {v} = arith.constant {text}{'' if v.type == 'i1' else f' : {v.type}'}"
-            for (text, _), v in self._constants.items()
+            for (text, _), v in self.constants.items()
         ]
         attributes = f" attributes {{{self.attributes}}}" if self.attributes else ""
         head = f"llvm.func @{self.name}({arguments}){result}{attributes} {{"
         leave = [f"{LEAVE}:", "  llvm.return"] if self._leaves else []
-        return "\n".join([head, *constants, *self._head, *self._lines, *leave, "}"])
+        return "\n".join([head, *constants, *self.head, *self.lines, *leave, "}"])
 
     def first(self, text: str) -> None:
         """A line at the function's start, in front of all that has been printed."""
-        self._head.append(f"  {text}")
+        self.head.append(f"  {text}")
 
     @property
     def position(self) -> int:
         """How many lines there are: has something just been printed?"""
-        return len(self._lines)
+        return len(self.lines)
+
+    def cut(self) -> None:
+        """What follows may become a function of its own; here no block is open that began elsewhere."""
+        self.cuts.append(len(self.lines))
+
+    def part(self, name: str, arguments: Sequence[tuple[str, str]], names: Collection[str]) -> Function:
+        """A function of the same kind that is to hold lines of this one, which mention these names."""
+        part = Function(name, arguments, self.result, self.attributes)
+        part.types, part._count, part._labels = self.types, self._count, self._labels
+        part.constants = {key: value for key, value in self.constants.items() if value.name in names}
+        return part
 
     @property
     def at_top(self) -> bool:
@@ -156,9 +174,10 @@ class Function:
             literal = str(int(value))
         text = literal if type_ == element else f"dense<{literal}>"
         key = (text, type_)
-        if key not in self._constants:
-            self._constants[key] = Value(f"%c{len(self._constants)}", type_)
-        return self._constants[key]
+        if key not in self.constants:
+            self._count += 1
+            self.constants[key] = Value(f"%c{self._count}", type_)
+        return self.constants[key]
 
     def value(self, x: Int, type_: str = "i64") -> Value:
         return x if isinstance(x, Value) else self.const(x, type_)
@@ -297,9 +316,11 @@ class Function:
                 f"{value.type}, {mask.type} into {PTR}"
             )
 
-    def alloca(self, count: int, element: str) -> Value:
-        size = self.const(count)
-        return self.raw(f"llvm.alloca {size} x {element} {{alignment = 64 : i64}} : (i64) -> {PTR}", PTR)
+    def alloca(self, count: int, element: str, result: Value | None = None) -> Value:
+        """Memory for as long as the function runs."""
+        result = result or self.fresh(PTR)
+        self.first(f"{result} = llvm.alloca {self.const(count)} x {element} {{alignment = 64 : i64}} : (i64) -> {PTR}")
+        return result
 
     def argument(self, base: Value, index: int, type_: str = "i64") -> Value:
         """Word `index` of a kernel's `args`: an i64, or an address."""
@@ -358,8 +379,8 @@ class Function:
     @contextmanager
     def else_(self) -> Iterator[None]:
         """Directly after an `if_` block."""
-        assert self._lines[-1].strip() == "}"
-        self._lines[-1] = "  " * self._indent + "} else {"
+        assert self.lines[-1].strip() == "}"
+        self.lines[-1] = "  " * self._indent + "} else {"
         with self._scope():
             yield
         self.line("}")
@@ -373,7 +394,7 @@ class Function:
     def start(self, label: str, arguments: Sequence[Value] = ()) -> None:
         """Ends in front of this must have been printed: a branch, or a return."""
         typed = ", ".join(f"{a}: {a.type}" for a in arguments)
-        self._lines.append(f"{label}({typed}):" if arguments else f"{label}:")
+        self.lines.append(f"{label}({typed}):" if arguments else f"{label}:")
 
     def branch(self, label: str, values: Sequence[Value] = ()) -> None:
         self.line(f"cf.br {_target(label, values)}")

@@ -6,7 +6,8 @@ read from data, values inside loops with sizes of their own) come from the runti
 
 The function is one region of basic blocks. After each call that may fail it goes on, or to its end: `call` prints both. An
 address is asked for where it is used, so that none stays in a register from one launch to another: with ten thousand launches
-LLVM would spend its time on them. Elements of tensors are touched through the runtime alone.
+LLVM would spend its time on them; and a long function becomes several (parts.py). Elements of tensors are touched through the
+runtime alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from burn.codegen.cpu.emit import PTR, Function, Int, Value
 from burn.codegen.cpu.emitters import EMITTERS, emits
 from burn.codegen.cpu.heuristics import WANTS
 from burn.codegen.cpu.kernels import Emitted, KernelPrinter
+from burn.codegen.cpu.parts import divide
 from burn.codegen.cpu.sizes import Sizes
 from burn.codegen.cpu.target import Target
 from burn.dialect.control import Group
@@ -95,7 +97,7 @@ class EntryBuilder:
         self.records: list[KernelRecord] = []
         self.outputs: dict[ir.Value, int] = {}
         self.checked: set[Agreement] = set()
-        self.words = Value("%words", PTR)
+        self.words = self.code.fresh(PTR)
         self._words = 1
         self._fails = False
         self._op: Op | None = None
@@ -109,21 +111,24 @@ class EntryBuilder:
         self._plan()
         self.block(self.program.block)
         self._return()
-        code.branch(END)
-        if self._fails:
-            arguments = [code.fresh("i64") for _ in range(3)]
-            code.start(FAIL, arguments)
-            code.call("burn_rt_fail", [self.run, *arguments])
-            code.branch(END)
-        code.start(END)
-        status = code.call("burn_rt_status", [self.run], "i32")
-        code.return_(status)
-        code.first(
-            f"{self.words} = llvm.alloca {code.const(self._words)} x i64 {{alignment = 64 : i64}} : (i64) -> {PTR}"
-        )
+        code.alloca(self._words, "i64", self.words)
+        parts = divide(code, self._close, END)
         ranges = [self.live.range(v) for v in self.planned]
         ranges += [(step, step) for step in (self.live.range(v)[0] for v, _ in self.shared)]
-        return Entry([*self.printer.functions, code.text()], list(self.constants), ranges, self.records, self.sites)
+        functions = [*self.printer.functions, *(part.text() for part in parts)]
+        return Entry(functions, list(self.constants), ranges, self.records, self.sites)
+
+    def _close(self, part: Function) -> None:
+        """The end of the function, or of a part of it."""
+        run = part.arguments[0]
+        part.branch(END)
+        if self._fails:
+            arguments = [part.fresh("i64") for _ in range(3)]
+            part.start(FAIL, arguments)
+            part.call("burn_rt_fail", [run, *arguments])
+            part.branch(END)
+        part.start(END)
+        part.return_(part.call("burn_rt_status", [run], "i32"))
 
     def _choose_outputs(self) -> None:
         for name, value in zip(self.program.output_names, self.results, strict=True):
@@ -152,6 +157,7 @@ class EntryBuilder:
         sizes = code.alloca(count, "i64")
         self.offsets = code.alloca(count, "i64")
         for value, i in self.planned.items():
+            code.cut()
             size = self.sizes.dim(type_of(value).bytes)
             if not self.live.top_level(value):  # in a branch that is not taken it may be negative
                 size = code.max(size, 0)
@@ -288,6 +294,8 @@ class EntryBuilder:
                     "the CPU code generator cannot compile this program",
                     [Problem(f"burn.{op.OP_NAME} has no kernel", op=op.OP_NAME, node=source_name(op))],
                 )
+            if self.code.at_top:
+                self.code.cut()
             self._op = op
             emit(self, op)
 
