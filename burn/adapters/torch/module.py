@@ -36,13 +36,13 @@ def compile_module(
     if isinstance(args, Mapping):
         args, kwargs = (), {**args, **(kwargs or {})}
     if isinstance(module, ExportedProgram):
-        exported, names = module, {}
+        exported, names, answers = module, {}, ()
     else:
         if isinstance(args, torch.Tensor):
             args = (args,)
         made = export(module, args, kwargs, dynamic)
-        exported, names = made.program, made.names
-    imported = import_program(exported, names=names)
+        exported, names, answers = made.program, made.names, made.answers
+    imported = import_program(exported, names=names, answers=answers)
     artefact = compile_program(imported.program, target=target)
     return CompiledModule(Executable(artefact), imported, exported)
 

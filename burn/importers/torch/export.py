@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from burn.errors import ModelError, Problem
 from burn.importers.torch.containers import know_caches
 from burn.importers.torch.noise import quiet
+from burn.importers.torch.questions import Answer, listening
 from burn.importers.torch.sizes import expression_of
 
 LEAST = 2
@@ -21,10 +22,11 @@ LEAST = 2
 
 @dataclass
 class Exported:
-    """An exported program, and the user's names for torch's size symbols."""
+    """An exported program, the user's names for torch's size symbols, and what the module asked about sizes."""
 
     program: ExportedProgram
     names: dict[str, str] = field(default_factory=dict)
+    answers: Sequence[Answer] = ()
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,13 @@ def export(
             collection[leaves[leaf]] = {v.axis: _dim(v.given) for v in varying if v.leaf == leaf}
         shapes = collection.dynamic_shapes(module, positional, by_name)
     try:
-        with torch.no_grad(), quiet():
+        with torch.no_grad(), quiet(), listening() as answers:
             program = torch.export.export(module, positional, by_name, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         text = str(error).strip()
         hint = "torch.export cannot write this module down; see https://docs.pytorch.org/docs/stable/export.html"
         raise ModelError(f"{type(module).__name__} cannot be exported", [Problem(text, hint=hint)]) from error
-    return Exported(program, _names(program, varying))
+    return Exported(program, _names(program, varying), answers)
 
 
 def _dim(given: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from burn.importers.torch.dtypes import dtype_name
 from burn.importers.torch.guards import add_checks, take_sizes_for_general
 from burn.importers.torch.noise import quiet
 from burn.importers.torch.paths import output_names, plain, unique
+from burn.importers.torch.questions import Answer
 from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
 from burn.tensors.tracer import tracing
 
@@ -69,10 +70,15 @@ def import_exported(
 
 
 def import_program(
-    exported: ExportedProgram, *, names: Mapping[str, str] | None = None, dims: Mapping[str, int] | None = None
+    exported: ExportedProgram,
+    *,
+    names: Mapping[str, str] | None = None,
+    dims: Mapping[str, int] | None = None,
+    answers: Sequence[Answer] = (),
 ) -> ImportedProgram:
-    """`import_exported`, with all that a caller of the program must know."""
-    return _Import(decomposed(exported), exported, names or {}, dims or {}).run()
+    """`import_exported`, with all that a caller of the program must know. answers: what the module asked about sizes when it
+    was exported; the program checks that it would be told the same again."""
+    return _Import(decomposed(exported), exported, names or {}, dims or {}, answers).run()
 
 
 def decomposed(exported: ExportedProgram) -> ExportedProgram:
@@ -109,9 +115,15 @@ def _flat(exported: ExportedProgram) -> ExportedProgram:
 
 class _Import:
     def __init__(
-        self, exported: ExportedProgram, original: ExportedProgram, names: Mapping[str, str], dims: Mapping[str, int]
+        self,
+        exported: ExportedProgram,
+        original: ExportedProgram,
+        names: Mapping[str, str],
+        dims: Mapping[str, int],
+        answers: Sequence[Answer],
     ) -> None:
         self.exported = exported
+        self.answers = answers
         self.original = original
         specs = original.graph_signature.input_specs
         self.input_names = iter([s.arg.name for s in specs if s.kind is InputKind.USER_INPUT])
@@ -132,7 +144,7 @@ class _Import:
         values = dict(zip(inputs, importer.program.inputs, strict=True))
         with tracing(importer.tracer):
             arguments = [self._argument(importer, i, values) for i in range(len(self.placeholders))]
-            add_checks(self.exported, self.original, self.sizes)
+            add_checks(self.exported, self.original, self.sizes, self.answers)
             results = importer.run(self.exported.graph_module, arguments)
             importer.raise_problems()
             called = {self.placeholders[i].name: name for i, (name, _) in inputs.items()}

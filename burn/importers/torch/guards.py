@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +24,7 @@ from burn.dialect.compose import check_size
 from burn.dialect.dims import Dim, dim_max, dim_min, product
 from burn.errors import ModelError, Problem, TypeMismatch
 from burn.importers.torch.paths import paths_of
+from burn.importers.torch.questions import Answer
 from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
 
 Inputs = Mapping[tuple[str, ...], Any]
@@ -42,15 +43,16 @@ class MemoryLayout(Exception):
     """A guard is about strides or offsets."""
 
 
-def add_checks(exported: ExportedProgram, original: ExportedProgram, sizes: Sizes) -> None:
+def add_checks(
+    exported: ExportedProgram, original: ExportedProgram, sizes: Sizes, answers: Sequence[Answer] = ()
+) -> None:
     """Builds the checks at the insertion point. Raises ModelError for sizes that are known not to fit, and for conditions
-    that cannot be expressed. original: the program before operators were taken apart."""
+    that cannot be expressed. original: the program before operators were taken apart; answers: what its module asked."""
     problems = []
-    for condition in dict.fromkeys((*_guards(exported), *read_guards(original), *_limits(exported))):
+    torchs = (c for c in (*_guards(exported), *read_guards(original), *_limits(exported)) if not _takes_for_fixed(c))
+    for condition in dict.fromkeys((*_asked(exported, answers), *torchs)):
         if not all(s in sizes.symbols for s in condition.free_symbols):
             continue  # strides; or a size that is computed, whose limits the graph itself asserts
-        if _takes_for_fixed(condition):
-            continue
         try:
             check(condition, sizes)
         except Unrepresentable as error:
@@ -147,6 +149,14 @@ def _guards(exported: ExportedProgram) -> Iterator[Any]:
     """Those of a program that was traced in this process."""
     for environment in _environments(exported):
         yield from (guard.expr for guard in environment.guards)
+
+
+def _asked(exported: ExportedProgram, answers: Sequence[Answer]) -> Iterator[Any]:
+    """The module's own questions, as they were answered, with what torch has learnt of the sizes put in."""
+    for environment in _environments(exported):
+        for answer in answers:
+            sides = (environment.replace(sympy.sympify(side)) for side in (answer.left, answer.right))
+            yield answer.relation(*sides, evaluate=False)
 
 
 def _environments(exported: ExportedProgram) -> Iterator[Any]:

@@ -58,6 +58,48 @@ def test_either_the_right_answer_or_an_error(question: str) -> None:
                 compiled(x)
 
 
+OF_0_AND_1: dict[str, Callable[[int, int], bool]] = {
+    "is it 1": lambda rows, columns: rows == 1,
+    "is it 1, after torch was": lambda rows, columns: (
+        torch.ones(rows, columns).mT.reshape(-1).sum() is None or rows == 1
+    ),
+    "more than 1": lambda rows, columns: rows > 1,
+    "less than 2": lambda rows, columns: rows < 2,
+    "is it 0": lambda rows, columns: rows == 0,
+    "is one of them 0": lambda rows, columns: not rows * columns,
+    "a sum": lambda rows, columns: rows + columns > 3,
+    "the larger": lambda rows, columns: max(rows, 2) == rows,
+    "one of several": lambda rows, columns: rows in (0, 1),
+}
+"""Questions that torch answers by taking every size that varies for larger than 1."""
+
+
+@pytest.mark.parametrize("question", OF_0_AND_1)
+def test_questions_that_torch_takes_for_answered(question: str) -> None:
+    module = Asks(OF_0_AND_1[question])
+    compiled = burn.compile(module, (torch.randn(3, 5),), dynamic())
+    taken = module.question(3, 5)
+    for sizes in [(rows, columns) for rows in (0, 1, 2, 5) for columns in (0, 1, 2, 7)]:
+        x = torch.randn(sizes)
+        if module.question(*sizes) == taken:
+            assert torch.equal(compiled(x), module(x)), sizes
+        else:
+            with pytest.raises(RunError, match="written down for sizes"):
+                compiled(x)
+
+
+def test_what_torch_asks_for_itself_is_no_condition() -> None:
+    class Broadcasts(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.nn.functional.layer_norm(x.mT.reshape(-1, 3) + 1, (3,)).expand(x.shape[1], 3)
+
+    module = Broadcasts()
+    compiled = burn.compile(module, (torch.randn(3, 5),), {"x": {1: "columns"}})
+    for columns in (0, 1, 2, 7):
+        x = torch.randn(3, columns)
+        torch.testing.assert_close(compiled(x), module(x))
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_in_a_file(question: str, tmp_path: Path) -> None:
     module = Asks(QUESTIONS[question])

@@ -1,0 +1,96 @@
+"""What a module asked about its sizes while torch wrote it down. Enter at `listening`.
+
+torch takes a size that varies for larger than 1. A question that this answers (`x.shape[0] == 1`) leaves no guard: the
+program is the one for larger sizes, and for a size of 1 wrong in silence. So the comparisons of torch's symbolic integers are
+heard here, with both sides as they were before torch made use of what it takes for granted. Only the module's own questions
+count; those of torch's operators, whether a size of 1 is to be broadcast say, are answered by the ops that burn makes of them.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+
+from burn.importers.torch.sizes import expression_of
+
+RELATIONS: dict[str, tuple[type, type]] = {
+    "__eq__": (sympy.Eq, sympy.Ne),
+    "__ne__": (sympy.Ne, sympy.Eq),
+    "__lt__": (sympy.Lt, sympy.Ge),
+    "__le__": (sympy.Le, sympy.Gt),
+    "__gt__": (sympy.Gt, sympy.Le),
+    "__ge__": (sympy.Ge, sympy.Lt),
+}
+"""Python's comparisons, what they say of two sizes, and what it is when they do not."""
+MARK = "_burn_question"
+_patched = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`relation` held between two sizes, expressions over torch's symbols, when the module asked."""
+
+    relation: type
+    left: Any
+    right: Any
+
+
+@contextmanager
+def listening() -> Iterator[list[Answer]]:
+    """Gives the list that the answers within are put into, in the order of the questions."""
+    heard: dict[Answer, None] = {}
+    answers: list[Answer] = []
+    with _patched:
+        asked = {name: getattr(torch.SymInt, name) for name in RELATIONS}
+        decided = torch.SymBool.__bool__
+        for name, method in asked.items():
+            setattr(torch.SymInt, name, _marking(name, method))
+        torch.SymBool.__bool__ = _noting(decided, heard)  # type: ignore[method-assign]
+        try:
+            yield answers
+        finally:
+            torch.SymBool.__bool__ = decided  # type: ignore[method-assign]
+            for name, method in asked.items():
+                setattr(torch.SymInt, name, method)
+            answers += heard
+
+
+def _marking(name: str, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A comparison whose result knows what was compared."""
+
+    def compare(self: Any, other: Any) -> Any:
+        result = method(self, other)
+        if isinstance(result, torch.SymBool) and isinstance(other, (int, torch.SymInt)):
+            setattr(result, MARK, (name, expression_of(self), expression_of(other)))
+        return result
+
+    return compare
+
+
+def _noting(method: Callable[[Any], bool], heard: dict[Answer, None]) -> Callable[[Any], bool]:
+    """The decision, noted where the module asks for it."""
+
+    def decide(self: Any) -> bool:
+        result = method(self)
+        if (question := getattr(self, MARK, None)) is not None and _of_the_module(sys._getframe(1)):
+            name, left, right = question
+            heard[Answer(RELATIONS[name][not result], left, right)] = None
+        return result
+
+    return decide
+
+
+def _of_the_module(frame: Any) -> bool:
+    """Whether a line of the module asks, not one of torch's. torch.nn is made of modules, too."""
+    while (name := frame.f_globals.get("__name__")) == "torch" and frame.f_back is not None:
+        frame = frame.f_back  # `if size % 2` asks through SymInt's own methods
+    if name is None:
+        return False  # text that torch runs
+    return name.split(".")[0] != "torch" or name.startswith("torch.nn.")
