@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
@@ -25,8 +26,10 @@ from torch._dynamo.backends.registry import register_backend
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from burn.adapters.torch.layouts import PLACE, Layout, wanted
 from burn.compiler import executable
-from burn.dialect.dims import symbol
+from burn.dialect.compose import reshape
+from burn.dialect.dims import Dim, symbol
 from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
 from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
@@ -61,8 +64,8 @@ def backend(
         )
     freeze = bool((options or {}).get("freeze", False))
     compiler = aot_autograd(
-        fw_compiler=partial(compile_graph, freeze=False),
-        bw_compiler=partial(compile_graph, freeze=False),
+        fw_compiler=compile_graph,
+        bw_compiler=partial(compile_graph, backward=True),
         inference_compiler=partial(compile_graph, freeze=freeze),
         decompositions=for_autograd(),
     )
@@ -74,12 +77,14 @@ if not entry_points(group="torch_dynamo_backends", name="burn"):
     register_backend(backend, name="burn")
 
 
-def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], freeze: bool) -> Callable[[list[Any]], Any]:
+def compile_graph(
+    graph: fx.GraphModule, example_inputs: Sequence[Any], *, freeze: bool = False, backward: bool = False
+) -> Callable[[list[Any]], Any]:
     """A functional ATen graph as a function of a list of its inputs (which it empties, as torch wants it)."""
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()
-    compiled = CompiledGraph(graph, static)
+    compiled = CompiledGraph(graph, static, wanted(metadata) if metadata is not None and not backward else {})
 
     def call(arguments: list[Any]) -> list[Any]:
         return compiled(arguments)
@@ -91,14 +96,16 @@ def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], freeze: 
 class CompiledGraph:
     """A graph's executable, or two: with its static inputs as constants, and with all inputs."""
 
-    def __init__(self, graph: fx.GraphModule, static: Sequence[int]) -> None:
+    def __init__(self, graph: fx.GraphModule, static: Sequence[int], places: Mapping[int, str]) -> None:
+        """places: see `layouts.wanted`."""
         self.graph = graph
         self.static = tuple(static)
+        self.places = places
         self.frozen: _Program | None = None
         self.stamps: tuple[Any, ...] = ()
         self.general: _Program | None = None
         if not self.static:
-            self.general = _Program(graph, {})
+            self.general = self._compiled({})
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
         values = list(arguments)
@@ -109,14 +116,17 @@ class CompiledGraph:
         if self.static:
             stamps = tuple(_stamp(values[i]) for i in self.static)
             if self.frozen is None and self.general is None and None not in stamps:
-                self.frozen = _Program(self.graph, {i: values[i] for i in self.static})
+                self.frozen = self._compiled({i: values[i] for i in self.static})
                 self.stamps = stamps
             if self.frozen is not None and stamps == self.stamps:
                 return self.frozen
             self.frozen, self.static = None, ()  # they do change, so that constants would not stay true
         if self.general is None:
-            self.general = _Program(self.graph, {})
+            self.general = self._compiled({})
         return self.general
+
+    def _compiled(self, constants: Mapping[int, torch.Tensor]) -> _Program:
+        return _Program(self.graph, constants, self.places)
 
 
 def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
@@ -127,8 +137,8 @@ def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
 class _Program:
     """One compiled program with the graph's calling convention."""
 
-    def __init__(self, graph: fx.GraphModule, constants: Mapping[int, torch.Tensor]) -> None:
-        build = _Build(graph, constants)
+    def __init__(self, graph: fx.GraphModule, constants: Mapping[int, torch.Tensor], places: Mapping[int, str]) -> None:
+        build = _Build(graph, constants, places)
         with unset_fake_temporarily():  # a graph's own constants are true tensors
             program = build.run()
         self.executable: Executable = executable(program)
@@ -140,11 +150,11 @@ class _Program:
         arrays = [_array(values[i]) for i in self.positions]
         results = self.executable(*arrays) if self.outputs_made else ()
         results = results if isinstance(results, tuple) else (results,)
-        return [_result(o, results) for o in self.outputs]
+        return [_result(o, results, values) for o in self.outputs]
 
     @property
     def outputs_made(self) -> bool:
-        return any(isinstance(o, tuple) for o in self.outputs)
+        return any(isinstance(o, _Made) for o in self.outputs)
 
 
 def _array(value: Any) -> Any:
@@ -154,22 +164,35 @@ def _array(value: Any) -> Any:
     return to_array(torch.view_as_real(value.detach().resolve_conj()) if value.is_complex() else value)
 
 
-def _result(output: Any, results: Sequence[Any]) -> Any:
-    """An output: (its place among the executable's, what it stands for), or a constant."""
-    if not isinstance(output, tuple):
+@dataclass(frozen=True)
+class _Made:
+    """A graph's output that the program computes: its place among the executable's, what it stands for, where it lies."""
+
+    place: int
+    kind: str  # "tensor"; "pairs", of complex numbers; "size"
+    layout: Layout | None = None
+
+
+def _result(output: Any, results: Sequence[Any], values: Sequence[Any]) -> Any:
+    """An output: computed, a view that torch makes itself, or a constant."""
+    if isinstance(output, Layout):
+        return output.empty(values)
+    if not isinstance(output, _Made):
         return output
-    place, kind = output
-    if kind == "size":
-        return int(results[place])
-    return torch.view_as_complex(to_tensor(results[place])) if kind == "pairs" else to_tensor(results[place])
+    if output.kind == "size":
+        return int(results[output.place])
+    tensor = to_tensor(results[output.place])
+    tensor = torch.view_as_complex(tensor) if output.kind == "pairs" else tensor
+    return tensor if output.layout is None else output.layout.holding(tensor, values)
 
 
 class _Build:
     """From a functional graph to a program. `positions`: the graph's inputs that the program takes, in order."""
 
-    def __init__(self, graph: fx.GraphModule, constants: Mapping[int, torch.Tensor]) -> None:
+    def __init__(self, graph: fx.GraphModule, constants: Mapping[int, torch.Tensor], places: Mapping[int, str]) -> None:
         self.graph = graph
         self.constants = constants
+        self.places = places
         self.sizes = Sizes()
         self.placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
         self.positions: list[int] = []
@@ -181,18 +204,22 @@ class _Build:
         importer = Importer(list(inputs.values()), self.sizes)
         values = dict(zip(inputs, importer.program.inputs, strict=True))
         with tracing(importer.tracer):
-            results = importer.run(
-                self.graph, [self._argument(importer, i, values) for i in range(len(self.placeholders))]
-            )
+            self._read_sizes(importer, values)
+            arguments = [self._argument(importer, i, values) for i in range(len(self.placeholders))]
+            results = importer.run(self.graph, arguments)
             importer.raise_problems()
             outputs = []
             for i, value in enumerate(results):
                 meta = self._output_meta(i)
+                layout = self._layout(i, meta)
+                if layout is not None and self.places[i] == PLACE:
+                    self.outputs.append(layout)
+                    continue
                 if value is None or (isinstance(value, (int, float, bool)) and not isinstance(meta, torch.Tensor)):
                     self.outputs.append(value)
                     continue
                 kind = "size" if isinstance(meta, torch.SymInt) else "pairs" if isinstance(value, Complex) else "tensor"
-                self.outputs.append((len(outputs), kind))
+                self.outputs.append(_Made(len(outputs), kind, layout))
                 outputs.append((f"output_{i}", as_pairs(value) if isinstance(value, Complex) else as_output(value)))
         return importer.finish(outputs)
 
@@ -209,7 +236,7 @@ class _Build:
             name = f"input_{i}_{re.sub(r'[^0-9a-zA-Z]+', '_', node.name)}"
             try:
                 if isinstance(value, torch.Tensor) and i not in self.constants:
-                    shape = tuple(self.sizes.dim(d) for d in value.shape)
+                    shape = tuple(self._size(d, f"input_{i}_{axis}") for axis, d in enumerate(value.shape))
                     if value.is_complex():
                         inputs[i] = (name, TensorType(dtype_name(value.dtype.to_real()), (*shape, 2)))
                     else:
@@ -224,17 +251,38 @@ class _Build:
             raise ModelError(SUMMARY, problems)
         return inputs
 
+    def _size(self, size: Any, name: str) -> Dim:
+        """A size of an input. One that is reckoned from numbers that are inputs themselves is any size until those are
+        known, see `_argument`."""
+        return self.sizes.dim(size) if self.sizes.knows(size) else symbol(name)
+
+    def _read_sizes(self, importer: Importer, values: Mapping[int, Any]) -> None:
+        """Binds the sizes that are inputs of their own."""
+        for i, node in enumerate(self.placeholders):
+            if i in values and isinstance(node.meta["val"], torch.SymInt):
+                self.sizes.bind(node.meta["val"], read_size(values[i], importer.tracer, "size"))
+
     def _argument(self, importer: Importer, index: int, values: Mapping[int, Any]) -> Any:
         node = self.placeholders[index]
         meta = node.meta["val"]
         if isinstance(meta, torch.SymInt):
-            if index in values:
-                self.sizes.bind(meta, read_size(values[index], importer.tracer, "size"))
             return self.sizes.dim(meta)
         if index in self.constants:
             return importer.constant(self.constants[index], node.name)
-        value = values.get(index, meta)
-        return of_pairs(value) if index in values and meta.is_complex() else value
+        if index not in values or not isinstance(meta, torch.Tensor):
+            return values.get(index, meta)
+        value = reshape(values[index], (*map(self.sizes.dim, meta.shape), *(2,) * meta.is_complex()))
+        return of_pairs(value) if meta.is_complex() else value
+
+    def _layout(self, index: int, meta: Any) -> Layout | None:
+        """Where torch takes an output to lie, if it asks. Raises ModelError."""
+        if index not in self.places or not isinstance(meta, torch.Tensor):
+            return None
+        try:
+            return Layout(meta, self.placeholders)
+        except KeyError as error:
+            reason = f"it is a view, and where it lies depends on {error}, a size that the graph computes"
+            raise ModelError(SUMMARY, [Problem(f"output {index}: {reason}", hint="return a .clone() of it")]) from None
 
     def _output_meta(self, index: int) -> Any:
         output = next(n for n in reversed(self.graph.graph.nodes) if n.op == "output")

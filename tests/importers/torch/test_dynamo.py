@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -235,3 +235,54 @@ def test_what_cannot_be_done_is_one_error() -> None:
     assert "airy_ai" in str(error.value)
     with pytest.raises(Exception, match="nonsense"):
         torch.compile(lambda x: x + 1, backend="burn", options={"nonsense": 1})(torch.randn(3))
+
+
+# ---- views --------------------------------------------------------------------------------------------------------------
+def _turned(x: Any) -> Any:
+    y = x.t() * 2  # lies in memory as x does, turned
+    return y, y[1:, ::2]
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "expanded": lambda x: x.expand(4, *x.shape),
+    "turned": lambda x: x.t(),
+    "every other": lambda x: x[1:, ::2],
+    "from the middle": lambda x: x[x.shape[0] // 2 :],
+    "itself": lambda x: (x, x.view(-1)),
+    "of a result": lambda x: (lambda y: (y[: x.shape[0] // 2], y.t()[1:]))(x * 2),
+    "of a result alone": lambda x: (x * 2).t()[x.shape[0] // 2 :],
+    "of a result, expanded": lambda x: (lambda y: (y, y.expand(x.shape[0], *y.shape)))(x * 2),
+    "of a result that lies turned": _turned,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("gradient", [False, True])
+def test_outputs_that_are_views(view: str, gradient: bool) -> None:
+    function = VIEWS[view]
+    compiled = torch.compile(function, backend="burn", dynamic=True)
+    for size in ((4, 6), (5, 7)):
+        x = torch.randn(size, requires_grad=gradient)
+        got, want = (r if isinstance(r, tuple) else (r,) for r in (compiled(x), function(x)))
+        for g, w in zip(got, want, strict=True):
+            assert torch.equal(g, w)
+            assert (g.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()) == (
+                w.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+            )
+        if gradient:
+            slopes = [torch.autograd.grad(sum(t.sin().sum() for t in r), x)[0] for r in (got, want)]
+            torch.testing.assert_close(*slopes)
+
+
+def test_inputs_that_are_turned_in_place() -> None:
+    def turn(x: Any, y: Any) -> Any:
+        x.transpose_(0, 1)
+        y.mul_(2).transpose_(0, 1)
+        return x + y
+
+    ours = [torch.arange(24, dtype=torch.float32).reshape(4, 6) for _ in range(2)]
+    theirs = [t.clone() for t in ours]
+    assert torch.equal(torch.compile(turn, backend="burn")(*ours), turn(*theirs))
+    for a, b in zip(ours, theirs, strict=True):
+        assert torch.equal(a, b)
+        assert a.stride() == b.stride()
