@@ -2,7 +2,8 @@
 
 Three shapes: a deep chain of products and pointwise ops, a transformer of many layers as exporters write it, and a graph that
 is mostly arithmetic on shapes. Prints a row for each shape and size: seconds of CPU time in all and by stage, peak memory, and
-how time grows: the exponent p of nodes^p since the size before.
+how time grows: the exponent p of nodes^p since the size before. Then two models of true size, BERT-base and an encoder of 48
+layers, with random weights: from the start of a process to the compiled program, read from a file, nothing in the cache.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import math
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -46,11 +49,11 @@ class Maker:
         self.weights.append(numpy_helper.from_array(array, name))
         return name
 
-    def model(self, output: str, *dims: int | str) -> onnx.ModelProto:
+    def model(self, output: str, *dims: int | str, dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
         graph = helper.make_graph(
             self.nodes,
             "large",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(dims))],
+            [helper.make_tensor_value_info("x", dtype, list(dims))],
             [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
             self.weights,
         )
@@ -70,29 +73,53 @@ def chain(count: int) -> onnx.ModelProto:
 
 
 def transformer(count: int) -> onnx.ModelProto:
-    """Layers of attention and feed-forward as exporters write them, with shapes read at run time: 36 nodes a layer."""
+    """Layers of attention and feed-forward, with weights that are small: 36 nodes a layer."""
     make = Maker()
-    width, heads = 64, 4
+    width = 64
     x = "x"
     while len(make.nodes) < count:
-        shape = make.op("Shape", x)
-        batch, length = (make.op("Gather", shape, make.constant(np.array(i))) for i in (0, 1))
-        parts = [make.op("Unsqueeze", v, make.constant(np.array([0]))) for v in (batch, length)]
-        split = make.op("Concat", *parts, make.constant(np.array([heads, width // heads])), axis=0)
-        merged = make.op("Concat", *parts, make.constant(np.array([width])), axis=0)
-        sides = []
-        for _ in range(3):
-            y = make.op("Add", make.op("MatMul", x, make.weight(width, width)), make.weight(width))
-            sides.append(make.op("Transpose", make.op("Reshape", y, split), perm=[0, 2, 1, 3]))
-        scores = make.op("MatMul", sides[0], make.op("Transpose", sides[1], perm=[0, 1, 3, 2]))
-        scores = make.op("Softmax", make.op("Div", scores, make.constant(np.array(4, np.float32))), axis=-1)
-        y = make.op("Reshape", make.op("Transpose", make.op("MatMul", scores, sides[2]), perm=[0, 2, 1, 3]), merged)
-        y = make.op("Add", make.op("MatMul", y, make.weight(width, width)), x)
-        y = make.op("LayerNormalization", y, make.weight(width), make.weight(width), axis=-1)
+        y = _attention(make, x, width, heads=4)
         z = make.op("Relu", make.op("MatMul", y, make.weight(width, 2 * width)))
         z = make.op("Add", make.op("MatMul", z, make.weight(2 * width, width)), y)
-        x = make.op("LayerNormalization", z, make.weight(width), make.weight(width), axis=-1)
+        x = _normalized(make, z, width)
     return make.model(x, "batch", "length", width)
+
+
+def encoder(layers: int, width: int = 768, heads: int = 12, words: int = 30522) -> onnx.ModelProto:
+    """BERT, from numbers of words to a vector for each: 48 nodes a layer."""
+    make = Maker()
+    x = make.op("Gather", make.weight(words, width), "x", axis=0)
+    for _ in range(layers):
+        y = _attention(make, x, width, heads)
+        z = make.op("Add", make.op("MatMul", y, make.weight(width, 4 * width)), make.weight(4 * width))
+        e = make.op("Erf", make.op("Div", z, make.constant(np.array(math.sqrt(2), np.float32))))
+        e = make.op("Mul", z, make.op("Add", e, make.constant(np.array(1, np.float32))))
+        e = make.op("Mul", e, make.constant(np.array(0.5, np.float32)))
+        z = make.op("Add", make.op("MatMul", e, make.weight(4 * width, width)), make.weight(width))
+        x = _normalized(make, make.op("Add", z, y), width)
+    return make.model(x, "batch", "length", dtype=TensorProto.INT64)
+
+
+def _attention(make: Maker, x: str, width: int, heads: int) -> str:
+    """As exporters write it, with shapes read at run time."""
+    shape = make.op("Shape", x)
+    batch, length = (make.op("Gather", shape, make.constant(np.array(i))) for i in (0, 1))
+    parts = [make.op("Unsqueeze", v, make.constant(np.array([0]))) for v in (batch, length)]
+    split = make.op("Concat", *parts, make.constant(np.array([heads, width // heads])), axis=0)
+    merged = make.op("Concat", *parts, make.constant(np.array([width])), axis=0)
+    sides = []
+    for _ in range(3):
+        y = make.op("Add", make.op("MatMul", x, make.weight(width, width)), make.weight(width))
+        sides.append(make.op("Transpose", make.op("Reshape", y, split), perm=[0, 2, 1, 3]))
+    scores = make.op("MatMul", sides[0], make.op("Transpose", sides[1], perm=[0, 1, 3, 2]))
+    scores = make.op("Div", scores, make.constant(np.array(math.sqrt(width // heads), np.float32)))
+    scores = make.op("Softmax", scores, axis=-1)
+    y = make.op("Reshape", make.op("Transpose", make.op("MatMul", scores, sides[2]), perm=[0, 2, 1, 3]), merged)
+    return _normalized(make, make.op("Add", make.op("MatMul", y, make.weight(width, width)), x), width)
+
+
+def _normalized(make: Maker, x: str, width: int) -> str:
+    return make.op("LayerNormalization", x, make.weight(width), make.weight(width), axis=-1)
 
 
 def shapes(count: int) -> onnx.ModelProto:
@@ -114,6 +141,9 @@ def shapes(count: int) -> onnx.ModelProto:
         x = make.op("Mul", make.op("Add", left, y), make.constant(np.array(0.5, np.float32)))
     return make.model(x, "n", 8)
 
+
+COLD = {"BERT-base": 12, "48 layers": 48}
+"""Encoders by their layers."""
 
 SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {"chain": chain, "transformer": transformer, "shapes": shapes}
 
@@ -151,10 +181,34 @@ def measure(shape: str, count: int) -> dict[str, float]:
     }
 
 
+LOAD = """
+import json, resource, sys, time
+import burn
+burn.load(sys.argv[1], cache=False)
+usage = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps([time.monotonic(), usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
+"""
+
+
+def cold(name: str) -> str:
+    """How long a fresh process takes to compile a model of true size: seconds, those of CPU time, and peak megabytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(encoder(COLD[name]).SerializeToString())
+        size = path.stat().st_size
+        start = time.monotonic()
+        child = subprocess.run([sys.executable, "-c", LOAD, str(path)], check=True, capture_output=True, text=True)
+    end, cpu, megabytes = json.loads(child.stdout)
+    return (
+        f"{name:12} cold  {end - start:7.1f} s {megabytes:6.0f} MB  ({cpu:.1f} s of CPU, a file of {size / 1e6:.0f} MB)"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 3000, 10000])
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--cold", nargs="*", choices=COLD, default=list(COLD))
     parser.add_argument("--one", action="store_true", help="measure one shape and size here, and print JSON")
     options = parser.parse_args()
     if options.one:
@@ -171,9 +225,12 @@ def main() -> None:
                 power = math.log(row["total"] / before["total"]) / math.log(row["nodes"] / before["nodes"])
                 growth = f"  ~n^{power:.2f}"
             print(
-                f"{shape:12}{row['nodes']:7.0f} nodes {row['total']:7.1f} s {row['megabytes']:6.0f} MB{growth}  ({stages})"
+                f"{shape:12}{row['nodes']:7.0f} nodes {row['total']:7.1f} s {row['megabytes']:6.0f} MB{growth}  ({stages})",
+                flush=True,
             )
             before = row
+    for name in options.cold:
+        print(cold(name), flush=True)
 
 
 if __name__ == "__main__":
