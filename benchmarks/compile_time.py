@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -35,7 +36,7 @@ class Maker:
         self.weights: list[onnx.TensorProto] = []
         self._generator = np.random.default_rng(0)
 
-    def op(self, kind: str, *inputs: str, **attributes: object) -> str:
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
         name = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name=f"node{len(self.nodes)}", **attributes))
         return name

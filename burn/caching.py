@@ -1,4 +1,7 @@
-"""Programs compiled once on a machine: an artefact from the cache on disk, or from the compiler, which is imported only then."""
+"""Programs compiled once on a machine: an artefact from the cache on disk, or from the compiler, which is imported only then.
+
+`artefact_of` is for what can be named before there is a program, such as a file; `executable` for a program that is there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from burn.runtime import Artefact, Cache, _native
+from burn.runtime import Artefact, Cache, Executable, _native
 from burn.runtime.host import features
 
 if TYPE_CHECKING:
@@ -38,6 +41,21 @@ def artefact_of(
         artefact = _compile(make, passes, target)
         store.put(key, artefact)
     return artefact
+
+
+def executable(program: Program, *, target: str | None = None, cache: bool = True) -> Executable:
+    """The program compiled, or as it was compiled before."""
+    given_up = [program.input_names[i] for i in program.given_up]
+    artefact = artefact_of(_identity(program) if cache else None, lambda: program, target=target)
+    return Executable(artefact, given_up)
+
+
+def _identity(program: Program) -> list[str]:
+    """All that a program is: its text, in which ops have the names of their nodes, and its constants."""
+    from burn.dialect.text import to_text
+
+    constants = [f"{key} {weight.digest()}" for key, weight in sorted(program.weights.items())]
+    return [to_text(program, locations=True), *constants]
 
 
 def _compile(make: Callable[[], Program], passes: str | None, target: str | None) -> Artefact:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from burn.caching import executable
 from burn.errors import TypeMismatch
 from burn.tensors import trees
 from burn.tracing.arguments import Arguments, Dynamic
@@ -29,6 +30,7 @@ def compile(
     kwargs: Mapping[str, Any] | None = None,
     target: str | None = None,
     donate: Sequence[int | str] = (),
+    cache: bool = True,
 ) -> Any:
     """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`).
 
@@ -36,7 +38,8 @@ def compile(
     position (in a tuple, where there are several) or by name; a module that knows its inputs (as imported ones do) needs
     none. dynamic: names for sizes that vary, {"x": {0: "batch"}}, by the inputs' names or positions; what is compiled takes
     every size of them. donate: arguments, by position or name, that each call gives up: results may take over their memory, so
-    that what they held is lost, whether or not that is done. Their arrays must be writable and share no memory.
+    that what they held is lost, whether or not that is done. Their arrays must be writable and share no memory. cache: take the
+    compiled program from the disk cache, where there is one of the same text and constants, and put it there.
 
     Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
     which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and
@@ -49,12 +52,12 @@ def compile(
         if donate:
             raise TypeMismatch("donate is for functions of burn's tensors", ["a PyTorch module keeps its inputs"])
         examples = () if example_inputs is None else example_inputs  # a tensor has no truth value
-        return compile_module(function, examples, kwargs, dynamic, target=target)
+        return compile_module(function, examples, kwargs, dynamic, target=target, cache=cache)
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
-    executable = executable_of(traced, target, donate)
-    return executable if traced.is_flat else CompiledFunction(executable, traced.arguments, traced.results)
+    made = executable_of(traced, target, donate, cache)
+    return made if traced.is_flat else CompiledFunction(made, traced.arguments, traced.results)
 
 
 def is_torch(function: Any) -> bool:
@@ -73,12 +76,12 @@ def _by_name(function: Callable[..., Any], examples: Any, kwargs: Mapping[str, A
     return {**dict(zip(signature_of(function).parameters, examples or (), strict=False)), **kwargs}
 
 
-def executable_of(traced: Traced, target: str | None = None, donate: Sequence[int | str] = ()) -> Executable:
-    from burn.compiler import executable
-
+def executable_of(
+    traced: Traced, target: str | None = None, donate: Sequence[int | str] = (), cache: bool = True
+) -> Executable:
     if donate:
         traced.program.given_up = _given_up(traced.arguments, donate)
-    return executable(traced.program, target=target)
+    return executable(traced.program, target=target, cache=cache)
 
 
 def _given_up(arguments: Arguments, donate: Sequence[int | str]) -> tuple[int, ...]:

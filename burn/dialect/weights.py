@@ -127,6 +127,16 @@ class Weight:
             data = (data != 0).view(np.uint8)  # compiled code counts on 0 and 1
         return data.view(numpy_type).reshape(self.shape)
 
+    def digest(self) -> str:
+        """A text that only equal constants share. Reads every byte."""
+        if self.dtype == "string":
+            content = repr(self.array().reshape(-1).tolist()).encode()
+        elif isinstance(self.buffer, np.ndarray):
+            content = np.ascontiguousarray(self.buffer).reshape(-1).view(np.uint8).data
+        else:
+            content = self.buffer
+        return f"{self.dtype} {self.shape} {self.packed} {hashlib.sha256(content).hexdigest()}"
+
 
 def array_weight(array: np.ndarray) -> Weight:
     """A Weight over an array in memory, which must not be changed afterwards."""

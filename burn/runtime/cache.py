@@ -27,6 +27,8 @@ _UNITS |= {f"{unit}iB": 1024 ** (power + 1) for power, unit in enumerate("KMGT")
 _MOST_DIGITS = 18
 _SUFFIX = ".burn"
 _ABANDONED_SECONDS = 24 * 3600  # a temporary file this old belongs to a process that died
+_TOTAL = "bytes"
+_ROOM = 16  # a sixteenth of the cache is freed at a time: each time every entry is looked at
 
 
 class CacheWarning(UserWarning):
@@ -35,7 +37,8 @@ class CacheWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Cache:
-    """A directory of artefacts of at most `size` bytes in all; the least recently used go first."""
+    """A directory of artefacts of at most `size` bytes in all; the least recently used go first. How many bytes there are is
+    noted in a file, so that most entries are added without a look at the others."""
 
     directory: Path
     size: int = DEFAULT_SIZE
@@ -88,13 +91,13 @@ class Cache:
             artefact.save(path)
             with suppress(FileNotFoundError):  # evicted by another process just now
                 path.chmod(0o600)
-            self._evict(keep=path)
+            self._make_room(path)
         except OSError as error:
             warnings.warn(f"the compiled program was not cached: {error}", CacheWarning, stacklevel=2)
 
     def clear(self) -> None:
         """Drops every entry."""
-        for path in self._entries():
+        for path in (*self._entries(), self.directory / _TOTAL):
             path.unlink(missing_ok=True)
 
     def bytes(self) -> int:
@@ -132,11 +135,24 @@ class Cache:
                 found.append((stat.st_mtime, stat.st_size, path))
         return found
 
-    def _evict(self, keep: Path) -> None:
+    def _make_room(self, added: Path) -> None:
+        """Evicts entries where there are too many with the one just added, or nobody knows."""
+        note = self.directory / _TOTAL
+        try:
+            total = int(note.read_text()) + added.stat().st_size
+        except (OSError, ValueError):
+            total = None
+        if total is None or total > self.size:
+            total = self._evict(keep=added)
+        note.write_text(str(total))
+
+    def _evict(self, keep: Path) -> int:
+        """Brings the cache below its size where it is above; returns the bytes that are left."""
         entries = sorted(self._stats())
         total = sum(size for _, size, _ in entries)
+        wanted = self.size if total <= self.size else self.size - self.size // _ROOM
         for _, size, path in entries:
-            if total <= self.size:
+            if total <= wanted:
                 break
             if path != keep:
                 path.unlink(missing_ok=True)
@@ -145,6 +161,7 @@ class Cache:
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
                     path.unlink()
+        return total
 
 
 def _make_private(folder: Path) -> None:

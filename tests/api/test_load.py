@@ -33,10 +33,7 @@ def small_model(path: Path, factor: float = 2.0, external: bool = False) -> Path
     return path
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def compiled(path: Path, **options) -> tuple[burn.Executable, int]:

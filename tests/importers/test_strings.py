@@ -129,8 +129,8 @@ def test_threads_have_strings_of_their_own() -> None:
     assert not wrong
 
 
-def test_constants_survive_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path / "cache"))
+@pytest.mark.usefixtures("own_cache")
+def test_constants_survive_the_file(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Constant", [], ["c"], value_strings=[w for w in WORDS if "\0" not in w]),
         helper.make_node("Gather", ["c", "i"], ["g"]),

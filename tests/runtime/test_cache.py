@@ -48,10 +48,27 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     for index, age in ((0, 10), (1, 30), (2, 20)):
         os.utime(cache._path(bytes([index])), (now - age, now - age))
     assert value_of(cache.get(bytes([1]))) == 1  # the oldest, but used now
-    bounded = Cache(tmp_path, size=3 * each)
+    bounded = Cache(tmp_path, size=3 * each + each // 2)
     bounded.put(bytes([3]), artefact(3))
     assert cache.get(bytes([2])) is None
     assert [value_of(cache.get(bytes([i]))) for i in (0, 1, 3)] == [0, 1, 3]
+
+
+def test_entries_are_looked_at_only_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    stats = Cache._stats
+    monkeypatch.setattr(Cache, "_stats", lambda cache: looks.append(1) or stats(cache))
+    Cache(tmp_path).put(b"first", artefact(0))
+    each = Cache(tmp_path).bytes()
+    looks.clear()
+    cache = Cache(tmp_path, size=40 * each)
+    for index in range(100):
+        cache.put(bytes([index]), artefact(index))
+    assert 0 < len(looks) <= 40
+    assert 30 * each < cache.bytes() <= cache.size
+    (tmp_path / "bytes").write_text("no number")
+    Cache(tmp_path, size=5 * each).put(b"last", artefact(1))
+    assert cache.bytes() <= 5 * each
 
 
 def test_an_entry_in_use_survives_its_eviction(tmp_path: Path) -> None:

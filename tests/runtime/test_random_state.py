@@ -138,8 +138,8 @@ def test_the_state_survives_text_and_file(tmp_path: Path) -> None:
         parse_text(to_text(program).replace("2xui64", "3xui64"))
 
 
-def test_the_cache_does_not_keep_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path / "cache"))
+@pytest.mark.usefixtures("own_cache")
+def test_the_cache_does_not_keep_the_numbers(tmp_path: Path) -> None:
     onnx.save(model([node("RandomUniform", "y", shape=[5])], ["y"]), tmp_path / "m.onnx")
     draws = [burn.load(tmp_path / "m.onnx")(X).tolist() for _ in range(2)]
     assert draws[0] != draws[1]

@@ -27,7 +27,7 @@ from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from burn.adapters.torch.layouts import PLACE, Layout, wanted
-from burn.compiler import executable
+from burn.caching import executable
 from burn.dialect.compose import reshape
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.types import TensorType

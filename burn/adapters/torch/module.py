@@ -10,7 +10,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from burn.compiler import compile_program
+from burn.caching import executable
 from burn.errors import InputError, Problem
 from burn.importers.torch.dtypes import to_array, to_tensor
 from burn.importers.torch.export import export
@@ -27,6 +27,7 @@ def compile_module(
     dynamic: Mapping[Any, Any] | None = None,
     *,
     target: str | None = None,
+    cache: bool = True,
 ) -> CompiledModule:
     """Compiles a module, or a program that torch.export made of one, for this machine (or for the CPU `target`).
 
@@ -43,8 +44,7 @@ def compile_module(
         made = export(module, args, kwargs, dynamic)
         exported, names, answers = made.program, made.names, made.answers
     imported = import_program(exported, names=names, answers=answers)
-    artefact = compile_program(imported.program, target=target)
-    return CompiledModule(Executable(artefact), imported, exported)
+    return CompiledModule(executable(imported.program, target=target, cache=cache), imported, exported)
 
 
 class CompiledModule:
