@@ -18,6 +18,7 @@ from typing import Any
 import burn
 from burn import nn, ops
 from burn.dialect import FAMILIES
+from burn.dialect.adjoint import rules
 from burn.dialect.mlir import context
 from burn.dialect.op import REGISTRY, Op
 from burn.dialect.types import DTYPES
@@ -29,9 +30,10 @@ HERE = Path(__file__).parent
 def main(folder: Path) -> None:
     context()
     folder.mkdir(parents=True, exist_ok=True)
-    pages = {f"ops-{family}.md": op_page(family) for family in FAMILIES}
+    pages = {f"ops-{family.replace('.', '-')}.md": op_page(family) for family in FAMILIES}
     pages["tensor.md"] = tensor_page()
     pages["nn.md"] = layer_page()
+    pages["derivatives.md"] = derivative_page()
     pages["passes.md"] = pass_page()
     for name, text in pages.items():
         if text:
@@ -61,8 +63,36 @@ def op_entry(cls: type[Op]) -> list[str]:
     if public is not None:
         signature = signature_of(getattr(ops, public))
         lines += ["```python", f"burn.ops.{public}{signature}", "```", ""]
+    derivative = f"Derivative: {derivative_of(name)}."
     kind = "primitive" if cls.decompose is None else "composite: it has a decomposition into other ops"
-    return [*lines, inspect.cleandoc(cls.__doc__ or ""), "", f"`burn.{name}`, {kind}.", ""]
+    return [*lines, inspect.cleandoc(cls.__doc__ or ""), "", f"`burn.{name}`, {kind}. {derivative}", ""]
+
+
+DERIVATIVES = {
+    "rule": "a rule of its own",
+    "composite": "through what it is made of",
+    "control": "its regions run again on the way back",
+    "zero": "zero",
+    "discrete": "none, for it holds no floats",
+}
+
+
+def derivative_of(name: str) -> str:
+    kind = rules.kind(name)
+    if kind == "rule" and name in rules.NONE:
+        return f"{DERIVATIVES[kind]}, but {rules.NONE[name]}"
+    return f"none: {rules.NONE[name]}" if kind == "none" else DERIVATIVES[kind]
+
+
+def derivative_page() -> str:
+    """How every op is differentiated."""
+    parts = ["# Derivatives", "", inspect.cleandoc(import_module("burn.dialect.adjoint").__doc__ or ""), ""]
+    rows = [
+        f"| `{name}` | {derivative_of(name)} |"
+        for name in sorted(REGISTRY)
+        if name not in ops.STRUCTURAL - {"if", "loop"}
+    ]
+    return "\n".join([*parts, "| op | derivative |", "|---|---|", *rows, ""])
 
 
 def signature_of(function: object) -> str:

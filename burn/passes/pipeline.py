@@ -25,7 +25,19 @@ class Pass(Protocol):
 
 
 PASSES: dict[str, type] = {}
-MODULES = ("verify", "simplify", "recognise", "decompose", "fold", "layout", "pack", "release", "fuse", "donate")
+MODULES = (
+    "verify",
+    "simplify",
+    "recognise",
+    "autodiff",
+    "decompose",
+    "fold",
+    "layout",
+    "pack",
+    "release",
+    "fuse",
+    "donate",
+)
 """The modules that define passes; importing one registers its passes."""
 
 _ENTRY = re.compile(r"\s*(?P<name>[\w-]+)\s*(?:\{(?P<options>[^{}]*)\})?\s*")

@@ -116,6 +116,9 @@ class Tensor(Updating):
 
     def __dlpack__(self, **options: Any) -> Any:
         self._must_have_elements("DLPack")
+        if isinstance(self._value, Deferred) and self._value.origin is not None:
+            hint = "differentiate the function itself; what counts as constant goes in as x.numpy()"
+            raise TypeMismatch("a compiled function, or another library, is not differentiated", [hint])
         return Array(self._elements()).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:

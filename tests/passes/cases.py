@@ -57,6 +57,11 @@ class Case:
     def rounds(self) -> bool:
         return "// rounds" in self.text
 
+    @property
+    def adds(self) -> bool:
+        """Whether further outputs are wanted."""
+        return self.passes.startswith("autodiff")
+
 
 def cases(folder: Path = FOLDER) -> list[Case]:
     found = []

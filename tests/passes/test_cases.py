@@ -20,7 +20,7 @@ def test_case(case: Case) -> None:
     arrays = inputs(original, case.special)
     want = run(original, PLAIN, arrays)
     got = run(program, PLAIN, arrays)
-    for a, b in zip(got, want, strict=True):
+    for a, b in zip(got, want, strict=not case.adds):
         assert a.shape == b.shape and a.dtype == b.dtype
         if case.rounds:
             np.testing.assert_allclose(a.astype("f8"), b.astype("f8"), rtol=2e-5, atol=2e-6)

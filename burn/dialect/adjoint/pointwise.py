@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import plus, rule, times, where
+from burn.dialect.adjoint.rules import plus, rule, times, where, written
 from burn.dialect.compose import convert, number_like
 from burn.dialect.deferred import Value
 from burn.dialect.types import FLOATS, type_of
@@ -66,6 +66,11 @@ def _one_minus_square(x: Value) -> Value:
 
 def _of_base(g: Value, a: Value, b: Value) -> Value:
     """b a^(b - 1), and 0 for b = 0, where the power is 1 for every a."""
+    exponent = written(b)
+    if exponent == 2.0:
+        return ops.mul(g, times(a, 2.0))
+    if exponent is not None and exponent != 0.0:
+        return ops.mul(g, times(ops.pow(a, number_like(exponent - 1.0, a)), exponent))
     slope = ops.mul(b, ops.pow(a, plus(b, -1.0)))
     return ops.mul(g, where(ops.ne(b, number_like(0.0, b)), slope))
 

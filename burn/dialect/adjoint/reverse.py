@@ -132,7 +132,7 @@ class _Walk:
                 active = any(self.is_active(v) for v in node.values())
                 for result in node.results:
                     self.active[result] = active and type_of(result).dtype in FLOATS
-                if any(self.is_active(r) for r in node.results):
+                if any(self.is_active(r) for r in node.results) or (active and node.name in table.HIDES):
                     found.append(node)
                 continue
             if value in seen or (node := self.node(value)) is None:
@@ -147,7 +147,7 @@ class _Walk:
         problems = [
             Problem(f"burn.{n.name} cannot be differentiated: {_reason(n.name)}", op=n.name, node=_place(n))
             for n in order
-            if n.name != "custom" and table.kind(n.name) == "none"
+            if n.name != "custom" and table.kind(n.name) in ("none", "discrete")
         ]
         if problems:
             raise TypeMismatch("this cannot be differentiated", problems)

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from burn.dialect import ops
 from burn.dialect.compose import number_like
-from burn.dialect.deferred import Value
+from burn.dialect.deferred import Deferred, Value
 from burn.dialect.op import REGISTRY
+from burn.dialect.query import splat
 from burn.dialect.types import type_of
 
 Cotangents: TypeAlias = "Value | Sequence[Any] | None"
@@ -23,6 +24,7 @@ FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "compo
 
 _rules: dict[str, Rule] = {}
 
+_THROUGH_LISTS = "floats are not followed through lists of tensors"
 NONE: dict[str, str] = {
     "bitcast": "bits have no derivative",
     "window_reduce": "a product over windows has no rule",
@@ -30,9 +32,13 @@ NONE: dict[str, str] = {
     "non_max_suppression": "its results are places",
     "arg_reduce": "its results are places",
     "nonzero": "its results are places",
+    **dict.fromkeys(("list_insert", "list_concat", "list_split", "list_erase"), _THROUGH_LISTS),
     "quantize": "its results are integers; differentiate what stands in for rounding (a straight-through estimate)",
 }
-"""Why an op's cotangents are not passed on. Those of ops in `ZERO` are zero instead."""
+"""Why an op (or some of it) cannot be differentiated."""
+
+HIDES = frozenset({"list_insert", "list_concat", "list_split", "list_erase"})
+"""Ops whose results are no floats, but hold them."""
 
 ZERO = frozenset({"sign", "floor", "ceil", "round", "trunc", "floordiv", "stop_gradient"})
 """Constant wherever they have a derivative, or said to be."""
@@ -56,14 +62,17 @@ def rules() -> dict[str, Rule]:
 
 
 def kind(name: str) -> str:
-    """How an op is differentiated: "rule", "composite" (through what it is made of), "control", "zero" or "none"."""
+    """How an op is differentiated: "rule", "composite" (through what it is made of), "control", "zero" or "none"; "discrete"
+    where there is nothing to differentiate, since no float goes in, or none comes out."""
     if name in rules():
         return "rule"
     if name in ("if", "loop"):
         return "control"
     if name in ZERO:
         return "zero"
-    return "composite" if REGISTRY[name].decompose is not None else "none"
+    if name in NONE:
+        return "none"
+    return "composite" if REGISTRY[name].decompose is not None else "discrete"
 
 
 # ---- what rules are written with -----------------------------------------------------------------------------------------
@@ -73,6 +82,15 @@ def times(x: Value, number: float) -> Value:
 
 def plus(x: Value, number: float) -> Value:
     return ops.add(x, number_like(number, x))
+
+
+def written(x: Value) -> float | None:
+    """The number that every element of x is, where the program says so."""
+    if isinstance(x, Deferred):
+        application = x.application
+        return application.attrs["value"] if application is not None and application.op.OP_NAME == "full" else None
+    number = splat(x)
+    return None if number is None else float(number)
 
 
 def zeros_like(x: Value) -> Value:

@@ -175,6 +175,16 @@ class Choice:
             return op.OP_NAME in VIEWS and affine(value, self.stands)
         return True
 
+    def in_memory(self, cluster: Cluster, op: Op) -> bool:
+        """Whether a cluster finds what an op gives in memory. A view of what the cluster itself computes it does not, though the
+        view may stand in memory for others: it would wait for itself."""
+        if op.operation not in self.cluster:
+            return False
+        inner: Op | None = op
+        while inner is not None and inner.OP_NAME in VIEWS and self.cluster.get(inner.operation) is not cluster:
+            inner = op_of(inner.x)
+        return inner is None or inner is op or self.cluster.get(inner.operation) is not cluster
+
     def _materialize_views(self) -> bool:
         """Gives views (and constants) a cluster of their own where something reads them from memory; whether any."""
         started = False

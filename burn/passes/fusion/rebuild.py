@@ -90,7 +90,7 @@ class Rebuild:
             return
         seen.add(value)
         inlined = isinstance(unit, Cluster) and self.choice.inlines(unit, user, value)
-        if op.operation in self.choice.cluster or not inlined:
+        if not inlined or (isinstance(unit, Cluster) and self.choice.in_memory(unit, op)):
             found.append(self._unit(op))
             return
         self._symbol_needs(op, found)
@@ -159,7 +159,7 @@ class Rebuild:
         op = op_of(value)
         if op is not None and op.operation in members:
             return
-        outside = op is None or op.operation in self.choice.cluster or not self.choice.inlines(cluster, user, value)
+        outside = op is None or self.choice.in_memory(cluster, op) or not self.choice.inlines(cluster, user, value)
         if outside:
             inputs[value] = None
             return

@@ -1,0 +1,262 @@
+"""`burn.grad` and its family: what they take and give, recorded and compiled, nested, and what they refuse."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn import nn
+from burn.compiler import environment
+from burn.errors import TypeMismatch
+from burn.passes import pipeline
+from burn.tensors import Tensor
+from burn.tracing.trace import trace
+
+
+def _cubes(x: Tensor) -> Tensor:
+    return (x**3).sum()
+
+
+X = np.array([1.0, -2.0, 0.5], np.float32)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
+def test_a_function_of_a_tensor(wrap: Any) -> None:
+    value, slope = wrap(burn.value_and_grad(_cubes))(burn.tensor(X))
+    np.testing.assert_allclose(value.numpy(), (X**3).sum(), rtol=1e-6)
+    np.testing.assert_allclose(slope.numpy(), 3 * X**2, rtol=1e-6)
+    assert isinstance(slope, Tensor) and slope.dtype == "float32"
+
+
+def test_containers_and_several_arguments() -> None:
+    def f(parts: dict[str, Any], scale: Tensor, shift: float) -> Tensor:
+        return (parts["a"] * scale + parts["b"][0] * shift).sum()
+
+    given = {"a": burn.tensor(X), "b": [burn.tensor([2.0, 3.0, 4.0])]}
+    grads, of_scale = burn.grad(f, argnums=(0, 1))(given, burn.tensor(2.0), 5.0)
+    assert list(grads) == ["a", "b"] and isinstance(grads["b"], list)
+    np.testing.assert_allclose(grads["a"].numpy(), [2, 2, 2])
+    np.testing.assert_allclose(grads["b"][0].numpy(), [5, 5, 5])
+    np.testing.assert_allclose(of_scale.numpy(), X.sum())
+    (of_number,) = burn.grad(f, argnums=(-1,))(given, burn.tensor(2.0), 5.0)
+    np.testing.assert_allclose(of_number.numpy(), 9.0)
+
+
+def test_what_else_a_function_returns() -> None:
+    (value, extra), slope = burn.value_and_grad(lambda x: ((x * x).sum(), {"x": x + 1.0}), has_aux=True)(burn.tensor(X))
+    np.testing.assert_allclose(extra["x"].numpy(), X + 1)
+    np.testing.assert_allclose(slope.numpy(), 2 * X)
+    np.testing.assert_allclose(value.item(), (X * X).sum(), rtol=1e-6)
+    slope, extra = burn.grad(lambda x: ((x * x).sum(), 3), has_aux=True)(burn.tensor(X))
+    assert extra == 3
+
+
+def test_modules_by_parameter_path() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    model.freeze("0.bias")
+    x = burn.tensor(np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32))
+
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        return (model(x) ** 2).mean()
+
+    _, grads = burn.value_and_grad(loss)(model, x)
+    assert list(grads) == ["0.weight", "2.weight", "2.bias"]
+    _, jitted = burn.jit(burn.value_and_grad(loss))(model, x)
+    for path, g in grads.items():
+        np.testing.assert_allclose(g.numpy(), jitted[path].numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_shared_parameters_are_owed_by_every_use() -> None:
+    layer = nn.Linear(3, 3, bias=False)
+    model = nn.Sequential(layer, layer)
+    x = np.ones((1, 3), np.float32)
+    grads = burn.grad(lambda m, x: m(x).sum())(model, burn.tensor(x))
+    w = layer.weight.array
+    (path,) = grads
+    one = np.ones((1, 3), np.float32)
+    want = x.T @ (one @ w.T) + (x @ w).T @ one
+    np.testing.assert_allclose(grads[path].numpy(), want if want.shape == w.shape else want.T, rtol=1e-5)
+
+
+def test_derivatives_of_derivatives() -> None:
+    second = burn.grad(lambda x: burn.grad(_cubes)(x).sum())
+    np.testing.assert_allclose(second(burn.tensor(X)).numpy(), 6 * X, rtol=1e-6)
+    np.testing.assert_allclose(burn.jit(second)(X), 6 * X, rtol=1e-6)
+    third = burn.grad(lambda x: second(x).sum())
+    np.testing.assert_allclose(third(burn.tensor(X)).numpy(), np.full(3, 6.0), rtol=1e-6)
+
+
+def test_a_hessian_times_a_vector() -> None:
+    a = np.random.default_rng(1).standard_normal((3, 3)).astype(np.float32)
+
+    def f(x: Tensor) -> Tensor:
+        return (x @ burn.tensor(a) @ x).sin()
+
+    v = burn.tensor([1.0, 2.0, -1.0])
+    _, product = burn.jvp(burn.grad(f), (burn.tensor(X),), (v,))
+    of_product = burn.grad(lambda x: (burn.grad(f)(x) * v).sum())(burn.tensor(X))
+    np.testing.assert_allclose(product.numpy(), of_product.numpy(), rtol=1e-4)
+
+
+def test_forwards_and_backwards_agree() -> None:
+    def f(x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        return {"a": (x * y).tanh(), "b": x.sum() * y}
+
+    x, y = burn.tensor(X), burn.tensor([0.3, 0.1, -0.7])
+    tangents = (burn.tensor([1.0, 0.0, 2.0]), burn.tensor([0.5, -1.0, 0.0]))
+    out, along = burn.jvp(f, (x, y), tangents)
+    result, back = burn.vjp(f, x, y)
+    g = {"a": burn.tensor([1.0, 2.0, 3.0]), "b": burn.tensor([-1.0, 0.0, 1.0])}
+    cotangents = back(g)
+    left = sum(float((along[k] * g[k]).sum()) for k in g)
+    right = sum(float((c * t).sum()) for c, t in zip(cotangents, tangents, strict=True))
+    assert left == pytest.approx(right, rel=1e-5)
+    np.testing.assert_allclose(out["a"].numpy(), result["a"].numpy())
+
+
+def test_what_stops() -> None:
+    np.testing.assert_allclose(burn.grad(lambda x: (burn.stop_gradient(x) * x).sum())(burn.tensor(X)).numpy(), X)
+    np.testing.assert_allclose(burn.grad(lambda x: x.floor().sum() + (x > 0).sum())(burn.tensor(X)).numpy(), 0 * X)
+    np.testing.assert_allclose(burn.grad(lambda x: burn.tensor(1.0))(burn.tensor(X)).numpy(), 0 * X)
+
+
+def test_python_decides_by_elements() -> None:
+    """Outside of traced functions; what was computed on the way is still followed."""
+
+    def f(x: Tensor) -> Tensor:
+        y = x * x
+        return y.sum() if float(y.sum()) > 3 else y.sum() * 10.0
+
+    np.testing.assert_allclose(burn.grad(f)(burn.tensor(X)).numpy(), 2 * X)
+    np.testing.assert_allclose(burn.grad(f)(burn.tensor(X / 4)).numpy(), 5 * X)
+
+
+def test_long_histories_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded too deep is computed on the way."""
+    monkeypatch.setattr("burn.tensors.base.DEEPEST", 10)
+
+    def f(x: Tensor) -> Tensor:
+        for _ in range(40):
+            x = x * 1.01
+        return x.sum()
+
+    np.testing.assert_allclose(burn.grad(f)(burn.tensor(X)).numpy(), np.full(3, 1.01**40), rtol=1e-4)
+
+
+def test_jitted_functions_are_looked_into() -> None:
+    inner = burn.jit(lambda x: (x * x).sum())
+    np.testing.assert_allclose(burn.grad(lambda x: inner(x) * 2.0)(burn.tensor(X)).numpy(), 4 * X)
+
+
+def test_compiled_functions_are_not_passed_over_in_silence() -> None:
+    compiled = burn.compile(lambda x: (x * x).sum(), ("float32[3]",))
+    with pytest.raises(burn.BurnError, match="not differentiated"):
+        burn.grad(lambda x: compiled(x * 2.0))(burn.tensor(X))
+    np.testing.assert_allclose(
+        burn.grad(lambda x: (x * compiled(x.numpy())).sum())(burn.tensor(X)).numpy(), (X * X).sum()
+    )
+
+
+def test_named_sizes() -> None:
+    compiled = burn.compile(burn.grad(lambda x, w: (x @ w).exp().mean(), (0, 1)), ("float32[n, 3]", "float32[3, 2]"))
+    rng = np.random.default_rng(2)
+    for n in (1, 4, 0):
+        x, w = rng.standard_normal((n, 3)).astype("f"), rng.standard_normal((3, 2)).astype("f")
+        of_x, of_w = compiled(x, w)
+        e = np.exp(x @ w) / max(x.shape[0] * 2, 1)
+        np.testing.assert_allclose(of_x, e @ w.T, rtol=1e-4, atol=1e-6)
+        if n:
+            np.testing.assert_allclose(of_w, x.T @ e, rtol=1e-4, atol=1e-6)
+
+
+# ---- rules of one's own, and computing again ------------------------------------------------------------------------------
+@burn.custom_vjp
+def _rounded(x: Tensor) -> Tensor:
+    return x.round()
+
+
+_rounded.defvjp(lambda x: (x.round(), None), lambda residuals, g: (g * 2.0,))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
+def test_a_derivative_of_ones_own(wrap: Any) -> None:
+    np.testing.assert_allclose(_rounded(burn.tensor(X)).numpy(), X.round())
+    np.testing.assert_allclose(
+        wrap(burn.grad(lambda x: (_rounded(x) * x).sum()))(burn.tensor(X)).numpy(), 2 * X + X.round()
+    )
+
+
+def test_a_derivative_of_ones_own_in_a_loop() -> None:
+    def f(x: Tensor) -> Tensor:
+        return burn.fori_loop(0, 3, lambda i, s: _rounded(s) + s, x).sum()
+
+    np.testing.assert_allclose(burn.jit(burn.grad(f))(X), np.full(3, 27.0))
+    np.testing.assert_allclose(burn.grad(f)(burn.tensor(X)).numpy(), np.full(3, 27.0))
+
+
+def test_a_derivative_that_does_not_fit() -> None:
+    two = burn.custom_vjp(lambda x, y: x * y)
+    with pytest.raises(TypeMismatch, match="has no derivative"):
+        two(burn.tensor(X), burn.tensor(X))
+    two.defvjp(lambda x, y: (x * y, None), lambda r, g: (g,))
+    with pytest.raises(TypeMismatch, match="1 for 2"):
+        burn.grad(lambda x: two(x, x).sum())(burn.tensor(X))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
+def test_blocks_computed_again(wrap: Any) -> None:
+    layer = nn.Linear(3, 3)
+
+    def plain(model: nn.Module, x: Tensor) -> Tensor:
+        return (model(x).tanh() * x).sum()
+
+    def again(model: nn.Module, x: Tensor) -> Tensor:
+        return (burn.checkpoint(lambda v: model(v).tanh())(x) * x).sum()
+
+    x = burn.tensor(X[None])
+    (w, gx), (v, hx) = (wrap(burn.grad(f, (0, 1)))(layer, x) for f in (plain, again))
+    np.testing.assert_allclose(gx.numpy(), hx.numpy(), rtol=1e-6)
+    for path in w:
+        np.testing.assert_allclose(w[path].numpy(), v[path].numpy(), rtol=1e-6)
+
+
+def test_blocks_computed_again_are() -> None:
+    """The program has the exponentials twice: merging equal ops does not undo it."""
+
+    def f(x: Tensor) -> Tensor:
+        return burn.checkpoint(lambda v: v.exp().sin().exp())(x).sum()
+
+    program = trace(burn.value_and_grad(f), {"x": "float32[8]"})
+    passes = "simplify{absorb=false},recognise,decompose,simplify,layout,simplify,pack,fold,release"
+    pipeline.run(pipeline.parse(passes), program, environment())
+    assert len(re.findall(r"burn\.sin\b", str(program.module))) == 2
+
+
+# ---- what cannot be ------------------------------------------------------------------------------------------------------
+def test_only_float_scalars() -> None:
+    with pytest.raises(TypeMismatch, match=r"not float32\[3\]"):
+        burn.grad(lambda x: x)(burn.tensor(X))
+    with pytest.raises(TypeMismatch, match="float scalar"):
+        burn.grad(lambda x: "no")(burn.tensor(X))
+
+
+def test_only_by_floats() -> None:
+    with pytest.raises(TypeMismatch, match=r"int64\[2\]"):
+        burn.grad(lambda x: x.sum().astype("float32"))(burn.tensor([1, 2]))
+    with pytest.raises(TypeMismatch, match="argnums"):
+        burn.grad(_cubes, 1)(burn.tensor(X))
+
+
+def test_every_op_without_a_derivative_is_named() -> None:
+    def f(x: Tensor) -> Tensor:
+        bits = burn.ops.bitcast(x, dtype="int32")
+        return burn.ops.bitcast(bits, dtype="float32").sum() + burn.ops.bitcast(x * 2.0, dtype="float32").sum()
+
+    with pytest.raises(TypeMismatch, match="bitcast"):
+        burn.grad(f)(burn.tensor(X))
+    with pytest.raises(TypeMismatch, match="bitcast"):
+        burn.jit(burn.grad(f))(X)
