@@ -253,8 +253,10 @@ def slice_bounds(dim: Dim, start: Dim | None, stop: Dim | None, step: int) -> tu
     """(first, count) of numpy's `[start:stop:step]` on an axis of `dim` elements; None is an open end."""
 
     def place(value: Dim) -> Dim:
-        """Counted from the end where the sign is known to be negative: no run-time test."""
-        return dim + value if non_negative(value * -1 - 1) else value
+        """Counted from the end where it is negative. Of an axis without elements nothing is taken in any case."""
+        if non_negative(value, dim):
+            return value
+        return value + dim * dim_min(1, dim_max(0, value * -1))
 
     def clamp(value: Dim, low: Dim, high: Dim) -> Dim:
         return dim_min(dim_max(place(value), low), high)

@@ -63,6 +63,26 @@ def test_a_backward_slice_begins_no_earlier_than_the_first_element(start: int, d
 # Sizes that something defines
 
 
+@pytest.mark.parametrize("less", [1, 3])
+@pytest.mark.parametrize("start", [False, True])
+def test_a_bound_computed_of_a_size_counts_from_the_end_where_it_is_negative(less: int, start: bool) -> None:
+    """`x[:n - 3]`, or `x[n - 3:]`, where n is a size of another tensor and may be smaller."""
+    proto = model(
+        [
+            node("Shape", "of", "shape"),
+            node("Sub", "shape less", "bound"),
+            node("Slice", "x bound far axes" if start else "x zero bound axes", "y"),
+        ],
+        [value("x", ("k",)), value("of", ("n",))],
+        unknown("y"),
+        [
+            tensor(name, np.array([number]))
+            for name, number in {"less": less, "zero": 0, "far": 2**62, "axes": 0}.items()
+        ],
+    )
+    same(proto, *({"x": numbers(k), "of": numbers(n)} for k in (5, 2, 1) for n in (0, 1, 2, 4, 9)))
+
+
 def test_a_size_may_be_all_that_is_wanted_of_an_op() -> None:
     proto = model(
         [node("Compress", "x chosen", "some", axis=0), node("Shape", "some", "y")],

@@ -108,8 +108,8 @@ class Case:
         if failure.results is None:
             return False
         model = self.model(cut)
-        twins = {value.name: value.twins[failure.at] for value in cut.outputs}
-        return ours_is_right(model, self.feed(model, failure.at), failure.results, twins)
+        want = {value.name: value.arrays[failure.at] for value in cut.outputs}
+        return ours_is_right(model, self.feed(model, failure.at), failure.results, want)
 
 
 def run(seed: int, plan: Plan) -> Outcome:

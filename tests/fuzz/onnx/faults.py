@@ -137,6 +137,22 @@ def _nearly_constant(site: Site) -> bool:
         return not bool((wide.std(axes) > 1e-3 * np.abs(wide).max(axes)).all())
 
 
+def _float64(site: Site) -> bool:
+    given = site.operand(0)
+    return given is not None and given.dtype == np.float64
+
+
+def _window_beyond(site: Site) -> bool:
+    """A window that is larger than the padded axis it moves along."""
+    given, window = site.operand(0), site.attribute("kernel_shape", ())
+    if given is None or site.attribute("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+        return given is None
+    spatial = len(window)
+    pads, dilations = site.attribute("pads", (0,) * spatial * 2), site.attribute("dilations", (1,) * spatial)
+    sizes = zip(given.shape[2:], window, dilations, pads[:spatial], pads[spatial:], strict=True)
+    return any((k - 1) * dilation + 1 > size + low + high for size, k, dilation, low, high in sizes)
+
+
 def _all_zero(site: Site) -> bool:
     given = site.operand(0)
     return given is not None and not given.any()
@@ -218,6 +234,28 @@ RULES: tuple[tuple[tuple[str, ...], Rule, str], ...] = (
     ),
     (words("PRelu"), _slope_is_wider, "broadcasts both ways; the specification lets only the slope be broadcast"),
     (words("ReduceProd"), _wide_product, "int32 saturates where int64 wraps"),
+    (words("ReduceProd"), _partly_overflows, "an overflow on the way, in another order of the factors"),
+    (
+        words("Pow"),
+        _special_root,
+        "numpy and torch take sqrt(x) for x^0.5, not a number at -inf and -0 at -0, where C's pow has inf and 0",
+    ),
+    (
+        words("MeanVarianceNormalization"),
+        _nearly_constant,
+        "E[x^2] - E[x]^2 in float32, which may be negative: a root that is not a number",
+    ),
+    (
+        words("DynamicQuantizeLinear"),
+        _all_zero,
+        "a scale of 1; by the specification's formula it is (max - min) / 255, 0",
+    ),
+    (words("HardSwish"), _float64, "1/6 in float32; the specification says 1/6"),
+    (
+        words("AveragePool MaxPool LpPool"),
+        _window_beyond,
+        "one window where the specification's formula has none: -1 / 2 is rounded towards 0. Burn refuses such a window",
+    ),
     (words("ReduceSumSquare ReduceL1 ReduceSum CumSum"), _wide_sum, "int32 saturates where int64 wraps"),
     (
         words("Reshape"),
@@ -226,6 +264,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule, str], ...] = (
     ),
     (words("Loop"), _never_runs, "a scan output of no iterations has shape [0], with the wrong rank"),
     (words("Resize Upsample"), _half_pixel_tie, "float32 coordinates: a tie falls to either side"),
+    (words("Resize Upsample"), _infinite, "a neighbour of weight 0 counts or not, as the coordinate is cut"),
     (words("Resize Upsample"), _near_integer_size, "the output's size is cut in float32"),
     (
         words("QuantizeLinear DynamicQuantizeLinear"),

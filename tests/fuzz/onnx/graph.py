@@ -187,7 +187,7 @@ class Graph:
         found: dict[str, Array],
         twins: dict[str, Array],
     ) -> dict[str, Array]:
-        ops = {node.op_type for node in self._piece}
+        ops = set(reference.op_types(self._piece))
         result = {}
         for name, array in found.items():
             if not isinstance(array, np.ndarray) or array.shape != twins[name].shape:

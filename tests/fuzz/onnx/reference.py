@@ -39,3 +39,12 @@ def free_names(nodes: list[onnx.NodeProto], known: frozenset[str] = frozenset())
                 made = {name for body_node in graph.node for name in body_node.output}
                 yield from (value.name for value in graph.output if value.name not in made | own | inner)
         inner |= set(node.output)
+
+
+def op_types(nodes: list[onnx.NodeProto]) -> Iterator[str]:
+    """Of nodes and those of their bodies."""
+    for node in nodes:
+        yield node.op_type
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from op_types(list(attribute.g.node))
