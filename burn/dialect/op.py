@@ -65,14 +65,22 @@ def _dims_attr(dims: Sequence[Dim]) -> ir.Attribute:
     return ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
 
 
-_I64 = Codec(lambda v: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(v)), lambda a: ir.IntegerAttr(a).value)
+def _int64(value: Any) -> int:
+    if not -(2**63) <= int(value) < 2**63:
+        raise TypeMismatch(f"{value} does not fit into 64 bits")
+    return int(value)
+
+
+_I64 = Codec(
+    lambda v: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _int64(v)), lambda a: ir.IntegerAttr(a).value
+)
 CODECS: dict[Any, Codec] = {
     int: _I64,
     bool: Codec(lambda v: ir.BoolAttr.get(bool(v)), lambda a: bool(ir.BoolAttr(a).value)),
     float: Codec(lambda v: ir.FloatAttr.get(ir.F64Type.get(), float(v)), lambda a: ir.FloatAttr(a).value),
     str: Codec(ir.StringAttr.get, lambda a: ir.StringAttr(a).value),
     tuple[int, ...]: Codec(
-        lambda v: ir.DenseI64ArrayAttr.get([int(x) for x in v]), lambda a: tuple(ir.DenseI64ArrayAttr(a))
+        lambda v: ir.DenseI64ArrayAttr.get([_int64(x) for x in v]), lambda a: tuple(ir.DenseI64ArrayAttr(a))
     ),
     tuple[float, ...]: Codec(
         lambda v: ir.DenseF64ArrayAttr.get([float(x) for x in v]), lambda a: tuple(ir.DenseF64ArrayAttr(a))

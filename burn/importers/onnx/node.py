@@ -34,14 +34,23 @@ BUILDERS: dict[tuple[str, str], Builder] = {}
 """(domain, operator) -> its builder; ai.onnx is the domain ''."""
 
 
-def onnx_op(*names: str, domain: str = "") -> Callable[[Builder], Builder]:
-    """Enters a builder into the table under one or more operators."""
+Rank = int | tuple[int, ...] | None
+"""How many axes an operand has: so many, one of several numbers, or any."""
+
+
+def onnx_op(*names: str, domain: str = "", ranks: Sequence[Rank] = ()) -> Callable[[Builder], Builder]:
+    """Enters a builder into the table under one or more operators. What `ranks` says of the operands in order, the
+    builder need not check."""
 
     def register(builder: Builder) -> Builder:
+        def checked(node: Node) -> Any:
+            node.need_ranks(*ranks)
+            return builder(node)
+
         for name in names:
             if (domain, name) in BUILDERS:
                 raise ValueError(f"{domain}::{name} has two builders")
-            BUILDERS[domain, name] = builder
+            BUILDERS[domain, name] = checked if ranks else builder
         return builder
 
     return register
@@ -132,11 +141,15 @@ class Node(Attributes):
             return element if isinstance(element, (int, float, bool, Expr)) else None
         return None
 
-    def need_ranks(self, *ranks: int) -> None:
+    def need_ranks(self, *ranks: Rank) -> None:
         """Fails where an operand that is there has another number of axes."""
         for index, rank in enumerate(ranks):
-            if self.has_input(index) and self.type(index).rank != rank:
-                self.fail(f"operand {index} must have {rank} axes, not {self.type(index)}")
+            allowed = (rank,) if isinstance(rank, int) else rank
+            if allowed is not None and self.has_input(index) and self.type(index).rank not in allowed:
+                said = " or ".join(map(str, allowed))
+                self.fail(
+                    f"operand {index} must have {said} {'axis' if said == '1' else 'axes'}, not {self.type(index)}"
+                )
 
     def dims(self, index: int) -> tuple[Dim, ...] | None:
         """The elements of an integer operand of rank 0 or 1 as sizes, or None when they come from data."""

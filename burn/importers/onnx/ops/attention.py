@@ -69,9 +69,11 @@ def widen_mask(mask: ir.Value, total: Dim) -> ir.Value:
     return ops.pad(mask, hidden, low=low, high=(*low[1:], missing))
 
 
-@onnx_op("Attention")
+@onnx_op("Attention", ranks=((3, 4), (3, 4), (3, 4), (0, 1, 2, 3, 4), 4, 4, 1))
 def attention(node: Node) -> list[ir.Value | None]:
     q, k, v = (node.required(i) for i in range(3))
+    if not type_of(q).rank == type_of(k).rank == type_of(v).rank:
+        node.fail(f"queries, keys and values must have one rank, not {type_of(q)}, {type_of(k)} and {type_of(v)}")
     packed = type_of(q).rank == 3
     if packed:
         q = split_heads(node, q, node.int("q_num_heads"), "q_num_heads")
@@ -129,7 +131,7 @@ def _with_scores(
     return mix(p, v), steps[mode]
 
 
-@onnx_op("FlexAttention", domain="ai.onnx.preview")
+@onnx_op("FlexAttention", domain="ai.onnx.preview", ranks=(4, 4, 4))
 def flex_attention(node: Node) -> ir.Value:
     q, k, v = (node.required(i) for i in range(3))
     q, k, scale = scaled(q, k, node.float("scale", None))
@@ -146,7 +148,7 @@ def flex_attention(node: Node) -> ir.Value:
     return mix(convert(p, dtype), v)
 
 
-@onnx_op("RotaryEmbedding")
+@onnx_op("RotaryEmbedding", ranks=((3, 4), (2, 3), (2, 3), 2))
 def rotary_embedding(node: Node) -> ir.Value:
     x, cos, sin = (node.required(i) for i in range(3))
     packed = type_of(x).rank == 3
@@ -168,7 +170,7 @@ UPDATE_RULES = {"linear": (False, False), "gated": (True, False), "delta": (Fals
 """update_rule -> whether the state decays, and whether what it already says of a key is subtracted."""
 
 
-@onnx_op("LinearAttention")
+@onnx_op("LinearAttention", ranks=(3, 3, 3, 4, 3, 3))
 def linear_attention(node: Node) -> list[ir.Value]:
     """S' = exp(g) S + k (x) v, or with v replaced by beta (v - S^T k); out = scale q^T S'. State [b, heads, dk, dv]."""
     rule = node.string("update_rule", "gated_delta")
@@ -186,8 +188,6 @@ def linear_attention(node: Node) -> list[ir.Value]:
     def by_time(index: int, count: int) -> ir.Value:
         """A packed operand [b, t, count * d] as [t, b, count, d], in float32 at least."""
         x = convert(node.required(index), wide(dtype))
-        if type_of(x).rank != 3:
-            node.fail(f"operand {index} must have 3 axes, not {type_of(x)}")
         batch, time, width = type_of(x).shape
         return transpose(reshape(x, (batch, time, count, depth_of(node, width, count))), (1, 0, 2, 3))
 
@@ -235,12 +235,14 @@ def linear_attention(node: Node) -> list[ir.Value]:
     return [convert(out, dtype), convert(state, dtype if past is None else type_of(past).dtype)]
 
 
-@onnx_op("CausalConvWithState")
+@onnx_op("CausalConvWithState", ranks=(3, 3, 1, 3))
 def causal_conv_with_state(node: Node) -> list[ir.Value]:
     x, weight = node.required(0), node.required(1)
     (batch, channels, _), taps = type_of(x).shape, type_of(weight).shape[2]
     if not isinstance(taps, int) or not isinstance(channels, int):
         node.fail(f"the numbers of channels and taps must be known, not {channels} and {taps}")
+    if not channels or not taps:
+        node.fail(f"needs a channel and a tap at least, not {channels} and {taps}")
     past = node.input(3)
     if past is None:
         past = ops.full(shape=(batch, channels, taps - 1), dtype=type_of(x).dtype)

@@ -473,8 +473,16 @@ def _batched_scan(node: Node) -> list[ir.Value]:
         node.fail("sequence_lens is not supported")
     count = node.int("num_scan_inputs")
     values = [node.required(i) for i in range(1, len(node.inputs))]
+    if not 0 < count <= len(values):
+        node.fail(f"is {count} of {len(values)} operands", "num_scan_inputs")
     states, inputs = values[: len(values) - count], values[len(values) - count :]
     backwards = node.ints("directions", (0,) * count)
+    if len(backwards) != count:
+        node.fail(f"has {len(backwards)} entries, not {count}", "directions")
+    for group, least in ((states, 1), (inputs, 2)):
+        for value in group:
+            if type_of(value).rank < least:
+                node.fail(f"operands have a batch axis first, then one to walk along, not {type_of(value)}")
     batch = type_of(values[0]).shape[0]
 
     def body(iteration: ir.Value, condition: ir.Value, carried: list[Any]) -> Step:

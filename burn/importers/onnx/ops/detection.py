@@ -127,7 +127,7 @@ def _pixels(x: ir.Value) -> Dim:
     return batch * height * width
 
 
-@onnx_op("MaxRoiPool")
+@onnx_op("MaxRoiPool", ranks=(4, 2))
 def max_roi_pool(node: Node) -> ir.Value:
     """X [n, c, h, w], rois [r, 5] (image, x1, y1, x2, y2) -> [r, c, bins..]: each bin's maximum, 0 if it is empty.
 

@@ -70,7 +70,7 @@ def part(x: ir.Value, axis: int, start: Dim, size: Dim) -> ir.Value:
     return ops.slice(x, starts=starts, sizes=sizes, steps=(1,) * len(shape))
 
 
-@onnx_op("AffineGrid")
+@onnx_op("AffineGrid", ranks=(3, 1))
 def affine_grid(node: Node) -> ir.Value:
     """theta [n, k, k + 1] applied to the homogeneous coordinates of every pixel -> [n, d.., k]."""
     theta = node.required(0)

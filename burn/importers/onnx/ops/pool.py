@@ -16,6 +16,9 @@ from burn.dialect.types import FLOATS, type_of
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.windows import padding
 
+WIDEST = 2**24
+"""A window of more elements is refused: a run would take for ever, over padding for the most part."""
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -48,6 +51,8 @@ def windows(node: Node, dims: tuple[Dim, ...] | None = None) -> Windows:
         node.fail(f"{text} does not fit {node.type(0)}")
     if min(*kernel, *strides, *dilations) < 1:
         node.fail("sizes, strides and dilations of a window must be at least 1", "kernel_shape")
+    if math.prod(kernel) > WIDEST:
+        node.fail(f"a window of {math.prod(kernel)} elements is larger than the {WIDEST} supported", "kernel_shape")
     low, pad_high = padding(node, dims, kernel, strides, dilations)
     high = list(pad_high)
     if node.int("ceil_mode", 0):

@@ -117,7 +117,7 @@ def mirrored(x: Pair, length: Dim) -> Pair:
     return ops.gather(re, place, axis=axis), ops.mul(ops.gather(im, place, axis=axis), sign)
 
 
-@onnx_op("STFT")
+@onnx_op("STFT", ranks=(3, None, 1))
 def stft(node: Node) -> ir.Value:
     """signal [b, n, parts] -> [b, frames, bins, 2]: the transforms of overlapping frames."""
     x = node.required(0)

@@ -41,11 +41,12 @@ def slice_(node: Node) -> ir.Value:
         node.fail(f"{len(at)} axes and {len(steps)} steps do not go together")
     firsts: list[Dim] = [0] * x.rank
     sizes, strides = list(x.shape), [1] * x.rank
+    given = [length(node, i) if known is None else len(known) for i, known in ((1, starts), (2, ends))]
+    if not given[0] == given[1] == len(at):
+        node.fail(f"{given[0]} starts, {given[1]} ends and {len(at)} axes do not go together")
     if starts is None or ends is None:
         bounds = _runtime_bounds(node, at, steps)
     else:
-        if not len(starts) == len(ends) == len(at):
-            node.fail(f"{len(starts)} starts, {len(ends)} ends and {len(at)} axes do not go together")
         bounds = [_bounds(x.shape[a], b, e, s, _far(x, a)) for a, b, e, s in zip(at, starts, ends, steps, strict=True)]
     for axis, (first, count_), step in zip(at, bounds, steps, strict=True):
         firsts[axis], sizes[axis], strides[axis] = first, count_, step

@@ -16,7 +16,7 @@ from burn.importers.onnx.node import Node, onnx_op
 MAX_COLUMNS = 2**24
 
 
-@onnx_op("TfIdfVectorizer")
+@onnx_op("TfIdfVectorizer", ranks=((1, 2),))
 def tf_idf_vectorizer(node: Node) -> ir.Value:
     """How often each n-gram of the pool occurs in a row of token numbers [c] or [n, c], or whether, with its weight.
 

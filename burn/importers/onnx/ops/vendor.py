@@ -136,7 +136,7 @@ def skip_simplified_layer_normalization(node: Node) -> list[ir.Value | None]:
     return [normal, None, None, total]
 
 
-@onnx_op("EmbedLayerNormalization", domain=DOMAIN)
+@onnx_op("EmbedLayerNormalization", domain=DOMAIN, ranks=(2, 2, 2, 2, 2))
 def embed_layer_normalization(node: Node) -> list[ir.Value | None]:
     """Word, position and segment embeddings, added and normalised; and how many tokens of each row are not masked."""
     tokens, segments = node.required(0), node.input(1)

@@ -49,7 +49,7 @@ def combined(a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:
     return ops.add(a, b)
 
 
-@onnx_op("Attention", domain=DOMAIN)
+@onnx_op("Attention", domain=DOMAIN, ranks=(3, 2, 1))
 def attention(node: Node) -> list[ir.Value | None]:
     """One product makes q, k and v of the input; past and present hold keys and values together: [2, b, h, t, d]."""
     x, weight = node.required(0), node.required(1)
@@ -147,7 +147,7 @@ def _unpacked(x: ir.Value, index: int) -> ir.Value:
     return transpose(reshape(part(x, 3, index, 1), (batch, length, heads, depth)), (0, 2, 1, 3))
 
 
-@onnx_op("RotaryEmbedding", domain=DOMAIN)
+@onnx_op("RotaryEmbedding", domain=DOMAIN, ranks=((3, 4), (1, 2), 2, 2))
 def rotary_embedding(node: Node) -> ir.Value:
     """Position ids are [b, s], or [1] with the first one's."""
     x, places = node.required(0), node.required(1)
