@@ -177,11 +177,13 @@ class Arranging(Shapes):
 
     def array_split(self, sections: int | Sequence[Dim], axis: int = 0) -> list[Tensor]:
         """As `split`, but where the parts cannot be equal the first ones are larger by one."""
-        size = self.type.shape[self._axis(axis)]
-        if not isinstance(sections, int) or not isinstance(size, int) or sections < 1:
+        place = self._axis(axis)
+        if not isinstance(sections, int) or sections < 1:
             return self.split(sections, axis)
-        part, larger = divmod(size, sections)
-        return self.split_with_sizes([part + (i < larger) for i in range(sections)], axis)
+        size = self.type.shape[place]
+        part, larger = dims.floordiv(size, sections), dims.mod(size, sections)
+        starts = [i * part + dims.dim_min(i, larger) for i in range(sections + 1)]
+        return [self._cut(place, a, b - a) for a, b in itertools.pairwise(starts)]
 
     def split_with_sizes(self, sizes: Sequence[Dim], axis: int = 0) -> list[Tensor]:
         """Parts of these sizes, which must make up the axis."""

@@ -257,7 +257,7 @@ row(
     **MOVED,
 )
 row("split", "ab", ALL, least=3, use=lambda f, x: [*f(x, [1, 3]), *f(x, [2], 1)], **MOVED)
-row("array_split", "ab", ALL, use=lambda f, x: [*f(x, 3), *f(x, 2, 1), *f(x, [1, 3])], traced=False, **MOVED)
+row("array_split", "ab", ALL, use=lambda f, x: [*f(x, 3), *f(x, 2, 1), *f(x, [1, 3])], **MOVED)
 row(
     "split_with_sizes",
     "ab",

@@ -318,6 +318,14 @@ def test_divmod_and_whole_arrays() -> None:
     assert [t.shape[0] for t in burn.arange(7).array_split(3)] == [3, 2, 2]
 
 
+@pytest.mark.parametrize("count", range(9))
+def test_array_split_of_a_size_that_data_says(count: int) -> None:
+    places = np.flatnonzero(np.arange(8) < count)
+    ours = burn.tensor(np.arange(8) < count).nonzero()[0].array_split(3)
+    for mine, numpys in zip(ours, np.array_split(places, 3), strict=True):
+        assert mine.tolist() == numpys.tolist()
+
+
 def test_operands_at_the_ends_of_their_range() -> None:
     for dtype, low, high in (
         ("uint8", 0, 255),

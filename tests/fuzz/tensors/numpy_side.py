@@ -179,7 +179,9 @@ class Numpy(Side):
         return self._rounded(out, [x]) if how in ("add", "multiply") else out
 
     def topk(self, x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        places = np.argsort(-x.astype(np.float64 if is_float(x.dtype) else np.int64), -1, kind="stable")[..., :k]
+        """What is not a number counts as the greatest, as in torch and behind numpy's sort."""
+        wide = x.astype(np.float64 if is_float(x.dtype) else np.int64)
+        places = np.lexsort((-wide, ~np.isnan(wide)), axis=-1)[..., :k]
         return np.take_along_axis(x, places, -1), places
 
     def softmax_by_hand(self, x: np.ndarray, axis: int) -> np.ndarray:
