@@ -45,7 +45,8 @@ def artefact_of(
 
 def executable(program: Program, *, target: str | None = None, cache: bool = True) -> Executable:
     """The program compiled, or as it was compiled before."""
-    given_up = [program.input_names[i] for i in program.given_up]
+    renewed = program.renews.values()  # whether a call gives these up is said by the call
+    given_up = [program.input_names[i] for i in program.given_up if i not in renewed]
     artefact = artefact_of(_identity(program) if cache else None, lambda: program, target=target)
     return Executable(artefact, given_up)
 
@@ -55,7 +56,7 @@ def _identity(program: Program) -> list[str]:
     from burn.dialect.text import to_text
 
     constants = [f"{key} {weight.digest()}" for key, weight in sorted(program.weights.items())]
-    return [to_text(program, locations=True), *constants]
+    return [to_text(program, locations=True), f"renews {sorted(program.renews.items())}", *constants]
 
 
 def _compile(make: Callable[[], Program], passes: str | None, target: str | None) -> Artefact:

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from burn.caching import executable
 from burn.errors import TypeMismatch
+from burn.runtime.arrays import like
 from burn.tensors import trees
 from burn.tracing.arguments import Arguments, Dynamic
 from burn.tracing.trace import Traced, arguments_of, signature_of, trace_call
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from burn.runtime import Executable
 
 
@@ -79,8 +82,7 @@ def _by_name(function: Callable[..., Any], examples: Any, kwargs: Mapping[str, A
 def executable_of(
     traced: Traced, target: str | None = None, donate: Sequence[int | str] = (), cache: bool = True
 ) -> Executable:
-    if donate:
-        traced.program.given_up = _given_up(traced.arguments, donate)
+    traced.program.given_up = (*_given_up(traced.arguments, donate), *traced.program.renews.values())
     return executable(traced.program, target=target, cache=cache)
 
 
@@ -110,6 +112,14 @@ class CompiledFunction:
     def run_leaves(self, leaves: Sequence[Any]) -> Any:
         outputs = self.executable(*leaves)
         return trees.unflatten(self._results, outputs if isinstance(outputs, tuple) else (outputs,))
+
+    def run_giving(self, leaves: Sequence[Any], given_up: Sequence[int]) -> tuple[Any, list[np.ndarray]]:
+        """What the function returns, and the arrays of the outputs behind it. given_up: the numbers of inputs that outputs may
+        be written over."""
+        outputs = self.executable.run_giving(leaves, given_up)
+        count = len(trees.paths(self._results))
+        result = trees.unflatten(self._results, like(outputs[:count], leaves))
+        return result, outputs[count:]
 
     def __repr__(self) -> str:
         return f"CompiledFunction({self.executable!r})"

@@ -23,10 +23,9 @@ from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import TypeMismatch
 from burn.tensors import Tensor, trees
-from burn.tensors.tracer import Tracer
 from burn.tracing.arguments import Arguments, Dynamic, bound, described
 from burn.tracing.seen import Seen
-from burn.tracing.trace import is_module, name_of, signature_of, trace_call
+from burn.tracing.trace import Assigned, Traced, is_module, name_of, signature_of, trace_call
 
 KEPT = 256
 """Programs that a jitted function keeps; those not used for longest go first."""
@@ -35,18 +34,21 @@ KEPT = 256
 @dataclass(frozen=True)
 class _Program:
     """A compiled program. parameters: those that it uses, which are its last inputs (`opened`) or written into it; given: their
-    types, or their elements. seen: what else it was written down from."""
+    types, or their elements; assigned: those whose next elements are its last outputs. seen: what else it was written down
+    from."""
 
     function: CompiledFunction
     opened: bool
     parameters: tuple[Any, ...]
     given: tuple[Any, ...]
+    assigned: tuple[Any, ...]
     seen: Seen
 
     @staticmethod
-    def of(function: CompiledFunction, tracer: Tracer, seen: Seen) -> _Program:
+    def of(function: CompiledFunction, traced: Traced, seen: Seen) -> _Program:
+        tracer = traced.tracer
         given = [p.type if tracer.opens else p.weight for p in tracer.parameters]
-        return _Program(function, tracer.opens, tuple(tracer.parameters), tuple(given), seen)
+        return _Program(function, tracer.opens, tuple(tracer.parameters), tuple(given), traced.assigned, seen)
 
     def takes_parameters(self) -> bool:
         """Whether it is right for the elements that the parameters have now."""
@@ -55,8 +57,15 @@ class _Program:
         return all(p.weight is w for p, w in zip(self.parameters, self.given, strict=True))
 
     def run(self, leaves: Sequence[Any]) -> Any:
-        elements = (p.elements for p in self.parameters) if self.opened else ()
-        return self.function.run_leaves([*leaves, *elements])
+        elements = [p.elements for p in self.parameters] if self.opened else []
+        if not self.assigned:
+            return self.function.run_leaves([*leaves, *elements])
+        theirs = {id(p): len(leaves) + i for i, p in enumerate(self.parameters)}
+        given_up = [theirs[id(p)] for p in self.assigned if p.may_be_given_up]
+        result, rest = self.function.run_giving([*leaves, *elements], given_up)
+        for parameter, array in zip(self.assigned, rest, strict=True):
+            parameter.take(array)
+        return result
 
 
 class Jit:
@@ -123,10 +132,14 @@ class Jit:
         owners = {id(v): v for v in (*whole, *_fixed(arguments.structures))}
         self._forget_what_varied()
         self._varied = self._varied or any(getattr(v, "training", False) for v in owners.values())
-        traced = trace_call(self._function, arguments, opens=self._varied)
+        try:
+            traced = trace_call(self._function, arguments, opens=self._varied)
+        except Assigned:  # what changes is an input
+            self._varied = True
+            traced = trace_call(self._function, arguments, opens=True)
         function = CompiledFunction(executable_of(traced, donate=self._donate), arguments, traced.results)
         # what the function itself changes while it is traced is no reason to trace it again
-        return _Program.of(function, traced.tracer, Seen({**owners, **traced.tracer.modules}.values()))
+        return _Program.of(function, traced, Seen({**owners, **traced.tracer.modules}.values()))
 
     def _forget_what_varied(self) -> None:
         """Lets programs go that hold elements which parameters no longer have."""
@@ -173,7 +186,9 @@ def jit(
     of its own, and has a hash. donate: as for `compile`. In a function that is being traced, the call is part of that.
 
     Parameters and buffers of modules are what they are at each call: their first change makes them inputs of one more program,
-    which serves all later ones (in training, they are inputs of the first one). Changes of anything else in modules that the
+    which serves all later ones (in training, they are inputs of the first one). A parameter that the
+    function assigns to (`p.assign(tensor)`) has its new elements after each call, in the memory of the old ones unless something
+    else refers to them. Changes of anything else in modules that the
     function calls, and of attributes of objects among its arguments (`self`, too), are seen as well, and compile another
     program. What it takes from elsewhere, such as global numbers and tensors, is as it was when the program was compiled.
     Raises TypeMismatch for a PyTorch module."""

@@ -24,6 +24,8 @@ class Program:
     output_names: list[str] = field(default_factory=list)
     given_up: tuple[int, ...] = ()
     """The inputs whose contents the caller gives up at each run: outputs may take over their memory."""
+    renews: dict[int, int] = field(default_factory=dict)
+    """By an output's number, that of the input whose next value it is: it takes over no other input's memory."""
     input_containers: dict[int, Container] = field(default_factory=dict)
     output_containers: dict[int, Container] = field(default_factory=dict)
     """Of inputs and outputs that are lists: what they are lists of."""
@@ -55,6 +57,7 @@ class Program:
             weights=self.weights.copy(),
             input_names=list(self.input_names),
             output_names=list(self.output_names),
+            renews=dict(self.renews),
         )
 
     def add_input(self, name: str, type_: TensorType) -> ir.Value:

@@ -105,14 +105,21 @@ class _Machine:
         for _ in self.walk(stage.loops):
             for total, reduction in zip(totals, stage.reductions, strict=True):
                 total.take(self.value(reduction.body), lambda r=reduction: self.dim(r.index))
-            for write in stage.writes:
-                self.write(write)
+            if stage.order == "parallel":
+                for place in [(w, self.inside(w.buffer, w.offset), self.value(w.value)) for w in stage.writes]:
+                    self.put(*place)
+            else:
+                for write in stage.writes:
+                    self.write(write)
         for total in totals:
             self.results[total.reduction.name] = total.result
         self.memo.clear()
 
     def write(self, write: Write) -> None:
-        self.buffers[write.buffer][self.inside(write.buffer, write.offset)] = self.value(write.value)
+        self.put(write, self.inside(write.buffer, write.offset), self.value(write.value))
+
+    def put(self, write: Write, place: int, value: Any) -> None:
+        self.buffers[write.buffer][place] = value
         self.memo.clear()  # what was read may be another number now
 
     def contract(self, kernel: ContractionKernel) -> None:

@@ -15,8 +15,8 @@ from burn.nn.init import ones, zeros
 from burn.nn.module import Layer
 from burn.nn.parameter import Buffer, Parameter
 from burn.ops import element
-from burn.tensors import Tensor
-from burn.tensors.tracer import active
+from burn.tensors import Tensor, constant
+from burn.tensors.control import check_size
 
 
 class LayerNorm(Layer):
@@ -113,25 +113,18 @@ class _BatchNorm(Layer):
     def _statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The batch's mean and variance; the running ones are brought up to date."""
         tracked = self.training and self.running_mean is not None
-        if tracked and active() is not None:
-            raise TypeMismatch(
-                f"{type(self).__name__} in training mode updates its running statistics, which a compiled function cannot",
-                ["call .eval() on the module before it is compiled, or train it outside of compiled functions"],
-            )
         axes = (0, *range(2, x.ndim))
         wide = x.astype(compose.wide(x.dtype))
         mean = wide.mean(axes, keepdims=True)
         centred = wide - mean
         variance, mean = (centred * centred).mean(axes), mean.reshape(-1)
         if tracked:
-            count = prod(x.shape[a] for a in axes)  # numbers: it is not traced
-            if count < 2:
-                raise TypeMismatch(
-                    f"{type(self).__name__} in training mode needs two values a channel", [f"{x.type} has {count}"]
-                )
-            for running, new in ((self.running_mean, mean), (self.running_var, variance * (count / (count - 1)))):
+            count = prod(x.shape[a] for a in axes)
+            check_size(count, ">=", 2, f"{type(self).__name__} in training mode needs two values a channel")
+            share = constant(count, variance.dtype) / constant(count - 1, variance.dtype)
+            for running, new in ((self.running_mean, mean), (self.running_var, variance * share)):
                 assert running is not None
-                running.assign((running * (1.0 - self.momentum) + new.astype(running.dtype) * self.momentum).evaluate())
+                running.assign(running * (1.0 - self.momentum) + new.astype(running.dtype) * self.momentum)
         return mean, variance
 
     def extra_repr(self) -> str:

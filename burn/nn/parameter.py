@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from burn.dialect.deferred import Deferred
-from burn.dialect.types import FLOATS, TensorType, numpy_dtype
+from burn.dialect.types import FLOATS, TensorType, numpy_dtype, type_of
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import TypeMismatch
 from burn.nn import init
@@ -27,7 +27,7 @@ class Parameter(Tensor):
     of sizes, whose elements come later: from a file, or from `init`, a function of the shape, or of the shape and a
     generator of random numbers, which each parameter has for itself."""
 
-    __slots__ = ("_init", "_leaf", "_stream", "_trainable", "_type", "_weight", "name")
+    __slots__ = ("_alone", "_init", "_leaf", "_stream", "_trainable", "_type", "_weight", "name")
 
     def __init__(self, data: Any, dtype: str = "float32", init: Init | Simple | None = None):
         self.name = ""  # where it is in the module it was last traced or loaded with
@@ -37,6 +37,7 @@ class Parameter(Tensor):
         self._weight: Weight | None = None
         self._leaf: Deferred | None = None
         self._tracer = None
+        self._alone = False  # whether nobody else refers to its elements: a program may write over them
         if isinstance(data, (tuple, list)) and all(isinstance(d, (int, np.integer)) for d in data):
             self._type = TensorType(dtype, tuple(map(int, data)))
         else:
@@ -79,6 +80,10 @@ class Parameter(Tensor):
     @property
     def weight(self) -> Weight:
         """Its elements where they lie."""
+        self._alone = False
+        return self._own()
+
+    def _own(self) -> Weight:
         if self._weight is None:
             array = init.drawn(self._init or init.zeros, self.shape, np.random.default_rng(self._stream))
             self._weight = array_weight(np.asarray(array, numpy_dtype(self.dtype)))
@@ -93,36 +98,53 @@ class Parameter(Tensor):
 
     @property
     def elements(self) -> np.ndarray:
-        """Its elements as computing takes them: one to a byte at least, in memory or mapped."""
-        array = self._value.array
-        assert array is not None
-        return array
+        """Its elements as computing takes them: one to a byte at least, in memory or mapped. Only to be read at once."""
+        return self._own().array()
+
+    @property
+    def may_be_given_up(self) -> bool:
+        """Whether a program that computes its next elements may write them over these."""
+        return self._alone
+
+    def take(self, array: np.ndarray) -> None:
+        """Other elements that a program has computed, which are its own now."""
+        self._weight, self._leaf, self._alone = Weight(self._type.dtype, array.shape, array), None, True
 
     @property
     def count(self) -> int:
         return prod(self.shape)
 
     def assign(self, data: np.ndarray | Weight | Tensor) -> None:
-        """Gives it other elements. Raises TypeMismatch unless element type and shape are the same."""
+        """Gives it other elements; in a function that is compiled (`burn.jit`), each time it is called. Raises TypeMismatch
+        unless element type and shape are the same."""
+        tracer = active()
+        if tracer is not None:
+            value = constant(data).value if not isinstance(data, Weight) else tracer.literal(data)
+            self._must_fit(type_of(value))
+            tracer.assign(self, value)
+            return
         if isinstance(data, Tensor):
             data = data.numpy()
         weight = data if isinstance(data, Weight) else array_weight(np.array(data))
-        if (weight.dtype, weight.shape) != (self._type.dtype, self._type.shape):
-            given = TensorType(weight.dtype, weight.shape)
+        self._must_fit(TensorType(weight.dtype, weight.shape))
+        self._weight, self._leaf, self._alone = weight, None, False
+
+    def _must_fit(self, given: TensorType) -> None:
+        if given != self._type:
             raise TypeMismatch(
                 f"parameter '{self.name}' does not take these elements", [f"it is {self._type}, not {given}"]
             )
-        self._weight, self._leaf = weight, None
 
     def become(self, weight: Weight) -> None:
         """Gives it other elements, of another element type too."""
         self._type = TensorType(weight.dtype, weight.shape)
-        self._weight, self._leaf = weight, None
+        self._weight, self._leaf, self._alone = weight, None, False
 
     def reset(self, init: Init | Simple, seed: int | None = None) -> None:
         """Draws new elements when it is next used: from the process's generator, or the same for the same seed."""
         self._init, self._stream = init, process.draw() if seed is None else (seed, 0)
         self._weight = self._leaf = None
+        self._alone = False
 
     def convert(self, dtype: str) -> None:
         """Turns it into another float type, its elements rounded to that. Raises TypeMismatch for one that is no float."""
@@ -136,7 +158,7 @@ class Parameter(Tensor):
         """Another with the same elements, which are shared until either is assigned others."""
         other = type(self)(self.shape, self.dtype)
         other.name, other._init, other._stream, other._trainable = self.name, self._init, self._stream, self._trainable
-        other._weight = self._weight
+        other._weight, self._alone = self._weight, False  # neither is written over
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

@@ -1,23 +1,24 @@
 """Which outputs take over the memory of inputs that the caller gives up.
 
 An output may lie where an input did only if nobody reads the input any more: it is read last before the output is written, or
-by the kernel that writes the output, and then only at the place that it writes. Says so in `takes` of `burn.return`; runs behind
+by the kernel that writes the output, and then only at the place that it writes (all that a place needs is read before any of
+it is written). Says so in `takes` of `burn.return`; runs behind
 `fuse`, when it is known which kernels there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, atoms
+from burn.dialect.dims import atoms
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
-from burn.kernels.body import Fetched, Load, LoopKernel, Write, walk
+from burn.kernels.body import ContractionKernel, Fetched, Kernel, Load, LoopKernel, Scalar, Write, walk
 from burn.kernels.builders import kernels
 from burn.kernels.liveness import Liveness
 from burn.kernels.wants import Wants
@@ -38,14 +39,17 @@ class Donate:
         live = Liveness(program.block)
         takes = [-1] * len(outputs)
         for root, number in live.written_directly(outputs).items():
-            fitting = [
-                i
-                for i, v in free.items()
-                if type_of(v).bytes == type_of(root).bytes and _may_lie(live, root, v, env.wants)
-            ]
-            if fitting:
-                takes[number] = fitting[0]
-                del free[fitting[0]]
+            own = program.renews.get(number)
+            candidates = [own] if own is not None else [i for i in free if i not in program.renews.values()]
+            for i in candidates:
+                if (
+                    i in free
+                    and type_of(free[i]).bytes == type_of(root).bytes
+                    and _may_lie(live, root, free[i], env.wants)
+                ):
+                    takes[number] = i
+                    del free[i]
+                    break
         with context():
             program.terminator.attributes["takes"] = ir.DenseI64ArrayAttr.get(takes)
 
@@ -61,19 +65,31 @@ def _in_place(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> 
     if not isinstance(op, Group) or type_of(value).element_bytes != type_of(root).element_bytes:
         return False
     (call, *others) = kernels(op, wants)
-    kernel = call.kernel
-    if others or not isinstance(kernel, LoopKernel) or len(kernel.stages) != 1:
-        return False
-    (stage,) = kernel.stages
-    if stage.reductions or stage.order != "parallel" or not stage.writes:
+    if others:
         return False
     operands, results = list(op.operation.operands), list(op.operation.results)
-    (number,) = (n for n, w in enumerate(stage.writes) if call.bindings[w.buffer] == ("out", results.index(root)))
+    mine = ("out", results.index(root))
     theirs = {n for n, b in enumerate(call.bindings) if b and b[0] == "in" and live.home(operands[b[1]]) == value}
-
-    def places(writes: Sequence[Write]) -> set[Dim]:
-        return {n.offset for n in walk(*(w.value for w in writes)) if isinstance(n, Load) and n.buffer in theirs}
-
-    place = stage.writes[number].offset
+    writes, elsewhere = _parts(call.kernel, lambda w: call.bindings[w.buffer] == mine)
+    if not writes:
+        return False
+    (place,) = (w.offset for w in writes if call.bindings[w.buffer] == mine)
     fetched = any(isinstance(atom, Fetched) for atom in atoms(place))
-    return not fetched and places(stage.writes) <= {place} and not places(stage.writes[number + 1 :])
+    reads = {n.offset for n in walk(*(w.value for w in writes)) if isinstance(n, Load) and n.buffer in theirs}
+    return (
+        not fetched
+        and reads <= {place}
+        and not any(isinstance(n, Load) and n.buffer in theirs for n in walk(*elsewhere))
+    )
+
+
+def _parts(kernel: Kernel, mine: Callable[[Write], bool]) -> tuple[Sequence[Write], list[Scalar]]:
+    """The writes that are made together with a buffer's (all that they need is read before), and what else a kernel computes."""
+    if isinstance(kernel, ContractionKernel):
+        return kernel.epilogue, [kernel.lhs, kernel.rhs]
+    if not isinstance(kernel, LoopKernel):
+        return (), []
+    (stage,) = (s for s in kernel.stages if any(map(mine, s.writes)))
+    if stage.reductions or stage.order != "parallel":
+        return (), []
+    return stage.writes, [value for other in kernel.stages if other is not stage for value in other.scalars]

@@ -111,6 +111,18 @@ class Executable:
         outputs = like(self._execute(call.arrays, call.donated), call.given)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
+    def run_giving(self, arrays: Sequence[Any], given_up: Sequence[int]) -> list[np.ndarray]:
+        """All outputs as numpy arrays, given the inputs by position. Those numbered in `given_up` besides the ones that every
+        call gives up are donated in this call. Raises InputError and RunError."""
+        donated = [*(self._donated or ()), *given_up]
+        try:
+            return self._program.run(self._with_state(list(arrays)), donated or None)
+        except _native.InputMismatch:
+            call = self._prepare(arrays, {}, [self._names[i] for i in donated])
+            return self._execute(call.arrays, call.donated)
+        except _native.RunFailure as failure:
+            raise self._run_error(failure) from None
+
     def run(self, inputs: Mapping[str, Any], *, donate: Collection[str] = ()) -> dict[str, Any]:
         """Outputs by name. The inputs named in `donate` are given up: an output may take over their memory, so their
         contents are undefined afterwards."""

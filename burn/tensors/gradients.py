@@ -234,6 +234,8 @@ class _Part:
         if hasattr(argument, "named_parameters"):
             named = [(path, p) for path, p in argument.named_parameters(buffers=False) if p.trainable]
             named = [(path, p) for path, p in named if p.dtype in FLOATS]
+            for path, parameter in named:
+                parameter.name = parameter.name or path
             return _Part(argument, [p.value for _, p in named], None, tuple(path for path, _ in named))
         leaves, structure = flatten(argument, is_leaf)
         tensors = [constant(leaf) for leaf in leaves]

@@ -45,7 +45,8 @@ class Tracer:
     """One program being built. `names` says what the modules in it are called, by identity.
 
     opens: whether parameters are inputs of the program, behind the others, rather than constants in it. `parameters` are those
-    that it uses, in order; `modules` those that were called."""
+    that it uses, in order; `assigned` those that were given other elements, which further outputs hold; `modules` those that
+    were called."""
 
     def __init__(
         self, inputs: Sequence[tuple[str, TensorType]], weights: WeightStore | None = None, opens: bool = False
@@ -54,6 +55,7 @@ class Tracer:
         self.names: dict[int, str] = {}
         self.opens = opens
         self.parameters: list[Owned] = []
+        self.assigned: dict[int, tuple[Owned, ir.Value]] = {}
         self.modules: dict[int, object] = {}
         self.ended = False  # whether its values may be gone
         self._constants: dict[int, tuple[object, ir.Value]] = {}  # id -> (what keeps the id taken, the value)
@@ -68,7 +70,10 @@ class Tracer:
         return known[1]
 
     def parameter(self, owner: Owned) -> ir.Value:
-        """What stands for a parameter, made when it is first asked for: an input of the program, or a constant."""
+        """What stands for a parameter, made when it is first asked for: an input of the program, or a constant; or what it was
+        given since."""
+        if id(owner) in self.assigned:
+            return self.assigned[id(owner)][1]
         known = self._constants.get(id(owner))
         if known is None:
             if self.opens:
@@ -78,6 +83,16 @@ class Tracer:
             known = self._constants[id(owner)] = (owner, value)
             self.parameters.append(owner)
         return known[1]
+
+    def assign(self, owner: Owned, value: ir.Value) -> None:
+        """Gives a parameter other elements from here on, and when the program has run. Raises TypeMismatch in a region."""
+        if ir.InsertionPoint.current.block != self.program.block:
+            raise TypeMismatch(
+                "a parameter is not assigned inside of burn.cond, burn.scan and the like",
+                [f"'{owner.name}'; return its new elements, and assign them outside"],
+            )
+        self.parameter(owner)
+        self.assigned[id(owner)] = (owner, value)
 
     def literal(self, weight: Weight, hint: str = "constant") -> ir.Value:
         """A new constant."""

@@ -16,7 +16,7 @@ from burn.dialect.spec import spec
 from burn.dialect.types import TensorType
 from burn.errors import TypeMismatch
 from burn.tensors import Tensor, lift, trees
-from burn.tensors.tracer import Tracer, tracing
+from burn.tensors.tracer import Owned, Tracer, tracing
 from burn.tracing.arguments import Arguments, Dynamic, of_examples
 
 
@@ -28,6 +28,11 @@ class Traced:
     arguments: Arguments
     results: trees.Structure
     tracer: Tracer
+
+    @property
+    def assigned(self) -> tuple[Owned, ...]:
+        """The parameters whose next elements are the last outputs."""
+        return tuple(owner for owner, _ in self.tracer.assigned.values())
 
     @property
     def is_flat(self) -> bool:
@@ -85,7 +90,26 @@ def _trace(
         leaves, structure = trees.flatten(call([Tensor(v) for v in tracer.program.inputs]), _is_result)
         _check_results(structure, bool(leaves))
         values = [lift(leaf).value for leaf in leaves]
-    return tracer.program.finish(list(zip(_output_names(structure, outputs), values, strict=True))), structure
+        assigned = list(tracer.assigned.values())
+    if assigned and not tracer.opens:
+        raise Assigned([owner.name for owner, _ in assigned])
+    program = tracer.program
+    named = list(zip(_output_names(structure, outputs), values, strict=True))
+    named += [(f"next {owner.name}", value) for owner, value in assigned]
+    place = {id(p): i for i, p in enumerate(tracer.parameters, len(program.inputs) - len(tracer.parameters))}
+    shift = program.random_state  # the state is the last input
+    program.renews = {len(values) + i: place[id(owner)] - shift for i, (owner, _) in enumerate(assigned)}
+    return program.finish(named), structure
+
+
+class Assigned(TypeMismatch):
+    """A function gives parameters other elements, and they are constants of what is compiled."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(
+            "a function that changes parameters is compiled with burn.jit",
+            [f"it changes {', '.join(names)}; for inference call .eval() on the module"],
+        )
 
 
 def _is_result(value: Any) -> bool:

@@ -229,3 +229,101 @@ def test_what_was_given_may_be_changed_afterwards() -> None:
     for name, array in want.items():
         np.testing.assert_array_equal(layer.state_dict()[name], array)
     np.testing.assert_array_equal(made.array, want["bias"])
+
+
+# ---- parameters that a function changes ----------------------------------------------------------------------------------
+def _memory(parameter: nn.Parameter) -> int:
+    return parameter.elements.ctypes.data
+
+
+def test_assigned_parameters_have_their_new_elements() -> None:
+    layer = nn.Linear(3, 2)
+    before = layer.weight.array.copy()
+
+    @burn.jit
+    def shrink(x):
+        y = layer(x)
+        layer.weight.assign(layer.weight * 0.5)
+        return y, layer(x) - layer.bias
+
+    x = np.ones((1, 3), np.float32)
+    for factor in (1.0, 0.5, 0.25):
+        first, second = shrink(x)
+        np.testing.assert_allclose(first, before.sum(1)[None] * factor + layer.bias.array, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(second, before.sum(1)[None] * factor / 2, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(layer.weight.array, before / 8, rtol=1e-6)
+    assert sum(map(len, shrink.programs.values())) == 1
+
+
+def test_they_stay_where_they_are_in_memory_unless_someone_looks() -> None:
+    layer = nn.Linear(4, 4)
+
+    @burn.jit
+    def step(x):
+        layer.weight.assign(layer.weight - x.T @ x)
+        return x.sum()
+
+    x = np.ones((2, 4), np.float32)
+    step(x)
+    place = _memory(layer.weight)
+    for _ in range(20):
+        step(x)
+        assert _memory(layer.weight) == place
+    kept, recorded = layer.state_dict()["weight"], layer.weight * 1.0
+    copy = kept.copy()
+    step(x)
+    np.testing.assert_array_equal(kept, copy)
+    np.testing.assert_array_equal(recorded.numpy(), copy)
+    np.testing.assert_allclose(layer.weight.array, copy - x.T @ x, rtol=1e-5)
+
+
+def test_a_copy_of_a_module_is_not_changed_along() -> None:
+    layer = nn.Linear(2, 2)
+
+    @burn.jit
+    def step(x):
+        layer.weight.assign(layer.weight + x)
+        return x
+
+    step(np.ones((2, 2), np.float32))
+    twin = layer.clone()
+    before = twin.weight.array.copy()
+    step(np.ones((2, 2), np.float32))
+    np.testing.assert_array_equal(twin.weight.array, before)
+    np.testing.assert_allclose(layer.weight.array, before + 1, rtol=1e-6)
+
+
+def test_where_parameters_are_not_assigned() -> None:
+    layer = nn.Linear(2, 2)
+
+    def change(x):
+        layer.weight.assign(x)
+        return x
+
+    with pytest.raises(TypeMismatch, match=r"burn\.jit"):
+        burn.compile(change, ("float32[2, 2]",))
+    with pytest.raises(TypeMismatch, match="does not take these elements"):
+        burn.jit(change)(np.ones((3, 2), np.float32))
+
+    def inside(x):
+        def body(i, s):
+            layer.weight.assign(s)
+            return s
+
+        return burn.fori_loop(0, 2, body, x)
+
+    with pytest.raises(TypeMismatch, match="inside of"):
+        burn.jit(inside)(np.ones((2, 2), np.float32))
+
+
+def test_batch_norm_trains_in_a_jitted_function() -> None:
+    rng = np.random.default_rng(0)
+    eager, jitted = nn.BatchNorm1d(3).train(), nn.BatchNorm1d(3).train()
+    run = burn.jit(lambda x: jitted(x), dynamic={"x": {0: "n"}})
+    for n in (4, 7):
+        x = rng.standard_normal((n, 3)).astype(np.float32)
+        np.testing.assert_allclose(run(x), eager(burn.tensor(x)).numpy(), rtol=1e-4, atol=1e-5)
+    for name in ("running_mean", "running_var"):
+        np.testing.assert_allclose(jitted.state_dict()[name], eager.state_dict()[name], rtol=1e-5)
+    with pytest.raises(burn.BurnError, match="two values a channel"):
+        run(np.ones((1, 3), np.float32))

@@ -263,5 +263,7 @@ class _Printer:
     def _write_row(self, writes: list[Write], row: Int, total: Value) -> None:
         place_rows(self.emitter, self.kernel.rows, row)
         self.emitter.accumulator = total
+        for write in writes:  # a buffer that is written may be one that is read, at the same place
+            self.emitter.prepare(write.offset, write.value)
         for write in writes:
             self.emitter.store(write.buffer, write.offset, write.value)

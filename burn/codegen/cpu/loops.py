@@ -184,7 +184,14 @@ class _Printer:
                 self._write(stage)
 
     def _write(self, stage: Stage) -> None:
-        self._nest(stage.loops, lambda: [self.emitter.store(w.buffer, w.offset, w.value) for w in stage.writes])
+        def body() -> None:
+            if stage.order == "parallel":  # a buffer that is written may be one that is read, at the same place
+                for write in stage.writes:
+                    self.emitter.prepare(write.offset, write.value)
+            for write in stage.writes:
+                self.emitter.store(write.buffer, write.offset, write.value)
+
+        self._nest(stage.loops, body)
 
     def _nest(self, loops: Sequence[LoopVar], body: Callable[[], object]) -> None:
         code, emitter = self.code, self.emitter

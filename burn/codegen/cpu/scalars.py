@@ -340,6 +340,13 @@ class ScalarEmitter:
             code.line(end)
         return result
 
+    def prepare(self, offset: Dim, node: Scalar) -> None:
+        """Computes what `store` will write there."""
+        if self.lanes > 1 and self.varies(offset):
+            self.wide(node)
+        else:
+            self.value(node)
+
     def store(self, buffer: int, offset: Dim, node: Scalar) -> None:
         """Writes a node at an offset: one element, or the lanes."""
         code, pointer = self.code, self.pointers[buffer]
