@@ -83,6 +83,21 @@ def test_a_bound_computed_of_a_size_counts_from_the_end_where_it_is_negative(les
     same(proto, *({"x": numbers(k), "of": numbers(n)} for k in (5, 2, 1) for n in (0, 1, 2, 4, 9)))
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_pads_that_come_from_data(mode: str) -> None:
+    """The result's sizes have names of their own: of sums of pads its strides were polynomials of hundreds of terms, at
+    which LLVM worked for half a minute."""
+    proto = model(
+        [node("Pad", "x pads", "y", mode=mode)],
+        [value("x", (2, 3, 4, "n")), value("pads", (8,), INT64)],
+        [value("y", (None,) * 4)],
+    )
+    (result,) = load_onnx(proto.SerializeToString()).outputs
+    assert all(len(str(dim)) < 20 for dim in result.dims)
+    pads = [[1, 2, 0, 3, 0, 1, 2, 1], [0, -1, 1, 2, 1, 0, -2, -1], [0] * 8]
+    same(proto, *({"x": numbers(2, 3, 4, n), "pads": np.array(p)} for p, n in zip(pads, (5, 4, 7), strict=True)))
+
+
 def test_a_size_may_be_all_that_is_wanted_of_an_op() -> None:
     proto = model(
         [node("Compress", "x chosen", "some", axis=0), node("Shape", "some", "y")],

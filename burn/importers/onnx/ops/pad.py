@@ -70,10 +70,14 @@ def _runtime_pads(node: Node, rank: int) -> tuple[list[Dim], list[Dim], list[Dim
         halves = [scattered(node, as_int64(node, 3), zeros, half) for half in halves]
     elif count != 2 * rank:
         node.fail(f"{count} pads do not fit {node.type(0)}", "pads")
-    zero = number(0, "int64")
-    before, after = ([ops.max(half, zero), ops.max(ops.neg(half), zero)] for half in halves)
-    low, crop_low, high, crop_high = (list(read_sizes(node, part)) for part in (*before, *after))
-    return low, crop_low, high, crop_high
+    zero, shape = number(0, "int64"), node.type(0).shape
+    (low, cut), (high, cut_high) = ([ops.max(half, zero), ops.max(ops.neg(half), zero)] for half in halves)
+    kept = ops.sub(integers(node, list(shape)), ops.add(cut, cut_high))
+    total = ops.add(kept, ops.add(low, high))
+    # What is kept and the result have names of their own: strides are products of sizes, and those of sums grow long.
+    added, taken, left, wanted = (read_sizes(node, part) for part in (low, cut, kept, total))
+    rows = list(zip(shape, added, taken, left, wanted, strict=True))
+    return list(added), list(taken), [w - k - a for _, a, _, k, w in rows], [d - t - k for d, _, t, k, _ in rows]
 
 
 def _cropped(x: ir.Value, before: Sequence[Dim], after: Sequence[Dim]) -> ir.Value:
