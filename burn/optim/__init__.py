@@ -1,0 +1,40 @@
+"""Optimizers, schedules and clipping: what turns gradients into steps.
+
+    optimizer = burn.optim.AdamW(model, lr=burn.optim.cosine(1e-3, total=1000, warmup=100))
+
+    @burn.jit
+    def step(x, y):
+        loss, grads = burn.value_and_grad(loss_fn)(model, x, y)
+        optimizer.update(burn.optim.clip_by_norm(grads, 1.0))
+        return loss
+
+An optimizer's state are buffers, and `update` assigns them and the parameters: in a function that is compiled, forward,
+backward and update are one program, which writes the new elements over the old ones. Enter at `Optimizer` (base.py), which
+says how an optimizer is written; each is named for its paper.
+"""
+
+from burn.optim.adam import Adam, AdamW
+from burn.optim.adaptive import AdaGrad, RMSProp
+from burn.optim.base import Optimizer
+from burn.optim.clip import clip_by_norm, clip_by_value, global_norm
+from burn.optim.momentum import SGD, Adan, Lion
+from burn.optim.muon import Muon
+from burn.optim.schedule import (
+    Plateau,
+    Schedule,
+    constant,
+    cosine,
+    exponential,
+    linear,
+    noam,
+    one_cycle,
+    product,
+    sequence,
+    step,
+)
+
+__all__ = [
+    "Optimizer", "SGD", "Adam", "AdamW", "AdaGrad", "RMSProp", "Lion", "Adan", "Muon",
+    "clip_by_norm", "clip_by_value", "global_norm",
+    "Schedule", "constant", "linear", "cosine", "exponential", "step", "noam", "one_cycle", "sequence", "product", "Plateau",
+]  # fmt: skip
