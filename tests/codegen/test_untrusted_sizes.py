@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from running import call, compiled, same
 
+from burn.codegen.cpu.emit import PTR, Function
+from burn.codegen.cpu.sizes import Sizes
 from burn.dialect import ops
-from burn.dialect.dims import Dim, floordiv, mod, symbol
+from burn.dialect.dims import Dim, Expr, Symbol, floordiv, mod, product, symbol
 from burn.dialect.mlir import ir
 from burn.dialect.types import TensorType
 from burn.errors import CompileError, RunError
@@ -193,3 +195,16 @@ def test_another_thread_may_write_an_input_that_is_searched() -> None:
     finally:
         stop.set()
         thread.join()
+
+
+def test_a_product_of_sums_is_computed_as_one() -> None:
+    """Its polynomial has 3^4 terms."""
+    code = Function("f", [("run", PTR)])
+    sizes = Sizes(code)
+    names = [[f"{letter}{axis}" for letter in "abc"] for axis in range(4)]
+    for name in (n for axis in names for n in axis):
+        sizes.places[Symbol(name)] = code.fresh("i64")
+    whole = product([sum((symbol(n) for n in axis), 0) for axis in names])
+    assert isinstance(whole, Expr) and len(whole.terms) == 81
+    sizes.dim(whole)
+    assert sum("with.overflow" in line for line in code.lines) < 20

@@ -8,11 +8,13 @@ what it must agree with, like any other.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from burn.codegen.cpu.emit import Function, Int, Value
 from burn.dialect.dims import Atom, Call, Dim, Expr, Symbol, at_most, coefficient, symbols
+from burn.dialect.dims.expression import normal, remove
 from burn.errors import CompileError, Problem
 
 LIMIT = 1 << 63
@@ -47,13 +49,25 @@ class Sizes:
         for memo in self._memo:
             if dim in memo:
                 return memo[dim]
+        total = self._sum(dim)
+        self._memo[-1][dim] = total
+        return total
+
+    def _sum(self, dim: Expr) -> Int:
+        """An atom of several terms is taken out of them: the elements of a tensor padded on four axes are a polynomial of
+        hundreds of terms, and four sums once they are taken apart."""
+        counts = Counter(atom for monomial, _ in dim.terms for atom in dict.fromkeys(monomial))
+        atom, most = max(counts.items(), key=lambda item: item[1], default=(None, 0))
+        if atom is not None and most > 1:
+            inside = normal({remove(m, (atom,)) or (): c for m, c in dim.terms if atom in m})
+            outside = normal({m: c for m, c in dim.terms if atom not in m})
+            return self.plus(self.times(self._atom(atom), self.dim(inside)), self.dim(outside))
         total: Int = 0
         for monomial, count in dim.terms:
             product: Int = 1
-            for atom in monomial:
-                product = self.times(product, self._atom(atom))
+            for factor in monomial:
+                product = self.times(product, self._atom(factor))
             total = self.plus(total, self.times(product, self._fitting(count)))
-        self._memo[-1][dim] = total
         return total
 
     def value(self, dim: Dim) -> Value:
