@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import tempfile
 
 from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir
 from burn.errors import CompileError
@@ -48,14 +47,9 @@ def compile_object(functions: list[str]) -> bytes:
         address = ctypes.cast(ctypes.CFUNCTYPE(None)(lambda: None), ctypes.c_void_p)  # resolved anew by the loader
         for name in (*FUNCTIONS, *LIBC):
             engine.raw_register_runtime(name, address)
-        handle, path = tempfile.mkstemp(suffix=".o")
-        os.close(handle)
-        try:
-            engine.dump_to_object_file(path)
-            with open(path, "rb") as file:
-                code = file.read()
-        finally:
-            os.unlink(path)
+        with os.fdopen(os.memfd_create("object"), "rb") as file:  # a file in memory alone
+            engine.dump_to_object_file(f"/proc/self/fd/{file.fileno()}")
+            code = file.read()
     if not code:
         raise CompileError("LLVM produced no object code", ["a symbol that the runtime does not provide is called"])
     return code
