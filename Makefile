@@ -26,7 +26,7 @@ demo: install
 	$(BIN)/python examples/digits/demo.py
 
 test: develop
-	$(BIN)/python -m pytest -n 2 tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests
 
 lint: develop
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -16,3 +17,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("BURN_CACHE_SIZE")
     return tmp_path / "cache"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What there is by now stays: collections of garbage need not go through it again and again."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
