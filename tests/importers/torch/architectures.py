@@ -1,8 +1,9 @@
 """The table of architectures in docs/guide/pytorch.md: `python -m tests.importers.torch.architectures [--update] [NAME ...]`.
 
-Each architecture of `tests/models/architectures.py` runs in a process of its own, and is compared with eager torch: forward at
-two sizes and the gradients of all parameters through `torch.compile(backend="burn")`, forward through `burn.compile` with
-sizes that vary, and some greedy tokens of `generate()` with its cache. Exits with 1 where one fails or is above its tolerance.
+Each architecture of `tests/models/architectures.py` is compared with eager torch: forward at two sizes and the gradients of all
+parameters through `torch.compile(backend="burn")`, forward through `burn.compile` with sizes that vary, and some greedy tokens
+of `generate()` with its cache. What fails is tried again without burn: `torch.compile(backend="aot_eager")` and torch.export
+alone say what is torch's own. Exits with 1 where burn fails or is above its tolerance.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
 
 import burn
+from burn.importers.torch.export import export
 from tests.models.architectures import ARCHITECTURES, Architecture, Inputs
 from tests.onnx_suite.pool import Died, Pool
 
@@ -31,6 +33,8 @@ NOISE = 8
 """What differs more is right all the same if burn is at most so many times as far from float64 as torch itself."""
 NEW_TOKENS = 4
 TIMEOUT = 600.0
+SHOWN = 60
+"""So much of an error is shown in the table."""
 
 
 # ---- differences --------------------------------------------------------------------------------------------------------
@@ -76,9 +80,9 @@ def double(inputs: Inputs) -> Inputs:
     return {k: v.double() if v.is_floating_point() else v for k, v in inputs.items()}
 
 
-def forward(case: Architecture, model: Any) -> str:
-    """Through torch.compile, at every size."""
-    compiled = torch.compile(model, backend="burn")
+def forward(case: Architecture, model: Any, backend: str) -> str:
+    """Through torch.compile, one program for every size."""
+    compiled = torch.compile(model, backend=backend, dynamic=True)
     got, want, exact = [], [], []
     with torch.no_grad():
         for size in case.sizes:
@@ -89,7 +93,7 @@ def forward(case: Architecture, model: Any) -> str:
     return judged(got, want, lambda: [t for i in exact for t in tensors(copy.deepcopy(model).double()(**double(i)))])
 
 
-def backward(case: Architecture, model: Any) -> str:
+def backward(case: Architecture, model: Any, backend: str) -> str:
     """The gradients of all parameters, each against the largest of the model, so that what hardly matters hardly counts."""
 
     def gradients(run: Any, owner: Any, inputs: Inputs) -> list[torch.Tensor]:
@@ -102,7 +106,7 @@ def backward(case: Architecture, model: Any) -> str:
 
     inputs = case.inputs(*case.sizes[0])
     want = gradients(model, model, inputs)
-    got = gradients(torch.compile(model, backend="burn"), model, inputs)
+    got = gradients(torch.compile(model, backend=backend), model, inputs)
 
     def exact() -> list[torch.Tensor]:
         twin = copy.deepcopy(model).double()
@@ -111,10 +115,14 @@ def backward(case: Architecture, model: Any) -> str:
     return judged(got, want, exact)
 
 
-def direct(case: Architecture, model: Any) -> str:
+def direct(case: Architecture, model: Any, backend: str) -> str:
     """Through burn.compile, the batch named."""
     inputs = case.inputs(*case.sizes[0])
-    compiled = burn.compile(model, (), {name: {0: "batch"} for name in inputs}, kwargs=inputs)
+    dynamic = {name: {0: "batch"} for name in inputs}
+    if backend == OURS:
+        compiled = burn.compile(model, (), dynamic, kwargs=inputs)
+    else:
+        compiled = export(model, (), inputs, dynamic).program.module()
     with torch.no_grad():
         return judged(
             tensors(compiled(**inputs)),
@@ -123,7 +131,7 @@ def direct(case: Architecture, model: Any) -> str:
         )
 
 
-def generate(case: Architecture, model: Any) -> str:
+def generate(case: Architecture, model: Any, backend: str) -> str:
     """Greedy tokens with a cache: the same ones, and their logits."""
     if not case.generates:
         return ""
@@ -131,7 +139,7 @@ def generate(case: Architecture, model: Any) -> str:
     options = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS, "do_sample": False, "use_cache": True}
     options |= {"return_dict_in_generate": True, "output_logits": True}
     want = model.generate(**prompt, **options)
-    eager, model.forward = model.forward, torch.compile(model.forward, backend="burn")
+    eager, model.forward = model.forward, torch.compile(model.forward, backend=backend)
     try:
         got = model.generate(**prompt, **options)
     finally:
@@ -144,35 +152,55 @@ def generate(case: Architecture, model: Any) -> str:
     )
 
 
-WAYS: dict[str, Callable[[Architecture, Any], str]] = {
+WAYS: dict[str, Callable[[Architecture, Any, str], str]] = {
     "forward": forward,
     "backward": backward,
     "`burn.compile`": direct,
     "`generate()`": generate,
 }
+OURS, THEIRS = "burn", "aot_eager"
 
 
-def run(name: str) -> list[tuple[bool, str]]:
-    """One row: for every way whether it is well, and the error."""
-    case, cells = ARCHITECTURES[name], []
+class Cell(NamedTuple):
+    """How one way went: the error, or what was raised. fault: "ours" or "torch's" where something was."""
+
+    text: str
+    fault: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.fault}: {self.text[:SHOWN].replace('|', '/')}" if self.fault else self.text
+
+
+def run(name: str) -> list[Cell]:
+    """One row: how every way went."""
+    case = ARCHITECTURES[name]
     model = case.build()
-    for way in WAYS.values():
+    return [_cell(case, model, way) for way in WAYS.values()]
+
+
+def _cell(case: Architecture, model: Any, way: Callable[[Architecture, Any, str], str]) -> Cell:
+    reason = ""
+    for backend in (OURS, THEIRS):
         torch._dynamo.reset()
         try:
-            cells.append((True, way(case, model)))
+            error = way(case, model, backend)
+            return Cell(reason, "ours") if reason else Cell(error)
         except Exception as error:  # the other ways are still tried; the exit status tells
-            inner: Any = error
-            while getattr(inner, "inner_exception", None) is not None:
-                inner = inner.inner_exception
-            cells.append((False, f"{type(inner).__name__}: {' '.join(str(inner).split())[:300]}"))
-    return cells
+            reason = reason or _text(error)
+    return Cell(reason, "torch's")
 
 
-def in_a_worker(name: str) -> list[tuple[bool, str]]:
+def _text(error: Any) -> str:
+    while getattr(error, "inner_exception", None) is not None:
+        error = error.inner_exception
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+
+
+def in_a_worker(name: str) -> list[tuple[str, str]]:
     """`run` where nobody reads what torch and transformers tell."""
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    return run(name)
+    return [tuple(cell) for cell in run(name)]
 
 
 # ---- the table ----------------------------------------------------------------------------------------------------------
@@ -192,30 +220,35 @@ def main() -> int:
         parser.error(f"there is no {', '.join(sorted(unknown))}; there is {', '.join(ARCHITECTURES)}")
     names = [n for n in ARCHITECTURES if not options.names or n in options.names]
     print(HEADER, flush=True)
-    rows: dict[str, str] = {}
     failed = 0
-    for index, cells in Pool(in_a_worker, options.jobs, options.timeout, ("torch", "transformers", "burn")).run(names):
-        if isinstance(cells, Died):
-            cells = [(False, f"{cells.reason}: {cells.message}")]
-        row = f"| {names[index]} | {' | '.join(text for _, text in cells)} |"
-        print(row, flush=True)
-        if all(well for well, _ in cells):
-            rows[names[index]] = row
-        else:
-            failed += 1
-    print(f"{len(names) - failed} of {len(names)} agree")
-    if options.update:
-        update(rows)
+    for index, answer in Pool(in_a_worker, options.jobs, options.timeout, ("torch", "transformers", "burn")).run(names):
+        died = isinstance(answer, Died)
+        cells = [Cell(f"{answer.reason}: {answer.message}", "ours")] if died else [Cell(*c) for c in answer]
+        failed += any(c.fault == "ours" for c in cells)
+        print(" | ".join([names[index], *(": ".join(filter(None, (c.fault, c.text))) for c in cells)]), flush=True)
+        if options.update:
+            update(
+                {
+                    names[
+                        index
+                    ]: f"| {names[index]} | {' | '.join(map(str, cells + [Cell('')] * (len(WAYS) - len(cells))))} |"
+                }
+            )
+    print(f"burn fails in {failed} of {len(names)}")
     return int(failed > 0)
 
 
 def update(new: dict[str, str]) -> None:
-    """Puts rows into the guide's table, in the order of `ARCHITECTURES`; those that were not run, or failed, stay."""
+    """Puts rows into the guide's table, in the order of `ARCHITECTURES`, and counts; those that were not run stay."""
     before, _, rest = GUIDE.read_text().partition(BEGIN)
     table, _, after = rest.partition(END)
     rows = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("|")} | new
     kept = [rows[name] for name in ARCHITECTURES if name in rows]
-    lines = [HEADER, "|" + "---|" * (len(WAYS) + 1), *kept]
+    ours = sum("| ours: " in row for row in kept)
+    torchs = sum("| torch's: " in row and "| ours: " not in row for row in kept)
+    count = f"{len(kept) - ours - torchs} of {len(ARCHITECTURES)} architectures agree in every way"
+    count += f", {torchs} more in every way that torch itself can go" * (torchs > 0) + "."
+    lines = [HEADER, "|" + "---|" * (len(WAYS) + 1), *kept, "", count]
     GUIDE.write_text("\n".join([before + BEGIN, *lines, END + after]))
 
 
