@@ -19,7 +19,7 @@ LENGTH = 11
 VOCABULARY = 99
 BERT: Config = {
     "hidden_size": 32,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 4,
     "intermediate_size": 48,
     "vocab_size": VOCABULARY,
@@ -28,14 +28,16 @@ SHORT = {**BERT, "max_position_embeddings": 64}
 LLAMA = {**BERT, "num_key_value_heads": 2}
 """Grouped-query attention: two query heads for every key head."""
 HEADS_OF_8 = {**LLAMA, "head_dim": 8}
-GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": VOCABULARY, "n_positions": 64}
-MAMBA = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": VOCABULARY, "state_size": 4}
+ALTERNATING = {**HEADS_OF_8, "num_hidden_layers": 2}
+"""Layers of two kinds take turns."""
+GPT = {"n_embd": 32, "n_layer": 1, "n_head": 4, "vocab_size": VOCABULARY, "n_positions": 64}
+MAMBA = {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": VOCABULARY, "state_size": 4}
 SEQ2SEQ: Config = {
     "d_model": 32,
     **{
         f"{side}_{what}": n
         for side in ("encoder", "decoder")
-        for what, n in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 48))
+        for what, n in (("layers", 1), ("attention_heads", 4), ("ffn_dim", 48))
     },
     "vocab_size": VOCABULARY,
     "max_position_embeddings": 64,
@@ -161,7 +163,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         "DistilBert",
         {
             "dim": 32,
-            "n_layers": 2,
+            "n_layers": 1,
             "n_heads": 4,
             "hidden_dim": 48,
             "vocab_size": VOCABULARY,
@@ -173,13 +175,13 @@ ARCHITECTURES: dict[str, Architecture] = {
     "DeBERTa": _masked("Deberta", DISENTANGLED),
     "DeBERTa-V2": _masked("DebertaV2", DISENTANGLED, position_buckets=8, norm_rel_ebd="layer_norm", share_att_key=True),
     "XLNet": Architecture(
-        "XLNetLMHeadModel", {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48, "vocab_size": VOCABULARY}
+        "XLNetLMHeadModel", {"d_model": 32, "n_layer": 1, "n_head": 4, "d_inner": 48, "vocab_size": VOCABULARY}
     ),
     "MPNet": _masked("MPNet"),
     "Data2Vec": _masked("Data2VecText"),
     "FNet": Architecture("FNetForMaskedLM", SHORT, unmasked),
     "Longformer": Architecture(
-        "LongformerForMaskedLM", {**SHORT, "attention_window": [8, 8]}, sizes=((2, 16), (3, 24))
+        "LongformerForMaskedLM", {**SHORT, "attention_window": [8]}, sizes=((2, 16), (3, 24))
     ),
     # decoders
     "GPT-2": Architecture("GPT2LMHeadModel", GPT, generates=True),
@@ -198,9 +200,9 @@ ARCHITECTURES: dict[str, Architecture] = {
     "GPT-NeoX": _causal("GPTNeoX", BERT),
     "GPT-J": _causal("GPTJ", GPT, rotary_dim=4),
     "OPT": _causal("OPT", SHORT, ffn_dim=48, word_embed_proj_dim=32),
-    "BLOOM": _causal("Bloom", {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": VOCABULARY}),
+    "BLOOM": _causal("Bloom", {"hidden_size": 32, "n_layer": 1, "n_head": 4, "vocab_size": VOCABULARY}),
     "Falcon": _causal("Falcon", BERT),
-    "Llama": _causal("Llama"),
+    "Llama": _causal("Llama", num_hidden_layers=2),
     "Mistral": _causal("Mistral", sliding_window=5),
     "Mixtral": _causal("Mixtral", num_local_experts=4),
     "Qwen2": _causal("Qwen2"),
@@ -209,22 +211,22 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "Qwen3": _causal("Qwen3", HEADS_OF_8),
     "Gemma": _causal("Gemma", HEADS_OF_8),
-    "Gemma2": _causal("Gemma2", HEADS_OF_8, sliding_window=4),
-    "Gemma3": _causal("Gemma3", HEADS_OF_8, sliding_window=4),
+    "Gemma2": _causal("Gemma2", ALTERNATING, sliding_window=4),
+    "Gemma3": _causal("Gemma3", ALTERNATING, sliding_window=4),
     "Phi": _causal("Phi"),
     "Phi3": _causal("Phi3", pad_token_id=0),
     "StableLM": _causal("StableLm"),
     "OLMo": _causal("Olmo"),
     "Granite": _causal("Granite"),
     "Cohere": _causal("Cohere"),
-    "GPT-OSS": _causal("GptOss", HEADS_OF_8, num_local_experts=4, num_experts_per_tok=2),
+    "GPT-OSS": _causal("GptOss", ALTERNATING, num_local_experts=4, num_experts_per_tok=2),
     "Mamba": _causal("Mamba", MAMBA),
     "Mamba2": _causal("Mamba2", MAMBA, num_heads=8, head_dim=8, n_groups=2, chunk_size=4),
     "RWKV": _causal(
         "Rwkv",
         {
             "hidden_size": 32,
-            "num_hidden_layers": 2,
+            "num_hidden_layers": 1,
             "vocab_size": VOCABULARY,
             "attention_hidden_size": 32,
             "context_length": 64,
@@ -237,7 +239,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             "d_model": 32,
             "d_kv": 8,
             "d_ff": 48,
-            "num_layers": 2,
+            "num_layers": 1,
             "num_heads": 4,
             "vocab_size": VOCABULARY,
             "decoder_start_token_id": 0,
