@@ -195,6 +195,7 @@ class _Build:
         self.places = places
         self.sizes = Sizes()
         self.placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        self.tokens = {i for i, n in enumerate(self.placeholders) if any(_orders(user, n) for user in n.users)}
         self.positions: list[int] = []
         self.outputs: list[Any] = []
 
@@ -235,6 +236,8 @@ class _Build:
         for i, (node, value) in enumerate(zip(self.placeholders, metas, strict=True)):
             name = f"input_{i}_{re.sub(r'[^0-9a-zA-Z]+', '_', node.name)}"
             try:
+                if i in self.tokens:
+                    continue
                 if isinstance(value, torch.Tensor) and i not in self.constants:
                     shape = tuple(self._size(d, f"input_{i}_{axis}") for axis, d in enumerate(value.shape))
                     if value.is_complex():
@@ -265,6 +268,8 @@ class _Build:
     def _argument(self, importer: Importer, index: int, values: Mapping[int, Any]) -> Any:
         node = self.placeholders[index]
         meta = node.meta["val"]
+        if index in self.tokens:
+            return None
         if isinstance(meta, torch.SymInt):
             return self.sizes.dim(meta)
         if index in self.constants:
@@ -288,3 +293,8 @@ class _Build:
         output = next(n for n in reversed(self.graph.graph.nodes) if n.op == "output")
         value = output.args[0][index]
         return value.meta.get("val") if isinstance(value, fx.Node) else value
+
+
+def _orders(call: fx.Node, token: fx.Node) -> bool:
+    """Whether an input only says what comes before a call with side effects: torch passes None."""
+    return call.target is torch.ops.higher_order.with_effects and call.args[0] is token

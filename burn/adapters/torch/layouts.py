@@ -31,11 +31,12 @@ def wanted(metadata: ViewAndMutationMeta) -> dict[int, str]:
     """Output of a forward graph -> what torch wants of it; nothing for those that are numbers and no more."""
     found: dict[int, str] = {}
     mutated = metadata.mutated_inp_runtime_indices
-    for i, index in enumerate(mutated):
+    tokens = len(metadata.tokens)
+    for i, index in enumerate(mutated, tokens):
         info = metadata.input_info[index]
         if info.mutates_metadata:
             found[i] = LIES if info.mutates_data or info.mutates_storage_metadata else PLACE
-    first, count = len(mutated), len(metadata.output_info)
+    first, count = tokens + len(mutated), len(metadata.output_info)
     for i, info in enumerate(metadata.output_info):
         if info.output_type in OF_INPUTS or info.output_type in OF_OUTPUTS:
             found[first + i] = PLACE

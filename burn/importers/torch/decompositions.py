@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
+from burn.importers.torch.gradients import GRADIENTS
 from burn.importers.torch.node import BUILDERS
 from burn.importers.torch.ops import load_builders
 
@@ -38,9 +39,9 @@ def for_autograd() -> dict[Any, Callable[..., Any]]:
 
 
 def _registered() -> dict[Any, Callable[..., Any]]:
-    """torch's decompositions of operators that have no builder."""
+    """Decompositions of operators that have no builder: torch's, and those that it lacks."""
     return {
         op: function
-        for op, function in decomposition_table.items()
+        for op, function in (*decomposition_table.items(), *GRADIENTS.items())
         if isinstance(op, torch._ops.OpOverload) and str(op) not in BUILDERS
     }

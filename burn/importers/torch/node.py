@@ -11,6 +11,7 @@ returns one value, or a list for several (None for one that nothing uses).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -98,9 +99,14 @@ class Node:
     def shape(self) -> tuple[Dim, ...]:
         return self.result_type().shape
 
-    def uses(self, index: int) -> bool:
-        """Whether anything reads one of several results."""
-        return any(user.target.__name__ != "getitem" or user.args[1] == index for user in self.fx.users)  # type: ignore[union-attr]
+    def uses(self, index: int, but: Callable[[fx.Node], bool] = lambda user: False) -> bool:
+        """Whether anything reads one of several results, but for some users."""
+        for user in self.fx.users:
+            if user.target is not operator.getitem:
+                return True
+            if user.args[1] == index and not all(map(but, user.users)):
+                return True
+        return False
 
     # ---- values ------------------------------------------------------------------------------------------------------
     def as_result(self, x: ir.Value) -> ir.Value:

@@ -196,7 +196,7 @@ def _text(error: Any) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
 
 
-def in_a_worker(name: str) -> list[tuple[str, str]]:
+def in_a_worker(name: str) -> list[tuple[str, ...]]:
     """`run` where nobody reads what torch and transformers tell."""
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)

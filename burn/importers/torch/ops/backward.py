@@ -13,6 +13,7 @@ from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
 from burn.importers.torch.ops.contract import each
 from burn.importers.torch.ops.pool import Windows, counts, shares
+from burn.importers.torch.ops.resize import aligned, antialiased
 
 
 @aten("convolution_backward.default")
@@ -136,18 +137,21 @@ def _cut(x: ir.Value, w: Windows) -> ir.Value:
 # ---- resampling is linear: its gradient is the product with the transposed matrix of each axis -------------------------
 _LINEAR = ("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d")
 _LINEAR += ("_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d")
-_LINEAR += ("upsample_trilinear3d", "upsample_bicubic2d")
+_LINEAR += ("upsample_trilinear3d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
 
 
 @aten(*(f"{name}_backward.default" for name in _LINEAR))
 def upsample_backward(node: Node, grad: ir.Value, size: Any, input_size: list[Dim], *rest: Any) -> ir.Value:
-    options = {"mode": "nearest", "transformation": "asymmetric", "rounding": "floor"}
+    options: dict[str, Any] = {"mode": "nearest", "transformation": "asymmetric", "rounding": "floor"}
     if "exact" in node.op:
         options = {"mode": "nearest", "transformation": "half_pixel", "rounding": "round_prefer_ceil"}
     if "linear" in node.op or "cubic" in node.op:
         align, rest = rest[0], rest[1:]
         transformation = "align_corners" if align else "half_pixel"
         options = {"mode": "cubic" if "cubic" in node.op else "linear", "transformation": transformation}
+        if node.op.endswith("_aa_backward.default"):
+            rest = tuple(aligned(node, input_size[2:], type_of(grad).shape[2:])) if align else rest
+            options |= antialiased(options["mode"])
     dtype = type_of(grad).dtype
     value = convert(grad, wide(dtype))
     for i, d in enumerate(input_size[2:]):

@@ -23,7 +23,7 @@ MOVED = (
     *("repeat.default", "flip.default", "unfold.default", "diagonal.default", "as_strided.default", "tril.default"),
     *("triu.default", "index_select.default", "index.Tensor", "gather.default", "slice_scatter.default"),
     *("select_scatter.default", "embedding.default", "neg.default", "sum.default", "sum.dim_IntList", "mean.default"),
-    *("mean.dim", "cumsum.default", "reflection_pad1d.default", "zeros_like.default"),
+    *("mean.dim", "cumsum.default", "reflection_pad1d.default", "zeros_like.default", "new_zeros.default"),
 )
 """Operators that move elements or are linear in them."""
 for _name in MOVED:
@@ -78,6 +78,14 @@ def converted(node: Node, value: Any, *rest: Any, **keywords: Any) -> Any:
     return Complex(convert(z.real, dtype), convert(z.imag, dtype))
 
 
+@complex_aten("aten.copy.default")
+def copied(node: Node, target: Any, source: Any, *rest: Any) -> Any:
+    if not node.meta.is_complex():
+        node.fail("a complex tensor is written to a real one; take its real part")
+    z = as_complex(node, source)
+    return Complex(*(ops.broadcast_to(p, shape=node.shape) for p in (z.real, z.imag)))
+
+
 @complex_aten("aten.real.default", "prims.real.default")
 def real(node: Node, z: Complex) -> ir.Value:
     return z.real
@@ -96,6 +104,15 @@ def magnitude(node: Node, z: Complex) -> ir.Value:
 @complex_aten("aten.angle.default")
 def angle(node: Node, z: Complex) -> ir.Value:
     return ops.atan2(z.imag, z.real)
+
+
+@complex_aten("aten.sgn.default")
+def direction(node: Node, z: Complex) -> Complex:
+    """z / |z|, and 0 where it is 0."""
+    size = ops.hypot(z.real, z.imag)
+    zero, one = number_like(0, size), number_like(1, size)
+    size = ops.select(ops.eq(size, zero), one, size)
+    return Complex(ops.div(z.real, size), ops.div(z.imag, size))
 
 
 # ---- arithmetic -------------------------------------------------------------------------------------------------------------

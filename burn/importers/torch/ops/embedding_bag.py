@@ -1,9 +1,9 @@
-"""Sums, means and maxima of bags of embeddings."""
+"""Sums, means and maxima of bags of embeddings. Their gradients are in `gradients.py`."""
 
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, limit, number, number_like, reshape
+from burn.dialect.compose import convert, dim_value, limit, number, number_like, reshape
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
@@ -27,9 +27,12 @@ def embedding_bag(
     padding_idx: int = -1,
 ) -> list[ir.Value | None]:
     """weight [v, d], indices [n]; bag b holds the indices from offsets[b] to the next offset -> [bags, d]. Rows of
-    `padding_idx` count for nothing; an empty bag is 0. The other results are torch's notes for the gradient."""
-    if any(map(node.uses, (1, 2, 3))):
-        node.fail("only the embeddings are built, not which index went to which bag")
+    `padding_idx` count for nothing; an empty bag is 0. The other results are torch's notes for the gradient, of which only
+    the index of each maximum is needed."""
+    if any(map(node.uses, (1, 2))):
+        node.fail("only the embeddings and where their maxima are is built, not which index went to which bag")
+    if node.uses(3) and MODES[mode] != "max":
+        node.fail("only maxima have an index")
     bags, depth = node.result_type(0).shape
     n = type_of(indices).shape[0]
     dtype = type_of(weight).dtype
@@ -52,5 +55,19 @@ def embedding_bag(
     sizes = tallied(bag, bags, ones_like(bag, "int64") if counted is None else convert(counted, "int64"))
     sizes = reshape(sizes, (bags, 1))
     if kind == "max":
-        return [ops.select(ops.gt(sizes, number(0, "int64")), out, number(0, dtype)), None, None, None]
+        largest = _largest(rows, out, bag, indices) if node.uses(3) else None
+        return [ops.select(ops.gt(sizes, number(0, "int64")), out, number(0, dtype)), None, None, largest]
     return [ops.div(out, convert(ops.max(sizes, number(1, "int64")), dtype)), None, None, None]
+
+
+def _largest(rows: ir.Value, out: ir.Value, bag: ir.Value, indices: ir.Value) -> ir.Value:
+    """The index that gave each element of the maxima `out` [bags, d], the first of several; 0 for an empty bag."""
+    n, depth = type_of(rows).shape
+    bags = type_of(out).shape[0]
+    place = ops.broadcast_to(reshape(ops.iota(shape=(n,), axis=0), (n, 1)), shape=(n, depth))
+    last = dim_value(n, "int64")
+    found = ops.select(ops.eq(rows, ops.gather(out, bag, axis=0)), place, last)
+    first = ops.broadcast_to(last, shape=(bags, depth))
+    first = ops.scatter_nd(first, reshape(bag, (n, 1)), found, reduction="min")
+    nothing = ops.full(shape=(1,), dtype="int64", value=0)
+    return ops.gather(ops.concat([convert(indices, "int64"), nothing], axis=0), first, axis=0)

@@ -7,18 +7,37 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch import fx
+
 from burn import linalg
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, number, number_like, transpose
 from burn.dialect.mlir import ir
 from burn.dialect.types import TensorType, type_of
-from burn.importers.torch.node import Node, aten
+from burn.importers.torch.node import Node, aten, higher_order
 from burn.tensors.base import made
 
 
 def _unread(node: Node, *results: int) -> None:
-    if any(map(node.uses, results)):
+    if any(node.uses(i, but=_checks) for i in results):
         node.fail("only the solution or the factors are built, not LAPACK's notes beside them")
+
+
+def _checks(user: fx.Node) -> bool:
+    """Whether a note is only looked at to raise an error."""
+    return user.target is torch.ops.higher_order.with_effects and user.args[1] in CHECKS
+
+
+@higher_order("with_effects")
+def with_effects(node: Node, token: Any, op: Any, *arguments: Any, **keywords: Any) -> list[Any]:
+    """torch's checks of matrices, in order. A singular one is not refused, it gives infinities or NaNs."""
+    if op not in CHECKS:
+        node.fail(f"the side effects of {op} are not supported")
+    return [token]
+
+
+CHECKS = (torch.ops.aten._linalg_check_errors.default,)
 
 
 def turned(x: ir.Value) -> ir.Value:

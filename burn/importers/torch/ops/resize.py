@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
@@ -55,19 +56,22 @@ def smooth(node: Node, x: ir.Value, size: Any, align_corners: bool, *rest: Any) 
 
 @aten(*_names("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"))
 def smooth_antialias(node: Node, x: ir.Value, size: Any, align_corners: bool, *rest: Any) -> ir.Value:
-    """The filter's cubic is a = -0.5, as in PIL. Corners that are aligned change torch's scale here, not the centres."""
+    """Corners that are aligned change torch's scale here, not the centres."""
     mode = "linear" if "bilinear" in node.op else "cubic"
+    factors = aligned(node, type_of(x).shape[2:], node.shape[2:]) if align_corners else _factors(node, rest)
+    return resample(node, x, factors, mode=mode, **antialiased(mode))
+
+
+def antialiased(mode: str) -> dict[str, Any]:
+    """The options of a filter that widens where an image shrinks. The cubic one is a = -0.5, as in PIL."""
     options: dict[str, Any] = {"transformation": "half_pixel", "antialias": True, "exclude_outside": True}
-    if mode == "cubic":
-        options["cubic_a"] = -0.5
-    factors = _aligned(node, x) if align_corners else _factors(node, rest)
-    return resample(node, x, factors, mode=mode, **options)
+    return options | {"cubic_a": -0.5} if mode == "cubic" else options
 
 
-def _aligned(node: Node, x: ir.Value) -> list[float | None]:
+def aligned(node: Node, sizes: Sequence[Dim], wanted: Sequence[Dim]) -> list[float | None]:
     """How many times further apart the samples of the operand are than the result's."""
     factors: list[float | None] = []
-    for have, want in zip(type_of(x).shape[2:], node.shape[2:], strict=True):
+    for have, want in zip(sizes, wanted, strict=True):
         if not isinstance(have, int) or not isinstance(want, int) or (want == 1) != (have == 1):
             node.fail("aligned corners with antialiasing need sizes that are known and more than 1")
         factors.append((want - 1) / (have - 1) if have > 1 else 1.0)
