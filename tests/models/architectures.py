@@ -180,9 +180,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "MPNet": _masked("MPNet"),
     "Data2Vec": _masked("Data2VecText"),
     "FNet": Architecture("FNetForMaskedLM", SHORT, unmasked),
-    "Longformer": Architecture(
-        "LongformerForMaskedLM", {**SHORT, "attention_window": [8]}, sizes=((2, 16), (3, 24))
-    ),
+    "Longformer": Architecture("LongformerForMaskedLM", {**SHORT, "attention_window": [8]}, sizes=((2, 16), (3, 24))),
     # decoders
     "GPT-2": Architecture("GPT2LMHeadModel", GPT, generates=True),
     "GPT-Neo": _causal(
