@@ -31,10 +31,10 @@ def _number(cls: type[Op], x: TensorType) -> TensorType:
     return x
 
 
-def in_wide(function: Callable[[ir.Value], ir.Value], x: ir.Value) -> ir.Value:
-    """function(x), with 16-bit floats in float32 on the way."""
-    dtype = type_of(x).dtype
-    return convert(function(convert(x, wide(dtype))), dtype)
+def in_wide(function: Callable[..., ir.Value], *xs: ir.Value) -> ir.Value:
+    """function(x..), with 16-bit floats in float32 on the way."""
+    dtype = type_of(xs[0]).dtype
+    return convert(function(*(convert(x, wide(dtype)) for x in xs)), dtype)
 
 
 class Relu(Op, name="relu"):
@@ -369,4 +369,20 @@ class Hypot(Op, name="hypot"):
 
     @classmethod
     def decompose(cls, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-        return ops.sqrt(ops.add(ops.mul(lhs, lhs), ops.mul(rhs, rhs)))
+        return in_wide(_length, lhs, rhs)
+
+
+MIDDLE = {"float32": (2.0**-50, 2.0**100, 2.0**60, 2.0**-80), "float64": (2.0**-450, 2.0**700, 2.0**500, 2.0**-600)}
+"""The range in which squares neither vanish nor overflow, and the factors that bring numbers below and above it there."""
+
+
+def _length(x: ir.Value, y: ir.Value) -> ir.Value:
+    """sqrt(x^2 + y^2), of numbers multiplied by a power of two where their squares would not do; C's for an infinity."""
+    low, up, high, down = (number_like(c, x) for c in MIDDLE[type_of(x).dtype])
+    one, top = number_like(1.0, x), ops.max(ops.abs(x), ops.abs(y))
+    large, small = ops.gt(top, high), ops.lt(top, low)
+    factor = ops.select(large, down, ops.select(small, up, one))
+    back = ops.select(large, ops.reciprocal(down), ops.select(small, ops.reciprocal(up), one))
+    x, y = ops.mul(x, factor), ops.mul(y, factor)
+    length = ops.mul(ops.sqrt(ops.add(ops.mul(x, x), ops.mul(y, y))), back)
+    return ops.select(ops.or_(ops.isinf(x), ops.isinf(y)), number_like(math.inf, x), length)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 SWEEPS = 40
 """More than any matrix needs: convergence is quadratic, and 6 to 12 are usual."""
-STEEPEST = 1e18
-"""Slopes beyond turn nothing; an infinite one would be no number."""
 
 EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52}
 
@@ -107,9 +105,9 @@ def _rotation(own: Tensor, others: Tensor, shared: Tensor, partner: Tensor) -> t
     shared = first.where(shared, shared.take(partner, 1))
     between = first.where(others - own, own - others)
     idle = (shared == 0) | (index == partner)
-    slope = (between / (2.0 * idle.where(1.0, shared))).clip(-STEEPEST, STEEPEST)
-    tangent = (slope < 0).where(-1.0, slope * 0.0 + 1.0) / (slope.abs() + slope.hypot(1.0))
-    tangent = idle.where(0.0, tangent)
+    slope = between / (2.0 * idle.where(1.0, shared))
+    gentle = 1.0 / (slope.abs() + slope.hypot(1.0))
+    tangent = idle.where(0.0, (slope < 0).where(-gentle, gentle))
     cosine = tangent.hypot(1.0).reciprocal()
     sine = tangent * cosine
     return cosine, first.where(-sine, sine)
