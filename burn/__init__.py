@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from burn import evaluation
 
 if TYPE_CHECKING:
-    from burn import fft, linalg, nn, ops, optim, random
+    from burn import fft, linalg, nn, ops, optim, random, train
     from burn.compiled import compile
     from burn.dialect.spec import spec
     from burn.errors import BurnError, CompileError, InputError, ModelError, RunError, TypeMismatch
@@ -37,7 +37,7 @@ __all__ = [
     # models in Python
     "Tensor", "tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
     "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size",
-    "random", "linalg", "fft", "optim", "manual_seed", "hann_window", "hamming_window", "blackman_window",
+    "random", "linalg", "fft", "optim", "train", "manual_seed", "hann_window", "hamming_window", "blackman_window",
     # derivatives
     "grad", "value_and_grad", "vjp", "jvp", "stop_gradient", "custom_vjp", "checkpoint",
     # out again
@@ -70,7 +70,7 @@ _HOMES = {
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("fft", "linalg", "nn", "ops", "optim", "random")
+_MODULES = ("fft", "linalg", "nn", "ops", "optim", "random", "train")
 
 evaluation.provide(
     evaluate=lambda: import_module("burn.lazy").evaluate,

@@ -78,12 +78,14 @@ class Jit:
         dynamic: Dynamic | None,
         static: Collection[str],
         donate: Sequence[int | str] = (),
+        opens: bool = False,
     ) -> None:
+        """As `jit`. opens: whether parameters are inputs from the first program on."""
         functools.update_wrapper(self, function)
         self._function, self._dynamic, self._donate = function, dynamic or {}, donate
         self._signature = signature_of(function)
         self._static = frozenset(static)
-        self._varied = False  # whether parameters were seen to change
+        self._varied = opens  # whether parameters change
         self._lock = threading.RLock()  # a function may call itself while it is traced
         self.programs: OrderedDict[Hashable, list[_Program]] = OrderedDict()
         unknown = sorted(self._static - self._signature.parameters.keys())

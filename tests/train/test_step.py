@@ -1,0 +1,116 @@
+"""`burn.train.step`: one program for every batch size, in place, with all that belongs to a step in it."""
+
+from __future__ import annotations
+
+import gc
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn import nn, optim
+from burn.errors import TypeMismatch
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        self.conv = nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.pool = nn.MaxPool2d(2)
+        self.drop = nn.Dropout(0.2)
+        self.head = nn.Linear(4 * 16, 3)
+
+    def forward(self, x: burn.Tensor) -> burn.Tensor:
+        x = self.pool(burn.relu(self.norm(self.conv(x))))
+        return self.head(self.drop(x.reshape(x.shape[0], -1)))
+
+
+def loss(model: nn.Module, x: burn.Tensor, y: burn.Tensor) -> burn.Tensor:
+    return nn.CrossEntropyLoss()(model(x), y)
+
+
+def _batch(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    x = rng.standard_normal((n, 1, 8, 8)).astype(np.float32) * 0.3 + y[:, None, None, None].astype(np.float32)
+    return x, y
+
+
+def test_one_program_learns_whatever_the_batch_size() -> None:
+    burn.manual_seed(1)
+    model = Net()
+    step = burn.train.step(model, loss, optim.AdamW(model, lr=0.01), clip_norm=1.0)
+    losses = [float(step(*_batch((16, 16, 7)[i % 3], i))) for i in range(60)]
+    assert np.mean(losses[-6:]) < 0.5 * np.mean(losses[:6])
+    assert step.compiled is not None and sum(map(len, step.compiled.programs.values())) == 1
+    assert model.training and float(model.norm.running_mean.array.std()) > 0
+
+
+def test_parameters_and_state_stay_in_place() -> None:
+    model = Net()
+    optimizer = optim.AdamW(model, lr=0.01)
+    step = burn.train.step(model, loss, optimizer)
+    tensors = [p for _, p in model.named_parameters()]
+    tensors += [b for state in optimizer.state.values() for b in state.values()]
+    step(*_batch(8))
+    places = [t.elements.ctypes.data for t in tensors]
+    for i in range(100):
+        step(*_batch(8, i))
+    assert [t.elements.ctypes.data for t in tensors] == places
+
+
+def test_memory_does_not_grow() -> None:
+    model = nn.Linear(8, 8)
+    step = burn.train.step(model, lambda m, x: (m(x) ** 2).mean(), optim.SGD(model, lr=0.01, momentum=0.9))
+    x = np.ones((4, 8), np.float32)
+    for _ in range(200):
+        step(x)
+    gc.collect()
+    before = _resident()
+    for _ in range(3000):
+        step(x)
+    gc.collect()
+    assert _resident() - before < 2 << 20
+
+
+def _resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_what_else_a_step_returns() -> None:
+    model = nn.Linear(2, 2)
+
+    def with_output(model: nn.Module, x: burn.Tensor) -> Any:
+        y = model(x)
+        return (y * y).mean(), {"y": y}
+
+    step = burn.train.step(model, with_output, optim.SGD(model, lr=0.1), has_aux=True)
+    x = np.ones((3, 2), np.float32)
+    want = model(burn.tensor(x)).numpy()
+    value, extra = step(x)
+    np.testing.assert_allclose(extra["y"], want, rtol=1e-6)
+    np.testing.assert_allclose(value, (want**2).mean(), rtol=1e-5)
+
+
+def test_frozen_parameters_stay() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    model.freeze("^0")
+    before = model.state_dict()
+    step = burn.train.step(model, lambda m, x: m(x).mean(), optim.SGD(model, lr=0.1))
+    step(np.ones((3, 2), np.float32))
+    after = model.state_dict()
+    assert all(np.array_equal(before[k], after[k]) == k.startswith("0") for k in before)
+
+
+def test_what_a_step_refuses() -> None:
+    model = nn.Linear(2, 2)
+    with pytest.raises(TypeMismatch, match="not the model's"):
+        burn.train.step(model, loss, optim.SGD(nn.Linear(2, 2)))
+    with pytest.raises(TypeMismatch, match="clip_norm is -1"):
+        burn.train.step(model, loss, optim.SGD(model), clip_norm=-1.0)
+    step = burn.train.step(model, lambda m, x: m(x), optim.SGD(model))
+    with pytest.raises(TypeMismatch, match="float scalar"):
+        step(np.ones((3, 2), np.float32))
