@@ -91,7 +91,7 @@ def _maximum(a: Lanes, b: Lanes) -> Lanes:
 
 
 def _float_sign(x: Lanes) -> Lanes:
-    return (x > 0.0).where(1.0, (x < 0.0).where(-1.0, x))
+    return (x > 0.0).where(1.0, (x < 0.0).where(-1.0, x + 0.0))  # 0, not -0, of a zero of either sign
 
 
 def _float_mod(x: Lanes, y: Lanes) -> Lanes:
