@@ -64,7 +64,7 @@ class _Program:
         given_up = [theirs[id(p)] for p in self.assigned if p.may_be_given_up]
         result, rest = self.function.run_giving([*leaves, *elements], given_up)
         for parameter, array in zip(self.assigned, rest, strict=True):
-            parameter.take(array)
+            parameter.renew(array)
         return result
 
 

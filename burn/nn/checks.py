@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union
 
@@ -126,7 +126,10 @@ def spelled(annotation: Any) -> str:
 
 
 def frozen(value: Any) -> Any:
-    """A value that cannot be changed by whoever has it: lists are tuples, tables read-only, numpy's numbers Python's."""
+    """A value that cannot be changed by whoever has it: lists are tuples, tables read-only, numpy's numbers Python's. An iterator
+    is used up by whom it is for, and leaves nothing."""
+    if isinstance(value, Iterator):
+        return ()
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):

@@ -106,7 +106,7 @@ class Parameter(Tensor):
         """Whether a program that computes its next elements may write them over these."""
         return self._alone
 
-    def take(self, array: np.ndarray) -> None:
+    def renew(self, array: np.ndarray) -> None:
         """Other elements that a program has computed, which are its own now."""
         self._weight, self._leaf, self._alone = Weight(self._type.dtype, array.shape, array), None, True
 

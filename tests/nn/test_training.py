@@ -253,3 +253,9 @@ def test_a_jitted_module_sees_its_hooks_change() -> None:
     np.testing.assert_allclose(np.asarray(f(x)), want + 1, rtol=1e-5, atol=1e-6)
     handle.remove()
     np.testing.assert_allclose(np.asarray(f(x)), want, rtol=1e-6)
+
+
+def test_modules_made_of_iterators_are_copied() -> None:
+    lstm = nn.StackedLSTM(3, 4, 2)
+    twin = lstm.clone()
+    assert [p for p, _ in twin.named_parameters()] == [p for p, _ in lstm.named_parameters()]

@@ -58,7 +58,7 @@ def recorded(application: Application, owed: Sequence[Value | None], wanted: Seq
 
 def _written(cls: type[Op], attrs: dict[str, Any]) -> tuple[str, ...]:
     """Attributes as MLIR writes them, in their class's order; "" for one that is absent."""
-    with context():
+    with context(), ir.Location.unknown():
         return tuple("" if attrs[k] is None else str(a.codec.encode(attrs[k])) for k, a in cls.ATTRS.items())
 
 

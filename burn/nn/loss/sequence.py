@@ -17,10 +17,12 @@ LEAST = float("-inf")
 
 
 def log_sum(*terms: Tensor) -> Tensor:
-    """log(exp a + exp b + ...), minus infinity where all are."""
+    """log(exp a + exp b + ...), minus infinity where all are (of which nothing is owed to anything)."""
     top = reduce(ops.max, terms)
-    top = ops.select(top == LEAST, 0.0, top)
-    return reduce(lambda a, b: a + b, [(t - top).exp() for t in terms]).log() + top
+    none = top == LEAST
+    top = ops.select(none, 0.0, top)
+    total = reduce(lambda a, b: a + b, [(t - top).exp() for t in terms])
+    return ops.select(none, LEAST, ops.select(none, 1.0, total).log() + top)
 
 
 def shifted(x: Tensor, by: int) -> Tensor:
