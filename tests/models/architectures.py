@@ -31,7 +31,8 @@ HEADS_OF_8 = {**LLAMA, "head_dim": 8}
 ALTERNATING = {**HEADS_OF_8, "num_hidden_layers": 2}
 """Layers of two kinds take turns."""
 GPT = {"n_embd": 32, "n_layer": 1, "n_head": 4, "vocab_size": VOCABULARY, "n_positions": 64}
-MAMBA = {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": VOCABULARY, "state_size": 4}
+MAMBA = {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": VOCABULARY, "state_size": 4, "use_cache": False}
+"""torch.export knows of no way to return its cache; `generate()` asks for it anyhow."""
 SEQ2SEQ: Config = {
     "d_model": 32,
     **{

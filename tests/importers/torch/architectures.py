@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils import _pytree as pytree
 
 import burn
 from burn.importers.torch.export import export
@@ -38,13 +37,17 @@ SHOWN = 60
 
 
 # ---- differences --------------------------------------------------------------------------------------------------------
-def tensors(result: Any) -> list[torch.Tensor]:
+def leaves(result: Any) -> list[torch.Tensor]:
     """The tensors of a result, whatever they are kept in; caches are left out."""
     if isinstance(result, dict):
-        return [t for key, value in result.items() if "past_key" not in key for t in tensors(value)]
+        return [t for key, value in result.items() if "past_key" not in key for t in leaves(value)]
     if isinstance(result, (list, tuple)):
-        return [t for value in result for t in tensors(value)]
-    return [result.detach()] if isinstance(result, torch.Tensor) else []
+        return [t for value in result for t in leaves(value)]
+    return [result] if isinstance(result, torch.Tensor) else []
+
+
+def tensors(result: Any) -> list[torch.Tensor]:
+    return [t.detach() for t in leaves(result)]
 
 
 def worst(got: list[torch.Tensor], want: list[torch.Tensor]) -> float:
@@ -99,7 +102,7 @@ def backward(case: Architecture, model: Any, backend: str) -> str:
     def gradients(run: Any, owner: Any, inputs: Inputs) -> list[torch.Tensor]:
         owner.zero_grad()
         generator = torch.Generator().manual_seed(5)
-        outputs = [t for t in pytree.tree_leaves(run(**inputs)) if isinstance(t, torch.Tensor) and t.requires_grad]
+        outputs = [t for t in leaves(run(**inputs)) if t.requires_grad]
         weights = [torch.randn(t.shape, generator=generator).to(t.dtype) for t in outputs]
         torch.autograd.backward(outputs, weights)
         return [p.grad.clone() for p in owner.parameters() if p.grad is not None]
