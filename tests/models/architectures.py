@@ -225,7 +225,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         "Rwkv",
         {
             "hidden_size": 32,
-            "num_hidden_layers": 1,
+            "num_hidden_layers": 2,
             "vocab_size": VOCABULARY,
             "attention_hidden_size": 32,
             "context_length": 64,
