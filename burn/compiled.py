@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from burn.caching import executable
-from burn.errors import TypeMismatch
 from burn.runtime.arrays import like
 from burn.tensors import trees
-from burn.tracing.arguments import Arguments, Dynamic
+from burn.tracing.arguments import Arguments, Dynamic, donated_names
 from burn.tracing.trace import Traced, arguments_of, signature_of, trace_call
 
 if TYPE_CHECKING:
@@ -52,10 +51,8 @@ def compile(
     if is_torch(function):
         from burn.adapters.torch import compile_module
 
-        if donate:
-            raise TypeMismatch("donate is for functions of burn's tensors", ["a PyTorch module keeps its inputs"])
         examples = () if example_inputs is None else example_inputs  # a tensor has no truth value
-        return compile_module(function, examples, kwargs, dynamic, target=target, cache=cache)
+        return compile_module(function, examples, kwargs, dynamic, target=target, donate=donate, cache=cache)
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
@@ -88,13 +85,8 @@ def executable_of(
 
 def _given_up(arguments: Arguments, donate: Sequence[int | str]) -> tuple[int, ...]:
     """The numbers of the tensors in the arguments that `donate` names."""
-    names = arguments.names
-    unknown = [d for d in donate if d not in names and not (isinstance(d, int) and -len(names) <= d < len(names))]
-    if unknown:
-        hint = f"the arguments are {', '.join(names)}"
-        raise TypeMismatch("donate names what is no argument", [f"{', '.join(map(repr, unknown))}; {hint}"])
-    wanted = {names[d] if isinstance(d, int) else d for d in donate}
-    owners = [n for n, s in zip(names, arguments.structures, strict=True) for _ in trees.paths(s)]
+    wanted = donated_names(donate, arguments.names)
+    owners = [n for n, s in zip(arguments.names, arguments.structures, strict=True) for _ in trees.paths(s)]
     return tuple(number for number, name in enumerate(owners) if name in wanted)
 
 

@@ -249,3 +249,12 @@ def _is_example(value: Any) -> bool:
             isinstance(v, (bool, int, float)) or (isinstance(v, (list, tuple)) and _is_example(v)) for v in value
         )
     return isinstance(value, TensorType) or trees.is_leaf(value)
+
+
+def donated_names(donate: Sequence[int | str], names: Sequence[str]) -> set[str]:
+    """The arguments that are given up, by name. Raises TypeMismatch for what is no argument."""
+    unknown = [d for d in donate if d not in names and not (isinstance(d, int) and -len(names) <= d < len(names))]
+    if unknown:
+        hint = f"the arguments are {', '.join(names)}"
+        raise TypeMismatch("donate names what is no argument", [f"{', '.join(map(repr, unknown))}; {hint}"])
+    return {names[d] if isinstance(d, int) else d for d in donate}

@@ -18,6 +18,7 @@ from burn.importers.torch.exported import ImportedProgram, import_program, tenso
 from burn.importers.torch.random import draw_state
 from burn.runtime import Executable
 from burn.tensors import Tensor
+from burn.tracing.arguments import donated_names
 
 
 def compile_module(
@@ -27,13 +28,15 @@ def compile_module(
     dynamic: Mapping[Any, Any] | None = None,
     *,
     target: str | None = None,
+    donate: Sequence[int | str] = (),
     cache: bool = True,
 ) -> CompiledModule:
     """Compiles a module, or a program that torch.export made of one, for this machine (or for the CPU `target`).
 
     args: example inputs by position, or by name as a mapping. kwargs: further ones by name. dynamic: sizes that vary, see
     `export`; an exported program has its own. The weights are the module's at this moment: the compiled module does not
-    see later changes (`torch.compile(backend="burn")` does). Raises ModelError with everything that cannot be imported."""
+    see later changes (`torch.compile(backend="burn")` does). donate: arguments, by position or name, whose tensors every call
+    gives up, so that results may take over their memory. Raises ModelError with everything that cannot be imported."""
     if isinstance(args, Mapping):
         args, kwargs = (), {**args, **(kwargs or {})}
     if isinstance(module, ExportedProgram):
@@ -44,6 +47,7 @@ def compile_module(
         made = export(module, args, kwargs, dynamic)
         exported, names, answers = made.program, made.names, made.answers
     imported = import_program(exported, names=names, answers=answers)
+    imported.program.given_up = _given_up(exported, imported, donate)
     return CompiledModule(executable(imported.program, target=target, cache=cache), imported, exported)
 
 
@@ -63,7 +67,7 @@ class CompiledModule:
         self._in_spec, self._out_spec = spec.in_spec, spec.out_spec
         args, kwargs = self._in_spec.children()
         self._args, self._kwargs = len(args.children()), tuple(kwargs.context or ())
-        self._names = _argument_names(exported, self._args, self._kwargs)
+        self._names = _argument_names(exported)
         self._buffers = {name: tensor_of(exported, target) for name, target in imported.buffers.items()}
         self._order = [spec.name for spec in executable.inputs]
         outputs = [spec.name for spec in executable.outputs]
@@ -147,9 +151,24 @@ def _array(value: Any) -> Any:
     return value.numpy() if isinstance(value, Tensor) else value
 
 
-def _argument_names(exported: ExportedProgram, positional: int, by_name: Sequence[str]) -> list[str]:
+def _argument_names(exported: ExportedProgram) -> list[str]:
     """What the module's forward calls its arguments."""
+    assert exported.call_spec.in_spec is not None
+    args, kwargs = exported.call_spec.in_spec.children()
+    positional = len(args.children())
     names = list(getattr(exported.module_call_graph[0].signature, "forward_arg_names", None) or ())
     if len(names) < positional:
         names = [f"arg{i}" for i in range(positional)]
-    return [*names[:positional], *by_name]
+    return [*names[:positional], *(kwargs.context or ())]
+
+
+def _given_up(exported: ExportedProgram, imported: ImportedProgram, donate: Sequence[int | str]) -> tuple[int, ...]:
+    """The numbers of the inputs that `donate` names. What the module itself writes to is kept: its new value goes there."""
+    names = _argument_names(exported)
+    wanted = donated_names(donate, names)
+    assert exported.call_spec.in_spec is not None
+    arguments = [a for part in exported.call_spec.in_spec.children() for a in part.children()]
+    owners = [name for name, a in zip(names, arguments, strict=True) for _ in range(a.num_leaves)]
+    kept = {mutation.name for mutation in imported.mutations}
+    inputs = {name for owner, name in zip(owners, imported.user_inputs, strict=True) if owner in wanted} - kept
+    return tuple(i for i, name in enumerate(imported.program.input_names) if name in inputs)

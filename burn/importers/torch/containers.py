@@ -9,6 +9,9 @@ import importlib
 import re
 import sys
 from importlib.util import find_spec
+from typing import Any
+
+from torch.utils import _pytree as pytree
 
 from burn.errors import ModelError, Problem
 
@@ -26,6 +29,32 @@ def know_caches() -> None:
         except ImportError:
             return
         register_dynamic_cache_export_support()
+        _know_pairs_of_caches()
+
+
+PARTS = ("self_attention_cache", "cross_attention_cache")
+
+
+def _know_pairs_of_caches() -> None:
+    """transformers does not tell of the cache of a model with encoder and decoder, which is two caches."""
+    from transformers.cache_utils import EncoderDecoderCache
+
+    if EncoderDecoderCache in pytree.SUPPORTED_NODES:
+        return
+
+    def parts(cache: Any) -> list[Any]:
+        return [getattr(cache, name) for name in PARTS]
+
+    def parts_with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], list[str]]:
+        return [(pytree.GetAttrKey(name), part) for name, part in zip(PARTS, parts(cache), strict=True)], list(PARTS)
+
+    pytree.register_pytree_node(
+        EncoderDecoderCache,
+        lambda cache: (parts(cache), list(PARTS)),
+        lambda values, keys: EncoderDecoderCache(*values),
+        serialized_type_name=f"{EncoderDecoderCache.__module__}.{EncoderDecoderCache.__name__}",
+        flatten_with_keys_fn=parts_with_keys,
+    )
 
 
 def know_those_of(description: bytes) -> None:

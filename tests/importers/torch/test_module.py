@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 import burn  # noqa: E402
 from burn.adapters.torch import CompiledModule, compile_module  # noqa: E402
-from burn.errors import InputError  # noqa: E402
+from burn.errors import InputError, TypeMismatch  # noqa: E402
 from burn.importers.torch.exported import import_program  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -257,3 +257,54 @@ def test_functions_of_torch_say_how_they_are_compiled() -> None:
             run(lambda x: torch.sin(x))(torch.randn(3))
     one = burn.ones(2)
     assert (torch.ones(2) + one).tolist() == [2, 2] and (torch.ones(2) < 2 * one).tolist() == [True, True]
+
+
+def test_donation() -> None:
+    class Step(torch.nn.Module):
+        def forward(self, x: Any, cache: Any, count: Any) -> Any:
+            count += 1
+            return x * 2, {name: t + x for name, t in cache.items()}
+
+    def arguments() -> tuple[Any, ...]:
+        return torch.ones(2, 3), {"k": torch.rand(2, 3), "v": torch.rand(2, 3)}, torch.zeros(2, 3)
+
+    fast = burn.compile(Step(), arguments(), dynamic={"x": {0: "b"}, "cache": {0: "b"}}, donate=("cache", 2))
+    x, cache, count = arguments()
+    want = Step()(x, {k: t.clone() for k, t in cache.items()}, count.clone())
+    result, new = fast(x, cache, count)
+    torch.testing.assert_close((result, new), want)
+    assert {t.data_ptr() for t in new.values()} == {t.data_ptr() for t in cache.values()}
+    assert torch.equal(count, torch.ones(2, 3))  # what the module changes is kept
+    assert torch.equal(x, torch.ones(2, 3))
+    shared = torch.rand(2, 3)
+    with pytest.raises(InputError, match="donated but shares memory"):
+        fast(x, {"k": shared, "v": shared}, count)
+    with pytest.raises(TypeMismatch, match="the arguments are x, cache, count"):
+        burn.compile(Step(), arguments(), donate=("q",))
+
+
+def test_caches_of_encoder_and_decoder() -> None:
+    utils = pytest.importorskip("transformers.cache_utils")
+
+    class Remembers(torch.nn.Module):
+        def forward(self, x: Any, caches: Any) -> Any:
+            own, other = caches.self_attention_cache.layers[0], caches.cross_attention_cache.layers[0]
+            new = [utils.DynamicCache(), utils.DynamicCache()]
+            new[0].update(torch.cat([own.keys, x], 2), torch.cat([own.values, -x], 2), 0)
+            new[1].update(other.keys, 2 * other.values, 0)
+            return utils.EncoderDecoderCache(*new)
+
+    def arguments(past: int) -> tuple[Any, Any]:
+        caches = [utils.DynamicCache(), utils.DynamicCache()]
+        for cache in caches:
+            cache.update(torch.randn(2, 3, past, 4), torch.randn(2, 3, past, 4), 0)
+        return torch.randn(2, 3, 1, 4), utils.EncoderDecoderCache(*caches)
+
+    sizes = {"caches": {2: "past"}}
+    fast = burn.compile(Remembers(), arguments(4), dynamic=sizes)
+    assert fast.outputs[0].name == "self_attention_cache_key_cache_0"
+    for past in (4, 7):
+        inputs = arguments(past)
+        got, want = (torch.utils._pytree.tree_leaves(f(*inputs)) for f in (fast, Remembers()))
+        torch.testing.assert_close(got, want)
+        assert isinstance(fast(*inputs), utils.EncoderDecoderCache)
