@@ -156,9 +156,10 @@ class Optimizer:
         return found
 
     def _made(self, options: dict[str, Any]) -> Group:
-        lr = options["lr"]
-        number = 0.0 if callable(lr) else float(lr)
-        return Group(options, _buffer("lr", np.array(number)), lr if callable(lr) else None)
+        lr: Any = options["lr"]
+        if callable(lr):
+            return Group(options, _buffer("lr", np.array(0.0)), schedule=lr)
+        return Group(options, _buffer("lr", np.array(float(lr))), schedule=None)
 
     def _options(self, path: str) -> dict[str, Any]:
         return self._group[path].options

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -34,7 +38,7 @@ def _of_theirs(row: Drawn, by: list[int]) -> tuple[list[np.ndarray], dict[str, n
     for i in by:
         inputs[i].requires_grad_(True)
     results = [t for t in _flat(row.theirs(*inputs, **row.their_options)) if t.is_floating_point()]
-    total = sum(
+    total: Any = sum(
         (t * torch.from_numpy(w)).sum() for t, w in zip(results, _weights([t.shape for t in results]), strict=True)
     )
     total.backward()
@@ -55,7 +59,7 @@ def _of_ours(row: Drawn, by: list[int]) -> tuple[list[burn.Tensor], dict[str, bu
         results = [t for t in _flat((row.call or model)(*inputs, **row.options)) if t.dtype == "float32"]
         weights = _weights([tuple(t.shape) for t in results])
         parts = [(t * burn.constant(w.astype(np.float32))).sum() for t, w in zip(results, weights, strict=True)]
-        return sum(parts[1:], parts[0])
+        return functools.reduce(operator.add, parts)
 
     argnums = tuple(range(1 + len(by)))
     grads = burn.grad(total, argnums)(row.ours, *(burn.constant(row.inputs[i]) for i in by))

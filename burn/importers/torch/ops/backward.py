@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import product as places_of
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, number_like, reshape, transpose, wide
+from burn.dialect.adjoint.contraction import kernel_gradient
+from burn.dialect.compose import convert, number_like, transpose, wide
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
@@ -52,33 +52,10 @@ def convolution_backward(
         results[0] = ops.conv_transpose(grad, weight, low=pads, high=high, extra=(0,) * n, **options)
     if wanted[1]:
         few, many = (x, grad) if transposed else (grad, x)
-        results[1] = _weight_gradient(few, many, type_of(weight).shape[2:], strides, pads, dilations, groups)
+        results[1] = kernel_gradient(few, many, type_of(weight).shape[2:], strides, pads, pads, dilations, groups)
     if wanted[2]:
         results[2] = ops.reduce(grad, kind="sum", axes=(0, *range(2, n + 2)))
     return results
-
-
-def _weight_gradient(
-    few: ir.Value, many: ir.Value, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> ir.Value:
-    """For each place of the kernel the products of `few` [N, A, e..] with what of `many` [N, B, d..] lies under it:
-    [A, B / groups, k..]."""
-    n = len(kernel)
-    batch, a, *sizes = type_of(few).shape
-    b = type_of(many).shape[1]
-    if any(padding):
-        many = ops.pad(many, number_like(0, many), low=(0, 0, *padding), high=(0, 0, *padding))
-    few = reshape(few, (batch, groups, a // groups, *sizes))
-    summed = (0, *range(3, n + 3))
-    parts = []
-    for place in places_of(*map(range, kernel)):
-        starts = (0, 0, *(i * t for i, t in zip(place, dilation, strict=True)))
-        under = ops.slice(many, starts=starts, sizes=(batch, b, *sizes), steps=(1, 1, *stride))
-        under = reshape(under, (batch, groups, b // groups, *sizes))
-        part = ops.dot_general(few, under, lhs_batch=(1,), rhs_batch=(1,), lhs_contract=summed, rhs_contract=summed)
-        parts.append(reshape(part, (a, b // groups, 1)))
-    joined = parts[0] if len(parts) == 1 else ops.concat(parts, axis=2)
-    return reshape(joined, (a, b // groups, *kernel))
 
 
 @aten(*(f"avg_pool{n}d_backward.default" for n in (2, 3)))
