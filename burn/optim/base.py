@@ -157,9 +157,9 @@ class Optimizer:
 
     def _made(self, options: dict[str, Any]) -> Group:
         lr: Any = options["lr"]
-        if callable(lr):
-            return Group(options, _buffer("lr", np.array(0.0)), schedule=lr)
-        return Group(options, _buffer("lr", np.array(float(lr))), schedule=None)
+        scheduled = callable(lr)
+        rate = _buffer("lr", np.array(0.0 if scheduled else float(lr)))
+        return Group(options, rate, schedule=options["lr"] if scheduled else None)
 
     def _options(self, path: str) -> dict[str, Any]:
         return self._group[path].options
