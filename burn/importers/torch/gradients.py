@@ -19,9 +19,9 @@ aten = torch.ops.aten
 
 
 # ---- pools and paddings -------------------------------------------------------------------------------------------------
-def maximum_pool(axes: int, grad: Tensor, x: Tensor, *rest: Any) -> Tensor:
-    """Every window's share goes to its largest element, whose place in the image is the last argument."""
-    places = rest[-1].flatten(-axes)
+def maximum_pool(axes: int, grad: Tensor, x: Tensor, indices: Tensor) -> Tensor:
+    """Every window's share goes to its largest element, whose place in the image is known."""
+    places = indices.flatten(-axes)
     zeros = grad.new_zeros((*x.shape[:-axes], prod(x.shape[-axes:])))
     return zeros.scatter_add(-1, places, grad.flatten(-axes)).reshape(x.shape)
 
@@ -203,7 +203,6 @@ def _padded(place: Tensor, size: Any, padding: int, align: bool) -> tuple[Tensor
 GRADIENTS: dict[Any, Callable[..., Any]] = {
     aten.adaptive_max_pool2d_backward.default: partial(maximum_pool, 2),
     aten.adaptive_max_pool3d_backward.default: partial(maximum_pool, 3),
-    aten.fractional_max_pool2d_backward.default: partial(maximum_pool, 2),
     **{getattr(aten, f"replication_pad{n}d_backward").default: replication_pad for n in (1, 2, 3)},
     aten._cdist_backward.default: cdist,
     aten._pdist_backward.default: pdist,
