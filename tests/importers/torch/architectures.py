@@ -249,8 +249,14 @@ def update(new: dict[str, str]) -> None:
     kept = [rows[name] for name in ARCHITECTURES if name in rows]
     ours = sum("| ours: " in row for row in kept)
     torchs = sum("| torch's: " in row and "| ours: " not in row for row in kept)
-    count = f"{len(kept) - ours - torchs} of {len(ARCHITECTURES)} architectures agree in every way"
-    count += f", {torchs} more in every way that torch itself can go" * (torchs > 0) + "."
+    counts = {
+        "agree in every way": len(kept) - ours - torchs,
+        "in every way that torch itself can go": torchs,
+        "fail": ours,
+        "have not been run": len(ARCHITECTURES) - len(kept),
+    }
+    told = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
+    count = f"Of {len(ARCHITECTURES)} architectures {told}."
     lines = [HEADER, "|" + "---|" * (len(WAYS) + 1), *kept, "", count]
     GUIDE.write_text("\n".join([before + BEGIN, *lines, END + after]))
 
