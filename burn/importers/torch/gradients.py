@@ -200,10 +200,19 @@ def _padded(place: Tensor, size: Any, padding: int, align: bool) -> tuple[Tensor
     return place.clamp(0, size - 1), turn
 
 
+# ---- parametrised weights -----------------------------------------------------------------------------------------------
+def weight_norm(grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Of w = g v / |v|, where |v| is taken over every axis but one."""
+    others = [i for i in range(v.dim()) if i != axis]
+    along = (grad * v).sum(others, keepdim=True) / norms
+    return g / norms * (grad - v * along / norms), along
+
+
 GRADIENTS: dict[Any, Callable[..., Any]] = {
     aten.adaptive_max_pool2d_backward.default: partial(maximum_pool, 2),
     aten.adaptive_max_pool3d_backward.default: partial(maximum_pool, 3),
     **{getattr(aten, f"replication_pad{n}d_backward").default: replication_pad for n in (1, 2, 3)},
+    aten._weight_norm_interface_backward.default: weight_norm,
     aten._cdist_backward.default: cdist,
     aten._pdist_backward.default: pdist,
     aten._embedding_bag_backward.default: embedding_bag,

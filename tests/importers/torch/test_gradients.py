@@ -86,6 +86,10 @@ GROUPS: dict[str, dict[str, Case]] = {
         "there and back": (lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2), (3, 8)),
         "windows": (lambda x: torch.stft(x, 8, 4, window=torch.hann_window(8), return_complex=True).abs(), (2, 32)),
     },
+    "parametrised weights": {
+        "first axis": (lambda v, g: torch._weight_norm(v, g, 0), (3, 4, 5), (3, 1, 1)),
+        "last axis": (lambda v, g: torch._weight_norm(v, g, 2), (3, 4, 5), (1, 1, 5)),
+    },
     "matrices": {
         "inverse": (torch.linalg.inv, (3, 4, 4)),
         "Cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4)), (3, 4, 4)),
