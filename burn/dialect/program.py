@@ -146,6 +146,21 @@ class Program:
         finally:
             self._iterations.pop()
 
+    @property
+    def place(self) -> tuple[tuple[ir.Value, ...], int]:
+        """The iterations around, and how many places have drawn so far."""
+        return tuple(self._iterations), self._places
+
+    @contextmanager
+    def from_place(self, iterations: Sequence[ir.Value], places: int) -> Iterator[None]:
+        """What draws inside draws what was drawn from a place on, in these iterations."""
+        before = self._iterations, self._places
+        self._iterations, self._places = list(iterations), places
+        try:
+            yield
+        finally:
+            self._iterations, self._places = before
+
     def finish(self, outputs: Sequence[tuple[str, ir.Value]]) -> Program:
         """Ends the program with its outputs."""
         from burn.dialect import ops

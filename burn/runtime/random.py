@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from burn.errors import TypeMismatch
 
@@ -32,6 +33,24 @@ class Generator:
         with self._lock:
             self.count += 1
             return self.seed, self.count - 1
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The seed, and how many draws were made from it."""
+        with self._lock:
+            return self.seed, self.count
+
+    @contextmanager
+    def from_place(self, place: tuple[int, int]) -> Iterator[None]:
+        """Draws again inside what was drawn from a place on, and goes on behind what was drawn before."""
+        with self._lock:
+            before = self.seed, self.count
+            self.seed, self.count = place
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.seed, self.count = before
 
 
 def checked_seed(seed: int) -> int:

@@ -23,6 +23,7 @@ from burn.dialect.deferred import Value, remembering
 from burn.dialect.types import FLOATS, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.tensors.base import Base, made
+from burn.tensors.draws import Draws
 from burn.tensors.lifting import constant
 from burn.tensors.tensor import Tensor
 from burn.tensors.trees import Structure, flatten, is_array, is_leaf, paths, unflatten
@@ -188,7 +189,8 @@ class custom_vjp:  # named as it is used: a decorator
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, of which nothing between its arguments and its results is kept for the way back: that is computed again
-    there (arXiv:1604.06174). Modules and tensors that it uses besides its arguments have their derivatives all the same."""
+    there, with the same random numbers (arXiv:1604.06174). Modules and tensors that it uses besides its arguments have their
+    derivatives all the same."""
 
     @functools.wraps(function)
     def recomputed(*args: Any, **kwargs: Any) -> Any:
@@ -196,6 +198,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         if customs is None:
             return function(*args, **kwargs)
         leaves, arguments = flatten(args, _is_tensor)
+        draws = Draws.now()
         given = [_alias(leaf) for leaf in leaves]
         result = function(*unflatten(arguments, given), **kwargs)
         outputs, structure = flatten(result, _is_tensor)
@@ -208,10 +211,11 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         ) -> list[Value | None]:
             after = next(g for g in owed if g is not None)
             again = [ops.barrier(v, after) for v in values[: len(own)]]
-            anew = flatten(function(*unflatten(arguments, map(made, again)), **kwargs), _is_tensor)[0]
+            with draws.again(residuals):
+                anew = flatten(function(*unflatten(arguments, map(made, again)), **kwargs), _is_tensor)[0]
             return gradients([t.value for t in anew], owed, [*again, *values[len(own) :]], customs)
 
-        custom = Custom(tuple(results), (*own, *around), (), back)
+        custom = Custom(tuple(results), (*own, *around), draws.iterations, back)
         customs.update(dict.fromkeys(results, custom))
         return unflatten(structure, map(made, results))
 

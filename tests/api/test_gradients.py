@@ -224,6 +224,34 @@ def test_blocks_computed_again(wrap: Any) -> None:
         np.testing.assert_allclose(w[path].numpy(), v[path].numpy(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
+def test_blocks_computed_again_draw_the_same_numbers(wrap: Any) -> None:
+    """Where an element was dropped the derivative is 0, and elsewhere it is that of what was kept."""
+    drop = nn.Dropout(0.5).train()
+
+    def f(x: Tensor) -> Any:
+        kept = burn.checkpoint(lambda v: drop(v * 2.0))(x)
+        other = drop(x)
+        return kept.sum() + other.sum(), (kept, other)
+
+    x = burn.ones((64,))
+    slope, (kept, other) = wrap(burn.grad(f, has_aux=True))(x)
+    np.testing.assert_allclose(slope.numpy(), kept.numpy() + other.numpy())
+    assert 0 < (kept.numpy() == 0).sum() < 64 and (kept.numpy() != 2 * other.numpy()).any()
+
+
+def test_blocks_computed_again_in_a_loop_draw_the_same_numbers() -> None:
+    drop = nn.Dropout(0.5).train()
+
+    def f(x: Tensor) -> Any:
+        block = burn.checkpoint(lambda v: drop(v))
+        last, rows = burn.scan(lambda c, _: (c + block(x), block(x)), x * 0.0, length=3)
+        return rows.sum() + last.sum(), (last, rows)
+
+    slope, (last, rows) = burn.jit(burn.grad(f, has_aux=True))(np.ones(40, np.float32))
+    np.testing.assert_allclose(slope, last + rows.sum(0), rtol=1e-6)
+
+
 def test_blocks_computed_again_are() -> None:
     """The program has the exponentials twice: merging equal ops does not undo it."""
 
