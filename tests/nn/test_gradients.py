@@ -16,7 +16,11 @@ torch = pytest.importorskip("torch")
 from tests.nn.test_layers import _flat, _theirs, drawn  # noqa: E402
 from tests.nn.torch_table import LAYERS, Drawn  # noqa: E402
 
-WITHOUT = {"CTCLoss": "torch's counts the log_softmax in front of it in: compared with that, below"}
+WITHOUT = {
+    "CTCLoss": "torch's counts the log_softmax in front of it in: compared with that, below",
+    "TransformerEncoder": "is its layers, which are compared",
+    "TransformerDecoder": "is its layers, which are compared",
+}
 """Layers whose derivatives are not compared, and why."""
 
 

@@ -10,6 +10,7 @@ one that the node does not name). What differs between opset versions is decided
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ def onnx_op(*names: str, domain: str = "", ranks: Sequence[Rank] = ()) -> Callab
     builder need not check."""
 
     def register(builder: Builder) -> Builder:
+        @functools.wraps(builder)
         def checked(node: Node) -> Any:
             node.need_ranks(*ranks)
             return builder(node)
