@@ -73,7 +73,9 @@ def _in_place(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> 
     writes, elsewhere = _parts(call.kernel, lambda w: call.bindings[w.buffer] == mine)
     if not writes:
         return False
-    (place,) = (w.offset for w in writes if call.bindings[w.buffer] == mine)
+    place, *more = (w.offset for w in writes if call.bindings[w.buffer] == mine)
+    if more:
+        return False
     fetched = any(isinstance(atom, Fetched) for atom in atoms(place))
     reads = {n.offset for n in walk(*(w.value for w in writes)) if isinstance(n, Load) and n.buffer in theirs}
     return (
@@ -89,7 +91,7 @@ def _parts(kernel: Kernel, mine: Callable[[Write], bool]) -> tuple[Sequence[Writ
         return kernel.epilogue, [kernel.lhs, kernel.rhs]
     if not isinstance(kernel, LoopKernel):
         return (), []
-    (stage,) = (s for s in kernel.stages if any(map(mine, s.writes)))
-    if stage.reductions or stage.order != "parallel":
+    stage, *more = (s for s in kernel.stages if any(map(mine, s.writes)))
+    if more or stage.reductions or stage.order != "parallel":
         return (), []
     return stage.writes, [value for other in kernel.stages if other is not stage for value in other.scalars]

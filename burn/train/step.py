@@ -38,7 +38,9 @@ class Step:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The loss, of the parameters as they were before. Batches of other sizes are no other program: the first axis of every
-        tensor may have another size at the next call, the same in all. Raises InputError, RunError and TypeMismatch."""
+        tensor may have another size at the next call, the same in all. A step that fails (a label out of range) leaves
+        parameters and the optimizer's state as they were; running statistics may have moved. Raises InputError, RunError and
+        TypeMismatch."""
         if self.compiled is None:
             self.compiled = self._compiled(self.signature.bind(*args, **kwargs).arguments)
         return self.compiled(*args, **kwargs)

@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
 from burn.adapters.onnx import load_onnx
 from burn.errors import BurnError
@@ -228,7 +229,7 @@ def test_quantised_operators_of_onnxruntime(op: str, last: int) -> None:
     try:
         session: Any = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
         (want,) = session.run(None, {"x": x})
-    except Exception:  # ONNX Runtime has the operator's definition, and no code for it
+    except NoKernel:  # it has the operator's definition, and no code for it
         assert op == "QLinearReduceMean"
         exact = (0.1 * (x.astype(np.float64) - 3)).mean((1, 2), keepdims=last == 1)
         want = np.clip(np.round(exact / 0.23) + 5, 0, 255).astype(np.uint8)

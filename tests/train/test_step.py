@@ -114,3 +114,19 @@ def test_what_a_step_refuses() -> None:
     step = burn.train.step(model, lambda m, x: m(x), optim.SGD(model))
     with pytest.raises(TypeMismatch, match="float scalar"):
         step(np.ones((3, 2), np.float32))
+
+
+def test_a_step_that_fails_moves_no_parameter() -> None:
+    model = Net()
+    optimizer = optim.AdamW(model, lr=0.01)
+    step = burn.train.step(model, loss, optimizer)
+    x, y = _batch(8)
+    for _ in range(2):  # from the second on, in place
+        step(x, y)
+    before = {path: p.elements.copy() for path, p in model.named_parameters(buffers=False)}
+    with pytest.raises(burn.BurnError, match="index 7 is out of range"):
+        step(x, np.full(8, 7))
+    for path, p in model.named_parameters(buffers=False):
+        np.testing.assert_array_equal(p.elements, before[path], err_msg=path)
+    assert int(optimizer.steps.array) == 2
+    assert np.isfinite(float(step(x, y)))

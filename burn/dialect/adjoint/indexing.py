@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import rule, where, zeros_like
+from burn.dialect.adjoint.rules import NONE, NoRule, rule, where, zeros_like
 from burn.dialect.compose import convert, number, reshape, transpose
 from burn.dialect.deferred import Value
 from burn.dialect.types import type_of
@@ -58,7 +58,7 @@ def scatter_elements(
         stays = ops.eq(ops.gather_elements(owner, indices, axis=axis), number_of)
         return [kept, None, where(stays, there)]
     if reduction == "mul":
-        raise NotImplementedError("updates that are multiplied have no rule")
+        raise NoRule(NONE["scatter_elements"])
     of_x, mine = ops.eq(x, y), ops.eq(updates, ops.gather_elements(y, indices, axis=axis))
     dtype = type_of(g).dtype
     count = ops.scatter_elements(convert(of_x, dtype), indices, convert(mine, dtype), axis=axis, reduction="add")
@@ -77,7 +77,7 @@ def scatter_nd(g: Value, y: Value, x: Value, indices: Value, updates: Value, red
         owner = ops.scatter_nd(ops.full(shape=type_of(x).shape, dtype="int64"), indices, number_of)
         return [kept, None, where(ops.eq(ops.gather_nd(owner, indices), number_of), there)]
     if reduction == "mul":
-        raise NotImplementedError("updates that are multiplied have no rule")
+        raise NoRule(NONE["scatter_nd"])
     of_x, mine = ops.eq(x, y), ops.eq(updates, ops.gather_nd(y, indices))
     dtype = type_of(g).dtype
     count = ops.scatter_nd(convert(of_x, dtype), indices, convert(mine, dtype), reduction="add")

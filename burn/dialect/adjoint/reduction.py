@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import NONE, rule, where, zeros_like
+from burn.dialect.adjoint.rules import NONE, NoRule, rule, where, zeros_like
 from burn.dialect.compose import broadcast_to, convert, limit, number, number_like, reshape, transpose
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim, product
@@ -109,7 +109,7 @@ def window_reduce(
     if kind == "sum":
         return windows.spread_sum(g)
     if kind == "prod":
-        raise NotImplementedError(NONE["window_reduce"])
+        raise NoRule(NONE["window_reduce"])
     return windows.spread_extreme(g, y, x, kind)
 
 

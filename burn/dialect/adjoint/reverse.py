@@ -15,7 +15,7 @@ from burn.dialect.deferred import Application, Deferred, Value
 from burn.dialect.dims import floordiv
 from burn.dialect.op import Op, source_name
 from burn.dialect.query import op_of
-from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.dialect.types import DTYPES, FLOATS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 
 
@@ -132,7 +132,7 @@ class _Walk:
                 active = any(self.is_active(v) for v in node.values())
                 for result in node.results:
                     self.active[result] = active and type_of(result).dtype in FLOATS
-                if any(self.is_active(r) for r in node.results) or (active and node.name in table.HIDES):
+                if any(self.is_active(r) for r in node.results) or (active and _hides(node)):
                     found.append(node)
                 continue
             if value in seen or (node := self.node(value)) is None:
@@ -145,9 +145,9 @@ class _Walk:
     def refuse(self, order: Sequence[Node]) -> None:
         """Raises TypeMismatch naming every op that has no rule."""
         problems = [
-            Problem(f"burn.{n.name} cannot be differentiated: {_reason(n.name)}", op=n.name, node=_place(n))
+            Problem(f"burn.{n.name} cannot be differentiated: {_reason(n)}", op=n.name, node=_place(n))
             for n in order
-            if n.name != "custom" and table.kind(n.name) in ("none", "discrete")
+            if n.name != "custom" and (_hides(n) or table.kind(n.name) in ("none", "discrete"))
         ]
         if problems:
             raise TypeMismatch("this cannot be differentiated", problems)
@@ -171,7 +171,7 @@ class _Walk:
             pairs: Iterable[tuple[Value, Value | None]] = zip(node.operands, given, strict=True)
         elif node.name in table.ZERO:
             return
-        elif node.name in ("if", "loop"):
+        elif node.name in table.CONTROL:
             from burn.dialect.adjoint import control
 
             assert isinstance(node.source, Op)
@@ -187,7 +187,7 @@ class _Walk:
             g, y = (owed[0], node.results[0]) if one else (owed, node.results)
             try:
                 given = table.rules()[node.name](g, y, *node.operands, **node.attrs)
-            except NotImplementedError as error:
+            except table.NoRule as error:
                 problem = Problem(f"burn.{node.name}: {error}", op=node.name, node=_place(node))
                 raise TypeMismatch("this cannot be differentiated", [problem]) from None
         if given is NotImplemented:
@@ -218,8 +218,15 @@ def _place(node: Node) -> str:
     return source_name(node.source) if isinstance(node.source, Op) else ""
 
 
-def _reason(name: str) -> str:
-    return table.NONE.get(name, "it has no rule")
+def _hides(node: Node) -> bool:
+    """Whether results hold floats that are not followed: in lists, as complex numbers, in 8 bits and fewer."""
+    return node.name in table.HIDES or any(DTYPES[type_of(r).dtype].kind in ("complex", "small") for r in node.results)
+
+
+def _reason(node: Node) -> str:
+    if node.name not in table.HIDES and _hides(node):
+        return f"floats are not followed through {type_of(node.results[0]).dtype}"
+    return table.NONE.get(node.name, "it has no rule")
 
 
 def fit(g: Value, type_: TensorType) -> Value:

@@ -24,24 +24,29 @@ FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "compo
 
 _rules: dict[str, Rule] = {}
 
-_THROUGH_LISTS = "floats are not followed through lists of tensors"
+HIDES = frozenset({"list_insert", "list_concat", "list_split", "list_erase", "quantize"})
+"""Ops whose results are no floats, but hold them: floats are not followed through them, and so they are refused."""
+
 NONE: dict[str, str] = {
     "bitcast": "bits have no derivative",
     "window_reduce": "a product over windows has no rule",
+    **dict.fromkeys(("scatter_elements", "scatter_nd"), "updates that are multiplied have no rule"),
     "unique": "which elements are equal changes with the elements",
-    "non_max_suppression": "its results are places",
-    "arg_reduce": "its results are places",
-    "nonzero": "its results are places",
-    **dict.fromkeys(("list_insert", "list_concat", "list_split", "list_erase"), _THROUGH_LISTS),
+    **dict.fromkeys(("non_max_suppression", "arg_reduce", "nonzero"), "its results are places"),
+    **dict.fromkeys(HIDES, "floats are not followed through lists of tensors"),
     "quantize": "its results are integers; differentiate what stands in for rounding (a straight-through estimate)",
 }
 """Why an op (or some of it) cannot be differentiated."""
 
-HIDES = frozenset({"list_insert", "list_concat", "list_split", "list_erase"})
-"""Ops whose results are no floats, but hold them."""
+CONTROL = frozenset({"if", "loop"})
+"""Ops with regions, whose rules are `control.py`'s."""
 
 ZERO = frozenset({"sign", "floor", "ceil", "round", "trunc", "floordiv", "stop_gradient"})
 """Constant wherever they have a derivative, or said to be."""
+
+
+class NoRule(Exception):
+    """What a rule says of a case that it does not have: why."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -66,7 +71,7 @@ def kind(name: str) -> str:
     where there is nothing to differentiate, since no float goes in, or none comes out."""
     if name in rules():
         return "rule"
-    if name in ("if", "loop"):
+    if name in CONTROL:
         return "control"
     if name in ZERO:
         return "zero"
