@@ -5,6 +5,7 @@ for x, y in batches:
     value = step(x, y)                    # the model's parameters have moved
 """
 
+from burn.train.events import Control, Event, Observer, Summary
 from burn.train.step import Step, step
 
-__all__ = ["Step", "step"]
+__all__ = ["Control", "Event", "Observer", "Step", "Summary", "step"]

@@ -1,0 +1,175 @@
+"""What happens in a training, as values: a `Learner` makes them, whatever shows, keeps or decides something is told of them.
+
+    def watch(event: Event, control: Control) -> None:
+        match event:
+            case EpochEnded(epoch=epoch, valid={"loss": loss}) if loss < 0.01:
+                control.stop("the loss is low enough")
+
+An observer is called in the thread that trains, and training waits for it. `Started` is the first event; `Finished` is the last
+in any case, after an error and after Ctrl-C, too: an observer that holds a file or a screen gives it back then.
+Epochs, batches and steps count from 1; all times are seconds of wall-clock time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+Better: TypeAlias = Literal["min", "max"]
+"""Whether less or more of a metric is better."""
+
+Values: TypeAlias = Mapping[str, float]
+"""Metrics by name ("loss", "accuracy" ...): NaN where nothing was counted."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The first event of a `fit`."""
+
+    run: str  # the run's name
+    folder: Path | None  # where logs and checkpoints go; None where nothing is kept
+    model: str  # the model's class
+    optimizer: str
+    parameters: int  # elements of the model's parameters
+    trainable: int  # those that the optimizer moves
+    epochs: int  # the epoch that training ends with
+    batches: int | None  # in an epoch of training; None where the data does not say
+    valid_batches: int | None  # None also where there is no validation
+    epoch: int = 1  # the epoch that is trained first: more than 1 after a resume
+    batch: int = 0  # batches of it that are done already
+    step: int = 0  # steps made before
+    metrics: Mapping[str, Better] = field(default_factory=dict)  # that will be told as numbers, with what is better
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """The model's parameters have moved."""
+
+    epoch: int
+    batch: int  # which of the epoch
+    step: int  # which of the training
+    values: Values  # of this batch alone: the loss, and the metrics that mean something for one batch
+    examples: int  # in this batch
+    seconds: float  # from the step before to this one: data, step and metrics
+    waited: float  # of these, waiting for data
+    lr: float  # the learning rate of this step, of the first parameter group
+
+
+@dataclass(frozen=True)
+class ValidStepped:
+    """A batch of validation has been computed."""
+
+    epoch: int
+    batch: int
+    values: Values  # of this batch alone
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The metrics of the whole validation set."""
+
+    epoch: int
+    step: int
+    values: Values
+    seconds: float
+
+
+@dataclass(frozen=True)
+class EpochEnded:
+    """An epoch has been trained and validated."""
+
+    epoch: int
+    step: int
+    train: Values  # of all batches of the epoch, each computed while the parameters moved
+    valid: Values  # empty without validation
+    examples: int  # trained on
+    seconds: float  # with validation
+    tables: Mapping[str, Any] = field(default_factory=dict)  # metrics that are no number ("valid.confusion"): arrays
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint is on the disk."""
+
+    path: Path
+    why: str  # "epoch 3", "best loss", "interrupted", "asked for" ...
+    epoch: int
+    step: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something that training goes on after, for people to know."""
+
+    text: str
+    step: int
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Training ends before its last epoch."""
+
+    reason: str  # "interrupted (Ctrl-C)", "loss has not become better for 5 epochs" ...
+    epoch: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The last event."""
+
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a `fit` came to: printed, it is a table."""
+
+    run: str
+    epochs: int  # that were trained, of this and earlier calls that it resumed
+    steps: int
+    seconds: float  # of this call
+    reason: str  # "done", or why it ended before
+    train: Values  # of the last epoch
+    valid: Values
+    best: Mapping[
+        str, tuple[float, int]
+    ]  # the best value of every metric and its epoch; of validation where there is one
+    folder: Path | None = None
+    checkpoint: Path | None = None  # the last one
+    error: str = ""  # what ended it, if an error did
+
+    def __str__(self) -> str:
+        from burn.train.report import table
+
+        return table(self)
+
+
+Event: TypeAlias = Started | Stepped | ValidStepped | Validated | EpochEnded | Saved | Warned | Stopped | Finished
+
+
+class Control:
+    """What observers may ask of a training, from any thread. It is done after the step that is under way."""
+
+    def __init__(self) -> None:
+        self.reason = ""  # why training shall stop; empty while nobody has asked
+        self.save_wanted = False
+
+    def stop(self, reason: str = "asked for") -> None:
+        """Ends training, with a checkpoint. The first reason counts."""
+        self.reason = self.reason or reason
+
+    def save(self) -> None:
+        """Makes a checkpoint."""
+        self.save_wanted = True
+
+    @property
+    def stopping(self) -> bool:
+        return bool(self.reason)
+
+
+Observer: TypeAlias = Callable[[Event, Control], None]
