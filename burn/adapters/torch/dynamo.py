@@ -41,7 +41,7 @@ from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
 from burn.runtime import Executable
 from burn.tensors.tracer import tracing
 
-OPTIONS = ("freeze",)
+OPTIONS = ("freeze", "target")
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -63,10 +63,11 @@ def backend(
             "torch.compile was given options that burn does not have", [f"{n}; there is {OPTIONS}" for n in unknown]
         )
     freeze = bool((options or {}).get("freeze", False))
+    target = (options or {}).get("target")
     compiler = aot_autograd(
-        fw_compiler=compile_graph,
-        bw_compiler=partial(compile_graph, backward=True),
-        inference_compiler=partial(compile_graph, freeze=freeze),
+        fw_compiler=partial(compile_graph, target=target),
+        bw_compiler=partial(compile_graph, target=target, backward=True),
+        inference_compiler=partial(compile_graph, target=target, freeze=freeze),
         decompositions=for_autograd(),
     )
     return compiler(graph, example_inputs)
@@ -78,13 +79,19 @@ if not entry_points(group="torch_dynamo_backends", name="burn"):
 
 
 def compile_graph(
-    graph: fx.GraphModule, example_inputs: Sequence[Any], *, freeze: bool = False, backward: bool = False
+    graph: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    target: str | None = None,
+    freeze: bool = False,
+    backward: bool = False,
 ) -> Callable[[list[Any]], Any]:
     """A functional ATen graph as a function of a list of its inputs (which it empties, as torch wants it)."""
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()
-    compiled = CompiledGraph(graph, static, wanted(metadata) if metadata is not None and not backward else {})
+    places = wanted(metadata) if metadata is not None and not backward else {}
+    compiled = CompiledGraph(graph, static, places, target)
 
     def call(arguments: list[Any]) -> list[Any]:
         return compiled(arguments)
@@ -96,11 +103,14 @@ def compile_graph(
 class CompiledGraph:
     """A graph's executable, or two: with its static inputs as constants, and with all inputs."""
 
-    def __init__(self, graph: fx.GraphModule, static: Sequence[int], places: Mapping[int, str]) -> None:
-        """places: see `layouts.wanted`."""
+    def __init__(
+        self, graph: fx.GraphModule, static: Sequence[int], places: Mapping[int, str], target: str | None
+    ) -> None:
+        """places: see `layouts.wanted`; target: see `burn.compile`."""
         self.graph = graph
         self.static = tuple(static)
         self.places = places
+        self.target = target
         self.frozen: _Program | None = None
         self.stamps: tuple[Any, ...] = ()
         self.general: _Program | None = None
@@ -126,7 +136,7 @@ class CompiledGraph:
         return self.general
 
     def _compiled(self, constants: Mapping[int, torch.Tensor]) -> _Program:
-        return _Program(self.graph, constants, self.places)
+        return _Program(self.graph, constants, self.places, self.target)
 
 
 def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
@@ -137,11 +147,17 @@ def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
 class _Program:
     """One compiled program with the graph's calling convention."""
 
-    def __init__(self, graph: fx.GraphModule, constants: Mapping[int, torch.Tensor], places: Mapping[int, str]) -> None:
+    def __init__(
+        self,
+        graph: fx.GraphModule,
+        constants: Mapping[int, torch.Tensor],
+        places: Mapping[int, str],
+        target: str | None,
+    ) -> None:
         build = _Build(graph, constants, places)
         with unset_fake_temporarily():  # a graph's own constants are true tensors
             program = build.run()
-        self.executable: Executable = executable(program)
+        self.executable: Executable = executable(program, target=target)
         self.positions = build.positions
         self.outputs = build.outputs
         self.executable.draw_from(draw_state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import traceback
 import warnings
 from typing import Any
@@ -21,11 +22,14 @@ SPREADS = 40
 """Times that an element may be off by as much as float32 is from float64 in torch itself."""
 OTHER_SIZES = (2, 3, 6, 1, 0)
 
+TARGET = os.environ.get("BURN_FUZZ_TARGET") or None
+
 Values = list[tuple[str, torch.Tensor]]
 
 
 def case(seed: int) -> Outcome:
-    """The module of a seed: first through burn.compile, then through torch.compile."""
+    """The module of a seed: first through burn.compile, then through torch.compile. BURN_FUZZ_TARGET names a CPU to compile
+    for."""
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
@@ -62,7 +66,7 @@ def direct(program: Program, sizes: list[int]) -> Outcome:
     module = program.module()
     x, _ = program.tensors()
     try:
-        compiled = burn.compile(module, (x,), {"x": {0: "rows"}} if program.named else None)
+        compiled = burn.compile(module, (x,), {"x": {0: "rows"}} if program.named else None, target=TARGET)
     except burn.ModelError as error:
         if "cannot be exported" in str(error) or "fixed by the module" in str(error):
             return Outcome("skipped", str(error))
@@ -88,7 +92,8 @@ def direct(program: Program, sizes: list[int]) -> Outcome:
 def through_dynamo(program: Program, sizes: list[int]) -> Outcome:
     """The result and all gradients."""
     module = program.module()
-    compiled = torch.compile(module, backend="burn", dynamic=True if program.named else None)
+    dynamic = True if program.named else None
+    compiled = torch.compile(module, backend="burn", dynamic=dynamic, options={"target": TARGET})
     for size in sizes[: 2 if program.named else 1]:
         x, _ = program.tensors(size)
         wanted = results(module, x, True)
