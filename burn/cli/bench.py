@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,9 @@ from burn.bench.interleave import Plan, bind, interleave
 from burn.bench.peers import PEERS, FilePeer
 from burn.bench.report import Result, Row, as_json, difference, show
 from burn.bench.subject import Feeds, Subject, find
+from burn.bench.training import STEPPERS, Trained, show_trained
+from burn.bench.training import measure as trained
+from burn.bench.twins import CASES
 from burn.cli.common import Size
 from burn.errors import BurnError
 
@@ -26,21 +29,38 @@ log = Console(stderr=True, highlight=False)
 
 
 class Peers(click.ParamType):
-    """A comma-separated list of engines."""
+    """A comma-separated list of engines, which are `known` by these names."""
 
     name = "NAMES"
 
+    def __init__(self, known: Collection[str]) -> None:
+        self.known = known
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
         names = value if isinstance(value, list) else [name.strip() for name in str(value).split(",") if name.strip()]
-        unknown = [name for name in names if name not in PEERS]
+        unknown = [name for name in names if name not in self.known]
         if unknown or not names:
-            self.fail(f"{', '.join(unknown) or 'empty'}: the engines are {', '.join(PEERS)}", param, ctx)
+            self.fail(f"{', '.join(unknown) or 'empty'}: the engines are {', '.join(self.known)}", param, ctx)
         return list(dict.fromkeys(names))
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+class Bench(click.Group):
+    """Names models at once, or what else is timed: what is no command's name is for `models`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if args[:1] == ["train"] else ["models", *args])
+
+
+@click.group(cls=Bench, add_help_option=False)
+def main() -> None:
+    """Time burn and its peers."""
+
+
+@main.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-@click.option("--peers", type=Peers(), default="burn,onnxruntime", show_default=True, help=f"of {', '.join(PEERS)}")
+@click.option(
+    "--peers", type=Peers(PEERS), default="burn,onnxruntime", show_default=True, help=f"of {', '.join(PEERS)}"
+)
 @click.option("--threads", type=click.IntRange(1), default=2, show_default=True, help="for every engine")
 @click.option("--batch", type=click.IntRange(0), help="short for --dim batch=NUMBER")
 @click.option("--seq", type=click.IntRange(0), help="short for --dim seq=NUMBER")
@@ -53,7 +73,7 @@ class Peers(click.ParamType):
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="write the figures there too"
 )
 @click.option("--cold", is_flag=True, help="also time fresh processes, and their peak memory")
-def main(
+def models(
     models: tuple[str, ...],
     peers: list[str],
     threads: int,
@@ -65,7 +85,8 @@ def main(
     json_path: Path | None,
     cold: bool,
 ) -> None:
-    """Time engines on models. MODEL is an ONNX file, or in a checkout a name from benchmarks/registry.py."""
+    """Time engines on models. MODEL is an ONNX file, or in a checkout a name from benchmarks/registry.py. `train` in its place
+    times training steps."""
     short = {"batch": batch, "seq": seq}
     sizes = {**{name: size for name, size in short.items() if size is not None}, **dict(dims)}
     reference = "burn" if "burn" in peers else peers[0]
@@ -97,6 +118,41 @@ def main(
     if json_path is not None:
         json_path.write_text(json.dumps(as_json(results, reference, threads), indent=1) + "\n")
     sys.exit(1 if any(row.error for result in results for row in result.rows) else 0)
+
+
+@main.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", nargs=-1, type=click.Choice(list(CASES)), metavar="MODEL...")
+@click.option("--peers", type=Peers(STEPPERS), default=",".join(STEPPERS), show_default=True, help="which of them")
+@click.option("--threads", type=click.IntRange(1), default=2, show_default=True, help="for every one of them")
+@click.option("--runs", type=click.IntRange(1), default=15, show_default=True, help="counted steps, at least")
+@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="turns that they are spread over")
+@click.option("--memory/--no-memory", default=True, help="also what steps take of memory, in processes of their own")
+@click.option(
+    "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="write the figures there too"
+)
+def train(
+    names: tuple[str, ...],
+    peers: list[str],
+    threads: int,
+    runs: int,
+    rounds: int,
+    memory: bool,
+    json_path: Path | None,
+) -> None:
+    """Time training steps (AdamW) of models that burn and torch both have: cnn, gpt, resnet18, minilm; all of them by default."""
+    bind(threads)
+    results: list[Trained] = []
+    try:
+        for name in names or CASES:
+            log.print(name)
+            results.append(trained(name, peers, threads, Plan(runs, rounds), memory))
+    except BurnError as error:
+        log.print(str(error), style="red", markup=False)
+        sys.exit(1)
+    terminal = Console(highlight=False)
+    show_trained(terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH), results, threads)
+    if json_path is not None:
+        json_path.write_text(json.dumps([result.as_json() for result in results], indent=1) + "\n")
 
 
 def _time(subject: Subject, peers: list[str], reference: str, threads: int, plan: Plan) -> Result:

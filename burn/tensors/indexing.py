@@ -14,7 +14,7 @@ import numpy as np
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.dialect.deferred import Deferred
+from burn.dialect.deferred import Deferred, is_remembering
 from burn.dialect.dims import Dim, Expr, plain
 from burn.dialect.shape import slice_bounds
 from burn.dialect.types import INTEGERS, TensorType, broadcast_shapes
@@ -65,7 +65,10 @@ class Indexing(Sorting):
         return made(x) if plan.at is None else _gathered(made(x), plan)
 
     def _view(self, index: Any) -> Tensor | None:
-        """A piece of the elements where they lie, if they are there and it is one piece: nothing is computed."""
+        """A piece of the elements where they lie, if they are there and it is one piece: nothing is computed. Where a program
+        is traced or a derivative taken, the piece has to come from the tensor."""
+        if active() is not None or is_remembering():
+            return None
         value = self._value
         if not isinstance(value, Deferred) or value.array is None:
             return None

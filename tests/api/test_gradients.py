@@ -70,6 +70,22 @@ def test_modules_by_parameter_path() -> None:
         np.testing.assert_allclose(g.numpy(), jitted[path].numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
+def test_a_piece_of_a_parameter_is_owed(wrap: Any) -> None:
+    """A piece of elements that are in memory is a view of them; of a parameter it is none where a derivative is asked for."""
+    table = nn.Embedding(5, 3)
+    grads = wrap(lambda: burn.grad(lambda t: (t.weight[1:3] * 2.0).sum())(table))()
+    np.testing.assert_array_equal(grads["weight"].numpy()[:, 0], [0, 2, 2, 0, 0])
+
+
+def test_a_piece_of_a_parameter_is_what_it_is_now() -> None:
+    table = nn.Embedding(2, 1)
+    first = burn.jit(lambda: table.weight[:1] + 0.0)
+    for value in (1.0, 2.0):
+        table.weight.assign(np.full((2, 1), value, np.float32))
+        assert first().tolist() == [[value]]
+
+
 def test_shared_parameters_are_owed_by_every_use() -> None:
     layer = nn.Linear(3, 3, bias=False)
     model = nn.Sequential(layer, layer)

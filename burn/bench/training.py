@@ -1,0 +1,215 @@
+"""Training steps timed by turns: burn's, torch's, and torch's compiled. A row in `STEPPERS` is all that a new one takes.
+
+All of them start with the same weights, see the same batch and move by AdamW, so that their losses tell that they do the same
+work. What a step takes of memory is measured in a process that does nothing else (`python -m burn.bench.training`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from burn.bench.cold import peak_memory
+from burn.bench.interleave import Plan, Timing, interleave
+from burn.bench.twins import CASES, Case, Kit
+from burn.errors import BurnError
+
+RATE = 1e-4
+COMPARED = 5
+"""Steps whose losses are compared; the last one's is that of parameters that have moved."""
+CLOSE = 1e-3
+BUSY = 0.05
+"""Share of the machine from which other processes are mentioned."""
+
+Weights = Mapping[str, np.ndarray]
+Stepper = Callable[[Case, int, Weights | None], Callable[[], float]]
+"""What makes a step of a case for so many threads, a function that returns its loss. Weights by name; none are drawn."""
+
+
+def burn_step(case: Case, threads: int, weights: Weights | None) -> Callable[[], float]:
+    import burn
+
+    burn.set_num_threads(threads)
+    model = case.build(burn_kit())
+    if weights is not None:
+        model.load_state_dict(weights)
+    step = burn.train.step(model, _burn_loss, burn.optim.AdamW(model, lr=RATE))
+    x, y = case.batch()
+    return lambda: float(step(x, y))
+
+
+def burn_kit() -> Kit:
+    import burn
+    from burn import nn, ops
+
+    return Kit(
+        nn,
+        lambda q, k, v, causal: ops.attention(q, k, v, scale=q.shape[-1] ** -0.5, causal=causal),
+        burn.gelu,
+        burn.relu,
+    )
+
+
+def _burn_loss(model: Any, x: Any, y: Any) -> Any:
+    from burn import nn
+
+    return nn.CrossEntropyLoss()(model(x), y.reshape(-1))
+
+
+def torch_step(case: Case, threads: int, weights: Weights | None, compiled: bool = False) -> Callable[[], float]:
+    import torch
+    from torch.nn import functional
+
+    torch.set_num_threads(threads)
+
+    def attention(q: Any, k: Any, v: Any, causal: bool) -> Any:
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    model = case.build(Kit(torch.nn, attention, functional.gelu, torch.relu))
+    if weights is not None:
+        model.load_state_dict({name: torch.tensor(array) for name, array in weights.items()}, strict=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
+    x, y = (torch.from_numpy(array) for array in case.batch())
+    y = y.reshape(-1)
+    called: Any = torch.compile(model) if compiled else model
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(called(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+STEPPERS: dict[str, Stepper] = {
+    "burn": burn_step,
+    "torch": torch_step,
+    "torch.compile": lambda case, threads, weights: torch_step(case, threads, weights, compiled=True),
+}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A case: by stepper the times, the losses of the first steps and the bytes that it takes at most (where that was measured);
+    and the share of the machine that other processes took."""
+
+    name: str
+    timings: Mapping[str, Timing]
+    losses: Mapping[str, list[float]]
+    peaks: Mapping[str, int]
+    others: float | None
+
+    def ratio(self, peer: str) -> float:
+        """The peer's time over that of the first one."""
+        return self.timings[peer].ratio(next(iter(self.timings.values())))
+
+    def as_json(self) -> dict[str, Any]:
+        """In seconds and bytes."""
+        rows = {
+            peer: {
+                "median": timing.median,
+                "ratio": self.ratio(peer),
+                "losses": self.losses[peer],
+                "peak": self.peaks.get(peer),
+            }
+            for peer, timing in self.timings.items()
+        }
+        return {"model": self.name, "others": self.others, "engines": rows}
+
+
+def measure(name: str, steppers: list[str], threads: int, plan: Plan, memory: bool) -> Trained:
+    """Raises BurnError where losses differ: then it is not the same work."""
+    case = CASES[name]
+    weights = _weights(case)
+    steps = {stepper: STEPPERS[stepper](case, threads, weights) for stepper in steppers}
+    losses = {stepper: [step() for _ in range(COMPARED)] for stepper, step in steps.items()}
+    first = losses[steppers[0]]
+    wrong = [f"{s}: {theirs}" for s, theirs in losses.items() if not np.allclose(theirs, first, rtol=CLOSE, atol=CLOSE)]
+    if wrong:
+        raise BurnError(f"{name}: the losses differ", [f"{steppers[0]}: {first}", *wrong])
+    measured = interleave(steps, plan)
+    peaks = {stepper: _peak(name, stepper, threads) for stepper in steppers} if memory else {}
+    return Trained(name, measured.timings, losses, peaks, measured.others)
+
+
+def _weights(case: Case) -> Weights:
+    import burn
+
+    burn.manual_seed(0)
+    return case.build(burn_kit()).state_dict()
+
+
+def show_trained(console: Console, results: Sequence[Trained], threads: int) -> None:
+    """A table: time, ratio and memory of each, and a loss, which tells that they do the same."""
+    title = f"One training step, AdamW, {threads} thread{'s' * (threads > 1)}; ratio to the time of the first"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for heading in ("model", "engine", "median ms", "ratio", "peak MB", f"loss of step {COMPARED}"):
+        table.add_column(heading, justify="left" if heading in ("model", "engine") else "right", no_wrap=True)
+    for result in results:
+        for number, (peer, timing) in enumerate(result.timings.items()):
+            peak = f"{result.peaks[peer] / 1e6:.0f}" if peer in result.peaks else ""
+            ms, ratio, loss = (
+                f"{1e3 * timing.median:.1f}",
+                f"{result.ratio(peer):.2f}",
+                f"{result.losses[peer][-1]:.5f}",
+            )
+            table.add_row("" if number else result.name, peer, ms, ratio, peak, loss)
+        table.add_section()
+    console.print(table)
+    busy = [f"{r.name} {r.others:.0%}" for r in results if r.others is not None and r.others > BUSY]
+    if busy:
+        console.print(f"other processes used the machine meanwhile: {', '.join(busy)}")
+
+
+# ---- memory ------------------------------------------------------------------------------------------------------------
+def _peak(name: str, stepper: str, threads: int) -> int:
+    child = subprocess.run(
+        [sys.executable, "-m", "burn.bench.training", json.dumps([name, stepper, threads])],
+        capture_output=True,
+        text=True,
+    )
+    if child.returncode:
+        lines = child.stderr.strip().splitlines()
+        raise BurnError(f"{stepper} failed in a fresh process", [lines[-1] if lines else f"status {child.returncode}"])
+    return json.loads(child.stdout.splitlines()[-1])
+
+
+def main(job: str) -> None:
+    """The child: the most bytes that steps take, without what the engine's code and its compiler took before."""
+    name, stepper, threads = json.loads(job)
+    import burn.jitted  # noqa: F401  # code that is loaded late is no part of what a step takes
+
+    if stepper != "burn":
+        import torch._dynamo
+        import torch.nn.functional  # noqa: F401
+    before = _resident()
+    step = STEPPERS[stepper](CASES[name], threads, None)
+    step()
+    step()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")  # what was compiled is behind: the peak counts from here
+    for _ in range(3):
+        step()
+    print(peak_memory() - before)
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,57 @@
+"""`burn-bench train`: the same model from the same weights in burn and in torch, and the same losses."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from burn.bench import training
+from burn.bench.interleave import Plan
+from burn.bench.twins import CASES, Case, gpt
+from burn.cli.bench import main
+from burn.errors import BurnError
+
+TINY = Case(partial(gpt, layers=1, dim=8, heads=2, words=11, length=5), (2, 5), 11, below=11, each=True)
+
+
+@pytest.fixture(autouse=True)
+def same_cpus() -> Iterator[None]:
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    yield
+    if before is not None:
+        os.sched_setaffinity(0, before)
+
+
+def test_both_frameworks_do_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setitem(CASES, "gpt", TINY)
+    figures = tmp_path / "figures.json"
+    options = ("--peers", "burn,torch", "--no-memory", "--runs", "2", "--rounds", "1", "--json", str(figures))
+    result = CliRunner().invoke(main, ["train", "gpt", *options])
+    assert result.exit_code == 0, result.output
+    assert "torch" in result.output and "loss of step" in result.output
+    engines = json.loads(figures.read_text())[0]["engines"]
+    np.testing.assert_allclose(engines["burn"]["losses"], engines["torch"]["losses"], rtol=1e-5)
+    assert engines["burn"]["ratio"] == 1.0 and engines["torch"]["ratio"] > 0
+
+
+def test_other_losses_are_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = {"burn": 1.0, "torch": 1.1}
+    made = {name: lambda *_, loss=loss: lambda: loss for name, loss in losses.items()}
+    monkeypatch.setattr(training, "STEPPERS", made)
+    monkeypatch.setattr(training, "_weights", lambda case: {})
+    with pytest.raises(BurnError, match="the losses differ"):
+        training.measure("cnn", list(losses), 1, Plan(1, 1), memory=False)
+
+
+def test_an_unknown_model_or_engine_is_named() -> None:
+    for arguments, said in ((["vgg"], "vgg"), (["cnn", "--peers", "jax"], "the engines are burn, torch")):
+        result = CliRunner().invoke(main, ["train", *arguments])
+        assert result.exit_code == 2 and said in result.output
