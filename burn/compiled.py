@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from burn.caching import executable
+from burn.errors import TypeMismatch
 from burn.runtime.arrays import like
 from burn.tensors import trees
 from burn.tracing.arguments import Arguments, Dynamic, donated_names
@@ -33,6 +34,7 @@ def compile(
     target: str | None = None,
     donate: Sequence[int | str] = (),
     cache: bool = True,
+    train: bool = False,
 ) -> Any:
     """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`).
 
@@ -47,12 +49,21 @@ def compile(
     which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and
     gives torch's tensors (burn/adapters/torch); `kwargs` are further examples for it, by name.
 
+    train: give a module of burn's to be trained instead (`burn.nn.Graph`), which a PyTorch module or an exported program becomes:
+    it has the parameters' names and elements, is called as the module is, and `copy_to(module)` gives the elements back.
+
     Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported, and CompileError."""
     if is_torch(function):
-        from burn.adapters.torch import compile_module
+        from burn.adapters.torch import compile_module, to_train
 
         examples = () if example_inputs is None else example_inputs  # a tensor has no truth value
+        if train:
+            return to_train(function, examples, kwargs, dynamic)
         return compile_module(function, examples, kwargs, dynamic, target=target, donate=donate, cache=cache)
+    if train:
+        raise TypeMismatch(
+            "burn.compile turns PyTorch's modules into ones that burn trains", ["burn's own are trained as they are"]
+        )
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))

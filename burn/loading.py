@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from burn.caching import artefact_of
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
@@ -25,11 +25,37 @@ if TYPE_CHECKING:
     import onnx
 
     from burn.dialect.program import Program
+    from burn.nn.graph import Graph
 
 MAX_EXTERNAL_NAME = 4096
 _EXTERNAL = b"\n\x08location"  # protobuf: key = "location"
 _VALUE = b"\x12"  # the value's tag, which comes next in all but odd files
 WEIGHTS = frozenset((".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".bpk", ".npz", ".npy"))
+
+
+@overload
+def load(
+    path: str | os.PathLike[str] | bytes | bytearray | onnx.ModelProto,
+    *,
+    cache: bool = True,
+    threads: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    target: str | None = None,
+    train: Literal[False] = False,
+) -> Executable: ...
+
+
+@overload
+def load(
+    path: str | os.PathLike[str] | bytes | bytearray | onnx.ModelProto,
+    *,
+    cache: bool = True,
+    threads: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    target: str | None = None,
+    train: Literal[True],
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+) -> Graph: ...
 
 
 def load(
@@ -39,7 +65,9 @@ def load(
     threads: int | None = None,
     dims: Mapping[str, int] | None = None,
     target: str | None = None,
-) -> Executable:
+    train: bool = False,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+) -> Any:
     """A model's file as an executable: ONNX, a program of torch.export's (.pt2, which needs PyTorch), burn's IR as text
     (.mlir, weights in a .safetensors beside it), or a compiled program (.burn). Or an ONNX model in memory: an
     `onnx.ModelProto`, or its bytes.
@@ -49,12 +77,18 @@ def load(
 
     cache: take the compiled program from the disk cache, and put it there. threads: how many the process uses from now
     on (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. target: the
-    CPU to compile for, this machine's by default.
+    CPU to compile for, this machine's by default. train: give a module to be trained instead (`burn.nn.Graph`), whose parameters
+    are the model's weights; not for what is compiled already. dynamic: with train, names for sizes that vary though an ONNX model
+    fixes them: {"input": {0: "batch"}}.
 
     Raises ModelError, listing everything that is wrong with the model, and CompileError.
     """
     if threads is not None:
         set_num_threads(threads)
+    if train:
+        return _to_train(path, dims, target, dynamic)
+    if dynamic is not None:
+        raise TypeMismatch("sizes that a model fixes vary where it is trained only", ["give train=True, or no dynamic"])
     if not isinstance(path, (str, os.PathLike)):
         return _load_model(path, cache, dims, target)
     path = Path(path)
@@ -77,14 +111,44 @@ def _load_model(
     """An ONNX model in memory. Its bytes are all there is to it."""
     from burn.importers.onnx import import_onnx
 
-    if hasattr(model, "SerializeToString"):
-        content = model.SerializeToString(deterministic=True)  # type: ignore[union-attr]
-    elif isinstance(model, (bytes, bytearray, memoryview)):
-        content = bytes(model)
-    else:
-        raise TypeMismatch("load takes a file's name, or an ONNX model", [f"not a {type(model).__name__}"])
+    content = _content(model)
     identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if cache else None
     return Executable(artefact_of(identity, lambda: import_onnx(content, dims=dims), target=target))
+
+
+def _content(model: Any) -> bytes:
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString(deterministic=True)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    raise TypeMismatch("load takes a file's name, or an ONNX model", [f"not a {type(model).__name__}"])
+
+
+def _to_train(
+    source: Any,
+    dims: Mapping[str, int] | None,
+    target: str | None,
+    dynamic: Mapping[str, Mapping[int, str]] | None,
+) -> Graph:
+    """A model as a module. Its file is read twice, for inference and for training; weights stay in it until they move."""
+    from burn.importers.onnx import import_opened
+    from burn.nn.graph import Forms, Graph
+
+    if target is not None:
+        raise ModelError("a model that is to be trained is not compiled yet", ["give the target to burn.compile"])
+    if not isinstance(source, (str, os.PathLike)):
+        content = _content(source)
+        return Graph(Forms(lambda training: import_opened(content, training, dims=dims, dynamic=dynamic)))
+    path = Path(source)
+    if path.suffix == ".pt2":
+        _need_torch(path)
+        from burn.adapters.torch.training import to_train
+        from burn.importers.torch import read_pt2
+
+        return to_train(read_pt2(path), dims=dims)
+    if path.suffix in (".mlir", COMPILED) or path.suffix in WEIGHTS:
+        raise ModelError(f"{path} cannot be trained", ["ONNX models and PyTorch's .pt2 programs can"])
+    return Graph(Forms(lambda training: import_opened(path, training, dims=dims, dynamic=dynamic)))
 
 
 def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
@@ -112,14 +176,20 @@ def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
 
 
 def _read_pt2(path: Path, dims: Mapping[str, int] | None) -> Program:
+    _need_torch(path)
+    from burn.importers.torch import import_pt2
+
+    return import_pt2(path, dims)
+
+
+def _need_torch(path: Path) -> None:
     try:
-        from burn.importers.torch import import_pt2
+        import torch  # noqa: F401
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         hint = "pip install 'burn-mlir[torch]'"
         raise ModelError(f"{path} cannot be read", [Problem("a .pt2 file needs PyTorch", hint=hint)]) from None
-    return import_pt2(path, dims)
 
 
 def set_num_threads(threads: int) -> None:

@@ -64,6 +64,12 @@ def _key(key: Tensor | None) -> Tensor:
         if key.dtype != "uint32" or key.shape != (2,):
             raise TypeMismatch("a key is uint32[2]", [f"not {key.type}; see burn.random.key"])
         return key
+    return next_key()
+
+
+def next_key() -> Tensor:
+    """The key that is used where none is given, another one each time: of the run's random state in a traced function, or of
+    the process's generator."""
     if (tracer := active()) is not None:
         return Tensor(tracer.program.random_key())
     seed, number = process.draw()

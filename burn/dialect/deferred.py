@@ -25,12 +25,14 @@ Value: TypeAlias = "ir.Value | Deferred"
 
 
 class Application:
-    """An op class applied to operands (as the builder takes them: a value, None, or a list) and complete attributes."""
+    """An op class applied to operands (as the builder takes them: a value, None, or a list) and complete attributes. place: what
+    a model that it comes from calls it."""
 
-    __slots__ = ("attrs", "depth", "op", "operands", "results", "types")
+    __slots__ = ("attrs", "depth", "op", "operands", "place", "results", "types")
 
     def __init__(self, op: type[Op], operands: list[Any], attrs: dict[str, Any], types: list[TensorType]) -> None:
         self.op, self.operands, self.attrs, self.types = op, operands, attrs, types
+        self.place = ""
         self.results: list[weakref.ref[Deferred]] = []  # weak: a result keeps its application, not the other way round
         self.depth = 1 + max((v.depth for v in self.values()), default=0)
 

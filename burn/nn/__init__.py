@@ -27,6 +27,7 @@ from burn.nn.convolution import (
 )
 from burn.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d, GaussianNoise
 from burn.nn.feedforward import GEGLU, FeedForward, GatedLinear, ReGLU, SwiGLU
+from burn.nn.graph import Graph
 from burn.nn.linear import Bilinear, CosineSimilarity, Embedding, Identity, Linear, PairwiseDistance
 from burn.nn.loss import (
     BCELoss,
@@ -121,7 +122,7 @@ from burn.nn.transformer import (
 __all__ = [
     # what models are made of
     "Module", "Layer", "ModuleList", "ModuleDict", "Sequential", "Parameter", "Buffer", "Config", "ConfigError", "Range",
-    "init", "loss",
+    "Graph", "init", "loss",
     # products
     "Identity", "Linear", "Bilinear", "Embedding", "CosineSimilarity", "PairwiseDistance",
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "DeformConv2d",

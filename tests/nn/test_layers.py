@@ -29,6 +29,7 @@ ELSEWHERE = {
     "Sequential": "test_training.py",
     "Parameter": "test_module.py",
     "Buffer": "test_module.py",
+    "Graph": "tests/importers/test_opened.py",
     "Config": "test_config.py",
     "ConfigError": "test_config.py",
     "Range": "test_config.py",

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
+from burn.adapters.torch.calling import Calling, argument_names
 from burn.caching import executable
 from burn.errors import InputError, Problem
 from burn.importers.torch.dtypes import to_array, to_tensor
@@ -62,12 +62,7 @@ class CompiledModule:
         self.executable = executable
         executable.draw_from(draw_state)
         self._imported = imported
-        spec = exported.call_spec
-        assert spec.in_spec is not None and spec.out_spec is not None
-        self._in_spec, self._out_spec = spec.in_spec, spec.out_spec
-        args, kwargs = self._in_spec.children()
-        self._args, self._kwargs = len(args.children()), tuple(kwargs.context or ())
-        self._names = _argument_names(exported)
+        self._calling = Calling(imported, exported)
         self._buffers = {name: tensor_of(exported, target) for name, target in imported.buffers.items()}
         self._order = [spec.name for spec in executable.inputs]
         outputs = [spec.name for spec in executable.outputs]
@@ -84,31 +79,17 @@ class CompiledModule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module returns. Arguments may be given by position or by name, as they are to the module. Raises
         InputError for what does not fit the program, and RunError."""
-        leaves = self._flatten(args, kwargs)
+        leaves = self._calling.leaves(args, kwargs)
         if torch.is_grad_enabled() and any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves):
             hint = 'torch.compile(module, backend="burn") has gradients; else call it within torch.no_grad()'
             raise InputError("the inputs do not fit the program", [Problem("it has no gradients to give", hint=hint)])
-        given: dict[str, Any] = dict(self._buffers)
-        for leaf, name, constant in zip(leaves, self._imported.user_inputs, self._imported.constants, strict=True):
-            if name is not None:
-                given[name] = leaf
-            elif isinstance(leaf, torch.Tensor) or (constant is not None and leaf != constant):
-                raise InputError(
-                    "the inputs do not fit the program", [f"{leaf!r} was {constant!r} when it was exported"]
-                )
+        given = {**self._buffers, **self._calling.inputs(leaves)}
         arrays = [_array(given[name]) for name in self._order]
         results = self.executable(*arrays)
         if len(self._places) == 1:
             results = (results,)
         self._write_back(results, given)
-        values = [
-            name[0] if isinstance(name, tuple) else self._value(results[self._places[name]], name)
-            for name in self._imported.user_outputs
-        ]
-        return pytree.tree_unflatten(values, self._out_spec)
-
-    def _value(self, array: Any, name: str) -> Any:
-        return to_tensor(array)
+        return self._calling.result(lambda name: to_tensor(results[self._places[name]]))
 
     def _write_back(self, results: Sequence[Any], given: Mapping[str, Any]) -> None:
         targets = {target: name for name, target in self._imported.buffers.items()}
@@ -116,29 +97,6 @@ class CompiledModule:
             tensor = given[targets[mutation.name] if mutation.buffer else mutation.name]
             with torch.no_grad():
                 tensor.copy_(to_tensor(results[self._places[mutation.output]]))
-
-    def _flatten(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-        """The tensors of a call in the exported order, wherever the caller put them."""
-        given = dict(zip(self._names, args, strict=False))
-        problems = []
-        if len(args) > len(self._names):
-            problems.append(Problem(f"{len(args)} inputs were given by position, there are {len(self._names)}"))
-        for name, value in kwargs.items():
-            if name in given:
-                problems.append(Problem(f"input '{name}' was given both by position and by name"))
-            elif name not in self._names:
-                hint = f"the inputs are {', '.join(self._names)}"
-                problems.append(Problem(f"there is no input '{name}'", hint=hint))
-            given[name] = value
-        problems += [Problem(f"input '{name}' is missing") for name in self._names if name not in given]
-        if not problems:
-            values = [given[name] for name in self._names]
-            tree = (tuple(values[: self._args]), dict(zip(self._kwargs, values[self._args :], strict=True)))
-            leaves, spec = pytree.tree_flatten(tree)
-            if spec == self._in_spec:
-                return leaves
-            problems.append(Problem(f"the inputs' structure is {spec}, the program was exported with {self._in_spec}"))
-        raise InputError("the inputs do not fit the program", problems)
 
     def __repr__(self) -> str:
         return f"CompiledModule({self.executable!r})"
@@ -151,20 +109,9 @@ def _array(value: Any) -> Any:
     return value.numpy() if isinstance(value, Tensor) else value
 
 
-def _argument_names(exported: ExportedProgram) -> list[str]:
-    """What the module's forward calls its arguments."""
-    assert exported.call_spec.in_spec is not None
-    args, kwargs = exported.call_spec.in_spec.children()
-    positional = len(args.children())
-    names = list(getattr(exported.module_call_graph[0].signature, "forward_arg_names", None) or ())
-    if len(names) < positional:
-        names = [f"arg{i}" for i in range(positional)]
-    return [*names[:positional], *(kwargs.context or ())]
-
-
 def _given_up(exported: ExportedProgram, imported: ImportedProgram, donate: Sequence[int | str]) -> tuple[int, ...]:
     """The numbers of the inputs that `donate` names. What the module itself writes to is kept: its new value goes there."""
-    names = _argument_names(exported)
+    names = argument_names(exported)
     wanted = donated_names(donate, names)
     assert exported.call_spec.in_spec is not None
     arguments = [a for part in exported.call_spec.in_spec.children() for a in part.children()]

@@ -215,7 +215,9 @@ class _Walk:
 
 
 def _place(node: Node) -> str:
-    return source_name(node.source) if isinstance(node.source, Op) else ""
+    if isinstance(node.source, Op):
+        return source_name(node.source)
+    return node.source.place if isinstance(node.source, Application) else ""
 
 
 def _hides(node: Node) -> bool:

@@ -31,12 +31,14 @@ from burn.importers.onnx.file import OnnxFile, Source, read_model
 from burn.importers.onnx.folding import evaluate
 from burn.importers.onnx.functions import domain_name, expand, inline_functions, opset_of, opsets
 from burn.importers.onnx.lists import RunList, container_of, run_list
-from burn.importers.onnx.names import SizeNames
+from burn.importers.onnx.names import SizeNames, Varying
 from burn.importers.onnx.node import BUILDERS, Node, onnx_op
+from burn.importers.onnx.opening import Opening
 from burn.importers.onnx.ops import load_builders
 from burn.importers.onnx.tensors import ELEMENT_TYPES, element_name
+from burn.importers.opened import Opened
 
-__all__ = ["BUILDERS", "Node", "import_onnx", "onnx_op"]
+__all__ = ["BUILDERS", "Node", "import_onnx", "import_opened", "onnx_op"]
 
 SMALL = 16
 """Constants of up to so many elements are written in the program; larger ones go to the weight store."""
@@ -57,20 +59,48 @@ def import_onnx(source: Source, *, dims: Mapping[str, int] | None = None) -> Pro
 
     dims: values for named sizes, e.g. {"batch": 1}. Raises ModelError that lists everything wrong with the model.
     """
+    return Importer(_checked(source), dims).run()
+
+
+def import_opened(
+    source: Source, training: bool, *, dims: Mapping[str, int] | None = None, dynamic: Varying | None = None
+) -> Opened:
+    """The same with the model's weights as inputs of the program, for training or for inference whatever its nodes say. dynamic:
+    names for sizes that vary though the model fixes them, {"input": {0: "batch"}}. Raises ModelError."""
+    file = _checked(source)
+    graph = file.proto.graph
+    wrong = _unknown(graph, dynamic or {})
+    if wrong:
+        raise ModelError("the sizes that vary are not the model's", wrong)
+    opening = Opening(training, graph)
+    program = Importer(file, dims, opening, dynamic).run()
+    if program.input_containers or program.output_containers:
+        raise ModelError("the model cannot be trained", ["it takes or gives sequences or optionals"])
+    return opening.opened(program)
+
+
+def _checked(source: Source) -> OnnxFile:
     load_builders()
     file = read_model(source)
     check_model(file, BUILDERS.keys())
     inline_functions(file.proto)
-    return Importer(file, dims).run()
+    return file
 
 
 class Importer:
-    """The state of one import."""
+    """The state of one import. opening: what is noted of weights that are to be inputs."""
 
-    def __init__(self, file: OnnxFile, dims: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        file: OnnxFile,
+        dims: Mapping[str, int] | None = None,
+        opening: Opening | None = None,
+        dynamic: Varying | None = None,
+    ) -> None:
         self.file = file
+        self.opening = opening
         self.opsets = opsets(file.proto.opset_import)
-        self.names = SizeNames(file.proto.graph, dims)
+        self.names = SizeNames(file.proto.graph, dims, dynamic)
         self.problems: list[Problem] = []
         self._cause: Exception | None = None
         self._contents: dict[ir.Value, Content] = {}
@@ -94,6 +124,7 @@ class Importer:
         with self.program.building():
             self._build_nodes(graph.node)
             outputs = [(o.name, self._output(o, i)) for i, o in enumerate(graph.output)]
+            outputs += self.opening.outputs() if self.opening is not None else []
         if self.names.unused:
             given = ", ".join(sorted(self.names.unused))
             self.problems.append(Problem(f"sizes were given for {given}, which no input's dimension is called"))
@@ -165,7 +196,7 @@ class Importer:
                 try:
                     sparse = isinstance(tensor, onnx.SparseTensorProto)
                     weight = self.file.tensors.sparse(tensor) if sparse else self.file.tensors.weight(tensor)
-                    self._scope.maps[-1][name] = self.constant_tensor(weight, name)
+                    self._scope.maps[-1][name] = self.initializer(weight, name)
                 except BurnError as error:
                     self._note(error, None)
                     self._scope[name] = FAILED
@@ -174,18 +205,25 @@ class Importer:
             raise Skipped
         return value
 
+    def initializer(self, weight: Weight, name: str) -> ir.Value:
+        """What the model names: a constant, or an input of the program where weights are to be that."""
+        if self.opening is None or not self.opening.takes(weight):
+            return self.constant_tensor(weight, name)
+        return self._known_as(self.opening.open(self.program, weight, name), weight, _content_of(weight))
+
     def constant_tensor(self, weight: Weight, hint: str) -> ir.Value:
         """A constant, at the beginning of the program so that every region sees it."""
-        size = math.prod(weight.shape)
-        numeric = wanted(weight.dtype, size)
-        content = Content.of_numbers(weight.dtype, weight.array()) if numeric else None
+        content = _content_of(weight)
         with self._among_constants(hint):
-            if content is not None and size <= SMALL:
+            if content is not None and content.array.size <= SMALL:
                 value = materialise(content)
             else:
                 key = self.program.weights.add(weight, hint)
                 value = ops.weight(key=key, shape=weight.shape, dtype=weight.dtype)
             self._last_constant = value.owner
+        return self._known_as(value, weight, content)
+
+    def _known_as(self, value: ir.Value, weight: Weight, content: Content | None) -> ir.Value:
         if content is not None:
             self._contents[value] = content
         self._constants[value] = weight
@@ -250,7 +288,8 @@ class Importer:
 
     def _results(self, node: Node) -> list[Any]:
         contents = evaluate(node)
-        if contents is not None:
+        learned = self.opening is not None and any(v in self.opening.derived for v in _values(node.inputs))
+        if contents is not None and not learned:
             try:
                 return [self.known(c) for c in contents]
             except Unknown:
@@ -262,6 +301,8 @@ class Importer:
             node.fail(f"output {', '.join(map(repr, missing))} is not supported")
         for value, content in zip(results, contents or (), strict=False):
             self._contents[value] = content
+            if learned and self.opening is not None:
+                self.opening.derived.add(value)
         return results
 
     def _expand(self, node: Node) -> list[Any]:
@@ -304,10 +345,29 @@ class Importer:
     def _define_initializers(self, graph: onnx.GraphProto) -> None:
         for tensor in graph.initializer:
             if tensor.name not in self._scope.maps[0]:
-                self._scope[tensor.name] = self.constant_tensor(self.file.tensors.weight(tensor), tensor.name)
+                self._scope[tensor.name] = self.initializer(self.file.tensors.weight(tensor), tensor.name)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
-            self._scope[name] = self.constant_tensor(self.file.tensors.sparse(sparse), name)
+            self._scope[name] = self.initializer(self.file.tensors.sparse(sparse), name)
+
+
+def _unknown(graph: onnx.GraphProto, dynamic: Varying) -> list[str]:
+    """What names for varying sizes say that the model has not."""
+    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in graph.input}
+    wrong = [f"there is no input '{name}'; there are {', '.join(ranks)}" for name in dynamic if name not in ranks]
+    axes = [(name, axis) for name, own in dynamic.items() for axis in own if name in ranks]
+    return wrong + [f"'{name}' has no axis {axis}" for name, axis in axes if not 0 <= axis < ranks[name]]
+
+
+def _content_of(weight: Weight) -> Content | None:
+    """The elements of a small weight, as the importer reckons with them."""
+    if not wanted(weight.dtype, math.prod(weight.shape)):
+        return None
+    return Content.of_numbers(weight.dtype, weight.array())
+
+
+def _values(inputs: Sequence[Any]) -> Iterator[ir.Value]:
+    return (value for value in inputs if isinstance(value, ir.Value))
 
 
 def _type_proto(type_: TensorType) -> onnx.TypeProto:

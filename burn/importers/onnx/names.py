@@ -20,14 +20,22 @@ def identifier(text: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
+Varying = Mapping[str, Mapping[int, str]]
+"""Names for sizes, by input and axis."""
+
+
 class SizeNames:
     """The sizes of one program by name.
 
     Two inputs whose dimensions have one name share the size. A name that is an expression of other inputs' names
-    ("past + seq") is that expression. fixed: values given for names (as in the model, or as identifiers).
+    ("past + seq") is that expression. fixed: values given for names (as in the model, or as identifiers). varying: names for
+    axes of inputs whose sizes vary, whatever the model says of them.
     """
 
-    def __init__(self, graph: onnx.GraphProto, fixed: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, graph: onnx.GraphProto, fixed: Mapping[str, int] | None = None, varying: Varying | None = None
+    ) -> None:
+        self.varying = varying or {}
         self.fixed = dict(fixed or {})
         self.unused = set(self.fixed)
         self._taken: set[str] = set()
@@ -52,6 +60,8 @@ class SizeNames:
 
     def of_input(self, name: str, axis: int, dim: onnx.TensorShapeProto.Dimension) -> Dim:
         """The size of an input's axis."""
+        if label := self.varying.get(name, {}).get(axis):
+            return self.named(label)
         if dim.HasField("dim_value") and dim.dim_value >= 0:
             return dim.dim_value
         return self.named(dim.dim_param.strip() or f"{name}_{axis}")

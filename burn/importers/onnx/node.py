@@ -227,6 +227,24 @@ class Node(Attributes):
         """Builds a graph attribute's nodes at the insertion point, the outer names visible, and returns its outputs."""
         return self.importer.build_subgraph(graph, inputs, self)
 
+    # ---- training ----------------------------------------------------------------------------------------------------
+    def trains(self, said: Any) -> Any:
+        """Whether the node is to compute as in training: what it says itself, unless the import is for one of the two."""
+        opening = self.importer.opening
+        return said if opening is None else opening.training
+
+    def keep_statistic(self, index: int, new: ir.Value | None = None) -> None:
+        """Notes that an operand is a running statistic, and what it is after the run."""
+        opening, value = self.importer.opening, self.required(index)
+        if opening is None:
+            return
+        if new is None:
+            opening.keep(value)
+            return
+        if ir.InsertionPoint.current.block != self.importer.program.block:
+            self.fail("running statistics inside of a branch or a loop are not followed in training")
+        opening.renew(value, new)
+
     # ---- axes --------------------------------------------------------------------------------------------------------
     def axis(self, axis: int, rank: int, attribute: str = "axis") -> int:
         """A possibly negative axis as one of 0 .. rank - 1."""

@@ -46,9 +46,9 @@ class ImportedProgram:
     """A program, and what calling it takes beyond its inputs and outputs.
 
     user_inputs: for every leaf of the flattened arguments the program's input that it becomes, None where the program has
-    none (a number that it was exported with). buffers: inputs that stand for buffers that the program changes -> the
-    buffer's name. mutations: outputs to write back, which come first. user_outputs: for every leaf of what the module
-    returns the output's name, or the constant itself in a 1-tuple."""
+    none (a number that it was exported with). buffers: inputs that stand for buffers that the program changes, or for all that
+    the module's state holds -> the name there. mutations: outputs to write back, which come first. user_outputs: for every
+    leaf of what the module returns the output's name, or the constant itself in a 1-tuple."""
 
     program: Program
     user_inputs: tuple[str | None, ...]
@@ -75,10 +75,12 @@ def import_program(
     names: Mapping[str, str] | None = None,
     dims: Mapping[str, int] | None = None,
     answers: Sequence[Answer] = (),
+    opens: bool = False,
 ) -> ImportedProgram:
     """`import_exported`, with all that a caller of the program must know. answers: what the module asked about sizes when it
-    was exported; the program checks that it would be told the same again."""
-    return _Import(decomposed(exported), exported, names or {}, dims or {}, answers).run()
+    was exported; the program checks that it would be told the same again. opens: whether parameters and buffers that the
+    module's state holds are inputs, all of them among `buffers`."""
+    return _Import(decomposed(exported), exported, names or {}, dims or {}, answers, opens).run()
 
 
 def decomposed(exported: ExportedProgram) -> ExportedProgram:
@@ -121,6 +123,7 @@ class _Import:
         names: Mapping[str, str],
         dims: Mapping[str, int],
         answers: Sequence[Answer],
+        opens: bool,
     ) -> None:
         self.exported = exported
         self.answers = answers
@@ -133,9 +136,10 @@ class _Import:
         self.dims = dict(dims)
         self.called: set[str] = set()
         self.placeholders = [n for n in exported.graph.nodes if n.op == "placeholder"]
-        self.mutated = {
+        self.opened = {
             *self.signature.buffers_to_mutate.values(),
             *getattr(self.signature, "parameters_to_mutate", {}).values(),
+            *(exported.state_dict if opens else ()),
         }
 
     def run(self) -> ImportedProgram:
@@ -175,7 +179,7 @@ class _Import:
             name = next(self.input_names) if user else str(spec.target)
             if spec.kind in (InputKind.CUSTOM_OBJ, InputKind.TOKEN):
                 problems.append(Problem(f"input '{name}' is a {spec.kind.name}, which is not supported"))
-            elif isinstance(value, torch.Tensor) and (user or spec.target in self.mutated):
+            elif isinstance(value, torch.Tensor) and (user or spec.target in self.opened):
                 tensors[i] = (unique(name, taken), value)
             elif isinstance(value, torch.SymInt):
                 symints.append((i, unique(name, taken), value))

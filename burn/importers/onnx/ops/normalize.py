@@ -118,11 +118,13 @@ def batch_normalization(node: Node) -> Any:
     epsilon, momentum = node.float("epsilon", 1e-5), node.float("momentum", 0.9)
     if node.opset < 9 and not node.int("spatial", 1):
         node.fail("statistics for every element (spatial = 0) are not supported", "spatial")
-    training = node.int("training_mode", 0) if node.opset >= 14 else any(node.wants(i) for i in range(1, 5))
-    if not training:
-        if any(node.wants(i) for i in (1, 2)):
-            node.fail("the running mean and variance are outputs in training mode only", "training_mode")
-        return ops.batch_norm(x, scale, bias, centre, variance, epsilon=epsilon)
+    said = node.int("training_mode", 0) if node.opset >= 14 else any(node.wants(i) for i in range(1, 5))
+    if not said and any(node.wants(i) for i in (1, 2)):
+        node.fail("the running mean and variance are outputs in training mode only", "training_mode")
+    if not node.trains(said):
+        node.keep_statistic(3)
+        node.keep_statistic(4)
+        return [ops.batch_norm(x, scale, bias, centre, variance, epsilon=epsilon), *[centre, variance] * 2]
     type_ = node.type(0)
     axes = tuple(i for i in range(type_.rank) if i != 1)
     value = convert(x, wide(type_.dtype))
@@ -136,8 +138,11 @@ def batch_normalization(node: Node) -> Any:
         return ops.add(ops.mul(old, number(momentum, dtype)), ops.mul(new, number(1 - momentum, dtype)))
 
     result = ops.batch_norm(x, scale, bias, batch_mean, batch_variance, epsilon=epsilon)
+    running = moved(centre, batch_mean), moved(variance, batch_variance)
+    node.keep_statistic(3, running[0])
+    node.keep_statistic(4, running[1])
     saved = [batch_mean, batch_variance] if node.opset < 14 else []
-    return [result, moved(centre, batch_mean), moved(variance, batch_variance), *saved]
+    return [result, *running, *saved]
 
 
 @onnx_op("Dropout")
@@ -145,21 +150,20 @@ def dropout(node: Node) -> Any:
     """The identity, when it is not training. In training an element is kept with probability 1 - ratio, and scaled
     up."""
     x, type_ = node.required(0), node.type(0)
-    if node.opset < 12:
-        if node.opset < 7 and not node.int("is_test", 0):
-            node.fail("dropout in training is not supported in this version of the operator", "is_test")
-        kept = number(1, "bool" if node.opset >= 10 else type_.dtype)
-        return [x, broadcast_to(kept, type_.shape)]
-    kept = broadcast_to(number(1, "bool"), type_.shape)
-    training = node.scalar(2) if node.has_input(2) else False
-    ratio = node.scalar(1) if node.has_input(1) else 0.5
+    old = node.opset < 12
+    if node.opset < 7 and not node.int("is_test", 0) and node.importer.opening is None:
+        node.fail("dropout in training is not supported in this version of the operator", "is_test")
+    kept = number(1, type_.dtype if node.opset < 10 else "bool")
+    training = node.trains(node.scalar(2) if node.has_input(2) and not old else False)
+    ratio = node.float("ratio", 0.5) if old else node.scalar(1) if node.has_input(1) else 0.5
     if training is False or ratio == 0:
-        return [x, kept]
-    rate = convert(reshape(node.required(1), ()), "float32") if node.has_input(1) else number(0.5, "float32")
+        return [x, broadcast_to(kept, type_.shape)]
+    given = not old and node.has_input(1)
+    rate = convert(reshape(node.required(1), ()), "float32") if given else number(ratio, "float32")
     if training is None:
         rate = ops.select(reshape(node.required(2), ()), rate, number(0, "float32"))
     seed = node.int("seed", 0) if node.has("seed") else None
     key = node.importer.program.random_key(None if seed is None else seed % 2**64)
-    kept = ops.ge(ops.random_uniform(key, shape=type_.shape), rate)
+    mask = ops.ge(ops.random_uniform(key, shape=type_.shape), rate)
     scale = convert(ops.div(number(1, "float32"), ops.sub(number(1, "float32"), rate)), type_.dtype)
-    return [ops.select(kept, ops.mul(x, scale), number_like(0, x)), kept]
+    return [ops.select(mask, ops.mul(x, scale), number_like(0, x)), convert(mask, type_of(kept).dtype)]

@@ -1,0 +1,139 @@
+"""`Graph`: an imported model as a module, whose weights are parameters.
+
+    model = burn.load("model.onnx", train=True)
+    step = burn.train.step(model, loss, optim.AdamW(model, lr=1e-4))
+
+Its parameters are called as the model calls its weights. When it is called, the model's program is written into the one that is
+being traced, op by op; what folding and packing would make of constant weights has not happened yet. In training mode that is the
+model's form for training, where it has one: batches' own statistics, dropout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from burn.dialect.types import TensorType
+from burn.errors import TypeMismatch
+from burn.importers.opened import Opened
+from burn.nn.module import Module
+from burn.nn.parameter import Buffer, Parameter
+from burn.passes.environment import ANYWHERE
+from burn.passes.pipeline import parse
+from burn.tensors import Tensor, constant
+from burn.tracing.replay import replay
+
+PREPARED = "simplify,recognise,simplify"
+"""What is done to an imported program first: composites have derivatives of their own."""
+
+
+class Forms:
+    """A model's programs, for inference and for training, each imported when it is first asked for. They are never changed:
+    copies of a module share them."""
+
+    __slots__ = ("_import", "_made")
+
+    def __init__(self, import_: Callable[[bool], Opened]) -> None:
+        self._import = import_
+        self._made: dict[bool, Opened] = {}
+
+    def of(self, training: bool) -> Opened:
+        if training not in self._made:
+            opened = self._import(training)
+            for pass_ in parse(PREPARED):
+                pass_.run(opened.program, ANYWHERE)
+            self._made[training] = opened
+        return self._made[training]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Forms:
+        return self
+
+
+class Graph(Module):
+    """A model from elsewhere that can be trained. `inputs` and `outputs` are those of the model; a model with several outputs
+    returns a tuple."""
+
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
+        both = [forms.of(training) for training in (False, True)]
+        self._paths: dict[str, str] = {}  # of weights, by name
+        for opened in both:
+            for name, weight in opened.weights.items():
+                if name in self._paths:
+                    continue
+                kind = Buffer if any(name in form.buffers for form in both) else Parameter
+                parameter = kind(weight.shape, weight.dtype)
+                parameter.assign(weight)
+                if kind is Parameter:
+                    parameter.trainable = name not in opened.frozen
+                self._paths[name] = self._free(name)
+                vars(self)[self._paths[name]] = parameter
+        program = both[0].program
+        own = [i for i in range(len(program.input_names) - program.random_state) if i not in both[0].parameters]
+        vars(self)["inputs"] = {program.input_names[i]: _spec(program.input_types[i]) for i in own}
+        vars(self)["outputs"] = tuple(n for i, n in enumerate(program.output_names) if i not in program.renews)
+
+    def _free(self, name: str) -> str:
+        """A weight's path: its name, unless that is one of a module's own attributes."""
+        while hasattr(self, name):
+            name += "_"
+        return name
+
+    def __getitem__(self, path: str) -> Parameter:
+        """A parameter or buffer by its path, which may be no Python name."""
+        found = vars(self).get(path)
+        if not isinstance(found, Parameter):
+            raise TypeMismatch(f"there is no parameter '{path}'", [", ".join(p for p, _ in self.named_parameters())])
+        return found
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's outputs for its inputs, by position or by name."""
+        results = tuple(self.run(self._bound(args, kwargs)).values())
+        return results[0] if len(results) == 1 else results
+
+    def run(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The model's outputs by name, of its inputs by name. Buffers have their next elements."""
+        opened = self._forms.of(self.training)
+        program = opened.program
+        inputs: list[Tensor | None] = []
+        for number, name in enumerate(program.input_names):
+            weight = opened.parameters.get(number)
+            inputs.append(given.get(name) if weight is None else vars(self).get(self._paths.get(weight, "")))
+        results = replay(program, inputs)
+        for output, source in program.renews.items():
+            name = opened.parameters[source]
+            if name in self._paths:
+                vars(self)[self._paths[name]].assign(results[output])
+        named = zip(program.output_names, results, strict=True)
+        return {name: tensor for i, (name, tensor) in enumerate(named) if i not in program.renews}
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Tensor]:
+        names = list(self.inputs)
+        given = dict(zip(names, args, strict=False))
+        problems = [f"{len(args)} inputs were given, it has {len(names)}"] if len(args) > len(names) else []
+        problems += [f"there is no input '{name}'" for name in kwargs if name not in names]
+        problems += [f"input '{name}' is given twice" for name in kwargs if name in given]
+        given |= kwargs
+        problems += [f"input '{name}' is missing" for name in names if name not in given]
+        if problems:
+            raise TypeMismatch(f"the model takes {', '.join(names) or 'no inputs'}", problems)
+        return {name: constant(value) for name, value in given.items()}
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}: {type_}" for name, type_ in self.inputs.items())
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeMismatch("an imported model is not pickled", ["save its weights: model.save(path)"])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        made = object.__new__(type(self))
+        memo[id(self)] = made
+        vars(made).update({k: v.copy() if isinstance(v, Parameter) else v for k, v in vars(self).items()})
+        return made
+
+
+def _spec(type_: TensorType) -> str:
+    return f"{type_.dtype}[{', '.join(map(str, type_.shape))}]"
+
+
+__all__ = ["Forms", "Graph"]
