@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from burn import evaluation
 
 if TYPE_CHECKING:
-    from burn import fft, linalg, nn, ops, optim, random, train
+    from burn import data, fft, linalg, nn, ops, optim, random, train
     from burn.compiled import compile
     from burn.dialect.spec import spec
-    from burn.errors import BurnError, CompileError, InputError, ModelError, RunError, TypeMismatch
+    from burn.errors import BurnError, CompileError, DataError, InputError, ModelError, RunError, TypeMismatch
     from burn.exporting import export
     from burn.fft import blackman_window, hamming_window, hann_window
     from burn.jitted import jit
@@ -37,13 +37,13 @@ __all__ = [
     # models in Python
     "Tensor", "tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
     "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size",
-    "random", "linalg", "fft", "optim", "train", "manual_seed", "hann_window", "hamming_window", "blackman_window",
+    "random", "linalg", "fft", "optim", "train", "data", "manual_seed", "hann_window", "hamming_window", "blackman_window",
     # derivatives
     "grad", "value_and_grad", "vjp", "jvp", "stop_gradient", "custom_vjp", "checkpoint",
     # out again
     "export",
     # what can go wrong
-    "BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError",
+    "BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError",
 ]  # fmt: skip
 
 _HOMES = {
@@ -67,10 +67,10 @@ _HOMES = {
     "burn.compiled": ("compile",),
     "burn.jitted": ("jit",),
     "burn.exporting": ("export",),
-    "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError"),
+    "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("fft", "linalg", "nn", "ops", "optim", "random", "train")
+_MODULES = ("data", "fft", "linalg", "nn", "ops", "optim", "random", "train")
 
 evaluation.provide(
     evaluate=lambda: import_module("burn.lazy").evaluate,

@@ -81,6 +81,10 @@ class RunError(BurnError):
     """The compiled program reported an error while it ran (an index out of range, memory exhausted ...)."""
 
 
+class DataError(BurnError, ValueError):
+    """A row of a dataset cannot be read, or rows do not make a batch."""
+
+
 class IndexRunError(RunError, IndexError):
     """An index that the data gave is out of range."""
 

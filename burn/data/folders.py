@@ -1,0 +1,94 @@
+"""Folders whose subfolders are classes, with a file for each row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from burn.data.dataset import Dataset
+from burn.errors import DataError
+
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+
+
+class Folder(Dataset):
+    """Files in subfolders: a row is a pair of a file's content and the number of its class. `classes` are the subfolders' names,
+    sorted; `files` and `labels` say what row is what. Raises DataError for a folder without such files."""
+
+    def __init__(self, folder: str | os.PathLike[str], suffixes: Iterable[str]) -> None:
+        self.folder = Path(folder)
+        wanted = tuple(suffixes)
+        try:
+            self.classes = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir())
+        except OSError as error:
+            raise DataError(f"{self.folder} cannot be opened", [error.strerror or str(error)]) from error
+        found = [
+            (path.relative_to(self.folder), label)
+            for label, name in enumerate(self.classes)
+            for path in sorted((self.folder / name).rglob("*"))
+            if path.suffix.lower() in wanted and path.is_file()
+        ]
+        if not found:
+            raise DataError(
+                f"{self.folder} has no rows", [f"there is no file {', '.join(f'*{s}' for s in wanted)} in a subfolder"]
+            )
+        self.files = [path for path, _ in found]
+        self.labels = np.array([label for _, label in found], np.int64)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def place(self, index: int) -> str:
+        return str(self.folder / self.files[index])
+
+    def row(self, index: int) -> tuple[Any, int]:
+        return self.content(self.folder / self.files[index]), int(self.labels[index])
+
+    def content(self, path: Path) -> Any:
+        return path.read_bytes()
+
+
+class ImageFolder(Folder):
+    """Pairs of an image, uint8 of [height, width, channels], and the number of its class (needs pillow).
+
+    mode: pillow's word for the channels ("RGB", "L", "RGBA"). size: (height, width) that images are scaled to."""
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        mode: str = "RGB",
+        size: tuple[int, int] | None = None,
+        suffixes: Iterable[str] = IMAGES,
+    ) -> None:
+        super().__init__(folder, suffixes)
+        self.mode, self.size = mode, size
+
+    def content(self, path: Path) -> np.ndarray:
+        try:
+            from PIL import Image
+        except ImportError as error:
+            raise DataError("images are read by pillow", ["it is not installed (pip install pillow)"]) from error
+        with Image.open(path) as image:
+            picture = image.convert(self.mode)
+        if self.size is not None:
+            picture = picture.resize(self.size[::-1], Image.Resampling.BILINEAR)
+        pixels = np.asarray(picture, np.uint8)
+        return pixels if pixels.ndim == 3 else pixels[:, :, None]
+
+
+class TextFolder(Folder):
+    """Pairs of a text and the number of its class."""
+
+    def __init__(
+        self, folder: str | os.PathLike[str], *, suffixes: Iterable[str] = (".txt",), encoding: str = "utf-8"
+    ) -> None:
+        super().__init__(folder, suffixes)
+        self.encoding = encoding
+
+    def content(self, path: Path) -> str:
+        return path.read_text(self.encoding)

@@ -1,0 +1,164 @@
+"""`Loader`: a dataset as batches, epoch after epoch.
+
+    batches = Loader(train, 64, shuffle=True, workers=2)
+    for epoch in range(5):
+        for images, labels in batches:
+            step(images, labels)
+
+The order is decided by the seed and the epoch. `state_dict()` says where it is, in the middle of an epoch too; a loader that is
+given it goes on with the same batches, bit for bit, whatever its number of workers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from burn.data.collate import collate
+from burn.data.dataset import Indexed
+from burn.data.memory import Memory
+from burn.data.plan import Augment, Plan
+from burn.data.workers import Pool
+from burn.errors import DataError, Problem
+
+
+class Loader:
+    """Batches of a dataset, as trees of numpy arrays.
+
+    dataset: anything with `__len__` and `__getitem__`; a tuple or dictionary of arrays (as `Memory`); or what can only be gone
+    over from its beginning again and again (`__iter__`), which is not shuffled and has at most one worker.
+    shuffle: another order each epoch. drop_last: without a last batch that is smaller.
+    collate: makes a batch of a list of rows (`Padded()` fills up what is ragged).
+    augment: augment(row, generator) changes each row by numbers that the seed, the epoch and the row's turn decide.
+    workers: processes that read ahead, `prefetch` batches each; 0 reads when a batch is asked for.
+    rank, world: this loader takes every `world`-th row from the `rank`-th on: the loaders of all ranks share the rows out.
+
+    Iterating is one epoch; `epoch` counts those that were finished. Raises DataError for settings that do not fit, for a row that
+    cannot be read (which of which file), and for a worker that has ended."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        drop_last: bool = False,
+        collate: Callable[[Sequence[Any]], Any] = collate,
+        augment: Augment | None = None,
+        workers: int = 0,
+        prefetch: int = 2,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        rows = Memory(dataset) if isinstance(dataset, (tuple, Mapping)) else dataset
+        self._plan = Plan(rows, batch_size, shuffle, seed, drop_last, collate, augment, rank, world)
+        self._workers, self._prefetch = workers, prefetch
+        if problems := list(_problems(self._plan, workers, prefetch)):
+            raise DataError("a loader cannot have these settings", problems)
+        self.epoch = 0
+        self._batch = 0  # of this epoch, those that were handed out
+        self._loaded = False  # whether iterating goes on from there
+        self._pool: Pool | None = None
+        self._end: Callable[[], Any] | None = None
+
+    @property
+    def dataset(self) -> Indexed | Iterable[Any]:
+        return self._plan.rows
+
+    @property
+    def batch_size(self) -> int:
+        return self._plan.batch_size
+
+    def __len__(self) -> int:
+        """Batches of an epoch. Raises TypeError for what has no length."""
+        if not self._plan.indexed:
+            raise TypeError(f"a {type(self._plan.rows).__name__} does not say how many rows it has")
+        return self._plan.count()
+
+    def __iter__(self) -> Iterator[Any]:
+        """An epoch from its first batch; after `load_state_dict`, what is left of that one."""
+        start, self._loaded = (self._batch if self._loaded else 0), False
+        self._batch = start
+        batches = self._pooled().batches(self.epoch, start) if self._workers else self._plan.batches(self.epoch, start)
+        return self._counted(batches)
+
+    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            for batch in batches:
+                self._batch += 1
+                yield batch
+        except DataError:
+            self.close()
+            raise
+        self.epoch, self._batch = self.epoch + 1, 0
+
+    def _pooled(self) -> Pool:
+        if self._pool is None:
+            self._pool = Pool(self._plan, self._workers, self._prefetch)
+            self._end = weakref.finalize(self, self._pool.close)  # at the latest when Python ends
+        return self._pool
+
+    def close(self) -> None:
+        """Ends the worker processes; iterating starts new ones."""
+        if self._end is not None:
+            self._end()
+        self._pool = self._end = None
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- where it is -------------------------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, int]:
+        """Where it is: the epoch, how many of its batches were handed out, and what the order depends on."""
+        return {"epoch": self.epoch, "batch": self._batch, **self._identity()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where another loader of the same rows was. Raises DataError, naming everything that differs."""
+        own = self._identity()
+        problems = [
+            Problem(f"is {state.get(name, 'missing')}, here {value}", attribute=name)
+            for name, value in own.items()
+            if state.get(name) != value
+        ]
+        for name in ("epoch", "batch"):
+            if type(state.get(name)) is not int or state[name] < 0:
+                problems.append(Problem("is a number that is at least 0", attribute=name))
+        if not problems and self._plan.indexed and state["batch"] > len(self):
+            problems.append(Problem(f"is {state['batch']} of {len(self)}", attribute="batch"))
+        if problems:
+            raise DataError("this is the state of another loader", problems)
+        self.epoch, self._batch, self._loaded = state["epoch"], state["batch"], True
+
+    def _identity(self) -> dict[str, int]:
+        plan = self._plan
+        rows = {"rows": len(plan.rows)} if isinstance(plan.rows, Indexed) else {}
+        settings = {"batch_size": plan.batch_size, "shuffle": int(plan.shuffle), "seed": plan.seed}
+        return {**rows, **settings, "drop_last": int(plan.drop_last), "world": plan.world}
+
+
+def _problems(plan: Plan, workers: int, prefetch: int) -> Iterator[Problem]:
+    for name, value, least in (
+        ("batch_size", plan.batch_size, 1),
+        ("world", plan.world, 1),
+        ("workers", workers, 0),
+        ("prefetch", prefetch, 1),
+    ):
+        if value < least:
+            yield Problem(f"is {value}, and at least {least}", attribute=name)
+    if plan.world > 0 and not 0 <= plan.rank < plan.world:
+        yield Problem(f"is {plan.rank}, of 0 to {plan.world - 1}", attribute="rank")
+    if plan.indexed:
+        return
+    if not isinstance(plan.rows, Iterable):
+        yield Problem(f"a {type(plan.rows).__name__} has no rows", attribute="dataset")
+    elif iter(plan.rows) is plan.rows:
+        yield Problem("an iterator can be gone over once only: give what makes it", attribute="dataset")
+    if plan.shuffle:
+        yield Problem("needs a dataset whose rows have numbers", attribute="shuffle")
+    if workers > 1:
+        yield Problem("a dataset that can only be gone over has one worker at most", attribute="workers")

@@ -1,0 +1,143 @@
+"""Tables: Parquet files and SQLite databases. Rows are dictionaries by column."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from burn.data.dataset import Dataset
+from burn.errors import DataError, Problem
+
+
+class Parquet(Dataset):
+    """The rows of a Parquet file (needs pyarrow). Lists of numbers come as arrays.
+
+    A group of rows is read when the first of them is asked for, and kept until one of another group is: shuffled reading goes
+    well with files of small groups, or `cached()`. Raises DataError for a file that is none, and for columns that it lacks."""
+
+    def __init__(self, path: str | os.PathLike[str], *, columns: Sequence[str] | None = None) -> None:
+        self.path = Path(path)
+        self._local = threading.local()
+        file = self._file()
+        there = file.schema_arrow.names
+        self.columns = list(there if columns is None else columns)
+        missing = [
+            Problem(f"there is no column '{n}'", hint=f"there are {', '.join(there)}")
+            for n in self.columns
+            if n not in there
+        ]
+        if missing:
+            raise DataError(f"{self.path} does not have these columns", missing)
+        sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        self._ends = np.cumsum(np.array(sizes, np.int64))
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _local=threading.local())
+
+    def place(self, index: int) -> str:
+        return f"row {index + 1} of {self.path}"
+
+    def row(self, index: int) -> dict[str, Any]:
+        group = int(np.searchsorted(self._ends, index, side="right"))
+        if getattr(self._local, "group", None) != group:
+            self._local.table = self._file().read_row_group(group, columns=self.columns)
+            self._local.group = group
+        table = self._local.table
+        inside = index - int(self._ends[group]) + table.num_rows
+        return {name: _value(table.column(name)[inside]) for name in self.columns}
+
+    def _file(self) -> Any:
+        if not hasattr(self._local, "file"):
+            self._local.file = _parquet(self.path)
+        return self._local.file
+
+
+def _parquet(path: Path) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise DataError("Parquet files are read by pyarrow", ["it is not installed (pip install pyarrow)"]) from error
+    try:
+        return pyarrow.parquet.ParquetFile(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise DataError(f"{path} cannot be opened", [str(error)]) from error
+
+
+def _value(scalar: Any) -> Any:
+    value = scalar.as_py()
+    return np.array(value) if isinstance(value, list) and value and isinstance(value[0], (int, float)) else value
+
+
+class Sqlite(Dataset):
+    """The rows of a table of an SQLite database, in the order of their row numbers. The database is opened for reading only.
+
+    where: a condition in SQL, with `?` for the parameters. Raises DataError for a file, table, column or condition that SQLite
+    refuses."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        table: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str = "",
+        parameters: Sequence[Any] = (),
+    ) -> None:
+        self.path, self.table = Path(path), table
+        self._local = threading.local()
+        names = "*" if columns is None else ", ".join(map(_quoted, columns))
+        self._query = f"SELECT {names} FROM {_quoted(table)} WHERE rowid = ?"
+        condition = f" WHERE {where}" if where else ""
+        try:
+            found = self._database().execute(
+                f"SELECT rowid FROM {_quoted(table)}{condition} ORDER BY rowid", parameters
+            )
+            self._rows = np.fromiter((row[0] for row in found), np.int64)
+            head = self._database().execute(self._query.replace("WHERE rowid = ?", "LIMIT 0"))
+        except sqlite3.Error as error:
+            raise DataError(f"{self.path} has no such rows", [str(error)]) from error
+        self.columns = [column[0] for column in head.description]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _local=threading.local())
+
+    def place(self, index: int) -> str:
+        return f"row {self._rows[index]} of {self.table} in {self.path}"
+
+    def row(self, index: int) -> dict[str, Any]:
+        values = self._database().execute(self._query, (int(self._rows[index]),)).fetchone()
+        if values is None:
+            raise DataError(f"{self.place(index)} cannot be read", ["it is no longer there"])
+        return dict(zip(self.columns, values, strict=True))
+
+    def _database(self) -> sqlite3.Connection:
+        """A connection of this thread's."""
+        if not hasattr(self._local, "database"):
+            try:
+                self._local.database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+            except sqlite3.Error as error:
+                raise DataError(f"{self.path} cannot be opened", [str(error)]) from error
+        return self._local.database
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
