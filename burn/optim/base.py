@@ -183,18 +183,18 @@ class Optimizer:
         return self.groups[0].rate
 
     # ---- saving --------------------------------------------------------------------------------------------------------
-    def _named(self) -> dict[str, Buffer]:
-        """Every buffer by its name in a file."""
+    def named_buffers(self) -> dict[str, Buffer]:
+        """Every tensor of its state by its name in a file."""
         found = {"steps": self.steps, **{f"lr.{i}": g.rate for i, g in enumerate(self.groups)}}
         return found | {f"state.{p}.{n}": b for p, state in self.state.items() for n, b in state.items()}
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """The state as it is now: steps made, learning rates, and the parameters' state tensors by path."""
-        return {name: buffer.array for name, buffer in self._named().items()}
+        return {name: buffer.array for name, buffer in self.named_buffers().items()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Takes what `state_dict` gave, all or nothing. Raises ModelError listing what is missing, unknown or does not fit."""
-        own = self._named()
+        own = self.named_buffers()
         problems = [f"'{name}' is missing" for name in own.keys() - state.keys()]
         problems += [f"'{name}' is unknown" for name in state.keys() - own.keys()]
         for name in sorted(own.keys() & state.keys()):

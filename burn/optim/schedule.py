@@ -8,7 +8,7 @@ tensor, or a number), so that it is part of the compiled step; all but `Plateau`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from burn.errors import TypeMismatch
@@ -153,3 +153,11 @@ class Plateau:
         if self.waited > self.patience:
             self.waited = 0
             self.optimizer.lr = max(self.optimizer.lr * self.factor, self.least)
+
+    def state_dict(self) -> dict[str, float]:
+        """What it has seen so far; the learning rate is the optimizer's."""
+        return {"best": self.best, "waited": self.waited}
+
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
+        """Takes what `state_dict` gave."""
+        self.best, self.waited = float(state["best"]), int(state["waited"])

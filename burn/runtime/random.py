@@ -34,6 +34,12 @@ class Generator:
             self.count += 1
             return self.seed, self.count - 1
 
+    def go_to(self, place: tuple[int, int]) -> None:
+        """Goes on from what `place` was."""
+        seed, count = checked_seed(place[0]), checked_seed(place[1])
+        with self._lock:
+            self.seed, self.count = seed, count
+
     @property
     def place(self) -> tuple[int, int]:
         """The seed, and how many draws were made from it."""

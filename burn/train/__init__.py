@@ -1,11 +1,24 @@
-"""Training: `step` is a model, a loss and an optimizer as one compiled program.
+"""Training: `step` is a model, a loss and an optimizer as one compiled program, `Learner` makes epochs of it.
 
 step = burn.train.step(model, loss, burn.optim.AdamW(model, lr=1e-3))
 for x, y in batches:
-    value = step(x, y)                    # the model's parameters have moved
+    value = step(x, y)                # the model's parameters have moved
+
+learner = burn.train.Learner(model, nn.CrossEntropyLoss(), burn.optim.AdamW(model), metrics=[metrics.Accuracy()])
+print(learner.fit(train, valid, epochs=10))
 """
 
+from burn.train import metrics
+from burn.train.checkpoints import Keep
 from burn.train.events import Control, Event, Observer, Summary
+from burn.train.fitting import TrainingError
+from burn.train.learner import Learner
+from burn.train.logs import JsonLines, TensorBoard
+from burn.train.progress import ProgressLine
 from burn.train.step import Step, step
+from burn.train.stopping import EarlyStopping, Feed
 
-__all__ = ["Control", "Event", "Observer", "Step", "Summary", "step"]
+__all__ = [
+    "Step", "step", "Learner", "metrics", "Keep", "EarlyStopping", "Feed", "JsonLines", "TensorBoard", "ProgressLine",
+    "Control", "Event", "Observer", "Summary", "TrainingError",
+]  # fmt: skip

@@ -12,7 +12,7 @@ Epochs, batches and steps count from 1; all times are seconds of wall-clock time
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -142,6 +142,7 @@ class Summary:
     folder: Path | None = None
     checkpoint: Path | None = None  # the last one
     error: str = ""  # what ended it, if an error did
+    history: Sequence[Mapping[str, Any]] = ()  # {"epoch", "step", "train", "valid"} of every epoch
 
     def __str__(self) -> str:
         from burn.train.report import table

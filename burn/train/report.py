@@ -18,7 +18,7 @@ WIDTH = 100  # columns at most
 
 def table(summary: Summary) -> str:
     """The summary of a training as text."""
-    made = Table(box=box.SIMPLE_HEAD)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     made.add_column("metric")
     for name in ("train", "valid", "best"):
         made.add_column(name, justify="right")
@@ -45,7 +45,9 @@ def spelled(value: float) -> str:
     """A metric's value with as many digits as tell something."""
     if math.isfinite(value) and value == int(value) and abs(value) < 1e6:
         return str(int(value))
-    return f"{value:.4f}" if not math.isfinite(value) or 1e-3 <= abs(value) < 1e5 else f"{value:.3e}"
+    if not math.isfinite(value) or 1e-3 <= abs(value) < 100:
+        return f"{value:.4f}"
+    return f"{value:.1f}" if 100 <= abs(value) < 1e6 else f"{value:.3e}"
 
 
 def duration(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from burn.errors import Problem, TypeMismatch
@@ -12,6 +12,7 @@ from burn.nn.module import Module
 from burn.optim import Optimizer, clip_by_norm, clip_by_value
 from burn.tensors import trees
 from burn.tensors.gradients import value_and_grad
+from burn.tracing.arguments import bound
 
 Loss = Callable[..., Any]
 """loss(model, *batch) is a float scalar; with `has_aux` a pair of it and whatever else is wanted of the step."""
@@ -42,18 +43,9 @@ class Step:
         parameters and the optimizer's state as they were; running statistics may have moved. Raises InputError, RunError and
         TypeMismatch."""
         if self.compiled is None:
-            self.compiled = self._compiled(self.signature.bind(*args, **kwargs).arguments)
+            name = getattr(self.loss, "__name__", "step")
+            self.compiled = of_batches(self.run, self.signature, name, bound(self.signature, args, kwargs, name))
         return self.compiled(*args, **kwargs)
-
-    def _compiled(self, batch: dict[str, Any]) -> Jit:
-        def one_step(*args: Any, **kwargs: Any) -> Any:
-            return self.run(*args, **kwargs)
-
-        one_step.__signature__ = self.signature  # type: ignore[attr-defined]
-        one_step.__name__ = getattr(self.loss, "__name__", "step")
-        leaves = {name: trees.flatten(value)[0] for name, value in batch.items()}
-        shared = {name: {0: BATCH} for name, found in leaves.items() if found and all(_has_axes(v) for v in found)}
-        return Jit(one_step, shared, (), opens=True)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """One step, not compiled as a whole: what a function of one's own may call (`burn.jit`)."""
@@ -65,6 +57,20 @@ class Step:
             moving = clip_by_norm(moving, self._norm)
         self.optimizer.update(moving)
         return result
+
+
+def of_batches(function: Callable[..., Any], signature: inspect.Signature, name: str, batch: Mapping[str, Any]) -> Jit:
+    """A function of batches as one program for every batch size: the first axes of all tensors are one size with a name.
+    Parameters are inputs. batch: the arguments of the first call, by name."""
+
+    def whole(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    whole.__signature__ = signature  # type: ignore[attr-defined]
+    whole.__name__ = name
+    leaves = {name: trees.flatten(value)[0] for name, value in batch.items()}
+    shared = {name: {0: BATCH} for name, found in leaves.items() if found and all(_has_axes(v) for v in found)}
+    return Jit(whole, shared, (), opens=True)
 
 
 def _has_axes(leaf: Any) -> bool:

@@ -1,0 +1,134 @@
+"""Batches, whatever they come from: how they are called with, counted, and found again after a resume. Enter at `Source`.
+
+Data is anything that can be gone through for each epoch: a list of batches, a loader of `burn.data` or of PyTorch, or a function
+that makes an iterator, of nothing or of the epoch's number. Where it has `state_dict` and `load_state_dict`, these say where in
+an epoch it is; other data is gone through again up to the batch that is wanted, with the generators of random numbers of Python,
+numpy and PyTorch where they were when the epoch began.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from burn.dialect.spec import as_array
+from burn.errors import InputError, Problem, TypeMismatch
+from burn.tensors import trees
+
+Data: TypeAlias = Iterable[Any] | Callable[..., Iterable[Any]]
+
+
+class Source:
+    """Where batches come from. what: "training" or "validation", for errors."""
+
+    def __init__(self, data: Data, what: str) -> None:
+        self.data, self.what = data, what
+        if _is_whole(data):
+            hint = "burn.data.Loader((inputs, targets), batch_size=64) makes batches of them"
+            problem = Problem("these arrays are all of it at once", hint=hint)
+            raise TypeMismatch(f"{what} data is gone through batch by batch", [problem])
+        if not callable(data) and not hasattr(data, "__iter__"):
+            problem = f"not a {type(data).__name__}"
+            raise TypeMismatch(f"{what} data is something to iterate over, or a function that makes it", [problem])
+        self.keeps_place = hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
+
+    def once(self, epochs: int) -> None:
+        """Raises TypeMismatch for an iterator that more than one epoch would have to go through."""
+        if epochs > 1 and isinstance(self.data, Iterator):
+            hint = "give the function that makes it, without calling it"
+            problem = Problem(f"a {type(self.data).__name__} can be gone through once", hint=hint)
+            raise TypeMismatch(f"{self.what} data is needed for {epochs} epochs", [problem])
+
+    def count(self) -> int | None:
+        """Batches in an epoch, where the data says."""
+        try:
+            return len(self.data)  # type: ignore[arg-type]
+        except TypeError:
+            return None
+
+    def batches(self, epoch: int) -> Iterator[Any]:
+        """The batches of an epoch."""
+        if hasattr(self.data, "__iter__"):
+            return iter(self.data)  # type: ignore[arg-type]
+        make: Any = self.data
+        takes = inspect.signature(make).parameters.values()
+        numbered = any(p.kind in _POSITIONAL and p.default is inspect.Parameter.empty for p in takes)
+        return iter(make(epoch) if numbered else make())
+
+    def skip(self, batches: Iterator[Any], count: int) -> None:
+        """Passes over batches that are done. Raises InputError where there are fewer."""
+        nothing = object()
+        for i in range(count):
+            if next(batches, nothing) is nothing:
+                text = f"the checkpoint was made after batch {count}, the data has {i}"
+                raise InputError("this is not the data of the training that is resumed", [text])
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _is_whole(data: Any) -> bool:
+    return trees.is_array(data) or (isinstance(data, tuple) and len(data) > 0 and all(map(trees.is_array, data)))
+
+
+def arguments(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A batch as arguments of a call: the entries of a tuple or list by position, those of a dictionary by name, anything else
+    as the only one. Lists of numbers are arrays. Raises InputError for what is neither tensor nor container."""
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    if isinstance(batch, Mapping):
+        kwargs = {str(name): _entry(value) for name, value in batch.items()}
+    elif isinstance(batch, (tuple, list)) and not _numbers(batch):
+        args = tuple(map(_entry, batch))
+    else:
+        args = (_entry(batch),)
+    problems = [p for name, value in _named(args, kwargs) for p in _strangers(value, name)]
+    if problems:
+        raise InputError("a batch is made of tensors", problems)
+    return args, kwargs
+
+
+def _entry(value: Any) -> Any:
+    return as_array(value) if _numbers(value) else value
+
+
+def _numbers(value: Any) -> bool:
+    """Whether it is a list of numbers, or of such lists."""
+    if not isinstance(value, list) or not value:
+        return False
+    return isinstance(value[0], (int, float)) or _numbers(value[0])
+
+
+def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [*((str(i), value) for i, value in enumerate(args)), *kwargs.items()]
+
+
+def _strangers(value: Any, path: str) -> Iterator[Problem]:
+    """What in an entry would make a program of its own for each value."""
+    leaves, structure = trees.flatten(value)
+    if not leaves and structure != trees.Fixed(None):
+        hint = "map it to numbers, or leave it out of the batch"
+        yield Problem(f"entry {path} is of type {type(value).__name__} and holds no tensor", hint=hint)
+
+
+def examples(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+    """How many examples a batch has: the size of its first tensor's first axis."""
+    for leaf in trees.flatten([*args, *kwargs.values()])[0]:
+        for size in getattr(leaf, "shape", ()):
+            return int(size)
+    return 1
+
+
+def spoiled(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
+    """Which entries of a batch hold NaN or infinity."""
+    found = []
+    for name, value in _named(args, kwargs):
+        for leaf in trees.flatten(value)[0]:
+            array = np.asarray(leaf.numpy() if hasattr(leaf, "numpy") else leaf)
+            if array.dtype.kind in "fc" and not np.isfinite(array).all():
+                found.append(f"entry {name} of the batch holds NaN or infinity")
+                break
+    return found

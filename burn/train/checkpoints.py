@@ -1,0 +1,144 @@
+"""Checkpoints of a training: one safetensors file each, whole or not there.
+
+Tensors are called "model.<path>", "optimizer.<name>" and "metrics.<name>"; all else (where in the data training is, random
+states, what observers remember, the history) is JSON under "burn.train" in the file's metadata. One file takes its place in one
+moment, so that a training that is killed while it saves still has the checkpoint before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from burn.dialect.types import dtype_of_numpy
+from burn.dialect.weights import Weight
+from burn.errors import ModelError, Problem, TypeMismatch
+from burn.importers.weights import safetensors
+from burn.importers.weights.checkpoint import Checkpoint
+from burn.nn.parameter import Parameter
+
+KEY = "burn.train"
+FORMAT = 1
+FOLDER = "checkpoints"
+_NAME = re.compile(r"step-(\d{8,})\.safetensors")
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Which checkpoints are made, and which stay.
+
+    last: how many of the newest. best: metrics of which that of the best epoch stays, too. every: steps after which one is made
+    within an epoch; without it they are made when an epoch ends."""
+
+    last: int = 2
+    best: str | Sequence[str] = "loss"
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.last < 1 or (self.every is not None and self.every < 1):
+            raise TypeMismatch("Keep takes numbers of at least 1", [f"last={self.last}, every={self.every}"])
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return (self.best,) if isinstance(self.best, str) else tuple(self.best)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that was read. facts: what is not a tensor."""
+
+    path: Path
+    tensors: Checkpoint
+    facts: Mapping[str, Any]
+
+    def part(self, prefix: str) -> Checkpoint:
+        """The tensors whose names begin so, without that."""
+        start = f"{prefix}."
+        found = Checkpoint(
+            [(n[len(start) :], w) for n, w in self.tensors.items() if n.startswith(start)], self.path, "safetensors"
+        )
+        found.layout = self.tensors.layout
+        return found
+
+    def arrays(self, prefix: str) -> dict[str, np.ndarray]:
+        return {name: weight.array() for name, weight in self.part(prefix).items()}
+
+
+def lent(p: Parameter) -> Weight:
+    """A parameter's elements where they are, to be written at once: the next step writes over them."""
+    return Weight(p.dtype, p.type.shape, p.elements)  # type: ignore[arg-type]  # a parameter's sizes are numbers
+
+
+def weight(array: np.ndarray) -> Weight:
+    array = np.asarray(array, order="C")
+    return Weight(dtype_of_numpy(array.dtype), array.shape, array)
+
+
+def path_of(folder: Path, step: int) -> Path:
+    return folder / FOLDER / f"step-{step:08}.safetensors"
+
+
+def write(path: Path, tensors: Mapping[str, Weight], facts: Mapping[str, Any]) -> None:
+    """Raises ModelError where it cannot be written; what was there before is there still."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(f"cannot write {path}", [error.strerror or str(error)]) from None
+    safetensors.write(path, tensors, {KEY: json.dumps({"format": FORMAT, **facts})})
+
+
+def read(path: str | os.PathLike[str]) -> Saved:
+    """A checkpoint; its tensors stay in the file. Raises ModelError for what is none."""
+    tensors = safetensors.read(path)
+    try:
+        facts = json.loads(tensors.metadata[KEY])
+    except KeyError:
+        hint = "model.load reads weights"
+        raise ModelError(
+            f"{path} is no checkpoint of a training", [Problem("it holds tensors alone", hint=hint)]
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is malformed", [f"metadata {KEY}: {error}"]) from None
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        found = facts.get("format") if isinstance(facts, dict) else None
+        raise ModelError(f"{path} is a checkpoint of another version", [f"format {found!r}, not {FORMAT}"])
+    return Saved(Path(path), tensors, facts)
+
+
+def found(folder: Path) -> dict[int, Path]:
+    """The checkpoints in a training's folder, by step."""
+    with suppress(OSError):
+        matches = [(_NAME.fullmatch(p.name), p) for p in (folder / FOLDER).iterdir()]
+        return dict(sorted((int(m[1]), p) for m, p in matches if m))
+    return {}
+
+
+def newest(folder: Path) -> Path | None:
+    return next(reversed(found(folder).values()), None)
+
+
+def tidy(folder: Path, step: int, last: int, best: Sequence[int]) -> None:
+    """Removes all but the newest up to a step and the best ones: also those of later steps, of a training that was resumed
+    from before them."""
+    steps = found(folder)
+    stay = {*[s for s in steps if s <= step][-last:], *best}
+    for s, path in steps.items():
+        if s not in stay:
+            path.unlink(missing_ok=True)
+
+
+def clear(folder: Path, everything: bool) -> None:
+    """Removes what killed trainings left half written, or all checkpoints."""
+    with suppress(OSError):
+        for path in (folder / FOLDER).iterdir():
+            half = path.name.startswith(".step-") and path.name.endswith(".tmp")
+            if half or (everything and _NAME.fullmatch(path.name)):
+                path.unlink(missing_ok=True)

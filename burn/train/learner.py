@@ -1,0 +1,237 @@
+"""`Learner`: a model, a loss and an optimizer, trained for epochs, with metrics, checkpoints and logs.
+
+    learner = burn.train.Learner(model, nn.CrossEntropyLoss(), optim.AdamW(model, lr=1e-3), metrics=[Accuracy()], folder="runs/1")
+    summary = learner.fit(train, valid, epochs=10)
+
+A step and a batch of validation are one compiled program each, for every batch size. Enter at `Learner.fit`; the loop itself
+is in fitting.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from burn.errors import Problem, TypeMismatch
+from burn.jitted import Jit
+from burn.nn.module import Module
+from burn.optim import Optimizer
+from burn.tensors import Tensor, constant
+from burn.tensors.creation import full
+from burn.train import batches
+from burn.train.batches import Data, Source
+from burn.train.checkpoints import Keep
+from burn.train.events import Better, Observer, Summary
+from burn.train.metrics import Gauge, Metric, Tally
+from burn.train.metrics.base import host
+from burn.train.objective import Objective, Outcome
+from burn.train.step import of_batches
+from burn.train.step import step as make_step
+
+_MODEL = inspect.Parameter("model", inspect.Parameter.POSITIONAL_ONLY)
+
+RATE = "lr"
+"""What a step tells its learning rate as, beside the metrics' counts."""
+
+
+class Learner:
+    """Trains a model.
+
+    loss: a loss layer, which is given the model's output and the last entry of each batch, or loss(model, *batch), which returns
+    the loss or (loss, prediction, target); metrics need the latter. optimizer: of the model; several, by name, where `step` is
+    given. metrics: see burn.train.metrics. folder: where checkpoints and logs go; nothing is kept without. keep: which
+    checkpoints. observers: functions of (event, control), see burn.train.events. progress: whether to show a line, and a table at
+    the end. step: a step of one's own in place of `burn.train.step`, called with each batch; it moves the parameters and returns
+    what a loss function returns. clip_norm, clip_value: as for `burn.train.step`. name: of the run; the folder's by default.
+
+    Raises TypeMismatch listing what does not fit together."""
+
+    def __init__(
+        self,
+        model: Module,
+        loss: Any,
+        optimizer: Optimizer | Mapping[str, Optimizer],
+        *,
+        metrics: Sequence[Metric | Gauge] = (),
+        folder: str | os.PathLike[str] | None = None,
+        keep: Keep | None = None,
+        observers: Sequence[Observer] = (),
+        progress: bool = True,
+        step: Callable[..., Any] | None = None,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+        name: str = "",
+    ) -> None:
+        self.model, self.objective = model, Objective(loss)
+        self.optimizers = {"": optimizer} if isinstance(optimizer, Optimizer) else dict(optimizer)
+        self.metrics = tuple(m for m in metrics if isinstance(m, Metric))
+        self.gauges = tuple(m for m in metrics if isinstance(m, Gauge))
+        self.folder = None if folder is None else Path(folder)
+        self.keep, self.observers, self.progress = keep or Keep(), tuple(observers), progress
+        self.name = name or (self.folder.name if self.folder is not None else type(model).__name__)
+        self._check(metrics, step, clip_norm, clip_value)
+        self._own_step = step
+        self._step = None if step is not None else self._compiled_step(clip_norm, clip_value)
+        self._valid: Jit | None = None
+        self._counting: Jit | None = None
+        model.train()
+
+    def _check(self, metrics: Sequence[Any], step: Any, clip_norm: Any, clip_value: Any) -> None:
+        names = ["loss", RATE, *(m.name for m in metrics if isinstance(m, (Metric, Gauge)))]
+        strangers = [m for m in metrics if not isinstance(m, (Metric, Gauge))]
+        problems = [Problem(f"{m!r} is no metric", hint="write Accuracy(), an instance") for m in strangers]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        problems += [Problem(f"two metrics are called '{n}'", hint="give one name=...") for n in twice]
+        wrong = [o for o in self.optimizers.values() if not isinstance(o, Optimizer)]
+        problems += [Problem(f"a {type(o).__name__} is no optimizer of burn.optim") for o in wrong]
+        if step is None and len(self.optimizers) != 1:
+            problems.append(Problem("several optimizers need a step of one's own", hint="step=..."))
+        if step is not None and (clip_norm is not None or clip_value is not None):
+            problems.append(Problem("clipping is the step's own affair where one is given"))
+        problems += [Problem(f"an observer is called, and {o!r} cannot be") for o in self.observers if not callable(o)]
+        known = {**self.better, **{f"{side}.{n}": b for side in ("train", "valid") for n, b in self.better.items()}}
+        lost = [n for n in self.keep.metrics if n not in known]
+        problems += [Problem(f"the best of '{n}' is to be kept, which is no metric") for n in lost]
+        if problems:
+            raise TypeMismatch("this makes no Learner", problems)
+
+    # ---- training ------------------------------------------------------------------------------------------------------
+    def fit(
+        self,
+        train: Data,
+        valid: Data | None = None,
+        *,
+        epochs: int,
+        resume: bool | str | os.PathLike[str] = False,
+        overwrite: bool = False,
+    ) -> Summary:
+        """Trains for so many epochs in all, those of a resumed training included, and says what it came to.
+
+        train, valid: batches, see burn/train/batches.py. resume: go on from the folder's last checkpoint where there is one, or
+        from that of a path: what comes out has the bits of a training that was never interrupted. overwrite: begin anew in a
+        folder that has a training already.
+
+        Ctrl-C and SIGTERM finish the step, save, and return; a second one raises KeyboardInterrupt. Raises TrainingError for a
+        loss that is NaN or infinite, ModelError for checkpoints that cannot be written, read or are of another model, and what
+        a batch that does not fit raises, with its place."""
+        from burn.train.fitting import Fitting
+
+        if not isinstance(epochs, int) or epochs < 1:
+            raise TypeMismatch("fit trains for at least one epoch", [f"not {epochs!r}"])
+        held_out = None if valid is None else Source(valid, "validation")
+        return Fitting(self, Source(train, "training"), held_out, epochs).run(resume, overwrite)
+
+    def evaluate(self, data: Data) -> dict[str, float]:
+        """The loss and metrics of the model as it is, over all batches, in inference mode."""
+        tally = Tally(self.metrics)
+        with self.inference():
+            for batch in Source(data, "validation").batches(1):
+                self.valid_step(batch, tally)
+        return tally.values()
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Takes the model's parameters, and nothing else, from a checkpoint. Raises ModelError, with a report."""
+        from burn.train import checkpoints
+
+        self.model.load(checkpoints.read(path).part("model"), adapter=None)
+
+    # ---- batches -------------------------------------------------------------------------------------------------------
+    def train_step(self, batch: Any, tally: Tally) -> tuple[dict[str, float], int, float]:
+        """Moves the parameters; the values of the batch, how many examples it had, and the learning rate."""
+        args, kwargs = batches.arguments(batch)
+        count = batches.examples(args, kwargs)
+        if self._own_step is None:
+            assert self._step is not None
+            self.objective.arguments(args, kwargs)
+            loss, counts = self._step(*args, **kwargs)
+            rate = float(host(counts.pop(RATE)))
+        else:
+            rate = _rate(next(iter(self.optimizers.values())))
+            outcome = Outcome.of(self._own_step(*args, **kwargs), "a step")
+            loss, counts = outcome.loss, self._counts(outcome)
+        value = float(host(loss))
+        return (tally.add(value, count, counts) if math.isfinite(value) else {"loss": value}), count, rate
+
+    def valid_step(self, batch: Any, tally: Tally) -> dict[str, float]:
+        """The values of a batch, nothing moved."""
+        args, kwargs = batches.arguments(batch)
+        given = self.objective.arguments(args, kwargs)
+        if self._valid is None:
+
+            def valid(*args: Any, **kwargs: Any) -> Any:
+                outcome = self.objective(self.model, *args, **kwargs)
+                return outcome.loss, outcome.counts(self.metrics)
+
+            self._valid = of_batches(valid, self.objective.signature, "validation", given)
+        loss, counts = self._valid(*args, **kwargs)
+        return tally.add(float(host(loss)), batches.examples(args, kwargs), counts)
+
+    @contextmanager
+    def inference(self) -> Iterator[None]:
+        """Inside, the model is in inference mode; then every module is in the mode that it was in."""
+        modes = [(module, module.training) for module in self.model.modules()]
+        self.model.eval()
+        try:
+            yield
+        finally:
+            for module, mode in modes:
+                module.training = mode
+
+    def _compiled_step(self, clip_norm: float | None, clip_value: float | None) -> Any:
+        optimizer = self.optimizers[""] if "" in self.optimizers else next(iter(self.optimizers.values()))
+
+        def counted(model: Module, *args: Any, **kwargs: Any) -> Any:
+            outcome = self.objective(model, *args, **kwargs)
+            return outcome.loss, {**outcome.counts(self.metrics), RATE: _traced_rate(optimizer)}
+
+        own = [*self.objective.signature.parameters.values()]
+        counted.__signature__ = self.objective.signature.replace(parameters=[_MODEL, *own])  # type: ignore[attr-defined]
+        counted.__name__ = self.objective.name
+        return make_step(self.model, counted, optimizer, has_aux=True, clip_norm=clip_norm, clip_value=clip_value)
+
+    def _counts(self, outcome: Outcome) -> Any:
+        """What the outcome of a step of one's own adds to the metrics: a small program beside it."""
+        if not self.metrics:
+            return {}
+        if self._counting is None:
+
+            def counting(prediction: Any, target: Any) -> Any:
+                return Outcome(None, prediction, target).counts(self.metrics)
+
+            given = {"prediction": outcome.prediction, "target": outcome.target}
+            if outcome.prediction is None:
+                outcome.counts(self.metrics)  # which says what is missing
+            self._counting = of_batches(counting, inspect.signature(counting), "metrics", given)
+        return self._counting(outcome.prediction, outcome.target)
+
+    @property
+    def programs(self) -> int:
+        """How many programs the step was compiled to: more than a few cost more than they give."""
+        compiled = getattr(self._step, "compiled", None)
+        return sum(map(len, compiled.programs.values())) if compiled is not None else 0
+
+    @property
+    def better(self) -> dict[str, Better]:
+        """Every metric that is told, and whether less or more of it is better."""
+        return {"loss": "min", **{m.name: m.better for m in (*self.metrics, *self.gauges)}}
+
+    def __repr__(self) -> str:
+        parts = [f"{name}={value!r}" if name else repr(value) for name, value in self.optimizers.items()]
+        return f"Learner({type(self.model).__name__}, {self.objective.name}, {', '.join(parts)})"
+
+
+def _traced_rate(optimizer: Optimizer) -> Tensor:
+    """The first group's learning rate of the step that is made, as part of it."""
+    group = optimizer.groups[0]
+    rate = group.rate * 1.0 if group.schedule is None else group.schedule(optimizer.steps.astype("float64"))
+    return rate if isinstance(rate, Tensor) else full((), float(rate), "float64")
+
+
+def _rate(optimizer: Optimizer) -> float:
+    group = optimizer.groups[0]
+    return optimizer.lr if group.schedule is None else float(group.schedule(constant(float(optimizer.steps.elements))))

@@ -1,0 +1,136 @@
+"""`Metric`: sums that the compiled step makes of a batch, added up on the host, and the number that they come to.
+
+    class Bias(Metric):
+        \"\"\"The mean of prediction - target.\"\"\"
+
+        name = "bias"
+
+        def counts(self, prediction, target):           # in the compiled step: small tensors
+            return {"sum": (prediction - target).sum(), "count": count_of(target)}
+
+        def value(self, totals):                         # on the host: the sums of all batches, numpy arrays
+            return ratio(totals["sum"], totals["count"])
+
+A metric holds no state: what was counted belongs to whoever counts (`Tally`), so that one metric serves training and validation,
+and a checkpoint takes the sums along.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from burn.dialect.types import FLOATS
+from burn.errors import TypeMismatch
+from burn.tensors import Tensor
+from burn.tensors.creation import ones_like
+from burn.train.events import Better
+
+Totals = Mapping[str, np.ndarray]
+
+
+class Metric:
+    """Base of what is counted in the step. `name` is what logs call it; `better` says whether less or more is better.
+    of_batch: whether its value for one batch tells something."""
+
+    name: str = ""
+    better: Better = "max"
+    of_batch: ClassVar[bool] = True
+
+    def counts(self, prediction: Any, target: Any) -> dict[str, Tensor]:
+        """What a batch adds, of what the loss function gave as prediction and target. Part of the compiled step. Raises
+        TypeMismatch for tensors that it does not take."""
+        raise NotImplementedError(f"{type(self).__name__} has no counts")
+
+    def value(self, totals: Totals) -> Any:
+        """The metric: a number, NaN where nothing was counted, or an array (a table)."""
+        raise NotImplementedError(f"{type(self).__name__} has no value")
+
+    def reduced(self, counts: Totals) -> dict[str, np.ndarray]:
+        """What of a batch's counts is kept: all of it. Done on the host, for what a program of fixed shapes cannot do."""
+        return dict(counts)
+
+    def merged(self, totals: Totals, counts: Totals) -> dict[str, np.ndarray]:
+        """The totals with a batch more: the sum."""
+        return {key: totals[key] + counts[key] for key in counts}
+
+    def refuse(self, wanted: str, *tensors: Tensor) -> TypeMismatch:
+        """The error for tensors that it does not take."""
+        given = " and ".join(str(getattr(t, "type", type(t).__name__)) for t in tensors)
+        return TypeMismatch(f"{type(self).__name__} takes {wanted}", [f"not {given}"])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items())})"
+
+
+class Tally:
+    """The totals of several metrics, and the mean of the loss, each batch weighing as many examples as it has."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self.metrics = {m.name: m for m in metrics}
+        self.totals: dict[str, dict[str, np.ndarray]] = {}
+        self.loss, self.examples = 0.0, 0
+
+    def add(self, loss: float, examples: int, counts: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+        """Adds a batch; gives its own values, of those metrics that mean something for one."""
+        self.loss += loss * examples
+        self.examples += examples
+        own = {"loss": loss}
+        for name, metric in self.metrics.items():
+            given = metric.reduced({key: host(value) for key, value in counts[name].items()})
+            self.totals[name] = metric.merged(self.totals[name], given) if name in self.totals else given
+            if metric.of_batch and np.ndim(value := metric.value(given)) == 0:
+                own[name] = float(value)
+        return own
+
+    def values(self) -> dict[str, float]:
+        """Every metric that is a number, over all that was added."""
+        found = {"loss": self.loss / self.examples if self.examples else math.nan}
+        return found | {name: float(value) for name, value in self._all().items() if np.ndim(value) == 0}
+
+    def tables(self) -> dict[str, np.ndarray]:
+        """The metrics that are arrays."""
+        return {name: np.asarray(value) for name, value in self._all().items() if np.ndim(value)}
+
+    def _all(self) -> dict[str, Any]:
+        return {name: self.metrics[name].value(totals) for name, totals in self.totals.items()}
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        found = {f"{name}.{key}": value for name, totals in self.totals.items() for key, value in totals.items()}
+        return {"loss": np.array(self.loss), "examples": np.array(self.examples), **found}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        self.loss, self.examples = float(state["loss"]), int(state["examples"])
+        self.totals = {}
+        for path, value in state.items():
+            name, dot, key = path.rpartition(".")
+            if dot and name in self.metrics:
+                self.totals.setdefault(name, {})[key] = np.array(value)
+
+
+def host(value: Any) -> np.ndarray:
+    """A result of a step as an array: sums of floats in float64, so that adding them up loses nothing."""
+    array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+    return array.astype(np.float64) if array.dtype.kind not in "iub" else array
+
+
+def ratio(part: Any, whole: Any) -> float:
+    return float(part) / float(whole) if float(whole) else math.nan
+
+
+# ---- what rules of metrics are written with ----------------------------------------------------------------------------
+def count_of(x: Tensor) -> Tensor:
+    """How many elements it has, also where sizes are symbols."""
+    return ones_like(x, "int64").sum()
+
+
+def is_float(x: Tensor) -> bool:
+    return x.dtype in FLOATS
+
+
+def total(x: Tensor) -> Tensor:
+    """How many of its elements are true, or the sum of its elements in float64."""
+    return x.astype("float64" if is_float(x) else "int64").sum()

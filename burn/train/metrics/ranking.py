@@ -1,0 +1,58 @@
+"""The area under the ROC curve: how well scores put what is true above what is not."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from burn.dialect.types import INTEGERS
+from burn.tensors import Tensor
+from burn.train.metrics.base import Metric, Totals, is_float
+
+
+class AUROC(Metric):
+    """The probability that a true example has a higher score than one that is not, equal ones counting half: exact, so that every
+    score is kept until the epoch ends (9 bytes each). Of scores [N, C] for classes [N] it is the mean over the classes, each
+    against the rest; those that do not occur, or are all there is, do not count."""
+
+    name = "auroc"
+    of_batch = False
+
+    def __init__(self, name: str = "auroc") -> None:
+        self.name = name
+
+    def counts(self, prediction: Any, target: Any) -> dict[str, Tensor]:
+        wanted = "float scores [N, C] and classes, integers [N], or scores and targets of one shape"
+        if not isinstance(prediction, Tensor) or not isinstance(target, Tensor) or not is_float(prediction):
+            raise self.refuse(wanted, prediction, target)
+        if prediction.ndim == 2 and target.ndim == 1 and target.dtype in INTEGERS:
+            if prediction.shape[1] == 1:
+                raise self.refuse(f"{wanted}: squeeze the axis of one score", prediction, target)
+            return {"scores": prediction, "classes": target.astype("int64")}
+        if prediction.ndim != target.ndim:
+            raise self.refuse(wanted, prediction, target)
+        true = target > 0.5 if is_float(target) else target.astype("int64") != 0
+        return {"scores": prediction.reshape(-1), "classes": true.reshape(-1)}
+
+    def merged(self, totals: Totals, counts: Totals) -> dict[str, np.ndarray]:
+        return {key: np.concatenate([totals[key], counts[key]]) for key in counts}
+
+    def value(self, totals: Totals) -> float:
+        scores, classes = np.asarray(totals["scores"]), np.asarray(totals["classes"])
+        if scores.ndim == 1:
+            return area(scores, classes.astype(bool))
+        areas = [area(scores[:, c], classes == c) for c in range(scores.shape[1])]
+        known = [a for a in areas if not math.isnan(a)]
+        return sum(known) / len(known) if known else math.nan
+
+
+def area(scores: np.ndarray, true: np.ndarray) -> float:
+    """Of one class, by the ranks of the scores (Mann and Whitney's U); NaN where all or none are true."""
+    positive, negative = int(true.sum()), int((~true).sum())
+    if not positive or not negative or np.isnan(scores).any():
+        return math.nan
+    _, which, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2.0  # the mean rank of equal scores, from 1 on
+    return float((ranks[which][true].sum() - positive * (positive + 1) / 2) / (positive * negative))

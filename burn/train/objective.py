@@ -1,0 +1,83 @@
+"""What a loss function gives: the loss, and the prediction and target that metrics are counted of."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from burn.errors import Problem, TypeMismatch
+from burn.nn.module import Module
+from burn.tensors import Tensor
+from burn.tracing.arguments import bound
+from burn.train.metrics import Metric
+
+
+class Outcome(NamedTuple):
+    """What a batch came to. prediction, target: None where the loss function tells the loss alone."""
+
+    loss: Any
+    prediction: Any = None
+    target: Any = None
+
+    @staticmethod
+    def of(result: Any, whose: str) -> Outcome:
+        """The outcome that a function returned: a loss, or (loss, prediction, target). Raises TypeMismatch."""
+        if isinstance(result, tuple) and len(result) == 3:
+            return Outcome(*result)
+        if isinstance(result, tuple):
+            raise TypeMismatch(
+                f"{whose} returns a loss, or (loss, prediction, target)", [f"not a tuple of {len(result)}"]
+            )
+        return Outcome(result)
+
+    def counts(self, metrics: Sequence[Metric]) -> dict[str, dict[str, Tensor]]:
+        """What the batch adds to the metrics. Raises TypeMismatch where they are not told enough."""
+        if metrics and self.prediction is None:
+            names = ", ".join(type(m).__name__ for m in metrics)
+            hint = "return (loss, prediction, target)"
+            raise TypeMismatch(
+                f"{names} needs predictions", [Problem("the loss function gives the loss alone", hint=hint)]
+            )
+        return {m.name: m.counts(self.prediction, self.target) for m in metrics}
+
+
+class Objective:
+    """A loss function as a `Learner` takes it, of the model and a batch.
+
+    A loss layer, such as nn.CrossEntropyLoss(), is given the model's output and the last entry of the batch; the others are
+    the model's inputs. Another function is called as loss(model, *batch), or loss(model, **batch) where they are dictionaries."""
+
+    def __init__(self, loss: Any) -> None:
+        if not callable(loss):
+            raise TypeMismatch("a loss is a layer or a function of the model and a batch", [f"not {loss!r}"])
+        self.loss = loss
+        self.name = type(loss).__name__ if isinstance(loss, Module) else getattr(loss, "__name__", "loss")
+        if isinstance(loss, Module):
+            parameters = [inspect.Parameter("batch", inspect.Parameter.VAR_POSITIONAL)]
+        else:
+            parameters = list(inspect.signature(loss).parameters.values())[1:]
+        self.signature = inspect.Signature(parameters)
+        """Of a batch."""
+
+    def __call__(self, model: Module, *args: Any, **kwargs: Any) -> Outcome:
+        if not isinstance(self.loss, Module):
+            return Outcome.of(self.loss(model, *args, **kwargs), f"the loss function {self.name}")
+        prediction, target = model(*args[:-1]), args[-1]
+        return Outcome(self.loss(prediction, target), prediction, target)
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """A batch by the names of the function's arguments. Raises TypeMismatch where it takes no such batch."""
+        if isinstance(self.loss, Module) and (len(args) < 2 or kwargs):
+            given = f"not {', '.join(kwargs)}" if kwargs else f"not of {len(args)}"
+            raise TypeMismatch(f"{self.name} takes batches of inputs and, last, a target", [given])
+        try:
+            return bound(self.signature, args, kwargs)
+        except TypeMismatch as error:
+            given = f"{len(args)} entries" if not kwargs else ", ".join(kwargs)
+            hint = (
+                "a loss function is called with the model and the batch, a layer such as nn.MSELoss() without the model"
+            )
+            names = ", ".join(["model", *self.signature.parameters])
+            problem = Problem(f"{error.problems[0].message}; the batch has {given}", hint=hint)
+            raise TypeMismatch(f"{self.name}({names}) does not take this batch", [problem]) from None

@@ -1,0 +1,82 @@
+"""A small training that can be killed and goes on: `python -m tests.train.resuming FOLDER` writes a line a step, and at the end a
+digest of everything that it came to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import burn
+from burn import nn, optim
+from burn.train import EarlyStopping, Feed, Keep, Learner
+from burn.train.events import Control, Event, Stepped
+from burn.train.metrics import AUROC, Accuracy
+
+BATCHES, EPOCHS = 30, 8
+STEPS = BATCHES * EPOCHS
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        self.first, self.norm, self.drop = nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Dropout(0.3)
+        self.head = nn.Linear(16, 2)
+
+    def forward(self, x: burn.Tensor) -> burn.Tensor:
+        return self.head(self.drop(burn.relu(self.norm(self.first(x)))))
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 16 * BATCHES - 5)  # the last batch is smaller
+    return (rng.standard_normal((len(y), 6)) + 0.5 * y[:, None]).astype(np.float32), y
+
+
+def shuffled() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """An epoch in an order that numpy's own generator gives."""
+    x, y = data()
+    order = np.random.permutation(len(y))  # noqa: NPY002  # as people's data is shuffled
+    for start in range(0, len(y), 16):
+        yield x[order[start : start + 16]], y[order[start : start + 16]]
+
+
+def tell(event: Event, control: Control) -> None:
+    if isinstance(event, Stepped):
+        print("step", event.step, flush=True)
+
+
+def learner(folder: Path | None, every: int | None = 4) -> Learner:
+    burn.manual_seed(7)
+    np.random.seed(3)  # noqa: NPY002
+    model = Net()
+    optimizer = optim.AdamW(model, lr=0.02)
+    return Learner(
+        model,
+        nn.CrossEntropyLoss(),
+        optimizer,
+        metrics=[Accuracy(), AUROC()],
+        folder=folder,
+        keep=Keep(last=2, best="accuracy", every=every),
+        observers=[EarlyStopping(patience=EPOCHS), Feed(optim.Plateau(optimizer, factor=0.5, patience=0)), tell],
+        progress=False,
+    )
+
+
+def train(folder: Path | None) -> str:
+    """The digest of a training, gone on with where it stopped."""
+    made = learner(folder)
+    x, y = data()
+    summary = made.fit(shuffled, [(x[:100], y[:100])], epochs=EPOCHS, resume=folder is not None)
+    digest = hashlib.sha256(json.dumps(summary.history, sort_keys=True).encode())
+    for state in (made.model.state_dict(), made.optimizers[""].state_dict()):
+        for name, array in sorted(state.items()):
+            digest.update(name.encode() + array.tobytes())
+    return f"{summary.reason} {summary.steps} {digest.hexdigest()}"
+
+
+if __name__ == "__main__":
+    print(train(Path(sys.argv[1])), flush=True)

@@ -1,0 +1,44 @@
+"""A training that is killed at any moment and resumed ends with the bits of one that was not."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.train import resuming
+
+ROOT = Path(__file__).parents[2]
+
+
+def _killed(folder: Path, kills: int, seed: int) -> tuple[str, list[int]]:
+    """What a training came to that was killed so often, each time some steps behind the last; and after which steps."""
+    moments, after = random.Random(seed), []
+    while True:
+        command = [sys.executable, "-m", "tests.train.resuming", str(folder)]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            left = moments.randint(4, 2 * resuming.STEPS // (kills + 4)) if len(after) < kills else -1
+            last = ""
+            for line in child.stdout:
+                last = line.strip()
+                left -= 1
+                if left == 0:
+                    time.sleep(moments.random() * 0.004)  # between steps, in one, or while a checkpoint is written
+                    child.kill()
+            if child.wait() == 0:
+                return last, after
+            after.append(int(last.split()[1]))
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_and_resumed(kills: int, tmp_path: Path, own_cache: Path) -> None:
+    undisturbed = resuming.train(None)
+    assert undisturbed.startswith(f"done {resuming.STEPS} ")
+    ended, after = _killed(tmp_path / "run", kills, seed=kills)
+    assert len(after) == kills, after
+    assert ended == undisturbed, after
