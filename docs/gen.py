@@ -2,8 +2,9 @@
 
     python docs/gen.py [FOLDER]        # docs/reference by default
 
-One page for each family of ops, one for tensors and their functions, one for `burn.nn`, one for the passes. Nothing here is
-written by hand, so nothing can be out of step: the element types of a function are those it is tested with (tests/api/rows.py).
+One page for each family of ops, one for tensors and their functions, one each for `burn.nn` and `burn.data`, one for the passes.
+Nothing here is written by hand, so nothing can be out of step: the element types of a function are those it is tested with
+(tests/api/rows.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import burn
-from burn import nn, ops
+from burn import data, nn, ops
 from burn.dialect import FAMILIES
 from burn.dialect.adjoint import rules
 from burn.dialect.mlir import context
@@ -33,6 +34,7 @@ def main(folder: Path) -> None:
     pages = {f"ops-{family.replace('.', '-')}.md": op_page(family) for family in FAMILIES}
     pages["tensor.md"] = tensor_page()
     pages["nn.md"] = layer_page()
+    pages["data.md"] = data_page()
     pages["derivatives.md"] = derivative_page()
     pages["passes.md"] = pass_page()
     for name, text in pages.items():
@@ -200,12 +202,30 @@ def layer_page() -> str:
     return "\n".join(parts)
 
 
-def layer_entry(name: str, layer: Any) -> list[str]:
+def data_page() -> str:
+    """Datasets and loaders, with their methods."""
+    parts = ["# burn.data", "", inspect.cleandoc(data.__doc__ or ""), ""]
+    for name in data.__all__:
+        member = getattr(data, name)
+        parts += layer_entry(name, member, "data")
+        for method, function in vars(member).items() if inspect.isclass(member) else ():
+            if hasattr(data.Dataset, method) and member is not data.Dataset:
+                continue  # said there
+            if inspect.isfunction(function) and not method.startswith("_") and inspect.getdoc(function):
+                summary = " ".join((inspect.getdoc(function) or "").split())
+                parts += [
+                    f"- `.{method}{signature_of(function).replace('(self, ', '(').replace('(self)', '()')}`: {summary}"
+                ]
+        parts += [""]
+    return "\n".join(parts)
+
+
+def layer_entry(name: str, layer: Any, home: str = "nn") -> list[str]:
     try:
         signature = signature_of(layer).replace(" -> None", "")
     except (TypeError, ValueError):
         signature = "(...)"
-    return [f"## {name}", "", "```python", f"nn.{name}{signature}", "```", "", inspect.getdoc(layer) or "", ""]
+    return [f"## {name}", "", "```python", f"{home}.{name}{signature}", "```", "", inspect.getdoc(layer) or "", ""]
 
 
 def pass_page() -> str:
