@@ -115,11 +115,12 @@ class Executable:
         """All outputs as numpy arrays, given the inputs by position. Those numbered in `given_up` besides the ones that every
         call gives up are donated in this call. Raises InputError and RunError."""
         donated = [*(self._donated or ()), *given_up]
+        state = self._state()  # drawn once, whatever kind of arrays it goes with
         try:
-            return self._program.run(self._with_state(list(arrays)), donated or None)
+            return self._program.run([*arrays, *state], donated or None)
         except _native.InputMismatch:
             call = self._prepare(arrays, {}, [self._names[i] for i in donated])
-            return self._execute(call.arrays, call.donated)
+            return self._execute(call.arrays, call.donated, state)
         except _native.RunFailure as failure:
             raise self._run_error(failure) from None
 
@@ -150,7 +151,7 @@ class Executable:
         totals = [(0, 0)] * len(self.artefact.kernels)
         for _ in range(repeat):
             try:
-                _, rows = self._program.run(self._with_state(call.arrays), profile=True)
+                _, rows = self._program.run([*call.arrays, *self._state()], profile=True)
             except _native.RunFailure as failure:
                 raise self._run_error(failure) from None
             totals = [(calls + c, nanoseconds + n) for (calls, nanoseconds), (c, n) in zip(totals, rows, strict=True)]
@@ -164,14 +165,15 @@ class Executable:
 
     # ---- running ---------------------------------------------------------------------------------------------------
 
-    def _with_state(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        if not self.artefact.signature.random_state:
-            return arrays
-        return [*arrays, np.array(self._random(), np.uint64)]
+    def _state(self) -> list[np.ndarray]:
+        """The random state of a run: an input more, where the program draws."""
+        return [np.array(self._random(), np.uint64)] if self.artefact.signature.random_state else []
 
-    def _execute(self, arrays: list[np.ndarray], donated: list[int] | None = None) -> list[np.ndarray]:
+    def _execute(
+        self, arrays: list[np.ndarray], donated: list[int] | None = None, state: list[np.ndarray] | None = None
+    ) -> list[np.ndarray]:
         try:
-            return self._program.run(self._with_state(arrays), donated)
+            return self._program.run([*arrays, *(self._state() if state is None else state)], donated)
         except _native.RunFailure as failure:
             raise self._run_error(failure) from None
         except _native.InputMismatch as mismatch:  # sizes that the program can tell apart and the signature cannot

@@ -81,7 +81,7 @@ def arguments(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     kwargs: dict[str, Any] = {}
     if isinstance(batch, Mapping):
         kwargs = {str(name): _entry(value) for name, value in batch.items()}
-    elif isinstance(batch, (tuple, list)) and not _numbers(batch):
+    elif isinstance(batch, (tuple, list)) and not all(isinstance(value, (int, float)) for value in batch):
         args = tuple(map(_entry, batch))
     else:
         args = (_entry(batch),)

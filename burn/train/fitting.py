@@ -109,11 +109,10 @@ class Fitting:
         began = time.perf_counter()
         if not self._train_epoch():
             return
-        valid = self._validate()
-        train = {**self.tally.values(), **self._gauged()}
-        tables = {f"train.{name}": table for name, table in self.tally.tables().items()}
-        tables |= {f"valid.{name}": table for name, table in valid.tables().items()} if valid is not None else {}
-        told = valid.values() if valid is not None else {}
+        (train, found), (told, other) = self.tally.told(), self._validate()
+        train |= self._gauged()
+        tables = {f"train.{name}": table for name, table in found.items()}
+        tables |= {f"valid.{name}": table for name, table in other.items()}
         self.history.append({"epoch": self.epoch, "step": self.step, "train": train, "valid": told})
         seconds = time.perf_counter() - began
         ended = events.EpochEnded(self.epoch, self.step, train, told, self.tally.examples, seconds, tables)
@@ -180,9 +179,10 @@ class Fitting:
             count, cure = self.learner.programs, "batches should differ in the size of their first axis alone"
             self._tell(events.Warned(f"the step has been compiled {count} times: {cure}", self.step))
 
-    def _validate(self) -> Tally | None:
+    def _validate(self) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """What the validation set comes to: nothing where there is none."""
         if self.valid is None:
-            return None
+            return {}, {}
         tally, number = Tally(self.learner.metrics), 0
         began = before = time.perf_counter()
         with self.learner.inference():
@@ -195,11 +195,11 @@ class Fitting:
                 before = now
         if not number:
             raise TrainingError(f"there is no batch of validation in epoch {self.epoch}", ["the data is empty"])
-        values = tally.values()
+        values, tables = tally.told()
         if not math.isfinite(values["loss"]):
             self._tell(events.Warned(f"the loss of validation in epoch {self.epoch} is {values['loss']}", self.step))
         self._tell(events.Validated(self.epoch, self.step, values, time.perf_counter() - began))
-        return tally
+        return values, tables
 
     def _gauged(self) -> dict[str, float]:
         """What the gauges showed in the epoch, or in what was left of it after a resume."""

@@ -75,7 +75,7 @@ class EarlyStopping:
         else:
             self.waited += 1
         if self.target is not None and self._sign * value <= self._sign * self.target:
-            control.stop(f"{self.metric} has reached {value:g}")
+            control.stop(f"{self.metric} has reached {value:.4g}")
         elif self.waited >= self.patience:
             control.stop(f"{self.metric} has not become better for {self.waited} epochs")
 

@@ -88,15 +88,19 @@ class Tally:
 
     def values(self) -> dict[str, float]:
         """Every metric that is a number, over all that was added."""
-        found = {"loss": self.loss / self.examples if self.examples else math.nan}
-        return found | {name: float(value) for name, value in self._all().items() if np.ndim(value) == 0}
+        return self.told()[0]
 
-    def tables(self) -> dict[str, np.ndarray]:
-        """The metrics that are arrays."""
-        return {name: np.asarray(value) for name, value in self._all().items() if np.ndim(value)}
-
-    def _all(self) -> dict[str, Any]:
-        return {name: self.metrics[name].value(totals) for name, totals in self.totals.items()}
+    def told(self) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """The metrics that are numbers, and those that are arrays, over all that was added."""
+        numbers = {"loss": self.loss / self.examples if self.examples else math.nan}
+        tables: dict[str, np.ndarray] = {}
+        for name, totals in self.totals.items():
+            value = self.metrics[name].value(totals)
+            if np.ndim(value):
+                tables[name] = np.asarray(value)
+            else:
+                numbers[name] = float(value)
+        return numbers, tables
 
     def state_dict(self) -> dict[str, np.ndarray]:
         found = {f"{name}.{key}": value for name, totals in self.totals.items() for key, value in totals.items()}
