@@ -16,6 +16,15 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def near(name: str, names: Iterable[str]) -> str:
+    """A hint for a name that is none of those there are: the one that may have been meant, or all."""
+    import difflib
+
+    known = list(names)
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known) or 'none'}"
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing that is wrong: where it is and what it is, with a hint when there is something to do about it."""

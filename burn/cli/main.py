@@ -11,6 +11,7 @@ COMMANDS = {
     "export": ("burn.cli.export", "Write a model in Python as an ONNX file."),
     "run": ("burn.cli.run", "Run a model, compare it with ONNX Runtime, see where its time goes."),
     "inspect": ("burn.cli.inspect", "Say what is in a model."),
+    "train": ("burn.cli.train", "Train an experiment."),
     "bench": ("burn.cli.bench", "Time burn and its peers."),
     "opt": ("burn.cli.opt", "Run passes over burn's IR as text."),
 }

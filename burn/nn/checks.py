@@ -1,14 +1,14 @@
 """What an annotation says about a value: its type, and the range that an `Annotated` one adds. Enter at `problem_of`.
 
 Configurations are checked with it, those that people write and those derived from constructors. An annotation that it does not
-understand (a module, a function) says nothing, and every value is taken.
+understand (a module) says nothing, and every value is taken.
 """
 
 from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union
 
@@ -85,6 +85,8 @@ def problem_of(value: Any, annotation: Any) -> str:
         # Where only the range is wrong, the range is what to say.
         close = [p for p in found if not p.startswith("must be ") or p.startswith(("must be at", "must be greater"))]
         return close[0] if close else f"must be {spelled(annotation)}, not {value!r}"
+    if origin is Callable:
+        return "" if callable(value) else f"must be a function, not {value!r}"
     if origin is Literal:
         return "" if value in arguments else f"must be {' or '.join(map(repr, arguments))}, not {value!r}"
     if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
@@ -117,6 +119,8 @@ def spelled(annotation: Any) -> str:
         return spelled(arguments[0])
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(map(spelled, arguments)))
+    if origin is Callable:
+        return "a function"
     if origin is Literal:
         return " or ".join(map(repr, arguments))
     if origin in (tuple, list, Sequence, dict, Mapping):

@@ -24,7 +24,7 @@ import json
 import os
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -206,9 +206,9 @@ class LayerConfig(Config):
         return self._module(*rest, **fields, **named)
 
 
-def derived(cls: type) -> type[LayerConfig]:
-    """The configuration that a class's constructor stands for: a field for each parameter."""
-    parameters = list(inspect.signature(cls).parameters.values())
+def derived(cls: type, base: type[LayerConfig] = LayerConfig, without: Collection[str] = ()) -> type[LayerConfig]:
+    """The configuration that a class's constructor stands for: a field for each parameter but those in `without`."""
+    parameters = [p for p in inspect.signature(cls).parameters.values() if p.name not in without]
     hints = _constructor_hints(cls)
     annotations: dict[str, Any] = {}
     space: dict[str, Any] = {"_module": cls, "_derived": True, "__module__": cls.__module__}
@@ -228,7 +228,7 @@ def derived(cls: type) -> type[LayerConfig]:
     space["__annotations__"] = annotations
     space["__qualname__"] = f"{cls.__qualname__}.Config"
     space["__doc__"] = f"The arguments of `{cls.__qualname__}`."
-    return type("Config", (LayerConfig,), space)
+    return type("Config", (base,), space)
 
 
 def _constructor_hints(cls: type) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import numpy as np
 from burn.dialect.types import FLOATS
 from burn.errors import ModelError, Problem, TypeMismatch
 from burn.evaluation import evaluate
+from burn.nn.config import LayerConfig, derived
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
 from burn.tensors import Tensor, constant
@@ -45,8 +46,29 @@ class Group:
     paths: list[str] = field(default_factory=list)
 
 
+class OptimizerConfig(LayerConfig):
+    """Base of the configurations derived from optimizers' constructors: `optim.AdamW.Config(lr=3e-4).init(model)`."""
+
+    def init(self, model: Module) -> Any:  # type: ignore[override]  # an optimizer is of a model
+        return self._module(model, **dict(self._items()))
+
+
+class _DerivedConfig:
+    """`Optimizer.Config`: made when it is first asked for."""
+
+    def __get__(self, instance: Optimizer | None, owner: type[Optimizer]) -> type[LayerConfig]:
+        made = owner.__dict__.get("_made_config")
+        if made is None:
+            made = derived(owner, OptimizerConfig, ("model",))
+            owner._made_config = made
+        return made
+
+
 class Optimizer:
     """Base of all optimizers. Raises TypeMismatch for options that are out of range and for groups that hold nothing."""
+
+    Config: ClassVar[Any] = _DerivedConfig()  # what the constructor takes besides the model
+    _made_config: ClassVar[Any]
 
     STATE: ClassVar[tuple[str, ...]] = ()
     """The names of a parameter's state tensors, zeros at first."""

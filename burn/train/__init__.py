@@ -11,6 +11,7 @@ print(learner.fit(train, valid, epochs=10))
 from burn.train import metrics
 from burn.train.checkpoints import Keep
 from burn.train.events import Control, Event, Observer, Summary
+from burn.train.experiment import Experiment
 from burn.train.fitting import TrainingError
 from burn.train.learner import Learner
 from burn.train.logs import JsonLines, TensorBoard
@@ -19,6 +20,7 @@ from burn.train.step import Step, step
 from burn.train.stopping import EarlyStopping, Feed
 
 __all__ = [
-    "Step", "step", "Learner", "metrics", "Keep", "EarlyStopping", "Feed", "JsonLines", "TensorBoard", "ProgressLine",
+    "Step", "step", "Learner", "Experiment", "metrics", "Keep", "EarlyStopping", "Feed",
+    "JsonLines", "TensorBoard", "ProgressLine",
     "Control", "Event", "Observer", "Summary", "TrainingError",
 ]  # fmt: skip

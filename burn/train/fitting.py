@@ -328,19 +328,15 @@ class Fitting:
         randomness.go_to(facts["random"])
 
     def _to_resume(self, resume: Any, overwrite: bool) -> checkpoints.Saved | None:
-        """The checkpoint to go on from, if any. Raises ModelError for a folder that has a training nobody asked to go on with."""
+        """The checkpoint to go on from, if any. Raises ModelError."""
         if resume is not True and resume is not False and resume is not None:
             return checkpoints.read(resume)
         if self.folder is None:
             if resume:
                 raise ModelError("there is nothing to resume", ["the Learner has no folder"])
             return None
+        self.learner.must_be_free(resume, overwrite)
         last = checkpoints.newest(self.folder)
-        if last is not None and not resume and not overwrite:
-            hint = "resume=True goes on with it, overwrite=True begins anew"
-            raise ModelError(
-                f"{self.folder} has a training already", [Problem(f"its last checkpoint is {last.name}", hint=hint)]
-            )
         checkpoints.clear(self.folder, everything=overwrite and not resume)
         return checkpoints.read(last) if last is not None and resume else None
 

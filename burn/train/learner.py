@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from burn.errors import Problem, TypeMismatch
+from burn.errors import ModelError, Problem, TypeMismatch, near
 from burn.jitted import Jit
 from burn.nn.module import Module
 from burn.optim import Optimizer
 from burn.tensors import Tensor, constant
 from burn.tensors.creation import full
-from burn.train import batches
+from burn.train import batches, checkpoints
 from burn.train.batches import Data, Source
 from burn.train.checkpoints import Keep
 from burn.train.events import Better, Observer, Summary
@@ -73,7 +73,7 @@ class Learner:
         self.gauges = tuple(m for m in metrics if isinstance(m, Gauge))
         self.folder = None if folder is None else Path(folder)
         self.keep, self.observers, self.progress = keep or Keep(), tuple(observers), progress
-        self.name = name or (self.folder.name if self.folder is not None else type(model).__name__)
+        self._name = name
         self._check(metrics, step, clip_norm, clip_value)
         self._own_step = step
         self._step = None if step is not None else self._compiled_step(clip_norm, clip_value)
@@ -96,7 +96,7 @@ class Learner:
         problems += [Problem(f"an observer is called, and {o!r} cannot be") for o in self.observers if not callable(o)]
         known = {**self.better, **{f"{side}.{n}": b for side in ("train", "valid") for n, b in self.better.items()}}
         lost = [n for n in self.keep.metrics if n not in known]
-        problems += [Problem(f"the best of '{n}' is to be kept, which is no metric") for n in lost]
+        problems += [Problem(f"the best of '{n}' is to be kept, which is no metric", hint=near(n, known)) for n in lost]
         if problems:
             raise TypeMismatch("this makes no Learner", problems)
 
@@ -126,6 +126,14 @@ class Learner:
         held_out = None if valid is None else Source(valid, "validation")
         return Fitting(self, Source(train, "training"), held_out, epochs).run(resume, overwrite)
 
+    def must_be_free(self, resume: Any = False, overwrite: bool = False) -> None:
+        """Raises ModelError for a folder that has a training which nobody asked to go on with or to overwrite."""
+        last = None if self.folder is None else checkpoints.newest(self.folder)
+        if last is not None and not resume and not overwrite:
+            hint = "resume=True goes on with it, overwrite=True begins anew"
+            problem = Problem(f"its last checkpoint is {last.name}", hint=hint)
+            raise ModelError(f"{self.folder} has a training already", [problem])
+
     def evaluate(self, data: Data) -> dict[str, float]:
         """The loss and metrics of the model as it is, over all batches, in inference mode."""
         tally = Tally(self.metrics)
@@ -136,8 +144,6 @@ class Learner:
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Takes the model's parameters, and nothing else, from a checkpoint. Raises ModelError, with a report."""
-        from burn.train import checkpoints
-
         self.model.load(checkpoints.read(path).part("model"), adapter=None)
 
     # ---- batches -------------------------------------------------------------------------------------------------------
@@ -208,6 +214,11 @@ class Learner:
                 outcome.counts(self.metrics)  # which says what is missing
             self._counting = of_batches(counting, inspect.signature(counting), "metrics", given)
         return self._counting(outcome.prediction, outcome.target)
+
+    @property
+    def name(self) -> str:
+        """The run's: what was given, or the folder's, or the model's."""
+        return self._name or (self.folder.name if self.folder is not None else type(self.model).__name__)
 
     @property
     def programs(self) -> int:

@@ -9,17 +9,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from burn.errors import Problem, TypeMismatch
+from burn.errors import Problem, TypeMismatch, near
 from burn.optim.schedule import Plateau
 from burn.train.events import Better, Control, EpochEnded, Event, Started, Values
-
-
-def near(name: str, names: list[str]) -> str:
-    """What may have been meant, as a hint."""
-    import difflib
-
-    close = difflib.get_close_matches(name, names, 1)
-    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names) or 'none'}"
 
 
 class Chosen:
@@ -32,7 +24,7 @@ class Chosen:
     def better(self, metrics: Mapping[str, Better]) -> Better:
         """Whether less or more of it is better. Raises TypeMismatch where there is no such metric."""
         if self.name not in metrics:
-            problem = Problem("nothing of that name is measured", hint=near(self.name, list(metrics)))
+            problem = Problem("nothing of that name is measured", hint=near(self.name, metrics))
             raise TypeMismatch(f"there is no metric '{self.name}'", [problem])
         return metrics[self.name]
 
