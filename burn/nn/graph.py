@@ -29,12 +29,12 @@ PREPARED = "simplify,recognise,simplify"
 
 class Forms:
     """A model's programs, for inference and for training, each imported when it is first asked for. They are never changed:
-    copies of a module share them."""
+    copies of a module share them. telling: those that together have all its weights."""
 
-    __slots__ = ("_import", "_made")
+    __slots__ = ("_import", "_made", "telling")
 
-    def __init__(self, import_: Callable[[bool], Opened]) -> None:
-        self._import = import_
+    def __init__(self, import_: Callable[[bool], Opened], telling: tuple[bool, ...] = (False, True)) -> None:
+        self._import, self.telling = import_, telling
         self._made: dict[bool, Opened] = {}
 
     def of(self, training: bool) -> Opened:
@@ -55,21 +55,21 @@ class Graph(Module):
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
-        both = [forms.of(training) for training in (False, True)]
+        told = [forms.of(training) for training in forms.telling]
         self._paths: dict[str, str] = {}  # of weights, by name
-        for opened in both:
+        for opened in told:
             for name, weight in opened.weights.items():
                 if name in self._paths:
                     continue
-                kind = Buffer if any(name in form.buffers for form in both) else Parameter
+                kind = Buffer if any(name in form.buffers for form in told) else Parameter
                 parameter = kind(weight.shape, weight.dtype)
                 parameter.assign(weight)
                 if kind is Parameter:
                     parameter.trainable = name not in opened.frozen
                 self._paths[name] = self._free(name)
                 vars(self)[self._paths[name]] = parameter
-        program = both[0].program
-        own = [i for i in range(len(program.input_names) - program.random_state) if i not in both[0].parameters]
+        program = told[0].program
+        own = [i for i in range(len(program.input_names) - program.random_state) if i not in told[0].parameters]
         vars(self)["inputs"] = {program.input_names[i]: _spec(program.input_types[i]) for i in own}
         vars(self)["outputs"] = tuple(n for i, n in enumerate(program.output_names) if i not in program.renews)
 

@@ -1,7 +1,7 @@
 """PyTorch modules that burn trains: `burn.compile(module, examples, train=True)`. Enter at `to_train`.
 
-The module is exported twice, as it is for inference and as it is for training, and both programs become one `nn.Graph`, whose
-parameters have torch's names and begin with torch's elements.
+The module is exported as it is for training, and when that is asked for as it is for inference; both programs belong to one
+`nn.Graph`, whose parameters have torch's names and begin with torch's elements.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def to_train(
     if isinstance(args, torch.Tensor):
         args = (args,)
     forms = _Exports(module, args, kwargs, dynamic, dims)
-    return TorchGraph(Forms(forms.of), forms)
+    return TorchGraph(Forms(forms.of, (True,)), forms)
 
 
 class _Exports:
@@ -126,6 +126,7 @@ class TorchGraph(Graph):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module returns, of burn's tensors. Raises InputError for what it was not exported with."""
+        self._forms.of(self.training)
         calling = self._exports.callings[self.training]
         given = calling.inputs(calling.leaves(args, kwargs))
         results = self.run({name: _tensor(value) for name, value in given.items()})

@@ -22,6 +22,19 @@ UNNAMED = re.compile(r"onnx::\w+|_?val_\d+|\d+")
 """What exporters call weights that they have transposed or folded: the node that takes one says better what it is."""
 
 
+SCOPES = "pkg.torch.onnx.name_scopes"
+"""Where torch's present exporter keeps the modules that a node is in, outermost first, and its own name; the older one has them
+in the node's name, /encoder/query/MatMul."""
+
+
+def _scope(node: onnx.NodeProto) -> str:
+    """The module that a node is in, as torch calls it."""
+    known = next((p.value for p in node.metadata_props if p.key == SCOPES), None)
+    if known is not None:
+        return (["", "", *re.findall(r"'([^']*)'", known)])[-2]
+    return ".".join(part for part in node.name.split("/")[:-1] if part)
+
+
 class Opening:
     """training: whether the program is for training (batches' own statistics, dropout) or for inference, whatever the nodes
     say. derived: values computed of weights alone, whose elements the importer knows."""
@@ -36,23 +49,23 @@ class Opening:
         self._users: dict[str, str] = {}
         for node in graph.node:
             for name in node.input:
-                self._users.setdefault(name, node.name)
+                self._users.setdefault(name, _scope(node))
 
     def takes(self, weight: Weight) -> bool:
         return weight.dtype in FLOATS
 
     def open(self, program: Program, weight: Weight, name: str) -> ir.Value:
         """The input that stands for a weight."""
-        name = self._path(name)
+        name = self._path(name, weight)
         value = program.add_input(name, TensorType(weight.dtype, weight.shape))
         self._values[name], self._weights[name] = value, weight
         self.derived.add(value)
         return value
 
-    def _path(self, name: str) -> str:
-        """What a weight is called: its own name, or that of the layer that takes it (/encoder/query/MatMul)."""
-        scopes = [part for part in self._users.get(name, "").split("/")[:-1] if part]
-        path = ".".join([*scopes, "weight"]) if scopes and UNNAMED.fullmatch(name) else name
+    def _path(self, name: str, weight: Weight) -> str:
+        """What a weight is called: its own name, or that of the layer that takes it."""
+        scope = self._users.get(name)
+        path = f"{scope}.weight" if scope and weight.shape and UNNAMED.fullmatch(name) else name
         while path in self._weights:
             path += "_"
         return path

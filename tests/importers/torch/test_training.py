@@ -92,6 +92,26 @@ def test_dropout_and_calls() -> None:
         burn.compile(nn.Linear(2, 2), ("float32[1, 2]",), train=True)
 
 
+def test_dropout_inside_of_attention() -> None:
+    """Values that are a unit matrix show the probabilities, of which some are zero and the others scaled up."""
+
+    class Attention(torch.nn.Module):
+        def forward(self, q: Any, k: Any, v: Any) -> Any:
+            drop = 0.4 if self.training else 0.0
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=drop, enable_gqa=True)
+
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 4, 5, 8), torch.randn(2, 2, 6, 8)
+    v = torch.eye(6).expand(2, 2, 6, 6).contiguous()
+    ours = burn.compile(Attention(), (q, k, v), train=True)
+    given = (q.numpy(), k.numpy(), v.numpy())
+    whole, dropped = ours(*given).numpy(), ours.train()(*given).numpy()
+    np.testing.assert_allclose(whole.sum(-1), 1.0, rtol=1e-5)
+    kept = dropped != 0
+    np.testing.assert_allclose(dropped[kept] * 0.6, whole[kept], rtol=1e-5)
+    assert 0.45 < kept.mean() < 0.75
+
+
 def test_a_program_in_a_file(tmp_path: Path) -> None:
     module = torch.nn.Linear(3, 2)
     x = torch.ones(4, 3)

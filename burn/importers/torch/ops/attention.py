@@ -12,6 +12,7 @@ from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
+from burn.importers.torch.ops.factory import dropped
 
 
 @aten("scaled_dot_product_attention.default")
@@ -29,15 +30,18 @@ def attention(
 ) -> ir.Value:
     """q [.., s, d], k [.., t, d], v [.., t, e]; query head i looks at key head i // (heads / key heads).
 
-    `causal` aligns the first query with the first key (torch's rule, also where s and t differ)."""
-    if dropout:
-        node.fail("dropout inside of attention is not supported; call module.eval(), or set dropout to 0")
+    `causal` aligns the first query with the first key (torch's rule, also where s and t differ). With dropout it is written out,
+    so that probabilities can be dropped."""
     q, factor = _scaled(q, _scale(node, q, scale))
     lead = node.shape[:-2]
     q, k, v = (_four(x, lead, enable_gqa) for x in (q, k, v))
     if mask is not None:
         mask = _mask(mask, lead, q)
-    out = ops.attention(q, k, v, mask, scale=factor, causal=causal)
+    if dropout:
+        p = _grouped(dropped(node, probabilities(_biased(q, factor, k, mask, causal)), dropout)[0], k)
+        out = ops.dot_general(p, v, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(2,))
+    else:
+        out = ops.attention(q, k, v, mask, scale=factor, causal=causal)
     return reshape(out, node.shape)
 
 

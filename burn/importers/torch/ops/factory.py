@@ -124,9 +124,14 @@ def bernoulli(node: Node, x: ir.Value, p: float | None = None, **keywords: Any) 
 @aten("native_dropout.default")
 def native_dropout(node: Node, x: ir.Value, p: float, train: bool | None) -> list[ir.Value]:
     """In training an element is kept with probability 1 - p and scaled up."""
-    type_ = type_of(x)
     if train is False or p == 0:
-        return [x, ops.full(shape=type_.shape, dtype="bool", value=1.0)]
+        return [x, ops.full(shape=type_of(x).shape, dtype="bool", value=1.0)]
+    return dropped(node, x, p)
+
+
+def dropped(node: Node, x: ir.Value, p: float) -> list[ir.Value]:
+    """x with elements zeroed with probability p, the others scaled up; which were kept."""
+    type_ = type_of(x)
     draws = ops.random_uniform(node.importer.random_key(), shape=type_.shape, dtype="float32")
     kept = ops.ge(draws, number(p, "float32"))
     scale = 0.0 if p == 1 else 1 / (1 - p)
