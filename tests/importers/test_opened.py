@@ -13,6 +13,8 @@ from onnx import TensorProto
 import burn
 from burn import nn, optim
 from burn.errors import ModelError, TypeMismatch
+from burn.exporters.python.generate import generate
+from burn.importers.onnx import import_onnx
 from tests.importers.models import model, node, tensor, value
 
 torch = pytest.importorskip("torch")
@@ -188,6 +190,23 @@ def test_what_cannot_be_differentiated_is_named(compiled: bool) -> None:
     slope = burn.grad(lambda m, x: m(x).sum())
     with pytest.raises(TypeMismatch, match=r"deep/Quantize.: burn.quantize cannot be differentiated"):
         burn.jit(lambda x: slope(net, x))(drawn(2, 3)) if compiled else slope(net, drawn(2, 3))
+
+
+def test_the_layers_of_written_source_train() -> None:
+    """What burn-import writes has the same derivatives, and its running statistics move."""
+    net = generate(import_onnx(network())).load().train()
+    x = drawn(5, 2, 5, 5)
+    grads = burn.grad(lambda m, x: (m(x) ** 2).sum())(net, x)
+    want, _ = of_torch(x, True)
+    want = {"first.weight": want["first.weight"], "norm.weight": want["norm.weight"], "norm.bias": want["norm.bias"],
+            "head.weight": want["onnx::MatMul_7"].T, "head.bias": want["head.bias"]}  # fmt: skip
+    assert grads.keys() == want.keys()
+    for path, g in grads.items():
+        np.testing.assert_allclose(g.numpy(), want[path], rtol=1e-4, atol=1e-4 * np.abs(want[path]).max(), err_msg=path)
+    before = dict(net.named_parameters())["norm.running_mean"].array.copy()
+    step = burn.train.step(net, lambda m, x: (m(x) ** 2).sum(), optim.SGD(net, lr=1e-3))
+    assert float(step(x)) > float(step(x))
+    assert not np.array_equal(dict(net.named_parameters())["norm.running_mean"].array, before)
 
 
 def test_a_model_as_a_module() -> None:
