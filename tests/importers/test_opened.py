@@ -229,3 +229,50 @@ def test_a_model_as_a_module() -> None:
         net(drawn(2, 3))
     with pytest.raises(TypeMismatch, match="no parameter 'head'"):
         net["head"]
+
+
+# ---- ai.onnx.preview.training ------------------------------------------------------------------------------------------
+TRAINING = "ai.onnx.preview.training"
+
+
+def differentiated(*gradients: onnx.NodeProto, outputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
+    """y = (x w)^2 v, summed, and what Gradient nodes make of it; they may stand in front of what they differentiate."""
+    nodes = [
+        *gradients,
+        node("Mul", "x w", "h"),
+        node("Mul", "h h", "s"),
+        node("Mul", "s v", "t"),
+        node("ReduceSum", "t", "y", keepdims=0),
+    ]
+    return model(nodes, [value("x"), value("w"), value("other")], outputs, [tensor("v", drawn(3))],
+                 domains={TRAINING: 1})  # fmt: skip
+
+
+def test_gradient_nodes() -> None:
+    of_inputs = node("Gradient", "x w", "dx dw", domain=TRAINING, xs=["x", "w"], y="y")
+    of_middle = node("Gradient", "other", "dh", domain=TRAINING, xs=["h"], y="y")
+    second = node("Gradient", "w x", "dd", domain=TRAINING, xs=["w"], zs=["x"], y="dw")
+    outputs = [value(name) for name in ("dx", "dw", "dh", "dd")]
+    x, w, other = drawn(2, 3), drawn(2, 3, seed=1), drawn(2, 3, seed=2)
+    dx, dw, dh, dd = burn.load(differentiated(of_inputs, of_middle, second, outputs=outputs))(x, w, other)
+    v = drawn(3)
+    np.testing.assert_allclose(dx, 2 * x * w**2 * v, rtol=1e-5)
+    np.testing.assert_allclose(dw, 2 * w * x**2 * v, rtol=1e-5)
+    np.testing.assert_allclose(dh, 2 * other * v, rtol=1e-5)
+    np.testing.assert_allclose(dd, 2 * x**2 * v, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "says"),
+    [
+        ("x", {"xs": ["x"], "y": "nowhere"}, "there is no tensor 'nowhere'"),
+        ("x", {"xs": ["x", "w"], "y": "y"}, "one operand for each of x, w, not 1"),
+        ("x x", {"xs": ["x", "x"], "y": "y"}, "one operand for each"),
+        ("x", {"xs": ["x"], "y": "q"}, "'q' is no tensor of floats"),
+    ],
+)
+def test_gradient_nodes_that_are_wrong(inputs: str, attributes: dict[str, Any], says: str) -> None:
+    wrong = node("Gradient", inputs, "g", domain=TRAINING, **attributes)
+    broken = differentiated(wrong, node("Cast", "x", "q", to=TensorProto.INT64), outputs=[value("g")])
+    with pytest.raises(ModelError, match=says):
+        burn.load(broken)

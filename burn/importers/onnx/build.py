@@ -35,6 +35,7 @@ from burn.importers.onnx.names import SizeNames, Varying
 from burn.importers.onnx.node import BUILDERS, Node, onnx_op
 from burn.importers.onnx.opening import Opening
 from burn.importers.onnx.ops import load_builders
+from burn.importers.onnx.order import nodes_between
 from burn.importers.onnx.tensors import ELEMENT_TYPES, element_name
 from burn.importers.opened import Opened
 
@@ -109,6 +110,7 @@ class Importer:
         self._initializers: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {}
         self._last_constant: ir.Operation | None = None
         self._count = 0
+        self._graphs: list[Sequence[onnx.NodeProto]] = []  # the nodes being built, the outermost graph's first
         self._containers: dict[int, Container] = {}  # of inputs that are sequences or optionals
 
     def run(self) -> Program:
@@ -255,12 +257,27 @@ class Importer:
 
     # ---- nodes -------------------------------------------------------------------------------------------------------
     def _build_nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        self._graphs.append(nodes)
         for node in nodes:
             self._count += 1
             try:
                 self._build_node(node)
             except Skipped:
                 self._scope.update({name: FAILED for name in node.output if name})
+        self._graphs.pop()
+
+    def build_again(self, name: str, given: Mapping[str, ir.Value], node: Node) -> Any:
+        """What the model calls `name`, computed once more with other values for some of its names."""
+        nodes = [proto for graph in self._graphs for proto in graph]
+        if name not in self._scope and name not in given and not any(name in proto.output for proto in nodes):
+            node.fail(f"there is no tensor '{name}'")
+        outer = self._scope
+        self._scope = outer.new_child(dict(given))
+        try:
+            self._build_nodes(nodes_between(nodes, given, name, outer))
+            return self._lookup(name)
+        finally:
+            self._scope = outer
 
     def _build_node(self, proto: onnx.NodeProto) -> None:
         name = proto.name or f"{proto.op_type}_{self._count}/{next((o for o in proto.output if o), '')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import onnx
 from onnx import AttributeProto
@@ -75,6 +75,25 @@ def sort_nodes(
     if len(order) == len(nodes):
         return [nodes[index] for index in order], []
     return None, [nodes[index] for index in _cycle(uses, {index for index, count in enumerate(missing) if count})]
+
+
+def nodes_between(
+    nodes: Sequence[onnx.NodeProto], given: Collection[str], target: str, known: Collection[str]
+) -> list[onnx.NodeProto]:
+    """The nodes that compute `target` of the names `given`, and those that it needs besides and that are not `known`. The nodes
+    are in order."""
+    depends = set(given)
+    for node in nodes:
+        if not depends.isdisjoint(names_used(node)):
+            depends.update(o for o in node.output if o)
+    wanted = {target} - set(given)
+    chosen: list[onnx.NodeProto] = []
+    for node in reversed(nodes):
+        made = wanted.intersection(node.output)
+        if made and (not made.isdisjoint(depends) or not made <= set(known)):
+            chosen.append(node)
+            wanted |= names_used(node) - set(given)
+    return chosen[::-1]
 
 
 def _cycle(uses: list[set[int]], stuck: set[int]) -> list[int]:

@@ -1,20 +1,50 @@
-"""Optimizers of the preview training domain. Each updates any number of tensors at once: operands come as R, T and
-then, for every kind (tensor, gradient, state ...), all tensors of that kind; results likewise."""
+"""The preview training domain: gradients and optimizers.
+
+An optimizer updates any number of tensors at once: operands come as R, T and then, for every kind (tensor, gradient,
+state ...), all tensors of that kind; results likewise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from burn.dialect import ops
+from burn.dialect.adjoint import gradients
+from burn.dialect.adjoint.rules import zeros_like
 from burn.dialect.compose import convert, number, number_like, reshape
 from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
+from burn.dialect.types import FLOATS, type_of
+from burn.errors import TypeMismatch
 from burn.importers.onnx.node import Node, onnx_op
 
 DOMAIN = "ai.onnx.preview.training"
 
 Update = Callable[[ir.Value, ir.Value, list[ir.Value]], list[ir.Value]]
 """(learning rate, step count, one tensor of each kind) -> the tensor and its states afterwards."""
+
+
+@onnx_op("Gradient", domain=DOMAIN)
+def gradient(node: Node) -> list[ir.Value]:
+    """The derivatives of the tensor called `y` by those called `xs`, at the operands, which stand for the tensors called `xs` and
+    `zs`: the part of the graph between them is built again. The elements of a `y` with axes are summed."""
+    xs, zs, y = node.strings("xs"), node.strings("zs", ()), node.string("y")
+    names, values = [*xs, *zs], node.tensors()
+    if len(values) != len(names) or len(set(names)) != len(names):
+        node.fail(f"takes one operand for each of {', '.join(names)}, not {len(values)}", "xs")
+    for name, value in zip(xs, values, strict=False):
+        if type_of(value).dtype not in FLOATS:
+            node.fail(f"'{name}' is {type_of(value)}, and only floats are differentiated by", "xs")
+    given = dict(zip(names, values, strict=True))
+    given |= {name: ops.reshape(given[name], shape=type_of(given[name]).shape) for name in xs}  # values of their own
+    result = node.importer.build_again(y, given, node)
+    if not isinstance(result, ir.Value) or type_of(result).dtype not in FLOATS:
+        node.fail(f"'{y}' is no tensor of floats", "y")
+    type_ = type_of(result)
+    one = ops.full(shape=type_.shape, dtype=type_.dtype, value=1.0)
+    try:
+        found = gradients([result], [one], [given[name] for name in xs])
+    except TypeMismatch as error:
+        node.fail("; ".join(f"{p.node or p.op}: {p.message}" for p in error.problems))
+    return [zeros_like(given[x]) if g is None else g for x, g in zip(xs, found, strict=True)]
 
 
 def update_all(node: Node, kinds: int, update: Update) -> list[ir.Value]:
