@@ -98,8 +98,9 @@ def derivative_page() -> str:
 
 
 def signature_of(function: object) -> str:
-    """Without the quotes that annotations come in."""
-    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(function)))  # type: ignore[arg-type]
+    """Without the quotes that annotations come in, and without addresses."""
+    text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", str(inspect.signature(function)))  # type: ignore[arg-type]
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
 
 
 TENSOR_FAMILIES = {

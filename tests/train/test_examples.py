@@ -1,17 +1,60 @@
-"""The examples that train, as they are."""
+"""The examples that train, as they are, with settings that take a moment."""
 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 
 
-def test_digits(capsys) -> None:
-    spec = importlib.util.spec_from_file_location("digits", EXAMPLES / "digits.py")
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look themselves up
     spec.loader.exec_module(module)
-    assert module.main(epochs=10) > 0.85
+    return module
+
+
+def test_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert example("digits").main(epochs=10) > 0.85
     assert capsys.readouterr().out.count("epoch") == 10
+
+
+def test_houses() -> None:
+    """Regression from a CSV file."""
+    assert example("houses").main(epochs=10) > 0.9
+
+
+def test_custom_loop() -> None:
+    model, average = example("custom_loop").main(epochs=12)
+    assert model > 0.85 and average > 0.85
+
+
+def test_own_optimizer() -> None:
+    heights = example("own_optimizer").main(steps=1500)
+    assert heights["AdaBelief"] < heights["SGD"] < 1
+
+
+def test_reviews() -> None:
+    """Text classification, padded."""
+    reviews = example("reviews")
+    assert reviews.main() > 0.95
+    words = reviews.Words.of(["a good film", "a film"])
+    assert words.known == ("a", "film", "good") and words(("a GOOD book!", 1)) == ([2, 4, 1], 1)
+
+
+def test_wgan() -> None:
+    heaps, share = example("wgan").main(steps=60, batch=64)
+    assert 0 <= heaps <= 8 and 0 <= share <= 1
+
+
+def test_shakespeare(capsys: pytest.CaptureFixture[str]) -> None:
+    size = {"width": 32, "heads": 2, "layers": 1}
+    loss = example("shakespeare").main(epochs=3, context=32, written=40, **size)
+    assert loss < 3.7 and len(capsys.readouterr().out.splitlines()[-1]) > 0
