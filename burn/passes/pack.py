@@ -156,7 +156,7 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     weight, summed = type_of(op.weight), matrix_type(op)
     if op.layout != "last" or summed is None:
         return None
-    if not weight.is_static or not packing.constant(op.weight) or 0 in weight.shape:
+    if not weight.is_static or 0 in weight.shape:
         return None
     channels, outputs = weight.shape[-2:]
     assert isinstance(channels, int) and isinstance(outputs, int)

@@ -170,6 +170,8 @@ class Choice:
         if user.OP_NAME in ("dot_general", "conv"):
             if op.OP_NAME not in VIEWS or not affine(value, self.stands):
                 return False
+            if user.columns is not None and value == user.operands[1]:
+                return False  # panels are what lies in memory
             return contiguous(user, value, self.stands, self.wants.columns_apart)
         if user.OP_NAME == "attention" and value in (user.q, user.k, user.v):
             return op.OP_NAME in VIEWS and affine(value, self.stands)
