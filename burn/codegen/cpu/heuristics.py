@@ -6,7 +6,18 @@ from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Atom, Dim, LoopVar, ceildiv, coefficient, dim_max, floordiv, product, substitute
 from burn.dialect.types import DTYPES
-from burn.kernels.body import EXPENSIVE, Apply, ContractionKernel, Fetched, LoopKernel, loop_atoms, own_dims, walk
+from burn.kernels.body import (
+    EXPENSIVE,
+    Apply,
+    ContractionKernel,
+    Fetched,
+    Load,
+    LoopKernel,
+    Where,
+    loop_atoms,
+    own_dims,
+    walk,
+)
 from burn.kernels.wants import Wants
 
 WANTS = Wants(keep_rows=True, columns_apart=False, reduce_block=16384)
@@ -48,6 +59,38 @@ def _score(kernel: LoopKernel, loop: LoopVar) -> float:
             step = None if any(isinstance(a, Fetched) for a in loop_atoms(dim)) else coefficient(dim, loop)
             score += weight if step == 1 else -0.5 * weight if step is None else -0.25 * weight
     return score
+
+
+SQUARE_NODES = 24
+"""Nodes of a body that is printed once for every row of a square."""
+
+
+def choose_across(kernel: LoopKernel, lane: LoopVar, lanes: int) -> LoopVar | None:
+    """The loop that is taken in squares with the lanes, if one is."""
+    if lanes == 1 or any(s.loops or s.reductions for s in kernel.stages):
+        return None
+    if len(list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))) > SQUARE_NODES:
+        return None
+    found = crosswise(kernel, lane)
+    large = [v for v in found if all(not isinstance(e, int) or e >= lanes for e in (v.extent, lane.extent))]
+    return max(large, key=lambda v: len(found[v]), default=None)
+
+
+def crosswise(kernel: LoopKernel, lane: LoopVar) -> dict[LoopVar, list[Load]]:
+    """Loads that find neighbouring lanes apart, by the parallel loop that they lie along: read in squares and turned in
+    registers, every cache line is read once and as a whole. Loads under a condition are left out."""
+    nodes = list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))
+    guarded = {id(n) for w in nodes if isinstance(w, Where) for n in walk(w.then, w.otherwise)}
+    found: dict[LoopVar, list[Load]] = {}
+    for node in nodes if lane in kernel.parallel else ():
+        if not isinstance(node, Load) or node.dtype == "bool" or id(node) in guarded:
+            continue
+        if any(isinstance(a, Fetched) for a in loop_atoms(node.offset)):
+            continue
+        along = [v for v in kernel.parallel if v != lane and v.extent != 1 and coefficient(node.offset, v) == 1]
+        if along and coefficient(node.offset, lane) not in (None, 0, 1):
+            found.setdefault(along[0], []).append(node)
+    return found
 
 
 def lanes(kernel: LoopKernel, target: Target) -> int:

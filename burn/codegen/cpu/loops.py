@@ -19,6 +19,7 @@ from burn.kernels.body import (
     REDUCERS,
     Buffer,
     Kernel,
+    Load,
     LoopKernel,
     Reduction,
     Stage,
@@ -31,13 +32,15 @@ from burn.kernels.rewrite import kernel_dims, kernel_loops
 @dataclass(frozen=True)
 class Schedule:
     """What is decided about a kernel while its sizes are numbers: the lanes' loop, how it is cut for a launch, whether
-    whole vectors cover it, and how the loops of each stage are cut into partial sums."""
+    whole vectors cover it, how the loops of each stage are cut into partial sums, and the loop that is taken as many iterations
+    at a time as there are lanes, because loads lie along it (or "")."""
 
     lane: str
     lanes: int
     chunk: int | None
     even: bool
     cuts: tuple[tuple[sums.Cut, ...], ...]
+    across: str = ""
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
@@ -48,16 +51,21 @@ class Schedule:
             return Schedule("", 1, None, True, cuts)
         chunk = heuristics.chunk(kernel, lane) if lane in kernel.parallel else None
         even = isinstance(lane.extent, int) and lane.extent % lanes == 0
-        return Schedule(lane.name, lanes, chunk, even, cuts)
+        across = heuristics.choose_across(kernel, lane, lanes)
+        return Schedule(lane.name, lanes, chunk, even, cuts, "" if across is None else across.name)
 
     def count(self, kernel: LoopKernel) -> Dim:
         """Iterations of a launch."""
         pieces: Dim = 1
-        outer = [v.extent for v in kernel.parallel if v.name != self.lane]
+        outer = [self.steps(v) for v in kernel.parallel if v.name != self.lane]
         for loop in kernel.parallel:
             if loop.name == self.lane and self.chunk:
                 pieces = ceildiv(loop.extent, self.chunk)
         return product(outer) * pieces
+
+    def steps(self, loop: LoopVar) -> Dim:
+        """In how many steps a launch goes through a loop."""
+        return ceildiv(loop.extent, self.lanes) if loop.name == self.across else loop.extent
 
 
 def argument_names(kernel: Kernel) -> tuple[str, ...]:
@@ -121,6 +129,9 @@ class _Printer:
         self.kernel, self.schedule = kernel, schedule
         self.lane = next((v for v in kernel_loops(kernel) if v.name == schedule.lane), None)
         self.lanes = schedule.lanes
+        self.across = next((v for v in kernel.parallel if v.name == schedule.across), None)
+        found = heuristics.crosswise(kernel, self.lane) if self.across and self.lane else {}
+        self.crosswise = found[self.across] if self.across else []
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.emitter.lane, self.emitter.lanes = self.lane, self.lanes
 
@@ -136,14 +147,17 @@ class _Printer:
                 n = emitter.dim(chunks)
                 piece, rest = code.urem(rest, n), code.udiv(rest, n)
             for position, loop in enumerate(reversed(outer)):
-                n = emitter.dim(loop.extent)
+                n = emitter.dim(self.schedule.steps(loop))
                 last = position == len(outer) - 1
                 emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
             if self.lane is not None and self.lane in kernel.parallel:
                 start = code.mul(piece, chunk) if chunks != 1 and chunk else 0
                 extent = emitter.dim(self.lane.extent)
                 stop = code.min(code.add(start, chunk), extent) if chunks != 1 and chunk else extent
-                self._lanes(start, stop, self._stages)
+                if self.across is None:
+                    self._lanes(start, stop, self._stages)
+                else:
+                    self._squares(self.across, start, stop)
             else:
                 self._stages()
         code.return_()
@@ -175,6 +189,59 @@ class _Printer:
             with emitter.under(code.cmp("slt", code.lane_ids(lanes), left)):
                 emitter.places[self.lane] = whole
                 body()
+
+    def _squares(self, across: LoopVar, start: Int, stop: Int) -> None:
+        """Runs the stages for lanes start..stop at as many places of `across` as there are lanes, or as are left."""
+        code, emitter, lanes = self.code, self.emitter, self.lanes
+        first, extent = code.mul(emitter.places[across], lanes), emitter.dim(across.extent)
+        last = code.add(first, lanes)
+
+        def rows() -> None:
+            with code.for_(first, code.min(last, extent)) as loop, emitter.scope():
+                emitter.places[across] = loop.iv
+                self._stages()
+
+        def square() -> None:
+            if emitter.mask is not None:
+                rows()
+                return
+            with emitter.scope():
+                emitter.places[across] = first
+                turned = [(load, self._turned(load)) for load in self.crosswise]
+            for row in range(lanes):
+                with code.scope(), emitter.scope():
+                    emitter.places[across] = code.add(first, row)
+                    emitter.know((load, vectors[row]) for load, vectors in turned)
+                    self._stages()
+
+        with code.if_(code.cmp("sle", last, extent)), emitter.scope():
+            self._lanes(start, stop, square)
+        with code.else_(), emitter.scope():
+            self._lanes(start, stop, rows)
+
+    def _turned(self, load: Load) -> list[Value]:
+        """What the lanes load, for each of the rows of a square: columns are loaded and turned, halves of vectors, then quarters,
+        changing places."""
+        code, emitter, lanes = self.code, self.emitter, self.lanes
+        assert self.lane is not None
+        type_ = vector(lanes, conversions.element_type(load.dtype))
+        vectors: list[Value] = []
+        place = emitter.places[self.lane]
+        for lane in range(lanes):
+            with emitter.scope():
+                emitter.places[self.lane] = code.add(place, lane)
+                vectors.append(code.load(emitter.pointers[load.buffer], emitter.dim(load.offset), type_))
+        half = lanes // 2
+        while half:
+            low = [i + lanes * ((i & half) > 0) - half * ((i & half) > 0) for i in range(lanes)]
+            high = [i + half + lanes * ((i & half) > 0) - half * ((i & half) > 0) for i in range(lanes)]
+            for i in (i for i in range(lanes) if not i & half):
+                a, b = vectors[i], vectors[i + half]
+                vectors[i], vectors[i + half] = (
+                    code.raw(f"vector.shuffle {a}, {b} {picked} : {type_}, {type_}", type_) for picked in (low, high)
+                )
+            half //= 2
+        return vectors
 
     def _stages(self) -> None:
         for stage, cuts in zip(self.kernel.stages, self.schedule.cuts, strict=True):

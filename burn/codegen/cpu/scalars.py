@@ -7,7 +7,7 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from burn.codegen.cpu import convert as conversions
@@ -222,6 +222,10 @@ class ScalarEmitter:
         result = self._emit(node)
         self._memo[-1][id(node)] = result
         return result
+
+    def know(self, values: Iterable[tuple[Scalar, Value]]) -> None:
+        """Nodes whose values, in the scope that is open, are there already."""
+        self._memo[-1].update((id(node), value) for node, value in values)
 
     def wide(self, node: Scalar) -> Value:
         """The node's value in every lane."""
