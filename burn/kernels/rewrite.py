@@ -133,7 +133,8 @@ def as_loops(kernel: ContractionKernel) -> LoopKernel:
 
 
 def collapse(kernel: Kernel) -> Kernel:
-    """Merges neighbouring parallel (batch, row) loops that every index map walks as one."""
+    """Merges neighbouring parallel (batch, row) loops, and those that a contraction sums over, that every index map walks as
+    one."""
     while (pair := _mergeable(kernel)) is not None:
         outer, inner = pair
         merged = LoopVar(inner.name, outer.extent * inner.extent)
@@ -149,7 +150,9 @@ def collapse(kernel: Kernel) -> Kernel:
 def _mergeable(kernel: Kernel) -> tuple[LoopVar, LoopVar] | None:
     dims = kernel_dims(kernel)
     match kernel:
-        case ContractionKernel() | AttentionKernel():
+        case ContractionKernel():
+            runs = (kernel.rows, kernel.batch, kernel.depth)
+        case AttentionKernel():
             runs = (kernel.rows, kernel.batch)
         case LoopKernel():
             runs = (kernel.parallel,)

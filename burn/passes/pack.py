@@ -1,7 +1,8 @@
-"""Constant right-hand sides of contractions are rearranged once, at compile time, into the panels that a matrix kernel reads.
+"""Right-hand sides of contractions are rearranged into the panels that a matrix kernel reads.
 
-Packing is written as ordinary ops on the constant (transpose, pad, reshape); `fold` computes them. Right sides that a loop
-reads in every iteration are packed in front of it. Convolutions must be channels-last by then (`layout`).
+Packing is written as ordinary ops (transpose, pad, reshape). Of constants `fold` computes them. Right sides that a loop
+reads in every iteration are packed in front of it; others, such as weights in training, where they are made, unless their columns
+lie side by side already. Convolutions must be channels-last by then (`layout`).
 """
 
 from __future__ import annotations
@@ -70,11 +71,14 @@ class _Packing:
             op.operation.results[0].replace_all_uses_with(packed)
 
     def columns_last(self, value: ir.Value, order: tuple[int, ...]) -> ir.Value:
-        """A right side that is computed, turned where it is made: once for all products that read it. Whether that moves data
-        is for fusion to see."""
+        """A right side that is computed, turned. Whether that moves data is for fusion to see."""
+        return self.computed(value, order, lambda turned: turned)
+
+    def computed(self, value: ir.Value, order: tuple[int, ...], lay: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """A right side that is computed, turned and laid out where it is made: once for all products that read it so."""
         if (value, order) not in self.turned:
             with _behind(value):
-                self.turned[value, order] = ops.transpose(value, permutation=order)
+                self.turned[value, order] = lay(ops.transpose(value, permutation=order))
         return self.turned[value, order]
 
 
@@ -133,17 +137,21 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
     columns, batch, depth = rhs.shape[free[0]], len(op.rhs_batch), len(op.rhs_contract)
     source, views = _views(op.rhs)
     loop = _outermost_loop(op, source)
-    if not rhs.is_static or columns == 0 or not (packing.constant(op.rhs) or loop is not None):
-        if order == tuple(range(len(order))):
-            return None
+    once = packing.constant(op.rhs) or loop is not None
+    if not once and order == tuple(range(len(order))):
+        return None
+    if not rhs.is_static or columns == 0:
         attrs = op.attrs | {"rhs_batch": tuple(range(batch)), "rhs_contract": tuple(range(batch, batch + depth))}
         return ops.dot_general(op.lhs, packing.columns_last(op.rhs, order), **attrs)
     assert isinstance(columns, int)
-    with ir.InsertionPoint(loop) if loop is not None else nullcontext():
-        for view in reversed(views):
-            source = type(view).build(source, **view.attrs)
-        ordered = ops.transpose(source, permutation=order)
-        packed = _panels(ordered, batch, packing.width(columns, summed))
+    width = packing.width(columns, summed)
+    if once:
+        with ir.InsertionPoint(loop) if loop is not None else nullcontext():
+            for view in reversed(views):
+                source = type(view).build(source, **view.attrs)
+            packed = _panels(ops.transpose(source, permutation=order), batch, width)
+    else:
+        packed = packing.computed(op.rhs, order, lambda turned: _panels(turned, batch, width))
     attrs = op.attrs | {
         "rhs_batch": tuple(range(batch)),
         "rhs_contract": tuple(range(batch + 1, batch + 1 + depth)),

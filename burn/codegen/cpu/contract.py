@@ -32,7 +32,7 @@ from burn.kernels.body import (
 class Schedule:
     """What is decided while sizes are numbers. `tile` rows are summed at a time, each sum split in `split`; tiles are taken in
     blocks of `block` through all panels (None: all tiles); `even` says that tiles cover the rows exactly, `copies` that a panel
-    of `width` columns is copied side by side before a block's tiles read it."""
+    of `width` columns is copied side by side before a block's tiles read it, `turns` that a block's rows are copied turned."""
 
     width: int
     tile: int
@@ -40,6 +40,7 @@ class Schedule:
     block: int | None
     even: bool
     copies: bool
+    turns: bool
 
     @staticmethod
     def of(kernel: Tiled, target: Target) -> Schedule:
@@ -48,8 +49,17 @@ class Schedule:
         tile = heuristics.tile_rows(rows, vectors, bool(kernel.valid), target)
         split = heuristics.split_depth(tile, vectors, target)
         even = isinstance(rows, int) and rows % tile == 0
-        block = heuristics.row_block(kernel, rows, tile)
-        return Schedule(kernel.width, tile, split, block, even, heuristics.copies_panel(kernel, rows, tile, block))
+        turns = heuristics.turns_rows(kernel, tile)
+        block = (heuristics.turned_block if turns else heuristics.row_block)(kernel, rows, tile)
+        copies = heuristics.copies_panel(kernel, rows, tile, block)
+        return Schedule(kernel.width, tile, split, block, even, copies, turns)
+
+    @property
+    def least(self) -> int:
+        """Iterations of a launch that share what is copied for them."""
+        if self.turns and self.block:
+            return self.block * heuristics.COPIED_TILES
+        return heuristics.COPIED_TILES if self.copies else 1
 
     def count(self, kernel: Tiled) -> Dim:
         """Iterations of a launch: tiles x panels x batches."""
@@ -83,7 +93,9 @@ class _Printer:
         self.tile, self.split = schedule.tile, schedule.split
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
-        self.read = Operands(tiled, schedule.tile, self.lanes, schedule.copies, self.emitter)
+        self.read = Operands(
+            tiled, schedule.tile, self.lanes, schedule.copies, schedule.block if schedule.turns else None, self.emitter
+        )
 
     def print(self) -> str:
         code, emitter, kernel = self.code, self.emitter, self.kernel
@@ -93,13 +105,15 @@ class _Printer:
         blocks = ceildiv(tiles, block) if block else 1
         in_block: Dim = block if block else tiles
         panels = kernel.panel.extent
-        carried = [] if self.read.copied is None else [code.const(-1)]
+        read = self.read
+        carried = [code.const(-1) for memory in (read.copied, read.turned) if memory is not None]
         with code.for_(begin, end, 1, carried) as flat, emitter.scope():
             n = emitter.dim(in_block)
             place, rest = code.urem(flat.iv, n), code.udiv(flat.iv, n)
             group = rest
             n = emitter.dim(panels)
             panel, rest = code.urem(rest, n), code.udiv(rest, n)
+            rows = rest
             which: Int = 0
             if blocks != 1:
                 n = emitter.dim(blocks)
@@ -109,10 +123,18 @@ class _Printer:
                 last = position == len(kernel.batch) - 1
                 emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
             emitter.places[kernel.panel] = panel
-            if self.read.copied is not None:
+            held: list[Value] = []
+            if read.copied is not None:
                 with code.if_(code.cmp("ne", group, flat.carried[0])), emitter.scope():
-                    self.read.copy_panel()
-                flat.yield_(code.value(group))
+                    read.copy_panel()
+                held.append(code.value(group))
+            if read.turned is not None:
+                with code.if_(code.cmp("ne", rows, flat.carried[len(held)])), emitter.scope():
+                    read.turn_rows(code.mul(which, emitter.dim(in_block)))
+                held.append(code.value(rows))
+                read.place = place
+            if held:
+                flat.yield_(*held)
             tile = code.add(code.mul(which, emitter.dim(in_block)), place)
             first = code.mul(tile, self.tile)
             if blocks != 1:
@@ -163,13 +185,13 @@ class _Printer:
                 emitter.places[outer[0]] = loop.iv
                 loop.yield_(*self._depth(outer[1:], loop.carried, rows))
             return loop.results
-        lefts = [read.row_address(row) for row in rows]
+        lefts = read.row_addresses(rows)
         emitter.places[kernel.inner] = 0
         right = read.column_address()
         masks = None if kernel.packed or read.copied is not None else read.masks()
         depth = emitter.dim(kernel.inner.extent)
         if read.staged is None:
-            return self._run(depth, carried, lefts, read.advance(kernel.lhs), right, masks)
+            return self._run(depth, carried, lefts, read.left_step(), right, masks)
         with code.for_(0, depth, heuristics.STAGE, carried) as loop, emitter.scope():
             length = code.min(code.sub(depth, loop.iv), heuristics.STAGE)
             converted = read.stage(lefts, loop.iv, length)

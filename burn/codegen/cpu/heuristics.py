@@ -195,6 +195,30 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> bool
     return min(tiles, block or tiles) >= COPIED_TILES
 
 
+TURNED_TILES = 8
+"""Tiles of rows that are turned together where the depth is known only when the program runs."""
+
+
+def turns_rows(kernel: Tiled, tile: int) -> bool:
+    """Whether rows of the left side are copied tile by tile, one place of the depth after another: where neighbouring rows, and
+    not a row's elements, lie side by side, every place would be another cache line, and often another page."""
+    if kernel.valid or kernel.lhs.dtype != kernel.dtype or len(kernel.rows) != 1 or tile & (tile - 1) or tile < 4:
+        return False
+    if coefficient(kernel.lhs.offset, kernel.rows[0]) != 1 or coefficient(kernel.lhs.offset, kernel.inner) == 1:
+        return False
+    panels = kernel.panel.extent
+    return not isinstance(panels, int) or panels >= COPIED_TILES
+
+
+def turned_block(kernel: Tiled, rows: Dim, tile: int) -> int:
+    """How many tiles of rows are turned together; the panels pass by once for each of these blocks."""
+    depth = product([v.extent for v in (*kernel.outer, kernel.inner)])
+    block = TURNED_TILES
+    if isinstance(depth, int):
+        block = max(1, L2_BLOCK // max(1, depth * tile * DTYPES[kernel.dtype].size))
+    return max(1, min(block, ceildiv(rows, tile))) if isinstance(rows, int) else block
+
+
 def packed_width(columns: int, dtype: str, target: Target) -> int:
     """Columns of a panel that is packed once: two vectors of sums, which are of type `dtype`, or one where that holds every
     column (or wastes far less)."""

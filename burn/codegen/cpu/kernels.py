@@ -60,7 +60,7 @@ class KernelPrinter:
         if tiled is None:
             return self._loops(as_loops(kernel))
         schedule = contract.Schedule.of(tiled, self.target)
-        grain = heuristics.grain(schedule.work(tiled), heuristics.COPIED_TILES if schedule.copies else 1)
+        grain = heuristics.grain(schedule.work(tiled), schedule.least)
         general, values = parametrize(kernel, {kernel.column: width})
         emit = partial(contract.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)

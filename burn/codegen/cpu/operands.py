@@ -2,7 +2,8 @@
 
 In place where it can: no im2col, and padding of a convolution costs nothing in the inner loop, because a pixel that does not
 exist is read from a row of zeros. Rows of another type than the sums are converted a stretch at a time; a right side that is
-not packed is copied panel by panel where enough rows read it. `Operands` is the entry point.
+not packed is copied panel by panel where enough rows read it; a left side whose rows, and not whose depth, lie side by side is
+copied turned, a block of tiles at a time. `Operands` is the entry point.
 """
 
 from __future__ import annotations
@@ -22,27 +23,35 @@ from burn.kernels.lower import linear
 
 
 class Operands:
-    """Both sides of one kernel, `tile` rows and a panel of vectors of `lanes` at a time. `zeros`, `staged` and `copied` are
-    scratch memory, or None where it is not needed."""
+    """Both sides of one kernel, `tile` rows and a panel of vectors of `lanes` at a time. `zeros`, `staged`, `copied` and
+    `turned` are scratch memory, or None where it is not needed. `turns` is how many tiles are turned together (None: none are);
+    `place` is the one of these that is summed."""
 
-    def __init__(self, kernel: Tiled, tile: int, lanes: int, copies: bool, emitter: ScalarEmitter) -> None:
+    def __init__(
+        self, kernel: Tiled, tile: int, lanes: int, copies: bool, turns: int | None, emitter: ScalarEmitter
+    ) -> None:
         self.kernel, self.tile, self.lanes = kernel, tile, lanes
         self.code, self.emitter = emitter.code, emitter
         self.vectors = kernel.width // lanes
         self.element, self.left, self.right = map(
             conversions.element_type, (kernel.dtype, kernel.lhs.dtype, kernel.rhs.dtype)
         )
-        self.zeros, self.staged, self.copied = self._scratch(copies)
+        self.turns = turns
+        self.place: Int = 0
+        self.depth = product([v.extent for v in (*kernel.outer, kernel.inner)])
+        self.zeros, self.staged, self.copied, self.turned = self._scratch(copies)
 
-    def _scratch(self, copies: bool) -> tuple[Value | None, Value | None, Value | None]:
-        """A row of zeros for pixels outside the operand, room for a tile's rows where they must be converted, and room for a
-        panel where it is copied."""
+    def _scratch(self, copies: bool) -> list[Value | None]:
+        """A row of zeros for pixels outside the operand, room for a tile's rows where they must be converted, room for a
+        panel where it is copied, and for tiles that are turned."""
         kernel, code = self.kernel, self.code
-        zeros, panel = kernel.inner.extent, product([v.extent for v in (*kernel.outer, kernel.inner)]) * kernel.width
+        zeros, panel = kernel.inner.extent, self.depth * kernel.width
+        turned = self.depth * (self.tile * (self.turns or 0))
         sizes: list[Int | None] = [
             code.mul(self.emitter.dim(zeros), conversions_size(kernel.lhs.dtype)) if kernel.valid else None,
             self.tile * heuristics.STAGE * conversions_size(kernel.dtype) if kernel.lhs.dtype != kernel.dtype else None,
             code.mul(self.emitter.dim(panel), conversions_size(kernel.rhs.dtype)) if copies else None,
+            code.mul(self.emitter.dim(turned), conversions_size(kernel.dtype)) if self.turns else None,
         ]
         starts: list[Int] = []
         end: Int = 0
@@ -50,15 +59,14 @@ class Operands:
             starts.append(end)
             end = code.add(end, code.mul(code.udiv(code.add(size or 0, 63), 64), 64))
         if all(size is None for size in sizes):
-            return None, None, None
+            return [None] * len(sizes)
         memory = scratch(code, self.emitter.worker, end)
         if sizes[0] is not None:
             with code.for_(0, sizes[0]) as loop:
                 code.store(code.const(0, "i8"), memory, loop.iv)
-        zeros_at, staged, copied = (
+        return [
             None if size is None else code.gep(memory, start, "i8") for size, start in zip(sizes, starts, strict=True)
-        )
-        return zeros_at, staged, copied
+        ]
 
     def copy_panel(self) -> None:
         """Copies the panel's columns, those that exist, one place of the depth after another."""
@@ -98,9 +106,36 @@ class Operands:
 
     def _copied_offset(self) -> Dim:
         """Where in a copied panel the innermost contraction loop begins."""
+        return self._run_start() * self.kernel.width
+
+    def _run_start(self) -> Dim:
+        """At which place of the whole depth the innermost contraction loop begins."""
         outer = self.kernel.outer
-        at = linear([Expr.of(v) for v in outer], [v.extent for v in outer])
-        return at * self.kernel.inner.extent * self.kernel.width
+        return linear([Expr.of(v) for v in outer], [v.extent for v in outer]) * self.kernel.inner.extent
+
+    def turn_rows(self, tile: Int) -> None:
+        """Copies a block's rows from this tile on, one place of the depth after another, the rows of a tile side by side."""
+        assert self.turned is not None and self.turns is not None
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        rows = emitter.dim(kernel.rows[0].extent)
+        left = code.udiv(code.sub(code.add(rows, self.tile - 1), code.mul(tile, self.tile)), self.tile)
+        with code.for_(0, code.min(left, self.turns)) as loop, emitter.scope():
+            first = code.mul(code.add(tile, loop.iv), self.tile)
+            emitter.places[kernel.rows[0]] = first
+            target = code.gep(self.turned, code.mul(loop.iv, emitter.dim(self.depth * self.tile)), self.element)
+            there = code.splat(code.value(code.sub(rows, first)), self.tile)
+            self._turn((*kernel.outer, kernel.inner), target, code.cmp("slt", code.lane_ids(self.tile), there))
+
+    def _turn(self, depth: tuple[LoopVar, ...], target: Value, mask: Value) -> None:
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        if depth:
+            with code.for_(0, emitter.dim(depth[0].extent)) as loop, emitter.scope():
+                emitter.places[depth[0]] = loop.iv
+                self._turn(depth[1:], target, mask)
+            return
+        source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), self.left)
+        place = code.mul(emitter.dim(self._run_start() + Expr.of(kernel.inner)), self.tile)
+        code.store(code.load(source, 0, vector(self.tile, self.left), mask), target, place)
 
     def column_address(self) -> Value:
         """Where the panel's elements begin, at the current place of the outer loops and the inner one's first."""
@@ -108,6 +143,19 @@ class Operands:
         if self.copied is not None:
             return self.code.gep(self.copied, emitter.dim(self._copied_offset()), self.right)
         return self.code.gep(emitter.pointers[self.kernel.rhs.buffer], emitter.dim(self.kernel.rhs_start), self.right)
+
+    def row_addresses(self, rows: list[Int]) -> list[Value]:
+        """Where the elements of a tile's rows begin, at the current place of the outer loops."""
+        if self.turned is None:
+            return [self.row_address(row) for row in rows]
+        start = self.code.mul(self.place, self.emitter.dim(self.depth))
+        start = self.code.mul(self.code.add(start, self.emitter.dim(self._run_start())), self.tile)
+        base = self.code.gep(self.turned, start, self.element)
+        return [self.code.gep(base, r, self.element) for r in range(len(rows))]
+
+    def left_step(self) -> Int:
+        """How far apart a row's elements lie along the innermost contraction loop, where they are read."""
+        return self.advance(self.kernel.lhs) if self.turned is None else self.tile
 
     def row_address(self, row: Int) -> Value:
         """Where a row's elements begin, at the current place of the outer loops."""

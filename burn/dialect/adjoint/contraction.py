@@ -38,11 +38,16 @@ def dot_general(
     left = ops.dot_general(g, rhs, lhs_batch=along, rhs_batch=rhs_batch, lhs_contract=of_cols, rhs_contract=tuple(cols))
     met = [c for _, c in sorted(zip(rhs_contract, lhs_contract, strict=True))]
     left = _in_order(left, [*lhs_batch, *rows, *met])
-    # [batch, rhs's contracted axes, in the order in which lhs has theirs, columns]
+    # [batch, rhs's contracted axes, in the order in which lhs has theirs, columns], or the other way round, as rhs has them
+    met = [c for _, c in sorted(zip(lhs_contract, rhs_contract, strict=True))]
+    if cols and met and max(cols) < min(met):
+        right = ops.dot_general(
+            g, lhs, lhs_batch=along, rhs_batch=lhs_batch, lhs_contract=of_rows, rhs_contract=tuple(rows)
+        )
+        return [left, _in_order(right, [*rhs_batch, *cols, *met])]
     right = ops.dot_general(
         lhs, g, lhs_batch=lhs_batch, rhs_batch=along, lhs_contract=tuple(rows), rhs_contract=of_rows
     )
-    met = [c for _, c in sorted(zip(lhs_contract, rhs_contract, strict=True))]
     return [left, _in_order(right, [*rhs_batch, *met, *cols])]
 
 
