@@ -1,10 +1,12 @@
-"""The transposed convolution: a composite of `conv` over an input spread out by its strides."""
+"""Composites around `conv`: the transposed convolution, over an input spread out by its strides; and what windows see."""
 
 from __future__ import annotations
 
+from itertools import product as places_of
+
 from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
-from burn.dialect.dims import Dim, dim_max, non_negative, product
+from burn.dialect.dims import Dim, dim_max, floordiv, non_negative, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
 from burn.dialect.types import TensorType, type_of
@@ -107,3 +109,45 @@ def _cropped(x: ir.Value, before: list[Dim], after: list[Dim], padded: list[Dim]
         return x
     sizes = [d - a - b for d, a, b in zip(shape[2:], starts, ends, strict=True)]
     return ops.slice(x, starts=(0, 0, *starts), sizes=(*shape[:2], *sizes), steps=(1,) * len(shape))
+
+
+class Windows(Op, name="windows"):
+    """What lies under a window at each of its positions, over as many axes from `axis` on as the window has.
+    Shapes: x [a.., d.., b..] -> [a.., e.., k.., b..], e = (d - (k - 1) * dilation - 1) // stride + 1."""
+
+    x: Operand
+    axis: int
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+    @classmethod
+    def infer(cls, x: TensorType, axis: int, window, strides, dilations) -> TensorType:
+        end = axis + len(window)
+        if not len(window) == len(strides) == len(dilations) or not 0 <= axis <= end <= x.rank:
+            cls.fail(f"a window of {len(window)} axes from axis {axis} on does not fit {x}")
+        if min((*window, *strides, *dilations), default=1) < 1:
+            cls.fail(f"window, strides and dilations must be at least 1: {window}, {strides}, {dilations}")
+        rows = zip(x.shape[axis:end], window, strides, dilations, strict=True)
+        places = tuple(floordiv(d - (k - 1) * t - 1, s) + 1 for d, k, s, t in rows)
+        if any(isinstance(e, int) and e < 0 for e in places):
+            cls.fail(f"the window {list(window)} is larger than {x}")
+        return x.with_shape((*x.shape[:axis], *places, *window, *x.shape[end:]))
+
+    @classmethod
+    def decompose(cls, x: ir.Value, axis: int, window, strides, dilations) -> ir.Value:
+        """A slice for each place of the window, joined."""
+        shape, end = type_of(x).shape, axis + len(window)
+        before, behind, sizes = shape[:axis], shape[end:], cls.infer(type_of(x), axis, window, strides, dilations).shape
+        positions = sizes[axis:end]
+        parts = []
+        for place in places_of(*map(range, window)):
+            starts = (i * t for i, t in zip(place, dilations, strict=True))
+            under = ops.slice(
+                x,
+                starts=(*(0,) * len(before), *starts, *(0,) * len(behind)),
+                sizes=(*before, *positions, *behind),
+                steps=(*(1,) * len(before), *strides, *(1,) * len(behind)),
+            )
+            parts.append(ops.reshape(under, shape=(*before, *positions, 1, *behind)))
+        return ops.reshape(ops.concat(parts, axis=end), shape=sizes)

@@ -9,7 +9,7 @@ from burn.dialect.op import Op
 from burn.dialect.types import DTYPES, TensorType, type_of
 
 LEAVES = frozenset(("weight", "constant", "full", "iota", "dim_values"))
-VIEWS = frozenset(("reshape", "broadcast_to", "transpose", "slice"))
+VIEWS = frozenset(("reshape", "broadcast_to", "transpose", "slice", "windows"))
 """Ops whose elements are all elements of their operand."""
 
 

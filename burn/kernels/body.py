@@ -285,11 +285,12 @@ def walk(*roots: Scalar) -> Iterator[Scalar]:
 
 @dataclass
 class Rewriter:
-    """Rebuilds expressions with every index expression mapped by `dim`, those of fetched indices too, and nodes without
-    operands or index expressions by `leaf`. Shared nodes stay shared."""
+    """Rebuilds expressions with every index expression mapped by `dim`, those of fetched indices too, nodes without
+    operands or index expressions by `leaf`, and the numbers of buffers by `buffer`. Shared nodes stay shared."""
 
     dim: Callable[[Dim], Dim]
     leaf: Callable[[Scalar], Scalar] = lambda node: node
+    buffer: Callable[[int], int] = lambda number: number
     memo: dict[int, tuple[Scalar, Scalar]] = field(default_factory=dict)
     fetched: dict[Atom, Dim] = field(default_factory=dict)
 
@@ -315,7 +316,7 @@ class Rewriter:
         get = lambda child: self.memo[id(child)][1]  # noqa: E731
         match node:
             case Load(offset=offset):
-                return replace(node, offset=self.index(offset))
+                return replace(node, buffer=self.buffer(node.buffer), offset=self.index(offset))
             case Index(dim=dim):
                 return replace(node, dim=self.index(dim))
             case Apply(args=args):

@@ -256,6 +256,17 @@ def _slice(low: Lowering, op: Op, index: Place) -> Scalar:
     return low.at(op.x, tuple(a + i * s for i, a, s in zip(index, op.starts, op.steps, strict=True)))
 
 
+@rule("windows")
+def _windows(low: Lowering, op: Op, index: Place) -> Scalar:
+    n = len(op.window)
+    before, positions, within, behind = (
+        index[a:b]
+        for a, b in ((0, op.axis), (op.axis, op.axis + n), (op.axis + n, op.axis + 2 * n), (op.axis + 2 * n, None))
+    )
+    rows = zip(positions, within, op.strides, op.dilations, strict=True)
+    return low.at(op.x, (*before, *(e * s + k * t for e, k, s, t in rows), *behind))
+
+
 @rule("pad")
 def _pad(low: Lowering, op: Op, index: Place) -> Scalar:
     x = type_of(op.x)

@@ -12,8 +12,8 @@ class Wants:
     `columns_apart`: a view that leaves the columns of a product's right side apart is read as it is; else it is copied first, by
     a kernel of its own.
 
-    `reduce_block`: a reduction of everything is formed in blocks of so many elements, in parallel, and a second kernel joins what
-    came out of them: the result does not depend on the number of threads. 0: in one piece."""
+    `reduce_block`: a reduction of everything, or of leading axes, is formed in blocks of about so many elements, in parallel, and
+    a second kernel joins what came out of them: the result does not depend on the number of threads. 0: in one piece."""
 
     keep_rows: bool = True
     columns_apart: bool = False

@@ -20,6 +20,7 @@ from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 from burn.kernels.body import ContractionKernel, Fetched, Kernel, Load, LoopKernel, Scalar, Write, walk
 from burn.kernels.builders import kernels
+from burn.kernels.builders.builder import Call
 from burn.kernels.liveness import Liveness
 from burn.kernels.wants import Wants
 from burn.passes.environment import Environment
@@ -60,16 +61,25 @@ def _may_lie(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> b
 
 
 def _in_place(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> bool:
-    """Whether the op that writes `root` is one kernel that reads `value` just where it writes, before it does."""
+    """Whether one kernel of the op writes `root`, and reads `value` just where it writes, before it does, and the kernels behind
+    it do not read `value`."""
     op = op_of(root)
     if not isinstance(op, Group) or type_of(value).element_bytes != type_of(root).element_bytes:
         return False
-    (call, *others) = kernels(op, wants)
-    if others:
-        return False
     operands, results = list(op.operation.operands), list(op.operation.results)
     mine = ("out", results.index(root))
-    theirs = {n for n, b in enumerate(call.bindings) if b and b[0] == "in" and live.home(operands[b[1]]) == value}
+    calls = kernels(op, wants)
+    writers = [i for i, call in enumerate(calls) if mine in call.bindings]
+    if len(writers) != 1:
+        return False
+
+    def reads(call: Call) -> set[int]:
+        return {n for n, b in enumerate(call.bindings) if b and b[0] == "in" and live.home(operands[b[1]]) == value}
+
+    call = calls[writers[0]]
+    if any(map(reads, calls[writers[0] + 1 :])):
+        return False
+    theirs = reads(call)
     writes, elsewhere = _parts(call.kernel, lambda w: call.bindings[w.buffer] == mine)
     if not writes:
         return False
@@ -77,10 +87,10 @@ def _in_place(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> 
     if more:
         return False
     fetched = any(isinstance(atom, Fetched) for atom in atoms(place))
-    reads = {n.offset for n in walk(*(w.value for w in writes)) if isinstance(n, Load) and n.buffer in theirs}
+    offsets = {n.offset for n in walk(*(w.value for w in writes)) if isinstance(n, Load) and n.buffer in theirs}
     return (
         not fetched
-        and reads <= {place}
+        and offsets <= {place}
         and not any(isinstance(n, Load) and n.buffer in theirs for n in walk(*elsewhere))
     )
 

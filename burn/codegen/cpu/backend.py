@@ -14,9 +14,11 @@ from burn.dialect.program import Program
 from burn.kernels.wants import Wants
 
 PIPELINE = (
-    "simplify{absorb=false},recognise,decompose{keep=attention},simplify,layout,simplify,pack,fold,release,fuse,donate"
+    "simplify{absorb=false},recognise,decompose{keep=attention+windows},simplify,layout,simplify,"
+    "pack,fold,release,fuse,donate"
 )
-"""Attention has a kernel of its own; convolutions become channels-last, constant right sides panels."""
+"""Attention has a kernel of its own, and products read windows where they lie; convolutions become channels-last, right sides
+panels."""
 
 FOLDING = "decompose,release,fuse"
 """For programs of constants, which run once: quick to compile."""

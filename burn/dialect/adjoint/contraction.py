@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product as places_of
 from typing import Any
 
 from burn.dialect import ops
@@ -128,21 +127,26 @@ def _without_negative(g: Value, low: tuple[Dim, ...], high: tuple[Dim, ...]) -> 
 def kernel_gradient(
     few: Value, many: Value, kernel: Any, strides: Any, low: Any, high: Any, dilations: Any, groups: int
 ) -> Value:
-    """For each place of the kernel the products of `few` [N, A, e..] with what of `many` [N, B, d..] lies under it:
-    [A, B / groups, k..]."""
+    """The products of `few` [N, A, e..] with what of `many` [N, B, d..] lies under the kernel's windows, summed over N and e:
+    [A, B / groups, k..]. Channels last, so that rows and columns of the product lie side by side."""
     n = len(kernel)
     batch, a, *sizes = type_of(few).shape
     b = type_of(many).shape[1]
     if any((*low, *high)):
         many = ops.pad(many, number_like(0, many), low=(0, 0, *low), high=(0, 0, *high))
-    few = reshape(few, (batch, groups, a // groups, *sizes))
-    summed = (0, *range(3, n + 3))
-    parts = []
-    for place in places_of(*map(range, kernel)):
-        starts = (0, 0, *(i * t for i, t in zip(place, dilations, strict=True)))
-        under = ops.slice(many, starts=starts, sizes=(batch, b, *sizes), steps=(1, 1, *strides))
-        under = reshape(under, (batch, groups, b // groups, *sizes))
-        part = ops.dot_general(few, under, lhs_batch=(1,), rhs_batch=(1,), lhs_contract=summed, rhs_contract=summed)
-        parts.append(reshape(part, (a, b // groups, 1)))
-    joined = parts[0] if len(parts) == 1 else ops.concat(parts, axis=2)
-    return reshape(joined, (a, b // groups, *kernel))
+    rows = zip(sizes, kernel, strides, dilations, strict=True)
+    reached = (batch, b, *((e - 1) * s + (k - 1) * t + 1 for e, k, s, t in rows))
+    if reached != type_of(many).shape:  # rows behind the last window
+        many = ops.slice(many, starts=(0,) * (n + 2), sizes=reached, steps=(1,) * (n + 2))
+    last, space = (0, *range(2, n + 2), 1), tuple(range(1, n + 1))
+    few, many = transpose(few, last), transpose(many, last)
+    under = ops.windows(many, axis=1, window=tuple(kernel), strides=strides, dilations=dilations)
+    if groups == 1:
+        found = ops.dot_general(under, few, lhs_contract=(0, *space), rhs_contract=(0, *space))
+        return transpose(found, (n + 1, n, *range(n)))
+    few = reshape(few, (batch, *sizes, groups, a // groups))
+    under = reshape(under, (batch, *sizes, *kernel, groups, b // groups))
+    found = ops.dot_general(
+        under, few, lhs_batch=(2 * n + 1,), rhs_batch=(n + 1,), lhs_contract=(0, *space), rhs_contract=(0, *space)
+    )
+    return reshape(transpose(found, (0, n + 2, n + 1, *range(1, n + 1))), (a, b // groups, *kernel))

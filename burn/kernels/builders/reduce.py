@@ -23,6 +23,7 @@ from burn.kernels.body import (
     walk,
 )
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert, loops, place
+from burn.kernels.builders.spread import spread
 from burn.kernels.lower import linear, reshape_index
 from burn.kernels.wants import Wants
 
@@ -95,7 +96,9 @@ def build(group: Group, wants: Wants) -> list[Call]:
         stages.append(Stage(inner, (), tuple(wide)))
     if narrow:
         stages.append(Stage((), (), tuple(narrow)))
-    return [builder.call(lambda buffers: LoopKernel(kept, tuple(stages), buffers))]
+    call = builder.call(lambda buffers: LoopKernel(kept, tuple(stages), buffers))
+    leading = axes == set(range(len(axes)))
+    return spread(call, wants.reduce_block) if wants.reduce_block and leading else [call]
 
 
 def _is_total(group: Group, anchor: Op, block: int) -> bool:

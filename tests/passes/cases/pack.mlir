@@ -14,15 +14,35 @@ func.func @main(%x: tensor<?x7xf32, ["n", "7"]>) -> tensor<?x21xf32, ["n", "21"]
 // CHECK-SAME: columns = 21
 // CHECK-SAME: tensor<2x7x16xf32>
 
-// ----- a computed right side gets its columns last
+// ----- a computed right side of known sizes is packed where it is made
 // rounds
 func.func @main(%x: tensor<3x4xf32>, %y: tensor<5x4xf32>) -> tensor<3x5xf32> {
   %0 = "burn.dot_general"(%x, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>} : (tensor<3x4xf32>, tensor<5x4xf32>) -> tensor<3x5xf32>
   "burn.return"(%0) : (tensor<3x5xf32>) -> ()
 }
+// CHECK: burn.pad
+// CHECK: burn.transpose
+// CHECK: burn.dot_general
+// CHECK-SAME: columns = 5
+
+// ----- one whose sizes only the run tells gets its columns last
+// rounds
+func.func @main(%x: tensor<3x4xf32>, %y: tensor<?x4xf32, ["n", "4"]>) -> tensor<3x?xf32, ["3", "n"]> {
+  %0 = "burn.dot_general"(%x, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>} : (tensor<3x4xf32>, tensor<?x4xf32, ["n", "4"]>) -> tensor<3x?xf32, ["3", "n"]>
+  "burn.return"(%0) : (tensor<3x?xf32, ["3", "n"]>) -> ()
+}
 // CHECK: burn.transpose
 // CHECK: burn.dot_general
 // CHECK-SAME: rhs_contract = array<i64: 0>
+// CHECK-NOT: columns
+
+// ----- one whose columns lie side by side stays as it is
+// stays
+func.func @main(%x: tensor<3x4xf32>, %y: tensor<4x5xf32>) -> tensor<3x5xf32> {
+  %0 = "burn.dot_general"(%x, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
+  "burn.return"(%0) : (tensor<3x5xf32>) -> ()
+}
+// CHECK-NOT: burn.transpose
 // CHECK-NOT: columns
 
 // ----- two products share a right side that is turned once
@@ -32,9 +52,9 @@ func.func @main(%x: tensor<3x4xf32>, %z: tensor<2x4xf32>, %y: tensor<5x4xf32>) -
   %1 = "burn.dot_general"(%z, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>} : (tensor<2x4xf32>, tensor<5x4xf32>) -> tensor<2x5xf32>
   "burn.return"(%0, %1) : (tensor<3x5xf32>, tensor<2x5xf32>) -> ()
 }
-// CHECK: burn.transpose
-// CHECK-NOT: burn.transpose
-// CHECK-COUNT-2: rhs_contract = array<i64: 0>
+// CHECK-COUNT-1: burn.pad
+// CHECK-NOT: burn.pad
+// CHECK-COUNT-2: columns = 5
 
 // ----- what a loop reads in every iteration is packed in front of it, through a view in the loop
 // rounds
@@ -55,7 +75,7 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<7x4xf32>) -> tensor<3x4xf32> {
 // CHECK: burn.dot_general
 // CHECK-SAME: columns = 4
 
-// ----- a right side that changes from one iteration to the next is turned in the loop
+// ----- a right side that changes from one iteration to the next is packed in the loop
 // rounds
 func.func @main(%x: tensor<3x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %t = "burn.full"() {bits = 3 : i64, dtype = "int64", shape = []} : () -> tensor<i64>
@@ -69,4 +89,4 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK: burn.loop
 // CHECK: burn.transpose
 // CHECK: burn.dot_general
-// CHECK-NOT: columns
+// CHECK-SAME: columns = 4

@@ -1,0 +1,163 @@
+"""Sums down long columns, formed in blocks of rows side by side.
+
+A reduction over leading axes keeps few places (the channels of a batch of images, the features of a batch of tokens), of which
+each would be one long loop on one thread. Here every stage that reduces becomes two kernels: blocks of rows, in parallel, and
+what joins their results; the stages that write become kernels of their own, over all places. The result does not depend on the
+number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, ceildiv, exact_div, product, substitute
+from burn.kernels.body import (
+    Buffer,
+    Const,
+    Load,
+    LoopKernel,
+    Reduced,
+    Reduction,
+    Rewriter,
+    Scalar,
+    Stage,
+    Where,
+    Write,
+    identity,
+    walk,
+)
+from burn.kernels.builders.builder import Call, place
+from burn.kernels.lower import linear
+
+MOST_KEPT = 16384
+"""Kept places above which there is enough to do side by side."""
+
+
+def spread(call: Call, block: int) -> list[Call]:
+    """The kernels that compute what a reduction's kernel does, in blocks of about `block` elements; the kernel itself where that
+    would win nothing, or where its stages hand rows on."""
+    kernel = call.kernel
+    if not isinstance(kernel, LoopKernel) or not _pays(kernel, block):
+        return [call]
+    return _Spread(call, kernel, block).calls()
+
+
+def _pays(kernel: LoopKernel, block: int) -> bool:
+    kept = product([v.extent for v in kernel.parallel])
+    inner = kernel.stages[0].loops
+    rows = product([v.extent for v in inner])
+    if not isinstance(kept, int) or not 1 < kept <= MOST_KEPT or not inner:
+        return False
+    if any(b.role == "scratch" for b in kernel.buffers) or any(s.reductions and s.writes for s in kernel.stages):
+        return False
+    kinds = {r.kind for s in kernel.stages for r in s.reductions}
+    return not any(k.startswith("arg") for k in kinds) and not (isinstance(rows, int) and rows * kept < 4 * block)
+
+
+class _Spread:
+    """One kernel being taken apart. `found` are the reductions made so far: by name the buffer, in the buffers of all, that holds
+    their results."""
+
+    def __init__(self, call: Call, kernel: LoopKernel, block: int) -> None:
+        self.call, self.kernel = call, kernel
+        self.kept = kernel.parallel
+        self.places = product([v.extent for v in self.kept])
+        self.buffers: list[Buffer] = list(kernel.buffers)
+        self.bindings = list(call.bindings)
+        self.found: dict[str, int] = {}
+        self.numbers = 0
+        self.outer, self.within, self.at, self.guard = _blocks(kernel.stages[0].loops, self.places, block)
+
+    def calls(self) -> list[Call]:
+        made: list[Call] = []
+        for stage in self.kernel.stages:
+            if stage.reductions:
+                made += self._reduce(stage)
+            else:
+                read = self._reader()
+                writes = tuple(Write(w.buffer, w.offset, read(w.value)) for w in stage.writes)
+                made.append(self._call((*stage.loops, *self.kept), (Stage((), (), writes),)))
+        return made
+
+    def _reduce(self, stage: Stage) -> list[Call]:
+        """Partial results of each block, then the results."""
+        count = product([v.extent for v in self.outer])
+        here = linear((*place(self.outer), *place(self.kept)), [v.extent for v in (*self.outer, *self.kept)])
+        flat = LoopVar("block", count)
+        read = self._reader(self.at)
+        reductions, parts, joined, results = [], [], [], []
+        for r in stage.reductions:
+            partial = self._shared(r.dtype, count * self.places)
+            total = self._shared(r.dtype, self.places)
+            reductions.append(replace(r, body=self._guarded(read(r.body), r)))
+            parts.append(Write(partial, here, Reduced(r.dtype, r.name)))
+            there = linear((Expr.of(flat), *place(self.kept)), [count, *(v.extent for v in self.kept)])
+            joined.append(Reduction(r.name, r.kind, r.dtype, Load(r.dtype, partial, there)))
+            results.append(Write(total, self._mine(), Reduced(r.dtype, r.name)))
+        self.found |= {r.name: w.buffer for r, w in zip(stage.reductions, results, strict=True)}
+        blocks = (Stage(self.within, tuple(reductions)), Stage((), (), tuple(parts)))
+        return [
+            self._call((*self.outer, *self.kept), blocks),
+            self._call(self.kept, (Stage((flat,), tuple(joined)), Stage((), (), tuple(results)))),
+        ]
+
+    def _mine(self) -> Dim:
+        return linear(place(self.kept), [v.extent for v in self.kept])
+
+    def _reader(self, at: dict[Atom, Dim] | None = None) -> Rewriter:
+        """With the results of earlier reductions read from memory, at the places of a block."""
+        return Rewriter(lambda d: substitute(d, at) if at else d, self._leaf)
+
+    def _leaf(self, node: Scalar) -> Scalar:
+        return Load(node.dtype, self.found[node.name], self._mine()) if isinstance(node, Reduced) else node
+
+    def _guarded(self, body: Scalar, reduction: Reduction) -> Scalar:
+        """A body that past the last row is what changes nothing."""
+        if not self.guard:
+            return body
+        return Where(body.dtype, self.guard, body, Const(body.dtype, identity(reduction.kind, reduction.dtype)))
+
+    def _shared(self, dtype: str, elements: Dim) -> int:
+        self.buffers.append(Buffer(dtype, "read", elements))
+        self.bindings.append(("shared", self.numbers))
+        self.numbers += 1
+        return len(self.buffers) - 1
+
+    def _call(self, parallel: tuple[LoopVar, ...], stages: tuple[Stage, ...]) -> Call:
+        """A kernel with the buffers that it uses, in their order."""
+        written = {w.buffer for s in stages for w in s.writes}
+        read = {n.buffer for n in walk(*(x for s in stages for x in s.scalars)) if isinstance(n, Load)}
+        used = sorted(written | read)
+        number = {buffer: i for i, buffer in enumerate(used)}
+        scalar = Rewriter(lambda d: d, buffer=number.__getitem__)
+        buffers = tuple(replace(self.buffers[b], role="write" if b in written else "read") for b in used)
+        made = tuple(
+            Stage(
+                s.loops,
+                tuple(replace(r, body=scalar(r.body)) for r in s.reductions),
+                tuple(Write(number[w.buffer], w.offset, scalar(w.value)) for w in s.writes),
+                s.order,
+            )
+            for s in stages
+        )
+        return Call(LoopKernel(parallel, made, buffers), tuple(self.bindings[b] for b in used))
+
+
+def _blocks(
+    loops: tuple[LoopVar, ...], places: int, block: int
+) -> tuple[tuple[LoopVar, ...], tuple[LoopVar, ...], dict[Atom, Dim], tuple[tuple[Dim, Dim], ...]]:
+    """(loops over blocks, loops within one, what the places of a loop that is cut are, the range of those that exist)."""
+    taken, size = len(loops), places
+    while taken and isinstance(extent := loops[taken - 1].extent, int) and size * extent <= block:
+        taken, size = taken - 1, size * extent
+    if taken < len(loops):
+        return loops[:taken], loops[taken:], {}, ()
+    *outer, last = loops
+    rows = max(1, block // places)
+    if isinstance(last.extent, int):  # blocks of one length, if there is one that is long enough
+        even = [n for n in range(rows // 4 + 1, rows + 1) if last.extent % n == 0]
+        rows = even[-1] if even else rows
+    cut, within = LoopVar(f"{last.name}b", ceildiv(last.extent, rows)), LoopVar(last.name, rows)
+    at = Expr.of(cut) * rows + Expr.of(within)
+    guard = () if exact_div(last.extent, rows) is not None else ((at, last.extent),)
+    return (*outer, cut), (within,), {last: at}, guard
