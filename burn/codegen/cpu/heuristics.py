@@ -216,7 +216,7 @@ def turned_block(kernel: Tiled, rows: Dim, tile: int) -> int:
     block = TURNED_TILES
     if isinstance(depth, int):
         block = max(1, L2_BLOCK // max(1, depth * tile * DTYPES[kernel.dtype].size))
-    return max(1, min(block, ceildiv(rows, tile))) if isinstance(rows, int) else block
+    return max(1, min(block, -(-rows // tile))) if isinstance(rows, int) else block
 
 
 def packed_width(columns: int, dtype: str, target: Target) -> int:

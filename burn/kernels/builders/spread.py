@@ -37,16 +37,18 @@ def spread(call: Call, block: int) -> list[Call]:
     """The kernels that compute what a reduction's kernel does, in blocks of about `block` elements; the kernel itself where that
     would win nothing, or where its stages hand rows on."""
     kernel = call.kernel
-    if not isinstance(kernel, LoopKernel) or not _pays(kernel, block):
+    if not isinstance(kernel, LoopKernel):
         return [call]
-    return _Spread(call, kernel, block).calls()
+    places = product([v.extent for v in kernel.parallel])
+    if not isinstance(places, int) or not _pays(kernel, places, block):
+        return [call]
+    return _Spread(call, kernel, places, block).calls()
 
 
-def _pays(kernel: LoopKernel, block: int) -> bool:
-    kept = product([v.extent for v in kernel.parallel])
+def _pays(kernel: LoopKernel, kept: int, block: int) -> bool:
     inner = kernel.stages[0].loops
     rows = product([v.extent for v in inner])
-    if not isinstance(kept, int) or not 1 < kept <= MOST_KEPT or not inner:
+    if not 1 < kept <= MOST_KEPT or not inner:
         return False
     if any(b.role == "scratch" for b in kernel.buffers) or any(s.reductions and s.writes for s in kernel.stages):
         return False
@@ -58,10 +60,10 @@ class _Spread:
     """One kernel being taken apart. `found` are the reductions made so far: by name the buffer, in the buffers of all, that holds
     their results."""
 
-    def __init__(self, call: Call, kernel: LoopKernel, block: int) -> None:
+    def __init__(self, call: Call, kernel: LoopKernel, places: int, block: int) -> None:
         self.call, self.kernel = call, kernel
         self.kept = kernel.parallel
-        self.places = product([v.extent for v in self.kept])
+        self.places = places
         self.buffers: list[Buffer] = list(kernel.buffers)
         self.bindings = list(call.bindings)
         self.found: dict[str, int] = {}

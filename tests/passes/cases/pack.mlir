@@ -36,8 +36,7 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<?x4xf32, ["n", "4"]>) -> tensor<
 // CHECK-SAME: rhs_contract = array<i64: 0>
 // CHECK-NOT: columns
 
-// ----- one whose columns lie side by side stays as it is
-// stays
+// ----- a computed right side whose columns lie side by side stays
 func.func @main(%x: tensor<3x4xf32>, %y: tensor<4x5xf32>) -> tensor<3x5xf32> {
   %0 = "burn.dot_general"(%x, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
   "burn.return"(%0) : (tensor<3x5xf32>) -> ()

@@ -1,0 +1,87 @@
+"""Kernels whose operands lie another way than they are read: turned in registers, tile by tile, in blocks of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn.dialect import ops
+from burn.tensors import Tensor
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "float16"])
+def test_loads_across_the_lanes(dtype: str) -> None:
+    """Squares, what is left of rows and of columns, and axes that are shorter than a vector."""
+    cases = [((33, 70), (1, 0)), ((17, 19), (1, 0)), ((3, 33, 65), (2, 1, 0)), ((2, 5, 40, 48), (0, 3, 1, 2))]
+    for shape, order in cases:
+        x = (RNG.standard_normal(shape) * 10).astype(dtype)
+        turned = np.transpose(x, order)
+        y = np.ascontiguousarray(turned)
+        found = burn.jit(lambda x, y, order=order: x.permute(*order) * 2 + y)(x, y)
+        np.testing.assert_array_equal(found, turned * np.array(2, dtype) + y)
+
+
+def _dot(lhs: int, rhs: int) -> Any:
+    def dot(a: Tensor, b: Tensor) -> Tensor:
+        return Tensor(ops.dot_general(a.value, b.value, lhs_contract=(lhs,), rhs_contract=(rhs,)))
+
+    return burn.jit(dot)
+
+
+@pytest.mark.parametrize("lhs", [0, 1])
+@pytest.mark.parametrize("rhs", [0, 1])
+@pytest.mark.parametrize("sizes", [(65, 33, 129), (8, 300, 256), (13, 1, 140), (301, 40, 130)], ids=str)
+def test_products_of_turned_sides(lhs: int, rhs: int, sizes: tuple[int, int, int]) -> None:
+    rows, depth, columns = sizes
+    a, b = (RNG.standard_normal(shape).astype(np.float32) for shape in ((rows, depth), (depth, columns)))
+    given = (a if lhs else np.ascontiguousarray(a.T)), (np.ascontiguousarray(b.T) if rhs else b)
+    want = a.astype(np.float64) @ b
+    np.testing.assert_allclose(_dot(lhs, rhs)(*given), want, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [(4096, 33), (1, 5000, 17), (7, 111, 13, 5), (3, 9999), (30011, 2)], ids=str)
+@pytest.mark.parametrize("named", [False, True])
+def test_long_columns(shape: tuple[int, ...], named: bool) -> None:
+    """Normalised by their own statistics: two reductions, the second of what the first gives, and all places written."""
+    x = RNG.standard_normal(shape).astype(np.float32)
+    axes = tuple(range(len(shape) - 1))
+
+    def normalised(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        centred = x - x.mean(axes, keepdims=True)
+        variance = (centred * centred).mean(axes, keepdims=True)
+        return centred * (variance + 1e-5).rsqrt(), variance, x.max(axes)
+
+    y, variance, most = burn.jit(normalised, dynamic={"x": {0: "n"}} if named else None)(x)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(variance, wide.var(axes, keepdims=True), rtol=1e-5)
+    want = (wide - wide.mean(axes, keepdims=True)) / np.sqrt(wide.var(axes, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(most, x.max(axes))
+
+
+def test_long_columns_do_not_depend_on_threads() -> None:
+    x = RNG.standard_normal((20000, 24)).astype(np.float32)
+    total = burn.jit(lambda x: x.sum(0))
+    found = []
+    for threads in (1, 2):
+        burn.set_num_threads(threads)
+        found.append(total(x))
+    np.testing.assert_array_equal(*found)
+
+
+def test_what_lies_under_windows() -> None:
+    x = RNG.standard_normal((2, 7, 9, 3)).astype(np.float32)
+
+    def windows(x: Tensor) -> Tensor:
+        return Tensor(ops.windows(x.value, axis=1, window=(3, 2), strides=(2, 3), dilations=(1, 2)))
+
+    found = burn.jit(windows)(x)
+    assert found.shape == (2, 3, 3, 3, 2, 3)
+    for e, f, k, m in np.ndindex(3, 3, 3, 2):
+        np.testing.assert_array_equal(found[:, e, f, k, m], x[:, 2 * e + k, 3 * f + 2 * m])
+    np.testing.assert_array_equal(windows(burn.tensor(x)).numpy(), found)
