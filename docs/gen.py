@@ -2,9 +2,9 @@
 
     python docs/gen.py [FOLDER]        # docs/reference by default
 
-One page for each family of ops, one for tensors and their functions, one each for `burn.nn` and `burn.data`, one for the passes.
-Nothing here is written by hand, so nothing can be out of step: the element types of a function are those it is tested with
-(tests/api/rows.py).
+One page for each family of ops, one for tensors and their functions, one each for `burn.nn`, `burn.data` and `burn.train`, one
+for the passes. Nothing here is written by hand, so nothing can be out of step: the element types of a function are those it is
+tested with (tests/api/rows.py).
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import typing
+from collections.abc import Collection
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import burn
-from burn import data, nn, ops
+from burn import data, nn, ops, train
 from burn.dialect import FAMILIES
 from burn.dialect.adjoint import rules
 from burn.dialect.mlir import context
@@ -35,6 +37,7 @@ def main(folder: Path) -> None:
     pages["tensor.md"] = tensor_page()
     pages["nn.md"] = layer_page()
     pages["data.md"] = data_page()
+    pages["train.md"] = train_page()
     pages["derivatives.md"] = derivative_page()
     pages["passes.md"] = pass_page()
     for name, text in pages.items():
@@ -208,17 +211,36 @@ def data_page() -> str:
     parts = ["# burn.data", "", inspect.cleandoc(data.__doc__ or ""), ""]
     for name in data.__all__:
         member = getattr(data, name)
-        parts += layer_entry(name, member, "data")
-        for method, function in vars(member).items() if inspect.isclass(member) else ():
-            if hasattr(data.Dataset, method) and member is not data.Dataset:
-                continue  # said there
-            if inspect.isfunction(function) and not method.startswith("_") and inspect.getdoc(function):
-                summary = " ".join((inspect.getdoc(function) or "").split())
-                parts += [
-                    f"- `.{method}{signature_of(function).replace('(self, ', '(').replace('(self)', '()')}`: {summary}"
-                ]
-        parts += [""]
+        inherited = dir(data.Dataset) if member is not data.Dataset else ()  # said there
+        parts += [*layer_entry(name, member, "data"), *methods(member, inherited), ""]
     return "\n".join(parts)
+
+
+def train_page() -> str:
+    """Steps, learners and what belongs to them; then metrics, and the events that observers are told."""
+    parts = ["# burn.train", "", inspect.cleandoc(train.__doc__ or ""), ""]
+    for name in train.__all__:
+        member = getattr(train, name)
+        if inspect.isclass(member) or inspect.isroutine(member):
+            parts += [*layer_entry(name, member, "train"), *methods(member), ""]
+    parts += ["# burn.train.metrics", "", inspect.cleandoc(train.metrics.__doc__ or ""), ""]
+    for name in train.metrics.__all__:
+        parts += [*layer_entry(name, getattr(train.metrics, name), "metrics"), ""]
+    parts += ["# burn.train.events", "", inspect.cleandoc(train.events.__doc__ or ""), ""]
+    told = typing.get_args(train.Event)
+    return "\n".join([*parts, *(line for event in told for line in layer_entry(event.__name__, event, "events"))])
+
+
+def methods(member: Any, without: Collection[str] = ()) -> list[str]:
+    """The methods that a class defines itself, each with what it says, but those named in `without`."""
+    own = vars(member).items() if inspect.isclass(member) else ()
+    return [
+        f"- `.{name}{signature_of(function).replace('(self, ', '(').replace('(self)', '()')}`: "
+        + " ".join((inspect.getdoc(function) or "").split())
+        for name, function in own
+        if inspect.isfunction(function) and name not in without and not name.startswith(("_", "with_"))
+        if inspect.getdoc(function)
+    ]
 
 
 def layer_entry(name: str, layer: Any, home: str = "nn") -> list[str]:

@@ -8,7 +8,7 @@ learner = burn.train.Learner(model, nn.CrossEntropyLoss(), burn.optim.AdamW(mode
 print(learner.fit(train, valid, epochs=10))
 """
 
-from burn.train import metrics
+from burn.train import events, metrics
 from burn.train.checkpoints import Keep
 from burn.train.events import Control, Event, Observer, Summary
 from burn.train.experiment import Experiment
@@ -22,5 +22,5 @@ from burn.train.stopping import EarlyStopping, Feed
 __all__ = [
     "Step", "step", "Learner", "Experiment", "metrics", "Keep", "EarlyStopping", "Feed",
     "JsonLines", "TensorBoard", "ProgressLine",
-    "Control", "Event", "Observer", "Summary", "TrainingError",
+    "events", "Control", "Event", "Observer", "Summary", "TrainingError",
 ]  # fmt: skip

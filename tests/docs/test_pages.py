@@ -24,7 +24,7 @@ torch.save(torch.nn.ModuleDict(names).state_dict(), "classifier.pt")
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name != "README.md"], ids=lambda p: p.stem)
-def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     wanted = sum(block.kind == "console" or block.kind.startswith("python") for block in blocks(page))

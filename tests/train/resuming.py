@@ -1,5 +1,5 @@
-"""A small training that can be killed and goes on: `python -m tests.train.resuming FOLDER` writes a line a step, and at the end a
-digest of everything that it came to."""
+"""A small training that can be killed and goes on: `python -m tests.train.resuming FOLDER KIND` writes a line a step, and at the
+end a digest of everything that it came to. KIND is where its batches come from."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import burn
 from burn import nn, optim
+from burn.data import Loader
 from burn.train import EarlyStopping, Feed, Keep, Learner
 from burn.train.events import Control, Event, Stepped
 from burn.train.metrics import AUROC, Accuracy
@@ -44,6 +46,13 @@ def shuffled() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield x[order[start : start + 16]], y[order[start : start + 16]]
 
 
+def batches(kind: str) -> Any:
+    """A function that shuffles with numpy's generator; or a loader, which keeps its place, with worker processes or without."""
+    return (
+        shuffled if kind == "numpy" else Loader(data(), 16, shuffle=True, seed=5, workers=2 if kind == "workers" else 0)
+    )
+
+
 def tell(event: Event, control: Control) -> None:
     if isinstance(event, Stepped):
         print("step", event.step, flush=True)
@@ -66,11 +75,11 @@ def learner(folder: Path | None, every: int | None = 4) -> Learner:
     )
 
 
-def train(folder: Path | None) -> str:
+def train(folder: Path | None, kind: str) -> str:
     """The digest of a training, gone on with where it stopped."""
     made = learner(folder)
     x, y = data()
-    summary = made.fit(shuffled, [(x[:100], y[:100])], epochs=EPOCHS, resume=folder is not None)
+    summary = made.fit(batches(kind), [(x[:100], y[:100])], epochs=EPOCHS, resume=folder is not None)
     digest = hashlib.sha256(json.dumps(summary.history, sort_keys=True).encode())
     for state in (made.model.state_dict(), made.optimizers[""].state_dict()):
         for name, array in sorted(state.items()):
@@ -79,4 +88,4 @@ def train(folder: Path | None) -> str:
 
 
 if __name__ == "__main__":
-    print(train(Path(sys.argv[1])), flush=True)
+    print(train(Path(sys.argv[1]), sys.argv[2]), flush=True)

@@ -15,11 +15,11 @@ from tests.train import resuming
 ROOT = Path(__file__).parents[2]
 
 
-def _killed(folder: Path, kills: int, seed: int) -> tuple[str, list[int]]:
+def _killed(folder: Path, kind: str, kills: int, seed: int) -> tuple[str, list[int]]:
     """What a training came to that was killed so often, each time some steps behind the last; and after which steps."""
     moments, after = random.Random(seed), []
     while True:
-        command = [sys.executable, "-m", "tests.train.resuming", str(folder)]
+        command = [sys.executable, "-m", "tests.train.resuming", str(folder), kind]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
             left = moments.randint(4, 2 * resuming.STEPS // (kills + 4)) if len(after) < kills else -1
@@ -35,10 +35,16 @@ def _killed(folder: Path, kills: int, seed: int) -> tuple[str, list[int]]:
             after.append(int(last.split()[1]))
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_and_resumed(kills: int, tmp_path: Path, own_cache: Path) -> None:
-    undisturbed = resuming.train(None)
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("kind", "kills"),
+    [("loader", 2), *(pytest.param(k, n, marks=SLOW) for k, n in (("loader", 20), ("numpy", 20), ("workers", 8)))],
+)
+def test_killed_and_resumed(kind: str, kills: int, tmp_path: Path, own_cache: Path) -> None:
+    undisturbed = resuming.train(None, kind)
     assert undisturbed.startswith(f"done {resuming.STEPS} ")
-    ended, after = _killed(tmp_path / "run", kills, seed=kills)
+    ended, after = _killed(tmp_path / "run", kind, kills, seed=kills)
     assert len(after) == kills, after
     assert ended == undisturbed, after
