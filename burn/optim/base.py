@@ -26,6 +26,7 @@ from burn.nn.config import LayerConfig, derived
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
 from burn.tensors import Tensor, constant
+from burn.tensors.joining import where
 from burn.tensors.tracer import active
 
 Schedule = Callable[[Tensor], Tensor]
@@ -114,9 +115,10 @@ class Optimizer:
         return True
 
     # ---- a step --------------------------------------------------------------------------------------------------------
-    def update(self, gradients: Mapping[str, Tensor]) -> None:
+    def update(self, gradients: Mapping[str, Tensor], only_if: Tensor | None = None) -> None:
         """Makes a step: gives parameters and state their next elements. gradients: by parameter path; a parameter without one
-        stays. Raises TypeMismatch naming every gradient that is of no parameter here, or of another type."""
+        stays. only_if: a bool scalar, without which all stays. Raises TypeMismatch naming every gradient that is of no parameter
+        here, or of another type."""
         self._check(gradients)
         steps = self.steps + 1
         step = steps.astype("float64")
@@ -128,6 +130,8 @@ class Optimizer:
             moved, new = self.move(p * 1, g, {n: b * 1 for n, b in state.items()}, lr, step, group.options)
             assigned.append((p, moved))
             assigned += [(state[name], value) for name, value in new.items()]
+        if only_if is not None:
+            assigned = [(p, where(only_if, tensor, p * 1)) for p, tensor in assigned]
         if active() is None:  # all at once
             evaluate(tensor.value for _, tensor in assigned)
         for parameter, tensor in assigned:

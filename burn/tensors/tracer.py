@@ -6,7 +6,7 @@ region sees them; each parameter is one constant however often it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import prod
@@ -57,6 +57,7 @@ class Tracer:
         self.parameters: list[Owned] = []
         self.assigned: dict[int, tuple[Owned, ir.Value]] = {}
         self.modules: dict[int, object] = {}
+        self._carried: set[int] = set()  # parameters that a loop around carries
         self.ended = False  # whether its values may be gone
         self._constants: dict[int, tuple[object, ir.Value]] = {}  # id -> (what keeps the id taken, the value)
         self._last_constant: ir.Operation | None = None
@@ -86,13 +87,25 @@ class Tracer:
 
     def assign(self, owner: Owned, value: ir.Value) -> None:
         """Gives a parameter other elements from here on, and when the program has run. Raises TypeMismatch in a region."""
-        if ir.InsertionPoint.current.block != self.program.block:
+        if ir.InsertionPoint.current.block != self.program.block and id(owner) not in self._carried:
             raise TypeMismatch(
                 "a parameter is not assigned inside of burn.cond, burn.scan and the like",
                 [f"'{owner.name}'; return its new elements, and assign them outside"],
             )
         self.parameter(owner)
         self.assigned[id(owner)] = (owner, value)
+
+    @contextmanager
+    def carrying(self, values: Sequence[tuple[Owned, ir.Value]]) -> Iterator[Callable[[Owned], ir.Value]]:
+        """Inside of a loop's region: parameters are what the loop carries in their places, and may be assigned. Gives what each
+        is by now."""
+        before = dict(self.assigned), self._carried
+        self.assigned |= {id(owner): (owner, value) for owner, value in values}
+        self._carried = self._carried | {id(owner) for owner, _ in values}
+        try:
+            yield self.parameter
+        finally:
+            self.assigned, self._carried = before
 
     def literal(self, weight: Weight, hint: str = "constant") -> ir.Value:
         """A new constant."""

@@ -9,10 +9,15 @@ from typing import Any
 from burn.errors import Problem, TypeMismatch
 from burn.jitted import Jit
 from burn.nn.module import Module
+from burn.nn.parameter import Buffer
 from burn.optim import Optimizer, clip_by_norm, clip_by_value
-from burn.tensors import trees
+from burn.tensors import Tensor, trees
+from burn.tensors.base import made
 from burn.tensors.gradients import value_and_grad
+from burn.tensors.joining import where
 from burn.tracing.arguments import bound
+from burn.train.accumulate import Gradients, in_parts
+from burn.train.precision import FULL, LossScale, checked, narrowed, rounded
 
 Loss = Callable[..., Any]
 """loss(model, *batch) is a float scalar; with `has_aux` a pair of it and whatever else is wanted of the step."""
@@ -26,10 +31,20 @@ class Step:
     the first call on."""
 
     def __init__(
-        self, model: Module, loss: Loss, optimizer: Optimizer, has_aux: bool, norm: float, value: float
+        self,
+        model: Module,
+        loss: Loss,
+        optimizer: Optimizer,
+        has_aux: bool = False,
+        norm: float = 0.0,
+        value: float = 0.0,
+        parts: int = 1,
+        precision: str = FULL,
     ) -> None:
         self.model, self.loss, self.optimizer = model, loss, optimizer
-        self._has_aux, self._norm, self._value = has_aux, norm, value
+        self._has_aux, self._norm, self._value, self._parts = has_aux, norm, value, parts
+        self._precision = checked(precision, model)
+        self.scale = LossScale() if precision == "float16" else None
         self.signature = inspect.Signature(list(inspect.signature(loss).parameters.values())[1:])
         self.compiled: Jit | None = None
         own = {id(p) for p in model.parameters()}
@@ -49,14 +64,49 @@ class Step:
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """One step, not compiled as a whole: what a function of one's own may call (`burn.jit`)."""
-        result, gradients = value_and_grad(self.loss, has_aux=self._has_aux)(self.model, *args, **kwargs)
-        moving = {path: g for path, g in gradients.items() if path in self.optimizer.parameters}
+        statistics = [(buffer, made(buffer.value)) for _, buffer in self.model.named_buffers()]
+        if self._parts > 1:
+            moved = self.optimizer.parameters
+            loss, extra, moving = in_parts(self._gradients, self._parts, self.model, moved, args, kwargs)
+        else:
+            loss, extra, moving = self._gradients(*args, **kwargs)
+        finite = None if self.scale is None else self.scale.finite(moving)
         if self._value:
             moving = clip_by_value(moving, self._value)
         if self._norm:
             moving = clip_by_norm(moving, self._norm)
-        self.optimizer.update(moving)
-        return result
+        self.optimizer.update(moving, only_if=finite)
+        if finite is not None and self.scale is not None:
+            self.scale.update(finite)
+            for buffer, before in statistics:
+                if buffer.value is not before.value:
+                    buffer.assign(where(finite, buffer * 1, before))
+        return (loss, extra) if self._has_aux else loss
+
+    def _gradients(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Any, Gradients]:
+        """The loss, what else the loss function gives, and the gradients of what the optimizer moves."""
+        factor = None if self.scale is None else self.scale.factor
+
+        def scaled(model: Module, args: Any, kwargs: Any) -> Any:
+            result = self.loss(model, *args, **kwargs)
+            loss, extra = result if self._has_aux else (result, None)
+            if self._precision != FULL and isinstance(loss, Tensor):
+                loss = loss.astype(FULL)
+            return loss if factor is None else loss * factor, (loss, extra)
+
+        if self._precision != FULL:
+            args, kwargs = narrowed((args, kwargs), self._precision)
+        with rounded(self.model, self._precision):
+            (_, (loss, extra)), found = value_and_grad(scaled, has_aux=True)(self.model, args, kwargs)
+        moved = self.optimizer.parameters
+        gradients = {path: g.astype(moved[path].dtype) for path, g in found.items() if path in moved}
+        if factor is not None:
+            gradients = {path: g * (1.0 / factor) for path, g in gradients.items()}
+        return loss, extra, gradients
+
+    def named_buffers(self) -> dict[str, Buffer]:
+        """What the step keeps besides the model's and the optimizer's own: float16's loss scale."""
+        return {} if self.scale is None else {"scale": self.scale.factor, "good": self.scale.good}
 
 
 def of_batches(function: Callable[..., Any], signature: inspect.Signature, name: str, batch: Mapping[str, Any]) -> Jit:
@@ -85,13 +135,23 @@ def step(
     has_aux: bool = False,
     clip_norm: float | None = None,
     clip_value: float | None = None,
+    accumulate: int = 1,
+    precision: str = FULL,
 ) -> Step:
     """The training step of a model as one compiled program. The model is put into training mode.
 
     loss: loss(model, *batch) -> a float scalar, or with has_aux a pair of it and anything else, which each step returns along.
-    clip_value, clip_norm: what gradients' elements, and then their norm, are kept within. Raises TypeMismatch for an optimizer of
-    another model, and for limits that are not more than 0."""
+    clip_value, clip_norm: what gradients' elements, and then their norm, are kept within.
+    accumulate: how many parts of one size a batch is taken in, one after the other, with the memory of one: the loss and the
+    gradients are the means over the parts, and `has_aux`'s results have a first axis of so many.
+    precision: "bfloat16" or "float16" for a model that sees its parameters and batches rounded to that, while parameters and the
+    optimizer stay float32; float16's gradients are scaled, and a step that overflows moves nothing.
+
+    Raises TypeMismatch for an optimizer of another model, for limits and numbers of parts that are not more than 0, and for a
+    model that cannot compute in this precision."""
     for name, limit in {"clip_norm": clip_norm, "clip_value": clip_value}.items():
         if limit is not None and not limit > 0:
             raise TypeMismatch("a limit for gradients is more than 0", [f"{name} is {limit}"])
-    return Step(model.train(), loss, optimizer, has_aux, clip_norm or 0.0, clip_value or 0.0)
+    if accumulate < 1:
+        raise TypeMismatch("a batch is taken in at least one part", [f"accumulate is {accumulate}"])
+    return Step(model.train(), loss, optimizer, has_aux, clip_norm or 0.0, clip_value or 0.0, accumulate, precision)
