@@ -33,7 +33,7 @@ So long lives this, and this gives life to thee.
 
 
 class Gpt(nn.Module):
-    def __init__(self, symbols: int, width: int = 128, heads: int = 4, layers: int = 4, context: int = 128) -> None:
+    def __init__(self, symbols: int, width: int = 96, heads: int = 4, layers: int = 3, context: int = 64) -> None:
         self.context = context
         self.embed, self.place = nn.Embedding(symbols, width), nn.LearnedPositions(context, width)
         self.body = nn.TransformerEncoder(
@@ -76,7 +76,7 @@ def write(model: Gpt, letters: Letters, start: str, count: int, warmth: float = 
 
 
 def main(
-    path: str | None = None, epochs: int = 8, batch: int = 32, context: int = 128, written: int = 300, **size: int
+    path: str | None = None, epochs: int = 3, batch: int = 16, context: int = 64, written: int = 300, **size: int
 ) -> float:
     """Trains, writes something, and returns the loss of the part of the text that was not trained on."""
     text = Path(path).read_text() if path else SONNET * 20
@@ -88,7 +88,7 @@ def main(
     burn.manual_seed(0)
     model = Gpt(len(letters.known), context=context, **size)
     loader = data.Loader(train, batch, shuffle=True)
-    rate = optim.cosine(1e-3, total=epochs * len(loader), warmup=20)
+    rate = optim.cosine(2e-3, total=epochs * len(loader), warmup=20)
     learner = burn.train.Learner(model, loss, optim.AdamW(model, lr=rate, weight_decay=0.1), clip_norm=1.0)
     summary = learner.fit(loader, data.Loader(valid, batch), epochs=epochs)
     model.eval()

@@ -49,6 +49,7 @@ def test_reviews() -> None:
     assert words.known == ("a", "film", "good") and words(("a GOOD book!", 1)) == ([2, 4, 1], 1)
 
 
+@pytest.mark.slow
 def test_wgan() -> None:
     heaps, share = example("wgan").main(steps=60, batch=64)
     assert 0 <= heaps <= 8 and 0 <= share <= 1
@@ -58,3 +59,15 @@ def test_shakespeare(capsys: pytest.CaptureFixture[str]) -> None:
     size = {"width": 32, "heads": 2, "layers": 1}
     loss = example("shakespeare").main(epochs=3, context=32, written=40, **size)
     assert loss < 3.7 and len(capsys.readouterr().out.splitlines()[-1]) > 0
+
+
+def test_finetune() -> None:
+    """An imported ONNX model learns something new."""
+    before, after = example("finetune").main(epochs=12)
+    assert before < 0.3 and after > 0.6
+
+
+@pytest.mark.slow
+def test_lora() -> None:
+    losses, apart = example("lora").main(epochs=3, before=0)
+    assert losses[-1] < losses[0] and apart < 1e-4
