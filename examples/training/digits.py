@@ -1,23 +1,23 @@
-"""A convolutional network learns to read digits: model, loss, optimizer, and one compiled step.
+"""A convolutional network learns to read digits: an experiment, which can be run as it is or with other settings.
 
 python examples/training/digits.py            # 8 x 8 digits that are in the repository, some seconds
 python examples/training/digits.py FOLDER     # MNIST's files t10k-*.gz in a folder: 9,000 images, about a minute
+burn train examples/training/digits.py:Digits --set folder=FOLDER --set rate=2e-3 --dir runs/1
 """
 
 from __future__ import annotations
 
 import gzip
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 
 import burn
-from burn import nn, optim
+from burn import data, nn, optim, train
+from burn.train import metrics
 
 HERE = Path(__file__).parent
-BATCH = 64
 
 
 class Network(nn.Module):
@@ -33,33 +33,32 @@ class Network(nn.Module):
         return self.head(self.drop(burn.relu(self.hidden(x.reshape(x.shape[0], -1)))))
 
 
-def loss(model: nn.Module, images: burn.Tensor, labels: burn.Tensor) -> burn.Tensor:
-    return nn.CrossEntropyLoss()(model(images), labels)
+class Digits(train.Experiment):
+    epochs: int = 8
+    folder: str = ""  # of MNIST's files; the small digits without
+    batch: int = 64
+    rate: float = 4e-3  # the highest learning rate
+
+    def images(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """Images, labels, and how many of the last are held out."""
+        return mnist(Path(self.folder)) if self.folder else small()
+
+    def data(self) -> tuple[data.Loader, data.Loader]:
+        images, labels, held_out = self.images()
+        read = data.Loader((images[:-held_out], labels[:-held_out]), self.batch, shuffle=True, seed=self.seed)
+        return read, data.Loader((images[-held_out:], labels[-held_out:]), 250)
+
+    def learner(self) -> train.Learner:
+        images, _, held_out = self.images()
+        steps = self.epochs * -(-(len(images) - held_out) // self.batch)
+        model = Network(images.shape[-1])
+        optimizer = optim.AdamW(model, lr=optim.one_cycle(self.rate, total=steps))
+        return train.Learner(model, nn.CrossEntropyLoss(), optimizer, metrics=[metrics.Accuracy()])
 
 
-def main(folder: str | None = None, epochs: int = 8) -> float:
+def main(folder: str = "", epochs: int = 8) -> float:
     """Trains, and returns the share of images read right that were not trained on."""
-    images, labels, held_out = mnist(Path(folder)) if folder else small()
-    count = len(images) - held_out
-    burn.manual_seed(0)
-    order = np.random.default_rng(0)
-    model = Network(images.shape[-1])
-    rate = optim.one_cycle(4e-3, total=epochs * -(-count // BATCH))
-    step = burn.train.step(model, loss, optim.AdamW(model, lr=rate))
-    read = burn.jit(lambda x: model(x).argmax(-1), dynamic={"x": {0: "n"}})
-    right = 0.0
-    start = time.perf_counter()
-    for epoch in range(epochs):
-        places = order.permutation(count)
-        total = 0.0
-        for first in range(0, count, BATCH):
-            batch = places[first : first + BATCH]
-            total += float(step(images[batch], labels[batch])) * len(batch)
-        model.eval()
-        right = float((read(images[count:]) == labels[count:]).mean())
-        model.train()
-        print(f"epoch {epoch + 1}: loss {total / count:.4f}, {right:.1%} right, {time.perf_counter() - start:.1f} s")
-    return right
+    return Digits(folder=folder, epochs=epochs).run().valid["accuracy"]
 
 
 def small() -> tuple[np.ndarray, np.ndarray, int]:
@@ -77,4 +76,4 @@ def mnist(folder: Path) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(*sys.argv[1:2])
