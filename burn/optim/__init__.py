@@ -17,6 +17,7 @@ from burn.optim.adam import Adam, AdamW
 from burn.optim.adaptive import AdaGrad, RMSProp
 from burn.optim.base import Optimizer
 from burn.optim.clip import clip_by_norm, clip_by_value, global_norm
+from burn.optim.lbfgs import LBFGS
 from burn.optim.momentum import SGD, Adan, Lion
 from burn.optim.muon import Muon
 from burn.optim.schedule import (
@@ -34,7 +35,7 @@ from burn.optim.schedule import (
 )
 
 __all__ = [
-    "Optimizer", "SGD", "Adam", "AdamW", "AdaGrad", "RMSProp", "Lion", "Adan", "Muon",
+    "Optimizer", "SGD", "Adam", "AdamW", "AdaGrad", "RMSProp", "Lion", "Adan", "Muon", "LBFGS",
     "clip_by_norm", "clip_by_value", "global_norm",
     "Schedule", "constant", "linear", "cosine", "exponential", "step", "noam", "one_cycle", "sequence", "product", "Plateau",
 ]  # fmt: skip

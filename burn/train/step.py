@@ -10,7 +10,7 @@ from burn.errors import Problem, TypeMismatch
 from burn.jitted import Jit
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer
-from burn.optim import Optimizer, clip_by_norm, clip_by_value
+from burn.optim import LBFGS, Optimizer, clip_by_norm, clip_by_value
 from burn.tensors import Tensor, trees
 from burn.tensors.base import made
 from burn.tensors.gradients import value_and_grad
@@ -47,6 +47,9 @@ class Step:
         self.scale = LossScale() if precision == "float16" else None
         self.signature = inspect.Signature(list(inspect.signature(loss).parameters.values())[1:])
         self.compiled: Jit | None = None
+        changed = parts > 1 or norm or value or precision != FULL
+        if isinstance(optimizer, LBFGS) and changed:
+            raise TypeMismatch("LBFGS takes gradients as they are", ["without clipping, accumulate and precision"])
         own = {id(p) for p in model.parameters()}
         strangers = [Problem(f"'{path}'") for path, p in optimizer.parameters.items() if id(p) not in own]
         if strangers:
@@ -57,10 +60,25 @@ class Step:
         tensor may have another size at the next call, the same in all. A step that fails (a label out of range) leaves
         parameters and the optimizer's state as they were; running statistics may have moved. Raises InputError, RunError and
         TypeMismatch."""
+        several = isinstance(self.optimizer, LBFGS)
         if self.compiled is None:
             name = getattr(self.loss, "__name__", "step")
-            self.compiled = of_batches(self.run, self.signature, name, bound(self.signature, args, kwargs, name))
-        return self.compiled(*args, **kwargs)
+            function = self._gradients if several else self.run
+            self.compiled = of_batches(function, self.signature, name, bound(self.signature, args, kwargs, name))
+        return self._evaluating(self.compiled, args, kwargs) if several else self.compiled(*args, **kwargs)
+
+    def _evaluating(self, compiled: Jit, args: Any, kwargs: Any) -> Any:
+        """A step of an optimizer that evaluates the loss several times: each evaluation is one native call."""
+        extras: list[Any] = []
+
+        def closure() -> tuple[Any, Gradients]:
+            loss, extra, gradients = compiled(*args, **kwargs)
+            extras.append(extra)
+            return loss, gradients
+
+        assert isinstance(self.optimizer, LBFGS)
+        loss = self.optimizer.step(closure)
+        return (loss, extras[0]) if self._has_aux else loss
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """One step, not compiled as a whole: what a function of one's own may call (`burn.jit`)."""
