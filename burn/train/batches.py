@@ -9,7 +9,7 @@ numpy and PyTorch where they were when the epoch began.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -120,6 +120,20 @@ def examples(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
         for size in getattr(leaf, "shape", ()):
             return int(size)
     return 1
+
+
+def wider(batch: Any, types: Collection[str]) -> list[Problem]:
+    """Which entries are float64, as numpy's floats are, for a model whose parameters are not."""
+    if "float64" in types or not types:
+        return []
+    hint = "x.astype(np.float32)"
+    return [
+        Problem(
+            f"entry {name} of the batch is float64, the model's parameters are {', '.join(sorted(types))}", hint=hint
+        )
+        for name, value in _named(*arguments(batch))
+        if any(str(getattr(leaf, "dtype", "")).endswith("float64") for leaf in trees.flatten(value)[0])
+    ]
 
 
 def spoiled(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:

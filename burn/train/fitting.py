@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burn.errors import BurnError, ModelError, Problem
-from burn.optim import Optimizer
+from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.train import batches, checkpoints, events, randomness
 from burn.train.batches import Source
 from burn.train.checkpoints import lent, weight
@@ -134,7 +133,7 @@ class Fitting:
             if batch is _END:
                 break
             waited = time.perf_counter() - before
-            with self._placed(self.batch + 1):
+            with self._placed(batch, self.batch + 1):
                 values, count, rate = self.learner.train_step(batch, self.tally)
             self.batch, self.step = self.batch + 1, self.step + 1
             if not math.isfinite(values["loss"]):
@@ -188,7 +187,7 @@ class Fitting:
         with self.learner.inference():
             for batch in self.valid.batches(self.epoch):
                 number += 1
-                with self._placed(number, " of validation"):
+                with self._placed(batch, number, " of validation"):
                     values = self.learner.valid_step(batch, tally)
                 now = time.perf_counter()
                 self._tell(events.ValidStepped(self.epoch, number, values, now - before))
@@ -208,12 +207,15 @@ class Fitting:
 
     # ---- what goes wrong -----------------------------------------------------------------------------------------------
     @contextmanager
-    def _placed(self, batch: int, where: str = "") -> Iterator[None]:
+    def _placed(self, batch: Any, number: int, where: str = "") -> Iterator[None]:
         """Errors say which batch they are of."""
         try:
             yield
         except BurnError as error:
-            error.summary = f"epoch {self.epoch}, batch {batch}{where}: {error.summary}"
+            error.summary = f"epoch {self.epoch}, batch {number}{where}: {error.summary}"
+            if isinstance(error, TypeMismatch):
+                types = {p.dtype for p in self.learner.model.parameters()}
+                error.problems = (*error.problems, *batches.wider(batch, types))
             raise
 
     def _diverged(self, loss: float, batch: Any) -> TrainingError:
@@ -260,13 +262,8 @@ class Fitting:
 
     def _tensors(self) -> dict[str, Any]:
         found = {f"model.{path}": lent(p) for path, p in self.learner.model.named_parameters()}
-        found |= {f"optimizer.{name}": lent(b) for name, b in self._optimizer_state()}
+        found |= {name: lent(buffer) for name, buffer in self.learner.named_buffers()}
         return found | {f"metrics.{name}": weight(array) for name, array in self.tally.state_dict().items()}
-
-    def _optimizer_state(self) -> Iterator[tuple[str, Any]]:
-        for name, optimizer in self.learner.optimizers.items():
-            for path, buffer in optimizer.named_buffers().items():
-                yield (f"{name}.{path}" if name else path), buffer
 
     def _facts(self) -> dict[str, Any]:
         keeps = self.train.keeps_place
@@ -285,31 +282,44 @@ class Fitting:
 
     def restore(self, saved: checkpoints.Saved) -> None:
         """Puts model, optimizer, data and all else where they were, or leaves all as it is. Raises ModelError."""
-        model, facts, tensors = self.learner.model, saved.facts, saved.part("optimizer")
-        before = model.state_dict()
+        model, learner = self.learner.model, self.learner
+        before, kept = model.state_dict(), {name: buffer.array for name, buffer in learner.named_buffers()}
         model.load(saved.part("model"), adapter=None)
-        taken: list[tuple[Optimizer, dict[str, np.ndarray]]] = []
         try:
-            for name, optimizer in self.learner.optimizers.items():
-                own = {n: w.array() for n, w in tensors.items()} if not name else saved.arrays(f"optimizer.{name}")
-                taken.append((optimizer, optimizer.state_dict()))
-                optimizer.load_state_dict(own)
-            self._take(saved, facts)
+            for name, optimizer in learner.optimizers.items():
+                optimizer.load_state_dict(saved.arrays(f"optimizer.{name}" if name else "optimizer"))
+            self._take_step(saved)
+            self._take(saved, saved.facts)
         except BaseException as error:
             model.load_state_dict(before)
-            for optimizer, state in taken:
-                optimizer.load_state_dict(state)
+            for name, buffer in learner.named_buffers():
+                buffer.assign(kept[name])
             if isinstance(error, (KeyError, TypeError, ValueError, AttributeError)) and not isinstance(
                 error, BurnError
             ):
                 raise ModelError(f"{saved.path} is malformed", [f"{type(error).__name__}: {error}"]) from None
             raise
 
+    def _take_step(self, saved: checkpoints.Saved) -> None:
+        """What a step keeps for itself. Raises ModelError where it keeps something else."""
+        given = saved.arrays("step")
+        own = {name: buffer for name, buffer in self.learner.named_buffers() if name.startswith("step.")}
+        if {f"step.{name}" for name in given} != own.keys():
+            texts = (", ".join(given) or "nothing", ", ".join(own) or "nothing")
+            raise ModelError(f"{saved.path} is of another step", [f"that kept {texts[0]}, this one keeps {texts[1]}"])
+        for name, array in given.items():
+            own[f"step.{name}"].assign(array)
+
     def _take(self, saved: checkpoints.Saved, facts: Mapping[str, Any]) -> None:
         self.epoch, self.batch, self.step = int(facts["epoch"]), int(facts["batch"]), int(facts["step"])
         self.history = [dict(row) for row in facts["history"]]
         self.steps_of = {int(e): int(s) for e, s in facts["checkpoints"]}
-        self.tally.load_state_dict(saved.arrays("metrics"))
+        counted = saved.arrays("metrics")
+        names = {name.rpartition(".")[0] for name in counted if "." in name}
+        if self.batch and (differing := names ^ self.tally.metrics.keys()):
+            text = f"{', '.join(sorted(differing))}: counted before or from now on, not both"
+            raise ModelError(f"{saved.path} is of the middle of an epoch with other metrics", [text])
+        self.tally.load_state_dict(counted)
         self.checkpoint = saved.path
         remembering = [o for o in self.learner.observers if _remembers(o)]
         names, given = [type(o).__name__ for o in remembering], [name for name, _ in facts["observers"]]

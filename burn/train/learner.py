@@ -20,6 +20,7 @@ from typing import Any
 from burn.errors import ModelError, Problem, TypeMismatch, near
 from burn.jitted import Jit
 from burn.nn.module import Module
+from burn.nn.parameter import Buffer
 from burn.optim import Optimizer
 from burn.tensors import Tensor, constant
 from burn.tensors.creation import full
@@ -30,6 +31,7 @@ from burn.train.events import Better, Observer, Summary
 from burn.train.metrics import Gauge, Metric, Tally
 from burn.train.metrics.base import host
 from burn.train.objective import Objective, Outcome
+from burn.train.precision import FULL
 from burn.train.step import of_batches
 from burn.train.step import step as make_step
 
@@ -47,7 +49,8 @@ class Learner:
     given. metrics: see burn.train.metrics. folder: where checkpoints and logs go; nothing is kept without. keep: which
     checkpoints. observers: functions of (event, control), see burn.train.events. progress: whether to show a line, and a table at
     the end. step: a step of one's own in place of `burn.train.step`, called with each batch; it moves the parameters and returns
-    what a loss function returns. clip_norm, clip_value: as for `burn.train.step`. name: of the run; the folder's by default.
+    what a loss function returns. clip_norm, clip_value, accumulate, precision: as for `burn.train.step`. name: of the run; the
+    folder's by default.
 
     Raises TypeMismatch listing what does not fit together."""
 
@@ -65,34 +68,39 @@ class Learner:
         step: Callable[..., Any] | None = None,
         clip_norm: float | None = None,
         clip_value: float | None = None,
+        accumulate: int = 1,
+        precision: str = FULL,
         name: str = "",
     ) -> None:
         self.model, self.objective = model, Objective(loss)
-        self.optimizers = {"": optimizer} if isinstance(optimizer, Optimizer) else dict(optimizer)
+        several = isinstance(optimizer, Mapping)
+        self.optimizers: dict[str, Optimizer] = dict(optimizer) if several else {"": optimizer}  # type: ignore[dict-item]
         self.metrics = tuple(m for m in metrics if isinstance(m, Metric))
         self.gauges = tuple(m for m in metrics if isinstance(m, Gauge))
         self.folder = None if folder is None else Path(folder)
         self.keep, self.observers, self.progress = keep or Keep(), tuple(observers), progress
         self._name = name
-        self._check(metrics, step, clip_norm, clip_value)
-        self._own_step = step
-        self._step = None if step is not None else self._compiled_step(clip_norm, clip_value)
+        how = {"clip_norm": clip_norm, "clip_value": clip_value, "accumulate": accumulate, "precision": precision}
+        self._check(metrics, step, {name: value for name, value in how.items() if value not in (None, 1, FULL)})
+        self._own_step, self._parts = step, accumulate
+        self._step = None if step is not None else self._compiled_step(how)
         self._valid: Jit | None = None
         self._counting: Jit | None = None
         model.train()
 
-    def _check(self, metrics: Sequence[Any], step: Any, clip_norm: Any, clip_value: Any) -> None:
+    def _check(self, metrics: Sequence[Any], step: Any, how: Mapping[str, Any]) -> None:
         names = ["loss", RATE, *(m.name for m in metrics if isinstance(m, (Metric, Gauge)))]
         strangers = [m for m in metrics if not isinstance(m, (Metric, Gauge))]
         problems = [Problem(f"{m!r} is no metric", hint="write Accuracy(), an instance") for m in strangers]
         twice = sorted({n for n in names if names.count(n) > 1})
         problems += [Problem(f"two metrics are called '{n}'", hint="give one name=...") for n in twice]
         wrong = [o for o in self.optimizers.values() if not isinstance(o, Optimizer)]
-        problems += [Problem(f"a {type(o).__name__} is no optimizer of burn.optim") for o in wrong]
+        hint = "write optim.AdamW(model), an instance of the model's parameters"
+        problems += [Problem(f"{o!r} is no optimizer of burn.optim", hint=hint) for o in wrong]
         if step is None and len(self.optimizers) != 1:
             problems.append(Problem("several optimizers need a step of one's own", hint="step=..."))
-        if step is not None and (clip_norm is not None or clip_value is not None):
-            problems.append(Problem("clipping is the step's own affair where one is given"))
+        if step is not None and how:
+            problems.append(Problem(f"{', '.join(how)}: the affair of the step that is given"))
         problems += [Problem(f"an observer is called, and {o!r} cannot be") for o in self.observers if not callable(o)]
         known = {**self.better, **{f"{side}.{n}": b for side in ("train", "valid") for n, b in self.better.items()}}
         lost = [n for n in self.keep.metrics if n not in known]
@@ -155,13 +163,14 @@ class Learner:
             assert self._step is not None
             self.objective.arguments(args, kwargs)
             loss, counts = self._step(*args, **kwargs)
-            rate = float(host(counts.pop(RATE)))
+            rate = float(host(counts.pop(RATE)).reshape(-1)[0])
         else:
             rate = _rate(next(iter(self.optimizers.values())))
             outcome = Outcome.of(self._own_step(*args, **kwargs), "a step")
             loss, counts = outcome.loss, self._counts(outcome)
         value = float(host(loss))
-        return (tally.add(value, count, counts) if math.isfinite(value) else {"loss": value}), count, rate
+        values = tally.add(value, count, counts, self._parts) if math.isfinite(value) else {"loss": value}
+        return values, count, rate
 
     def valid_step(self, batch: Any, tally: Tally) -> dict[str, float]:
         """The values of a batch, nothing moved."""
@@ -188,8 +197,8 @@ class Learner:
             for module, mode in modes:
                 module.training = mode
 
-    def _compiled_step(self, clip_norm: float | None, clip_value: float | None) -> Any:
-        optimizer = self.optimizers[""] if "" in self.optimizers else next(iter(self.optimizers.values()))
+    def _compiled_step(self, how: Mapping[str, Any]) -> Any:
+        (optimizer,) = self.optimizers.values()
 
         def counted(model: Module, *args: Any, **kwargs: Any) -> Any:
             outcome = self.objective(model, *args, **kwargs)
@@ -198,7 +207,7 @@ class Learner:
         own = [*self.objective.signature.parameters.values()]
         counted.__signature__ = self.objective.signature.replace(parameters=[_MODEL, *own])  # type: ignore[attr-defined]
         counted.__name__ = self.objective.name
-        return make_step(self.model, counted, optimizer, has_aux=True, clip_norm=clip_norm, clip_value=clip_value)
+        return make_step(self.model, counted, optimizer, has_aux=True, **how)
 
     def _counts(self, outcome: Outcome) -> Any:
         """What the outcome of a step of one's own adds to the metrics: a small program beside it."""
@@ -214,6 +223,14 @@ class Learner:
                 outcome.counts(self.metrics)  # which says what is missing
             self._counting = of_batches(counting, inspect.signature(counting), "metrics", given)
         return self._counting(outcome.prediction, outcome.target)
+
+    def named_buffers(self) -> Iterator[tuple[str, Buffer]]:
+        """What the optimizers keep, and the step itself, by its name in a checkpoint."""
+        for name, optimizer in self.optimizers.items():
+            for path, buffer in optimizer.named_buffers().items():
+                yield ".".join(filter(None, ("optimizer", name, path))), buffer
+        for path, buffer in getattr(self._own_step or self._step, "named_buffers", dict)().items():
+            yield f"step.{path}", buffer
 
     @property
     def name(self) -> str:

@@ -49,8 +49,11 @@ class Objective:
     the model's inputs. Another function is called as loss(model, *batch), or loss(model, **batch) where they are dictionaries."""
 
     def __init__(self, loss: Any) -> None:
-        if not callable(loss):
-            raise TypeMismatch("a loss is a layer or a function of the model and a batch", [f"not {loss!r}"])
+        if not callable(loss) or isinstance(loss, type):
+            hint = f"write {loss.__name__}(), an instance" if isinstance(loss, type) else ""
+            raise TypeMismatch(
+                "a loss is a layer or a function of model and batch", [Problem(f"not {loss!r}", hint=hint)]
+            )
         self.loss = loss
         self.name = type(loss).__name__ if isinstance(loss, Module) else getattr(loss, "__name__", "loss")
         if isinstance(loss, Module):

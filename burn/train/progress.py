@@ -42,6 +42,7 @@ class ProgressLine:
                 self._started, self._seconds = event, 0.0
                 if event.step:
                     self._line(f"{event.run}: goes on behind step {event.step}")
+                self._draw(f"{self._epoch(event.epoch)}  compiling the step", last=True)
             case Stepped():
                 self._seconds = event.seconds if not self._seconds else 0.95 * self._seconds + 0.05 * event.seconds
                 self._draw(self._step(event), last=control.stopping)

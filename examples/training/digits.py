@@ -76,4 +76,4 @@ def mnist(folder: Path) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main(sys.argv[1] if len(sys.argv) > 1 else "")

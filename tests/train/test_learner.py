@@ -16,7 +16,7 @@ import burn
 from burn import nn, optim
 from burn.errors import BurnError, InputError, ModelError, TypeMismatch
 from burn.train import EarlyStopping, Feed, Keep, Learner, Summary, TrainingError, checkpoints, events, fitting
-from burn.train.metrics import Accuracy, ConfusionMatrix, Metric, Throughput
+from burn.train.metrics import AUROC, R2, Accuracy, ConfusionMatrix, Metric, Throughput
 
 rng = np.random.default_rng(1)
 Y = rng.integers(0, 3, 29)
@@ -167,6 +167,11 @@ def _torch_loader() -> Any:
         ([BATCHES[0], (X[:8], Y[:8] + 3)], BurnError, "epoch 1, batch 2: (.|\n)*out of range"),
         ([(X[:8], Y[:7])], BurnError, "epoch 1, batch 1: "),
         ([(X[:8, :3], Y[:8])], BurnError, "epoch 1, batch 1: in Linear"),
+        (
+            [(X[:8].astype(float), Y[:8])],
+            TypeMismatch,
+            "entry 0 of the batch is float64, the model's parameters are float32",
+        ),
     ],
 )
 def test_data_that_does_not_fit(data: Any, error: type, told: str) -> None:
@@ -178,10 +183,14 @@ def test_data_that_does_not_fit(data: Any, error: type, told: str) -> None:
 
 def test_what_makes_no_learner() -> None:
     with pytest.raises(TypeMismatch) as caught:
-        made(metrics=[Accuracy, Throughput("loss")], keep=Keep(best="acuracy"), step=lambda: 0, clip_norm=1.0)
+        made(
+            metrics=[Accuracy(), Accuracy, Throughput("loss")], keep=Keep(best="acuracy"), step=lambda: 0, clip_norm=1.0
+        )
     text = str(caught.value)
-    for part in ("is no metric", "two metrics are called 'loss'", "'acuracy'", "clipping"):
+    for part in ("is no metric", "two metrics are called 'loss'", "did you mean 'accuracy'", "clip_norm: the affair"):
         assert part in text
+    with pytest.raises(TypeMismatch, match=r"write CrossEntropyLoss\(\)"):
+        made(loss=nn.CrossEntropyLoss)
     with pytest.raises(TypeMismatch, match="gives the loss alone"):
         made(loss=lambda m, x, y: nn.CrossEntropyLoss()(m(x), y)).fit(BATCHES, epochs=1)
     with pytest.raises(TypeMismatch, match=r"a layer such as nn\.MSELoss"):
@@ -196,6 +205,42 @@ def test_batches_of_too_many_shapes_are_told(monkeypatch: pytest.MonkeyPatch) ->
     learner = made(loss=lambda m, x, y: (x * m.head.bias[0]).mean(), metrics=[], observers=[seen])
     learner.fit([(X[:8, : i % 4 + 1], np.zeros(8)) for i in range(4)], epochs=1)
     assert [e.step for e in seen.of(events.Warned)] == [3]
+
+
+def test_batches_in_parts_and_in_half_precision(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"metrics": [Accuracy(), AUROC(), R2Of()], "accumulate": 2, "precision": "float16"}
+    even = [(x[:4], y[:4]) for x, y in BATCHES]
+    learner = made(folder=tmp_path, **options)
+    inner: Any = learner.model
+    inner.drop.p = 0.0
+    scores = inner.eval()(np.concatenate([x for x, _ in even])).numpy()
+    truth = np.concatenate([y for _, y in even])
+    learner.optimizers[""].lr = 0.0
+    inner.train()
+    told = learner.fit(even, epochs=1)
+    assert told.train["accuracy"] == pytest.approx(
+        (scores.argmax(1) == truth).mean(), abs=0.07
+    )  # of rounded parameters
+    one_hot = np.eye(3)[truth]
+    want = 1 - ((scores - one_hot) ** 2).sum() / ((one_hot - 1 / 3) ** 2).sum()
+    assert told.train["of scores"] == pytest.approx(want, rel=1e-2) and 0 <= told.train["auroc"] <= 1
+    names = checkpoints.read(checkpoints.path_of(tmp_path, 4)).tensors
+    assert names["step.good"].array() == 4
+    other = made(folder=tmp_path, **options)
+    other.fit(even, epochs=2, resume=True)
+    assert dict(other.named_buffers())["step.good"].array == 8
+    with pytest.raises(ModelError, match="another step"):
+        made(folder=tmp_path, metrics=options["metrics"]).fit(even, epochs=3, resume=True)
+
+
+class R2Of(R2):
+    """Of scores, whose means and spreads are no plain sums."""
+
+    def __init__(self) -> None:
+        super().__init__("of scores")
+
+    def counts(self, prediction: Any, target: Any) -> Any:
+        return super().counts(prediction, burn.one_hot(target, 3))
 
 
 # ---- stopping ----------------------------------------------------------------------------------------------------------
@@ -271,6 +316,20 @@ def test_which_checkpoints_stay(tmp_path: Path) -> None:
     assert not np.array_equal(before, learner.model.state_dict()["head.bias"])
 
 
+def test_parameters_stay_in_place_while_they_are_saved(tmp_path: Path) -> None:
+    places: list[list[int]] = []
+    learner = made(folder=tmp_path, keep=Keep(every=1))
+
+    def look(event: events.Event, control: events.Control) -> None:
+        if isinstance(event, events.Stepped):
+            tensors = [p for _, p in learner.model.named_parameters()] + [b for _, b in learner.named_buffers()]
+            places.append([t.elements.ctypes.data for t in tensors])
+
+    learner.observers = (look,)
+    learner.fit(BATCHES, BATCHES, epochs=3)
+    assert all(p == places[1] for p in places[1:])
+
+
 def test_a_folder_that_has_a_training(tmp_path: Path) -> None:
     made(folder=tmp_path).fit(BATCHES, epochs=1)
     (tmp_path / "checkpoints" / ".step-00000009.safetensors.x.tmp").write_bytes(b"half")
@@ -303,6 +362,8 @@ def test_checkpoints_of_something_else(tmp_path: Path) -> None:
     assert bits(learner) == before and bits(moving) == kept
     with pytest.raises(InputError, match="not the data"):
         _mid_epoch(tmp_path / "mid")
+        with pytest.raises(ModelError, match="other metrics"):
+            made(folder=tmp_path / "mid", metrics=[]).fit(BATCHES, epochs=3, resume=True)
         made(folder=tmp_path / "mid").fit(BATCHES[:1], epochs=3, resume=True)
 
 

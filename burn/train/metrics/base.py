@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,13 +75,18 @@ class Tally:
         self.totals: dict[str, dict[str, np.ndarray]] = {}
         self.loss, self.examples = 0.0, 0
 
-    def add(self, loss: float, examples: int, counts: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-        """Adds a batch; gives its own values, of those metrics that mean something for one."""
+    def add(
+        self, loss: float, examples: int, counts: Mapping[str, Mapping[str, Any]], parts: int = 1
+    ) -> dict[str, float]:
+        """Adds a batch; gives its own values, of those metrics that mean something for one. parts: how many the batch was taken
+        in; where they are several, counts have a first axis of so many."""
         self.loss += loss * examples
         self.examples += examples
         own = {"loss": loss}
         for name, metric in self.metrics.items():
-            given = metric.reduced({key: host(value) for key, value in counts[name].items()})
+            found = {key: host(value) for key, value in counts[name].items()}
+            several = [found] if parts == 1 else [{k: v[i] for k, v in found.items()} for i in range(parts)]
+            given = reduce(metric.merged, map(metric.reduced, several))
             self.totals[name] = metric.merged(self.totals[name], given) if name in self.totals else given
             if metric.of_batch and np.ndim(value := metric.value(given)) == 0:
                 own[name] = float(value)
@@ -133,6 +139,11 @@ def count_of(x: Tensor) -> Tensor:
 
 def is_float(x: Tensor) -> bool:
     return x.dtype in FLOATS
+
+
+def full(x: Tensor) -> Tensor:
+    """Half floats as float32, in which sums and logarithms are worth something."""
+    return x.astype("float32") if x.dtype in ("float16", "bfloat16") else x
 
 
 def total(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 from burn.dialect.types import INTEGERS
 from burn.tensors import Tensor
 from burn.tensors.joining import where
-from burn.train.metrics.base import Metric, Totals, is_float, total
+from burn.train.metrics.base import Metric, Totals, full, is_float, total
 
 
 class Perplexity(Metric):
@@ -28,7 +28,7 @@ class Perplexity(Metric):
         truth = target.astype("int64")
         counted = truth == truth if self.ignore_index is None else truth != self.ignore_index
         safe = where(counted, truth, 0).unsqueeze(self.axis)
-        chosen = prediction.log_softmax(self.axis).take_along_axis(safe, self.axis).squeeze(self.axis)
+        chosen = full(prediction).log_softmax(self.axis).take_along_axis(safe, self.axis).squeeze(self.axis)
         return {"surprise": total(where(counted, -chosen, 0.0)), "count": total(counted)}
 
     def value(self, totals: Totals) -> float:
