@@ -81,14 +81,15 @@ class Learner:
         self.keep, self.observers, self.progress = keep or Keep(), tuple(observers), progress
         self._name = name
         how = {"clip_norm": clip_norm, "clip_value": clip_value, "accumulate": accumulate, "precision": precision}
-        self._check(metrics, step, {name: value for name, value in how.items() if value not in (None, 1, FULL)})
+        usual = {"accumulate": 1, "precision": FULL}
+        self._check(metrics, step, [name for name, value in how.items() if value != usual.get(name)])
         self._own_step, self._parts = step, accumulate
         self._step = None if step is not None else self._compiled_step(how)
         self._valid: Jit | None = None
         self._counting: Jit | None = None
         model.train()
 
-    def _check(self, metrics: Sequence[Any], step: Any, how: Mapping[str, Any]) -> None:
+    def _check(self, metrics: Sequence[Any], step: Any, how: Sequence[str]) -> None:
         names = ["loss", RATE, *(m.name for m in metrics if isinstance(m, (Metric, Gauge)))]
         strangers = [m for m in metrics if not isinstance(m, (Metric, Gauge))]
         problems = [Problem(f"{m!r} is no metric", hint="write Accuracy(), an instance") for m in strangers]
