@@ -13,6 +13,11 @@ from dataclasses import dataclass, field
 
 PTR = "!llvm.ptr"
 LEAVE = "^leave"
+AS_WRITTEN = "loop_annotation = #llvm.loop_annotation<vectorize = <disable = true>>"
+SHORT = 32
+"""Only loops of so many lines that hold no vectors and no other loops are left to LLVM's vectoriser. In the others it finds nothing;
+and its search takes time that is exponential in the length of a chain of values that are used twice (a minimum with its test for
+NaN), such as unrolling makes of inner loops."""
 
 
 @dataclass(frozen=True)
@@ -361,13 +366,16 @@ class Function:
             count = f":{len(carried)}" if len(carried) > 1 else ""
             head = f"{name}{count} = {head} iter_args({pairs}) -> ({types})"
         self.line(f"{head} : i64 {{")
+        first = len(self.lines)
         with self._scope():
             yield loop
             if carried:
                 assert loop.yielded is not None and len(loop.yielded) == len(carried)
                 types = ", ".join(v.type for v in carried)
                 self.line(f"scf.yield {', '.join(v.name for v in loop.yielded)} : {types}")
-        self.line("}")
+        body = self.lines[first:]
+        simple = len(body) <= SHORT and not any("vector<" in line or "scf.for" in line for line in body)
+        self.line("}" if simple else f"}} {{{AS_WRITTEN}}}")
 
     @contextmanager
     def if_(self, condition: Value) -> Iterator[None]:
