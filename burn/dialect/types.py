@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from burn.dialect.dims import Dim, Expr, dim_broadcast, parse, product
 from burn.dialect.mlir import ir
+from burn.errors import TypeMismatch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,6 +88,9 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(object) if name in ("string", "list") else np.dtype(getattr(ml_dtypes, text, text))
 
 
+LARGEST = 2**63 - 1
+
+
 @dataclass(frozen=True)
 class TensorType:
     """A dense row-major tensor: element type and sizes (ints or symbolic expressions)."""
@@ -125,6 +129,8 @@ class TensorType:
 
     def to_mlir(self) -> ir.Type:
         if self not in _TO_MLIR:
+            if any(isinstance(d, int) and d > LARGEST for d in self.shape):
+                raise TypeMismatch("a size is too large", [f"{self}: a size is at most {LARGEST}"])
             sizes = "".join(f"{d}x" if isinstance(d, int) else "?x" for d in self.shape)
             names = ", ".join(f'"{d}"' for d in self.shape)
             encoding = "" if self.is_static else f", [{names}]"

@@ -78,6 +78,7 @@ class Sorting(Products):
         size = self.type.shape[place] if self.ndim else 1
         if isinstance(k, int) and isinstance(size, int) and not 0 <= k <= size:
             raise TypeMismatch(f"there are not {k} elements to choose", [f"axis {axis} of {self.type} has {size}"])
+        compose.check_size(k, "<=", size, "there are so many elements to choose")
         values, places = (made(v) for v in self._sorted(place, largest))
         return Ordered(values._cut(place, 0, k), places._cut(place, 0, k))
 

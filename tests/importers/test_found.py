@@ -300,3 +300,72 @@ def test_a_range_that_never_ends_is_refused(kind: int, step: float) -> None:
     np.testing.assert_array_equal(executable.run({**feed, "c": np.array(2, dtype)})["y"], [0, 2, 4])
     with pytest.raises(BurnError, match="range needs a step"):
         executable.run({**feed, "c": np.array(step, dtype)})
+
+
+# Factors and contractions
+
+
+@pytest.mark.parametrize(("op", "number"), [("Div", 0.0), ("Mul", np.inf), ("Mul", np.nan)])
+def test_what_is_infinite_does_not_go_into_a_weight(op: str, number: float) -> None:
+    """x . (w / 0) would be inf - inf."""
+    factor = np.array([number, 3, 2], np.float32)
+    proto = model(
+        [node("Gemm", "x w", "p"), node(op, "p factor", "y")],
+        [value("x", (6, 8))],
+        unknown("y"),
+        [tensor("w", numbers(8, 3)), tensor("factor", factor)],
+    )
+    same(proto, {"x": numbers(6, 8)})
+
+
+# Sampling
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_cubic_samples_beyond_the_border(padding: str, aligned: int) -> None:
+    """At the border each neighbour is clamped by itself, not the place between them."""
+    attributes = {"mode": "cubic", "padding_mode": padding, "align_corners": aligned}
+    proto = model(
+        [node("GridSample", "x grid", "y", **attributes)],
+        [value("x", (1, 2, 5, 6)), value("grid", (1, 9, 7, 2))],
+        unknown("y"),
+        opset=20,
+    )
+    same(proto, {"x": numbers(1, 2, 5, 6), "grid": RNG.uniform(-1.6, 1.6, (1, 9, 7, 2)).astype(np.float32)})
+
+
+# Refused
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({"max_skip_count": -1}, "-1 tokens cannot be left out"),
+        ({"max_skip_count": 0, "weights": [1.0] * 9}, "9 weights for 2 n-grams"),
+    ],
+)
+def test_n_grams_that_fit_nothing_are_refused(attributes: dict[str, Any], told: str) -> None:
+    settled = {"min_gram_length": 2, "max_gram_length": 2, "mode": "TFIDF", "pool_int64s": [2, 3, 5, 4]}
+    settled |= {"ngram_counts": [0, 0], "ngram_indexes": [0, 1], **attributes}
+    proto = model([node("TfIdfVectorizer", "x", "y", **settled)], [value("x", (12,), INT64)], unknown("y"))
+    with pytest.raises(BurnError, match=told):
+        load_onnx(proto.SerializeToString())
+
+
+def test_n_grams_with_more_left_out_than_there_are_tokens() -> None:
+    settled = {"min_gram_length": 2, "max_gram_length": 2, "mode": "TF", "pool_int64s": [2, 3, 5, 4]}
+    settled |= {"ngram_counts": [0, 0], "ngram_indexes": [0, 1], "max_skip_count": 2**31}
+    proto = model([node("TfIdfVectorizer", "x", "y", **settled)], [value("x", (4,), INT64)], unknown("y"))
+    (counts,) = run(proto, {"x": np.array([2, 5, 3, 4])})
+    np.testing.assert_array_equal(counts, [1, 1])
+
+
+def test_more_elements_than_a_named_size_has_are_refused() -> None:
+    """Also where nothing reads them."""
+    proto = model(
+        [node("TopK", "x k", "v i"), node("Less", "v v", "y")], [value("x", ("n",))], unknown("y"), [tensor("k", [2])]
+    )
+    executable = load_onnx(proto.SerializeToString())
+    with pytest.raises(BurnError, match="2 <= n"):
+        executable.run({"x": numbers(1)})

@@ -15,9 +15,9 @@ PTR = "!llvm.ptr"
 LEAVE = "^leave"
 AS_WRITTEN = "loop_annotation = #llvm.loop_annotation<vectorize = <disable = true>>"
 SHORT = 32
-"""Only loops of so many lines that hold no vectors and no other loops are left to LLVM's vectoriser. In the others it finds nothing;
-and its search takes time that is exponential in the length of a chain of values that are used twice (a minimum with its test for
-NaN), such as unrolling makes of inner loops."""
+"""Only loops of so many lines that hold no vectors and no other loops are left to LLVM's vectoriser. In the others it finds
+nothing; and its search takes time that is exponential in the length of a chain of values that are used twice (a minimum with
+its test for NaN), such as unrolling makes of inner loops."""
 
 
 @dataclass(frozen=True)

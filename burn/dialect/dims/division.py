@@ -73,8 +73,10 @@ def ceildiv(a: Dim, b: Dim) -> Dim:
 
 
 def exact_div(a: Dim, b: Dim) -> Dim | None:
-    """a / b where it divides exactly as polynomials, else None."""
+    """a / b where it divides exactly as polynomials, else None; 0 divides nothing."""
     a, b = plain(a), plain(b)
+    if b == 0:
+        return None
     if a == b:
         return 1
     quotient, remainder = _divide(a, b)

@@ -24,7 +24,7 @@ from burn.kernels.body import (
 )
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert, loops, place
 from burn.kernels.builders.spread import spread
-from burn.kernels.lower import linear, reshape_index
+from burn.kernels.lower import linear, reshape_index, rule_of
 from burn.kernels.wants import Wants
 
 
@@ -46,13 +46,16 @@ def build(group: Group, wants: Wants) -> list[Call]:
     kept_results: dict[str, int] = {}
 
     def keep(value: ir.Value) -> None:
-        """Writes a full-space value to scratch in the stage being built, and reads it from there in later stages."""
+        """Writes a full-space value to scratch in the stage being built, and reads it from there in later stages. Where another
+        element is wanted than this iteration's, it is computed again."""
         row = tuple(v.extent for v in inner)
         buffer = builder.scratch(type_of(value).dtype, product(row))
         offset = linear(place(inner), row)
         scalar = low.at(value, full)
         stages[-1] = Stage(stages[-1].loops, stages[-1].reductions, (*stages[-1].writes, Write(buffer, offset, scalar)))
-        low.define(value, lambda index: low.load(buffer, offset))
+        op = op_of(value)
+        assert op is not None
+        low.define(value, lambda index: low.load(buffer, offset) if index == full else rule_of(op)(low, op, index))
 
     costly = _costly_values(group, anchors, space) if wants.keep_rows and (len(space) - 1) in axes else []
     for number, anchor in enumerate(anchors):

@@ -1,10 +1,14 @@
 """What contractions take in: constant factors go into their weights, padding and transposes into their attributes.
 
+Only factors that are known to be finite go: an infinite one makes NaN of sums that it would leave infinite, or of zeros.
+
 The new weights are ordinary ops on constants (`fold` computes them). Batch normalisation in inference is a factor and
 an offset a channel, so it ends up in the convolution before it.
 """
 
 from __future__ import annotations
+
+import math
 
 from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape
@@ -13,6 +17,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import DTYPES, type_of
+from burn.passes.algebra.bounds import bounds
 from burn.passes.algebra.law import Rewriter, law, ones
 
 SHARED = 1 << 16
@@ -81,6 +86,8 @@ def scale_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 def _product(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value | None:
     """value * factor for a contraction, or one with a constant added, that takes the factor in."""
+    if bounds(rewriter.weights, factor) is None:
+        return None
     bias = is_named(value, "add")
     if bias is None:
         return _scaled(rewriter, value, factor)
@@ -145,6 +152,6 @@ def scale_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
         return None
     factor = splat(inner.rhs)
     weight = _weight(rewriter, op)
-    if factor is None or weight is None or type_of(inner.lhs) != type_of(op.lhs):
+    if factor is None or not math.isfinite(factor) or weight is None or type_of(inner.lhs) != type_of(op.lhs):
         return None
     return ops.dot_general(inner.lhs, ops.mul(weight, number_like(factor, weight)), **op.attrs)

@@ -15,6 +15,7 @@ from .steps import STEPS
 from .ways import WAYS
 
 QUIET = ("same", "nothing")
+JUDGED = ("theirs", "rounding")
 
 
 def main() -> int:
@@ -45,7 +46,7 @@ def main() -> int:
         counts[outcome.kind] += 1
         if outcome.kind not in QUIET:
             show(outcome)
-        if outcome.kind not in (*QUIET, "theirs"):
+        if outcome.kind not in (*QUIET, *JUDGED):
             failed.append(outcome)
     # It may have been cutting the graph down, or the machine was busy: once more, without that.
     for outcome in outcomes(again, replace(plan, shrink=False), max(1, given.jobs // 2), given.seconds):

@@ -22,6 +22,7 @@ from .generate import generate
 from .graph import Graph
 from .judge import ours_is_right
 from .reference import free_names
+from .shaken import rounding_decides
 from .values import Array
 from .ways import BACK, EXPORT_OPSETS, WAYS
 
@@ -44,7 +45,7 @@ class Plan:
 @dataclass(frozen=True)
 class Outcome:
     seed: int
-    kind: str  # "same", "nothing" (no output), "theirs" (judged ONNX Runtime's fault), or one of FOUND
+    kind: str  # "same", "nothing" (no output), "theirs" (judged ONNX Runtime's fault), "rounding" decides, or one of FOUND
     text: str = ""
     ops: str = ""
 
@@ -103,13 +104,15 @@ class Case:
         values = {value.name: value for value in self.graph.values}
         return {value.name: values[value.name].arrays[at] for value in model.graph.input}
 
-    def theirs(self, cut: Cut, failure: Failure) -> bool:
-        """Whether the specification says what burn says."""
-        if failure.results is None:
-            return False
+    def judged(self, cut: Cut, failure: Failure) -> str:
+        """The kind of a failure: also "theirs", where the specification says what burn says, or "rounding"."""
+        if failure.kind != "differs" or failure.results is None:
+            return failure.kind
         model = self.model(cut)
-        want = {value.name: value.arrays[failure.at] for value in cut.outputs}
-        return ours_is_right(model, self.feed(model, failure.at), failure.results, want)
+        feed, want = self.feed(model, failure.at), {value.name: value.arrays[failure.at] for value in cut.outputs}
+        if ours_is_right(model, feed, failure.results, want):
+            return "theirs"
+        return "rounding" if rounding_decides(model, feed, failure.results, want) else failure.kind
 
 
 def run(seed: int, plan: Plan) -> Outcome:
@@ -135,8 +138,7 @@ def run(seed: int, plan: Plan) -> Outcome:
         save(case, cut, failure, plan.save / f"{plan.mode}-{plan.target or 'host'}-{seed}")
     model = case.model(cut)
     ops = " ".join(dict.fromkeys(node.op_type for node in model.graph.node))
-    kind = "theirs" if failure.kind == "differs" and case.theirs(cut, failure) else failure.kind
-    return Outcome(seed, kind, f"{failure.text}\n{told(model, graph.opset)}", ops)
+    return Outcome(seed, case.judged(cut, failure), f"{failure.text}\n{told(model, graph.opset)}", ops)
 
 
 def alike(failure: Failure) -> tuple[str, str]:

@@ -142,6 +142,26 @@ def _float64(site: Site) -> bool:
     return given is not None and given.dtype == np.float64
 
 
+def _tanh_in_float64(site: Site) -> bool:
+    return _float64(site) and site.attribute("approximate", b"none") == b"tanh"
+
+
+def _negative_padding(site: Site) -> bool:
+    """`SAME`, where a stride steps over more than the window covers."""
+    window = site.attribute("kernel_shape", ())
+    given = site.operand(1) if site.node.op_type in ("Conv", "ConvInteger", "QLinearConv") and not window else None
+    window = given.shape[2:] if given is not None else window
+    strides, dilations = site.attribute("strides", (1,) * len(window)), site.attribute("dilations", (1,) * len(window))
+    steps_over = any((k - 1) * d + 1 < s for k, s, d in zip(window, strides, dilations, strict=True))
+    return steps_over and site.attribute("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER")
+
+
+def _near_the_bound(site: Site) -> bool:
+    """Whether a float16 is the attribute `lambd`, but for its rounding."""
+    given, bound = site.operand(0), site.attribute("lambd", 0.5)
+    return given is None or (given.dtype == np.float16 and bool((np.abs(given) == np.float16(bound)).any()))
+
+
 def _window_beyond(site: Site) -> bool:
     """A window that is larger than the padded axis it moves along."""
     given, window = site.operand(0), site.attribute("kernel_shape", ())
@@ -251,6 +271,17 @@ RULES: tuple[tuple[tuple[str, ...], Rule, str], ...] = (
         "a scale of 1; by the specification's formula it is (max - min) / 255, 0",
     ),
     (words("HardSwish"), _float64, "1/6 in float32; the specification says 1/6"),
+    (
+        words("Gelu"),
+        _tanh_in_float64,
+        "sqrt(2 / pi) and 0.044715 in float32; the specification has the numbers themselves",
+    ),
+    (words("Shrink"), _near_the_bound, "compared with a float32; the specification casts the bound to float16"),
+    (
+        words("AveragePool MaxPool LpPool Conv"),
+        _negative_padding,
+        "padding below 0 crops; the specification's `same` is no cropping, nor is TensorFlow's that it comes from",
+    ),
     (
         words("AveragePool MaxPool LpPool"),
         _window_beyond,

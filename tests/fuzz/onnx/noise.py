@@ -63,9 +63,8 @@ def disturb(
         return twin
     floats = [value for value in used if value.dtype in FLOATS]
     numbers = [numpy_helper.to_array(c) for c in constants if c.data_type in (1, 10, 11)]
-    few_bits = all(_few_bits(v.arrays[at]) and np.array_equal(v.arrays[at], v.twins[at]) for v in floats)
-    few_bits = few_bits and all(map(_few_bits, numbers))
-    if ops <= EXACT and few_bits and _few_bits(array):
+    exact = all(few_bits(v.arrays[at]) and np.array_equal(v.arrays[at], v.twins[at]) for v in floats)
+    if ops <= EXACT and exact and all(map(few_bits, numbers)) and few_bits(array):
         return twin
     scale = largest(array)
     if ops & SUMS:
@@ -91,7 +90,7 @@ def largest(array: Array) -> float:
     return float(np.abs(finite.astype(np.float64)).max(initial=0.0))
 
 
-def _few_bits(array: Array) -> bool:
+def few_bits(array: Array) -> bool:
     if not array.size:
         return True
     with np.errstate(all="ignore"):

@@ -180,6 +180,8 @@ class Numpy(Side):
 
     def topk(self, x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """What is not a number counts as the greatest, as in torch and behind numpy's sort."""
+        if k > x.shape[-1]:
+            raise ValueError("there are not so many elements")
         wide = x.astype(np.float64 if is_float(x.dtype) else np.int64)
         places = np.lexsort((-wide, ~np.isnan(wide)), axis=-1)[..., :k]
         return np.take_along_axis(x, places, -1), places

@@ -40,7 +40,9 @@ def grid_sample(node: Node) -> ir.Value:
         position = pixels(convert(column, working), size, aligned)
         if mode == "nearest":
             position = ops.round(position)
-        if padding == "border":
+        if (
+            padding == "border" and mode != "cubic"
+        ):  # there each neighbour is at the border by itself, as PyTorch has it
             position = clamp(position, size)
         elif padding == "reflection":
             position = reflect(position, size, aligned)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import along, broadcast_to, convert, dim_value, number, reshape
+from burn.dialect.compose import along, broadcast_to, check_size, convert, dim_value, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, type_of
@@ -121,6 +121,7 @@ def top_k(node: Node) -> Any:
     size = shape[axis]
     if isinstance(count, int) and isinstance(size, int) and not 0 <= count <= size:
         node.fail(f"k = {count} is not between 0 and the {size} elements of axis {axis}")
+    check_size(count, "<=", size, "TopK has so many elements to choose")
     sizes = tuple(count if i == axis else d for i, d in enumerate(shape))
     ordered = ops.sort(x, axis=axis, descending=bool(node.int("largest", 1)))
     zeros, ones = (0,) * len(shape), (1,) * len(shape)

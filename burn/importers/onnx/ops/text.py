@@ -8,12 +8,13 @@ import numpy as np
 
 from burn.dialect import ops
 from burn.dialect.compose import convert, number, reshape
-from burn.dialect.dims import dim_max
+from burn.dialect.dims import Dim, dim_max
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 
 MAX_COLUMNS = 2**24
+MAX_SKIPS = 1000
 
 
 @onnx_op("TfIdfVectorizer", ranks=((1, 2),))
@@ -26,6 +27,9 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
     pool: tuple = node.strings("pool_strings", ()) or node.ints("pool_int64s")
     if (node.type(0).dtype == "string") != bool(node.strings("pool_strings", ())):
         node.fail(f"the tokens are {node.type(0).dtype}, the pool is not", "pool_strings")
+    most = node.int("max_skip_count")
+    if most < 0:
+        node.fail(f"{most} tokens cannot be left out", "max_skip_count")
     mode = node.string("mode")
     if mode not in ("TF", "IDF", "TFIDF"):
         node.fail(f"'{mode}' is none of TF, IDF, TFIDF", "mode")
@@ -45,7 +49,9 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
         places = range(first, first + len(grams))
         first += len(grams)
         if low <= length <= high and len(grams):
-            skips = range(node.int("max_skip_count") + 1) if length > 1 else range(1)
+            skips = range(min(most, _useful(type_of(x).shape[1], length)) + 1) if length > 1 else range(1)
+            if len(skips) > MAX_SKIPS:
+                node.fail(f"asks for {len(skips)} distances between tokens, more than {MAX_SKIPS}", "max_skip_count")
             occurrences = [_occurrences(node, x, grams, skip + 1) for skip in skips]
             total = occurrences[0]
             for other in occurrences[1:]:
@@ -63,13 +69,20 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
         source[indexes[gram]] = column
     result = ops.gather(ops.concat(columns, axis=1), node.array(np.array(source, np.int64)), axis=1)
     if mode != "TF":
-        weights = np.ones(len(source), np.float32)
-        for gram, weight in enumerate(node.floats("weights", ())):
+        weights, given = np.ones(len(source), np.float32), node.floats("weights", ())
+        if len(given) not in (0, len(indexes)):
+            node.fail(f"{len(given)} weights for {len(indexes)} n-grams", "weights")
+        for gram, weight in enumerate(given):
             weights[indexes[gram]] = weight
         if mode == "IDF":
             result = ops.min(result, number(1.0, "float32"))
         result = ops.mul(result, node.array(weights))
     return result if batched else reshape(result, (len(source),))
+
+
+def _useful(tokens: Dim, length: int) -> int:
+    """How many tokens may be left out, at most, for an n-gram of `length` to fit among `tokens`."""
+    return max(0, (tokens - 1) // (length - 1) - 1) if isinstance(tokens, int) else MAX_SKIPS
 
 
 def _occurrences(node: Node, x: ir.Value, grams: np.ndarray, stride: int) -> ir.Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, count, dim_value, limit, number, number_like, reshape, wide
+from burn.dialect.compose import check_size, convert, count, dim_value, limit, number, number_like, reshape, wide
 from burn.dialect.compose import mean as mean_of
 from burn.dialect.dims import Dim, floordiv
 from burn.dialect.mlir import ir
@@ -160,6 +160,7 @@ def topk(node: Node, x: ir.Value, k: Dim, dim: int = -1, largest: bool = True, s
     if not type_of(x).rank:
         return [x, number(0, "int64")]
     axis = node.axis(dim, x)
+    check_size(k, "<=", type_of(x).shape[axis], "topk has so many elements to choose")
     values, places = ops.sort(x, axis=axis, descending=largest)
     return [part(values, axis, 0, k), part(places, axis, 0, k)]
 

@@ -1,0 +1,131 @@
+"""Whether rounding alone decides a difference: ONNX Runtime again, with a little noise behind every node.
+
+The twins of `noise` are made piece by piece while a graph grows, and know nothing of what happens inside of the body of a
+loop or between the pieces of a jump. Here every float that a node computes, in bodies as well, is multiplied by factors
+near 1, others at each trial, and so are inputs of many bits. Where that moves a result as far as burn is from it, the
+difference says nothing. What only moves numbers, and inputs of few bits, stay as they are: ties among them are no rounding.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from . import reference
+from .compare import far
+from .noise import MOVES, few_bits
+from .values import FLOATS, Array
+
+TRIALS = 24
+NOISE: dict[int, float] = {TensorProto.FLOAT: 2.0**-22, TensorProto.DOUBLE: 2.0**-51, TensorProto.FLOAT16: 2.0**-9}
+MOVED = 0.25
+"""Of the difference: rounding that moves a result so far may as well move it all the way."""
+
+
+def rounding_decides(
+    model: onnx.ModelProto, feed: Mapping[str, Array], got: Mapping[str, Any], want: Mapping[str, Array]
+) -> bool:
+    """Whether noise explains every element that differs."""
+    open_ = {name: _differs(np.asarray(got[name]), array) for name, array in want.items()}
+    if any(mask is None for mask in open_.values()):
+        return False  # another type or shape
+    types = _types(model)
+    for trial in range(TRIALS):
+        shaken = onnx.ModelProto()
+        shaken.CopyFrom(model)
+        _shake(shaken.graph, types, random.Random(trial))
+        noise = np.random.default_rng(trial)
+        try:
+            moved = reference.outputs(reference.session(shaken), {name: _near(noise, x) for name, x in feed.items()})
+        except Exception:
+            continue
+        for name, array in want.items():
+            if moved[name].shape != array.shape:
+                return True  # a size that rounding decides
+            open_[name] &= ~_moved(np.asarray(got[name]), array, moved[name])  # type: ignore[operator]
+        if not any(mask.any() for mask in open_.values() if mask is not None):
+            return True
+    return False
+
+
+def _near(noise: np.random.Generator, array: Array) -> Array:
+    if array.dtype not in FLOATS or few_bits(array):
+        return array
+    spread = NOISE[helper.np_dtype_to_tensor_dtype(array.dtype)]
+    return np.asarray(array * noise.uniform(1 - 2 * spread, 1 + 2 * spread, array.shape), array.dtype)
+
+
+def _differs(got: Array, want: Array) -> Array | None:
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return None
+    return far(got, want, want) if want.dtype in FLOATS else got != want
+
+
+def _moved(got: Array, want: Array, moved: Array) -> Array:
+    if want.dtype not in FLOATS:
+        return moved != want
+    a, b, c = (x.astype(np.float64) for x in (got, want, moved))
+    with np.errstate(all="ignore"):
+        return (np.isfinite(b) != np.isfinite(c)) | (np.abs(c - b) >= MOVED * np.abs(a - b))
+
+
+def _types(model: onnx.ModelProto) -> dict[str, int]:
+    """The element type of every value that inference finds one for."""
+    found: dict[str, int] = {}
+
+    def collect(graph: onnx.GraphProto) -> None:
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            found[value.name] = value.type.tensor_type.elem_type
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    collect(attribute.g)
+
+    collect(onnx.shape_inference.infer_shapes(model).graph)
+    return found
+
+
+def _shake(graph: onnx.GraphProto, types: Mapping[str, int], draw: random.Random) -> None:
+    """Behind every float that a node of the graph computes: times factors near 1, one for each element where ONNX Runtime
+    draws them."""
+    nodes = list(graph.node)
+    del graph.node[:]
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _shake(attribute.g, types, draw)
+        names = [name for name in node.output if types.get(name) in NOISE and node.op_type not in MOVES]
+        kept = [f"{name} before" if name in names else name for name in node.output]
+        del node.output[:]
+        node.output.extend(kept)
+        graph.node.append(node)
+        for name in names:
+            graph.node.extend(_noisy(name, types[name], draw))
+
+
+def _noisy(name: str, kind: int, draw: random.Random) -> list[onnx.NodeProto]:
+    """`name` as `name before` times one of two factors: elements of different size have different ones."""
+    spread = 2 * NOISE[kind]
+    scalars = {"zero": 0.0, "often": draw.uniform(1e2, 1e4)}
+    scalars |= {word: draw.uniform(1 - spread, 1 + spread) for word in ("one", "other")}
+    nodes = [
+        helper.make_node("Constant", [], [f"{name} {word}"], value=helper.make_tensor("", kind, [], [number]))
+        for word, number in scalars.items()
+    ]
+    steps = [
+        ("Mul", ["before", "often"], "phase"),
+        ("Sin", ["phase"], "wave"),
+        ("Less", ["wave", "zero"], "which"),
+        ("Where", ["which", "one", "other"], "factor"),
+    ]
+    if kind == TensorProto.FLOAT16:  # ONNX Runtime has no sine of these
+        steps = [("Identity", ["one"], "factor")]
+    for op, operands, result in steps:
+        nodes.append(helper.make_node(op, [f"{name} {word}" for word in operands], [f"{name} {result}"]))
+    nodes.append(helper.make_node("Mul", [f"{name} before", f"{name} factor"], [name]))
+    return nodes
