@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op
 from burn.dialect.query import VIEWS, op_of, splat
 from burn.dialect.types import DTYPES
 from burn.dialect.weights import WeightStore
 
-Bounds = tuple[float, float]
-"""The least and the greatest number, both finite."""
-
 MOST_BYTES = 1 << 20
 """Larger weights are not looked at."""
+
+
+class Bounds(NamedTuple):
+    """The least and the greatest number, both finite, and how near to 0 they come."""
+
+    low: float
+    high: float
+    near: float
+
+    @staticmethod
+    def between(low: float, high: float, near: float = 0.0) -> Bounds:
+        return Bounds(low, high, max(near, low, -high))
 
 
 def bounds(weights: WeightStore, value: ir.Value) -> Bounds | None:
@@ -26,48 +34,42 @@ def bounds(weights: WeightStore, value: ir.Value) -> Bounds | None:
     infinite or not a number."""
     number = splat(value)
     if number is not None:
-        return _finite((float(number), float(number)))
+        return _of_numbers(np.array([number], np.float64))
     op = op_of(value)
     if op is None:
         return None
     if op.OP_NAME == "weight":
-        return _of_weight(weights, op)
+        known = op.key in weights and DTYPES[op.dtype].kind == "float" and weights.weight(op.key).nbytes <= MOST_BYTES
+        return _of_numbers(weights.get(op.key)) if known else None
     if op.OP_NAME == "constant":
-        numbers = [float(n) for n in op.values] if op.bits is None else []
-        return _finite((min(numbers), max(numbers))) if numbers else None
+        return _of_numbers(np.array(op.values, np.float64)) if op.bits is None else None
     if op.OP_NAME in VIEWS or op.OP_NAME == "cast":
         return bounds(weights, op.x)
     rule = RULES.get(op.OP_NAME)
     operands = [bounds(weights, operand) for operand in op.operation.operands] if rule is not None else []
     known = [each for each in operands if each is not None]
-    return _finite(rule(*known)) if rule is not None and len(known) == len(operands) else None
-
-
-def _of_weight(weights: WeightStore, op: Op) -> Bounds | None:
-    if op.key not in weights or DTYPES[op.dtype].kind != "float" or weights.weight(op.key).nbytes > MOST_BYTES:
-        return None
-    numbers = weights.get(op.key)
-    if not numbers.size or not np.isfinite(numbers).all():
-        return None
-    return float(numbers.min()), float(numbers.max())
-
-
-def _finite(found: Bounds | None) -> Bounds | None:
+    found = rule(*known) if rule is not None and len(known) == len(operands) else None
     return found if found is not None and all(map(math.isfinite, found)) else None
 
 
-def _ends(operation: Callable[[float, float], float], a: Bounds, b: Bounds) -> Bounds:
-    """Of an operation whose extremes are at the ends of its operands."""
-    numbers = [operation(x, y) for x, y in product(a, b)]
-    return min(numbers), max(numbers)
+def _of_numbers(numbers: np.ndarray) -> Bounds | None:
+    if not numbers.size or not np.isfinite(numbers).all():
+        return None
+    return Bounds(float(numbers.min()), float(numbers.max()), float(np.abs(numbers).min()))
 
 
 def _mul(a: Bounds, b: Bounds) -> Bounds:
-    return _ends(lambda x, y: x * y, a, b)
+    ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+    return Bounds.between(min(ends), max(ends), a.near * b.near)
 
 
 def _reciprocal(a: Bounds) -> Bounds | None:
-    return (1 / a[1], 1 / a[0]) if a[0] > 0 or a[1] < 0 else None
+    if not a.near:
+        return None
+    largest = 1 / a.near
+    return Bounds.between(
+        -largest if a.low < 0 else 1 / a.high, largest if a.high > 0 else 1 / a.low, 1 / max(a.high, -a.low)
+    )
 
 
 def _div(a: Bounds, b: Bounds) -> Bounds | None:
@@ -75,15 +77,24 @@ def _div(a: Bounds, b: Bounds) -> Bounds | None:
     return None if inverse is None else _mul(a, inverse)
 
 
+def _sqrt(a: Bounds) -> Bounds | None:
+    return Bounds.between(math.sqrt(a.low), math.sqrt(a.high)) if a.low >= 0 else None
+
+
+def _rsqrt(a: Bounds) -> Bounds | None:
+    root = _sqrt(a)
+    return None if root is None else _reciprocal(root)
+
+
 RULES: dict[str, Callable[..., Bounds | None]] = {
-    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "add": lambda a, b: Bounds.between(a.low + b.low, a.high + b.high),
+    "sub": lambda a, b: Bounds.between(a.low - b.high, a.high - b.low),
     "mul": _mul,
     "div": _div,
-    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    "neg": lambda a: (-a[1], -a[0]),
+    "max": lambda a, b: Bounds.between(max(a.low, b.low), max(a.high, b.high)),
+    "min": lambda a, b: Bounds.between(min(a.low, b.low), min(a.high, b.high)),
+    "neg": lambda a: Bounds(-a.high, -a.low, a.near),
     "reciprocal": _reciprocal,
-    "sqrt": lambda a: (math.sqrt(a[0]), math.sqrt(a[1])) if a[0] >= 0 else None,
-    "rsqrt": lambda a: (1 / math.sqrt(a[1]), 1 / math.sqrt(a[0])) if a[0] > 0 else None,
+    "sqrt": _sqrt,
+    "rsqrt": _rsqrt,
 }
