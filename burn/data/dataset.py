@@ -10,8 +10,10 @@ Nothing is read before a row is asked for.
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -147,6 +149,18 @@ def unreadable(source: Indexed, index: int, error: Exception) -> DataError:
     """What is said of a row that an error was met in."""
     what = "; ".join(map(str, error.problems)) if isinstance(error, BurnError) and error.problems else str(error)
     return DataError(f"{place(source, index)} cannot be read", [f"{type(error).__name__}: {what}"])
+
+
+@contextmanager
+def opening(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever goes wrong while a file is looked at is an error that names it."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DataError(f"{path} cannot be opened", [text or type(error).__name__]) from error
 
 
 def place(source: Indexed, index: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.data.dataset import Dataset
+from burn.data.dataset import Dataset, opening
 from burn.errors import DataError
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -22,10 +22,8 @@ class Folder(Dataset):
     def __init__(self, folder: str | os.PathLike[str], suffixes: Iterable[str]) -> None:
         self.folder = Path(folder)
         wanted = tuple(suffixes)
-        try:
+        with opening(self.folder):
             self.classes = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir())
-        except OSError as error:
-            raise DataError(f"{self.folder} cannot be opened", [error.strerror or str(error)]) from error
         found = [
             (path.relative_to(self.folder), label)
             for label, name in enumerate(self.classes)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from burn.data.dataset import Dataset
+from burn.data.dataset import Dataset, opening, unreadable
 from burn.errors import DataError, Problem
 
 _CHUNK = 1 << 22
@@ -26,7 +26,7 @@ class Lines(Dataset):
 
     def __init__(self, path: str | os.PathLike[str], *, encoding: str = "utf-8", keep_empty: bool = False) -> None:
         self.path, self.encoding = Path(path), encoding
-        with _opened(self.path) as file:
+        with opening(self.path), self.path.open("rb") as file:
             self._starts, self._ends, self._numbers = self._found(file, keep_empty)
         self._file: BinaryIO | None = None
 
@@ -48,7 +48,7 @@ class Lines(Dataset):
     def text(self, index: int) -> str:
         """A row's text as it is in the file."""
         if self._file is None:
-            self._file = _opened(self.path)
+            self._file = self.path.open("rb")
         start, size = int(self._starts[index]), int(self._ends[index] - self._starts[index])
         data = os.pread(self._file.fileno(), size, start)
         if len(data) < size:
@@ -91,7 +91,7 @@ class Csv(Lines):
         if header is None:
             if not len(self):
                 raise DataError(f"{self.path} is no CSV file", ["it has no row of column names"])
-            self.header = self._fields(0)
+            self.header = self._names()
             self._starts, self._ends, self._numbers = self._starts[1:], self._ends[1:], self._numbers[1:]
         else:
             self.header = list(header)
@@ -140,6 +140,12 @@ class Csv(Lines):
             consumed.clear()
         return np.array(starts, np.int64), np.array(ends, np.int64), np.array(numbers, np.int64)
 
+    def _names(self) -> list[str]:
+        try:
+            return self._fields(0)
+        except Exception as error:
+            raise unreadable(self, 0, error) from error
+
     def _fields(self, index: int) -> list[str]:
         text = io.StringIO(self.text(index), newline="\n")  # a line ends there alone, as in the file
         return next(csv.reader(text, delimiter=self.delimiter, strict=True))
@@ -159,13 +165,6 @@ class Csv(Lines):
         if problems:
             raise DataError(f"{self.place(index)} cannot be read", problems)
         return row
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise DataError(f"{path} cannot be opened", [error.strerror or str(error)]) from error
 
 
 def _line_places(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:

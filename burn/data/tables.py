@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.data.dataset import Dataset
+from burn.data.dataset import Dataset, opening
 from burn.errors import DataError, Problem
 
 
@@ -24,8 +24,10 @@ class Parquet(Dataset):
     def __init__(self, path: str | os.PathLike[str], *, columns: Sequence[str] | None = None) -> None:
         self.path = Path(path)
         self._local = threading.local()
-        file = self._file()
-        there = file.schema_arrow.names
+        with opening(self.path):
+            file = self._file()
+            there = file.schema_arrow.names
+            sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         self.columns = list(there if columns is None else columns)
         missing = [
             Problem(f"there is no column '{n}'", hint=f"there are {', '.join(there)}")
@@ -34,7 +36,6 @@ class Parquet(Dataset):
         ]
         if missing:
             raise DataError(f"{self.path} does not have these columns", missing)
-        sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         self._ends = np.cumsum(np.array(sizes, np.int64))
 
     def __len__(self) -> int:
@@ -66,14 +67,10 @@ class Parquet(Dataset):
 
 def _parquet(path: Path) -> Any:
     try:
-        import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise DataError("Parquet files are read by pyarrow", ["it is not installed (pip install pyarrow)"]) from error
-    try:
-        return pyarrow.parquet.ParquetFile(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path} cannot be opened", [str(error)]) from error
+    return pyarrow.parquet.ParquetFile(path)
 
 
 def _value(scalar: Any) -> Any:

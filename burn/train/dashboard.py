@@ -209,7 +209,8 @@ class Dashboard(App[None]):
     Screen.wide #numbers { width: 52; height: 1fr; max-height: 100%; margin: 0 0 0 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,ctrl+c,ctrl+q", "stop", "stop", key_display="q", priority=True),
+        Binding("q,ctrl+q", "stop('stopped (q)')", "stop", key_display="q", priority=True),
+        Binding("ctrl+c", "stop('interrupted')", show=False, priority=True),
         Binding("m,right,down", "metric(1)", "metric", key_display="m"),
         Binding("M,left,up", "metric(-1)", show=False),
         Binding("r", "range", "range"),
@@ -325,9 +326,9 @@ class Dashboard(App[None]):
     def action_save(self) -> None:
         self.control.save()
 
-    def action_stop(self) -> None:
+    def action_stop(self, reason: str) -> None:
         """Stops training; pressed again, leaves the screen while it does."""
         if self.control.stopping or self._work is None:
             self.exit()
-        self.ask("stopped (q)")
+        self.ask(reason)
         self.paint()

@@ -83,6 +83,10 @@ def test_rows_of_csv_that_cannot_be_read(tmp_path: Path) -> None:
         data.Csv(written(tmp_path, 'x\n"never ends\n'))
     with pytest.raises(DataError, match=r"line 2 of(.|\n)*UnicodeDecodeError"):
         data.Csv(written(tmp_path, b"x\n\xff\n"))[0]
+    with pytest.raises(DataError, match=r"line 1 of(.|\n)*UnicodeDecodeError"):
+        data.Csv(written(tmp_path, b"\xff\n1\n"))
+    with pytest.raises(DataError, match=r"line 1 of(.|\n)*new-line"):
+        data.Csv(written(tmp_path, "a\rb\n1\n"))
     with pytest.raises(DataError, match="No such file"):
         data.Csv(tmp_path / "missing.csv")
 
