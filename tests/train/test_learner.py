@@ -133,6 +133,40 @@ def test_a_loss_function_and_a_step_of_ones_own() -> None:
     assert told.train == pytest.approx(whole.fit([{"y": y, "x": x} for x, y in BATCHES], epochs=2).train, rel=1e-5)
 
 
+def test_several_optimizers(tmp_path: Path) -> None:
+    """Two halves of a model, moved by turns, stopped and gone on with."""
+
+    def paired() -> Learner:
+        burn.manual_seed(0)
+        model: Any = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3))
+        halves = {"first": optim.SGD(model[0], lr=0.1, momentum=0.9), "second": optim.AdamW(model[1], lr=0.01)}
+
+        @burn.jit(dynamic={"x": {0: "n"}, "y": {0: "n"}})
+        def step(x: burn.Tensor, y: burn.Tensor) -> burn.Tensor:
+            value, gradients = burn.value_and_grad(lambda m: nn.CrossEntropyLoss()(m(x), y))(model)
+            for number, optimizer in enumerate(halves.values()):
+                own = {n: gradients[f"{number}.{n}"] for n in optimizer.parameters}
+                optimizer.update(own)
+            return value
+
+        return Learner(model, nn.CrossEntropyLoss(), halves, folder=tmp_path, progress=False, step=step)
+
+    first, whole, second = paired(), paired(), paired()
+    whole.folder = None
+    first.observers = (at_step(5, lambda control: control.stop()),)
+    first.fit(BATCHES, epochs=2)
+    second.fit(BATCHES, epochs=2, resume=True)
+    whole.fit(BATCHES, epochs=2)
+    assert {name for name, _ in second.named_buffers()} >= {
+        "optimizer.first.state.weight.velocity",
+        "optimizer.second.steps",
+    }
+    for (name, a), (_, b) in zip(second.named_buffers(), whole.named_buffers(), strict=True):
+        np.testing.assert_array_equal(a.array, b.array, err_msg=name)
+    with pytest.raises(TypeMismatch, match="need a step"):
+        Learner(whole.model, nn.MSELoss(), whole.optimizers)
+
+
 def test_data_of_many_kinds() -> None:
     def numbered(epoch: int) -> Iterator[Any]:
         assert epoch in (1, 2)
