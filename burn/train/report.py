@@ -29,7 +29,7 @@ def table(summary: Summary) -> str:
         made.add_row(name, *cells, spelled(best) if epoch else "", str(epoch or ""))
     text = io.StringIO()
     Console(file=text, width=WIDTH, highlight=False, markup=False).print(made)
-    lines = [title(summary), *(line.rstrip() for line in text.getvalue().strip("\n").splitlines())]
+    lines = [title(summary), *(line.rstrip() for line in text.getvalue().splitlines() if line.strip())]
     if summary.checkpoint is not None:
         lines.append(f"checkpoint: {summary.checkpoint}")
     return "\n".join(lines)
