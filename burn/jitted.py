@@ -22,6 +22,7 @@ from burn.compiled import CompiledFunction, executable_of, is_torch
 from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import TypeMismatch
+from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tracing.arguments import Arguments, Dynamic, bound, described
 from burn.tracing.seen import Seen
@@ -92,6 +93,13 @@ class Jit:
         if unknown:
             names = ", ".join(self._signature.parameters)
             raise TypeMismatch("static names what is no argument", [f"{', '.join(unknown)}; the arguments are {names}"])
+
+    @property
+    def executable(self) -> Executable:
+        """What was compiled last. Raises TypeMismatch in front of the first call."""
+        if not self.programs:
+            raise TypeMismatch("nothing is compiled yet", [f"{name_of(self._function)} was never called"])
+        return next(reversed(self.programs.values()))[0].function.executable
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = bound(self._signature, args, kwargs, name_of(self._function))

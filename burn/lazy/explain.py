@@ -18,11 +18,12 @@ class Explanation:
     """The kernels of a program, in the order they run.
 
     seconds: what compiling took. uses: how often the program was asked for in this process. Both are 0 for a program that
-    was not made for a lazy tensor."""
+    was not made for a lazy tensor. arena: bytes that intermediate results took in runs so far."""
 
     kernels: tuple[KernelInfo, ...]
     seconds: float = 0.0
     uses: int = 0
+    arena: int = 0
 
     def __len__(self) -> int:
         return len(self.kernels)
@@ -35,6 +36,8 @@ class Explanation:
         if self.uses:
             times = "once" if self.uses == 1 else f"{self.uses} times"
             head += f", compiled in {self.seconds * 1e3:.0f} ms, used {times}"
+        if self.arena:
+            head += f", {self.arena / 1e6:.1f} MB of intermediate results"
         width = max((len(k.kind) for k in self.kernels), default=0)
         rows = [f"  {i}  {k.kind:{width}}  {k.name}  ({_cost(k)})" for i, k in enumerate(self.kernels, 1)]
         return "\n".join([head, *rows])
@@ -43,13 +46,14 @@ class Explanation:
 
 
 def explain(subject: Any) -> Explanation:
-    """The kernels that compute a lazy tensor (several: as one program), or those of what `burn.compile` or `burn.load` gave.
+    """The kernels that compute a lazy tensor (several: as one program), or those of what `burn.compile`, `burn.load` or
+    `burn.train.step` gave.
 
     A tensor that is not computed yet stays so: its program is compiled and not run. Raises TypeMismatch for a tensor that
     was never computed, such as one made from an array."""
     subject = getattr(subject, "executable", subject)  # of what burn.compile makes of functions and torch's modules
     if isinstance(subject, Executable):
-        return Explanation(subject.artefact.kernels)
+        return Explanation(subject.artefact.kernels, arena=subject.arena_bytes)
     tensors = list(subject) if isinstance(subject, (tuple, list)) else [subject]
     values = [getattr(tensor, "_value", None) for tensor in tensors]
     deferred = [value for value in values if isinstance(value, Deferred)]
@@ -72,4 +76,5 @@ def _cost(kernel: KernelInfo) -> str:
 
 
 def _of(entry: Entry) -> Explanation:
-    return Explanation(entry.executable.artefact.kernels, entry.seconds, entry.uses)
+    arena = entry.executable.arena_bytes
+    return Explanation(entry.executable.artefact.kernels, entry.seconds, entry.uses, arena)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from burn.dialect import ops
-from burn.dialect.dims import Dim, ceildiv
+from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
-from burn.dialect.query import VIEWS, blocks, erase_dead, is_named
+from burn.dialect.query import VIEWS, blocks, erase_dead, is_named, op_of
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.builders.matrix import matrix_type
 from burn.passes.constants import Constants
@@ -27,6 +27,9 @@ from burn.passes.pipeline import register
 
 MIN_GROUP_CHANNELS = 4
 """Channels a group needs for the matrix kernel to pay; below that (depthwise) the channels themselves are the vector."""
+
+LONG_RUN = 512
+"""Places of the depth that make a product worth writing its part of the sum to memory."""
 
 
 @register
@@ -44,7 +47,7 @@ class Pack:
                 for operation in list(block.operations):
                     op = operation.opview
                     if isinstance(op, Op) and op.OP_NAME in PACKERS and op.columns is None:
-                        packing.pack(op)
+                        packing.pack(_split_depth(op))
             erase_dead(program.block)
 
     def width(self, columns: int, dtype: str) -> int:
@@ -52,6 +55,33 @@ class Pack:
         lanes = self.vector_bytes // DTYPES[dtype].size
         one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
         return lanes if columns <= lanes or two > 1.5 * one else 2 * lanes
+
+
+def _split_depth(op: Op) -> Op:
+    """A product summed over a leading axis of both sides and over long runs within it (a batch of images): a product for each,
+    and their sum. What a tile reads of both sides then stays in a cache."""
+    if op.OP_NAME != "dot_general" or op.dtype is not None or op.columns is not None:
+        return op
+    pairs = list(zip(op.lhs_contract, op.rhs_contract, strict=True))
+    lhs, rhs = type_of(op.lhs), type_of(op.rhs)
+    rest = product([lhs.shape[a] for a, b in pairs if (a, b) != (0, 0)])
+    if (0, 0) not in pairs or lhs.shape[0] == 1 or not isinstance(rest, int) or rest < LONG_RUN:
+        return op
+    if lhs.dtype not in ("float32", "float64") or lhs.shape[0] != rhs.shape[0]:
+        return op
+    kept = [pair for pair in pairs if pair != (0, 0)]
+    attrs = op.attrs | {
+        "lhs_batch": (0, *op.lhs_batch),
+        "rhs_batch": (0, *op.rhs_batch),
+        "lhs_contract": tuple(a for a, _ in kept),
+        "rhs_contract": tuple(b for _, b in kept),
+    }
+    with op.operation.location, ir.InsertionPoint(op.operation):
+        parts = ops.dot_general(op.lhs, op.rhs, **attrs)
+        op.operation.results[0].replace_all_uses_with(ops.reduce(parts, kind="sum", axes=(0,)))
+    made = op_of(parts)
+    assert made is not None
+    return made
 
 
 class _Packing:

@@ -39,6 +39,9 @@ class Program:
         -1 - s for the s-th symbol; `outputs` are
         dtypes."""
 
+    def arena_bytes(self) -> int:
+        """The memory for intermediate results that runs have needed so far, one run at a time."""
+
     @overload
     def run(
         self, inputs: Sequence[Any], donated: Sequence[int] | None = None, profile: Literal[False] = False

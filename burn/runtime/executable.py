@@ -81,6 +81,11 @@ class Executable:
     def outputs(self) -> tuple[ValueSpec, ...]:
         return self.artefact.signature.outputs
 
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes that intermediate results have needed in runs so far: 0 before the first. Inputs and outputs are the caller's."""
+        return self._program.arena_bytes()
+
     def seed(self, seed: int) -> None:
         """Makes the random numbers of the calls that follow the same each time this seed (0 to 2**64 - 1) is given.
 

@@ -11,6 +11,7 @@ from burn.jitted import Jit
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer
 from burn.optim import LBFGS, Optimizer, clip_by_norm, clip_by_value
+from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tensors.base import made
 from burn.tensors.gradients import value_and_grad
@@ -79,6 +80,13 @@ class Step:
         assert isinstance(self.optimizer, LBFGS)
         loss = self.optimizer.step(closure)
         return (loss, extras[0]) if self._has_aux else loss
+
+    @property
+    def executable(self) -> Executable:
+        """The compiled step: `burn.explain(step)` lists its kernels. Raises TypeMismatch in front of the first call."""
+        if self.compiled is None:
+            raise TypeMismatch("nothing is compiled yet", ["the step was never called"])
+        return self.compiled.executable
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """One step, not compiled as a whole: what a function of one's own may call (`burn.jit`)."""

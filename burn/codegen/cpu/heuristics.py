@@ -202,9 +202,11 @@ TURNED_TILES = 8
 def turns_rows(kernel: Tiled, tile: int) -> bool:
     """Whether rows of the left side are copied tile by tile, one place of the depth after another: where neighbouring rows, and
     not a row's elements, lie side by side, every place would be another cache line, and often another page."""
-    if kernel.valid or kernel.lhs.dtype != kernel.dtype or len(kernel.rows) != 1 or tile & (tile - 1) or tile < 4:
+    if kernel.valid or kernel.lhs.dtype != kernel.dtype or not kernel.rows or tile & (tile - 1) or tile < 4:
         return False
-    if coefficient(kernel.lhs.offset, kernel.rows[0]) != 1 or coefficient(kernel.lhs.offset, kernel.inner) == 1:
+    last = kernel.rows[-1]
+    whole = len(kernel.rows) == 1 or (isinstance(last.extent, int) and last.extent % tile == 0)
+    if not whole or coefficient(kernel.lhs.offset, last) != 1 or coefficient(kernel.lhs.offset, kernel.inner) == 1:
         return False
     panels = kernel.panel.extent
     return not isinstance(panels, int) or panels >= COPIED_TILES

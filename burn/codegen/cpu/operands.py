@@ -117,11 +117,11 @@ class Operands:
         """Copies a block's rows from this tile on, one place of the depth after another, the rows of a tile side by side."""
         assert self.turned is not None and self.turns is not None
         code, emitter, kernel = self.code, self.emitter, self.kernel
-        rows = emitter.dim(kernel.rows[0].extent)
+        rows = emitter.dim(product([v.extent for v in kernel.rows]))
         left = code.udiv(code.sub(code.add(rows, self.tile - 1), code.mul(tile, self.tile)), self.tile)
         with code.for_(0, code.min(left, self.turns)) as loop, emitter.scope():
             first = code.mul(code.add(tile, loop.iv), self.tile)
-            emitter.places[kernel.rows[0]] = first
+            place_rows(emitter, kernel.rows, first)
             target = code.gep(self.turned, code.mul(loop.iv, emitter.dim(self.depth * self.tile)), self.element)
             there = code.splat(code.value(code.sub(rows, first)), self.tile)
             self._turn((*kernel.outer, kernel.inner), target, code.cmp("slt", code.lane_ids(self.tile), there))

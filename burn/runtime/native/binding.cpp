@@ -222,6 +222,8 @@ class Program {
 
     Program(const Program &) = delete;
 
+    int64_t arena_bytes() const { return burn_program_arena(program_); }
+
     ~Program() {
         burn_program_delete(program_);
         burn_image_unload(image_);
@@ -644,6 +646,7 @@ NB_MODULE(_native, m) {
              "kernel_count"_a, "aliases"_a = std::vector<int64_t>(),
              "input_containers"_a = std::vector<Containers>(), "output_containers"_a = std::vector<Containers>(),
              "texts"_a = std::vector<std::pair<int64_t, int64_t>>())
+        .def("arena_bytes", &Program::arena_bytes)
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false);
 
     m.def("set_image_decoder", [](nb::object decoder) {

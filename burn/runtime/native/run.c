@@ -194,6 +194,15 @@ static burn_run *take_run(burn_program *program) {
     return run;
 }
 
+int64_t burn_program_arena(const burn_program *program) {
+    int64_t most = 0;
+    lock_stock();
+    for (const burn_run *run = program->free_runs; run; run = run->next_free)
+        most = run->arena_bytes > most ? run->arena_bytes : most;
+    unlock_stock();
+    return most;
+}
+
 static void give_run(burn_program *program, burn_run *run) {
     lock_stock();
     run->next_free = program->free_runs;

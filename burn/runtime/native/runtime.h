@@ -109,6 +109,7 @@ typedef struct burn_options {
 
 burn_program *burn_program_new(const burn_program_info *info); /* copies info's tables; NULL: out of memory, or no such symbol */
 void burn_program_delete(burn_program *program);
+int64_t burn_program_arena(const burn_program *program); /* bytes of the largest arena among runs that are done */
 /* Says that a constant is a tensor of `count` strings, packed in `bytes` bytes. Before the first run; a burn_status. */
 int32_t burn_program_texts(burn_program *program, int64_t constant, int64_t bytes, int64_t count);
 /* One inference; any number of threads may be in here at once. Inputs that do not fit their specs fail the run before it
