@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, coefficient, substitute
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, coefficient, floordiv, mod, substitute
 from burn.errors import unreachable
 from burn.kernels.body import (
     Accumulator,
@@ -144,6 +144,31 @@ def collapse(kernel: Kernel) -> Kernel:
             lambda d, places=places: substitute(d, places),
             lambda old, o=outer, i=inner, m=merged: tuple(m if v == i else v for v in old if v != o),
         )
+    return kernel
+
+
+def lengthen(kernel: LoopKernel, least: int) -> LoopKernel:
+    """Merges the last parallel loops, where the last one is shorter than `least`, if every write walks them as one: what is read
+    in another order is found by division."""
+    while (
+        len(kernel.parallel) > 1
+        and not any(s.loops or s.reductions or s.order != "parallel" for s in kernel.stages)
+        and isinstance(kernel.parallel[-1].extent, int)
+        and 1 < kernel.parallel[-1].extent < least
+        and all(_walks_as_one(w.offset, *kernel.parallel[-2:]) for s in kernel.stages for w in s.writes)
+    ):
+        outer, inner = kernel.parallel[-2:]
+        merged = LoopVar(inner.name, outer.extent * inner.extent)
+        flat = Expr.of(merged)
+        together: dict[Atom, Dim] = {outer: 0, inner: flat}
+        apart: dict[Atom, Dim] = {outer: floordiv(flat, inner.extent), inner: mod(flat, inner.extent)}
+        longer = map_kernel(
+            kernel,
+            lambda d, o=outer, i=inner, t=together, a=apart: substitute(d, t if _walks_as_one(d, o, i) else a),
+            lambda old, o=outer, i=inner, m=merged: tuple(m if v == i else v for v in old if v != o),
+        )
+        assert isinstance(longer, LoopKernel)
+        kernel = longer
     return kernel
 
 

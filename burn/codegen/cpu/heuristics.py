@@ -61,7 +61,7 @@ def _score(kernel: LoopKernel, loop: LoopVar) -> float:
     return score
 
 
-SQUARE_NODES = 24
+SQUARE_NODES = 48
 """Nodes of a body that is printed once for every row of a square."""
 
 
@@ -88,7 +88,7 @@ def crosswise(kernel: LoopKernel, lane: LoopVar) -> dict[LoopVar, list[Load]]:
         if any(isinstance(a, Fetched) for a in loop_atoms(node.offset)):
             continue
         along = [v for v in kernel.parallel if v != lane and v.extent != 1 and coefficient(node.offset, v) == 1]
-        if along and coefficient(node.offset, lane) not in (None, 0, 1):
+        if along and lane in loop_atoms(node.offset) and coefficient(node.offset, lane) != 1:
             found.setdefault(along[0], []).append(node)
     return found
 

@@ -14,7 +14,7 @@ from burn.dialect.dims import Dim, symbol
 from burn.errors import unreachable
 from burn.kernels.body import AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.parameters import fingerprint, parametrize
-from burn.kernels.rewrite import as_loops, collapse
+from burn.kernels.rewrite import as_loops, collapse, lengthen
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class KernelPrinter:
                 raise unreachable(other)
 
     def _loops(self, kernel: LoopKernel) -> Emitted:
+        kernel = lengthen(kernel, heuristics.lanes(kernel, self.target))
         schedule = loops.Schedule.of(kernel, self.target)
         grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk))
         general, values = parametrize(kernel)

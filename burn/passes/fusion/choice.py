@@ -15,6 +15,9 @@ from burn.passes.fusion.cluster import Cluster, Order, leads_to
 from burn.passes.fusion.joins import ANCHORS, JOINS, TILED, axes_of
 from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous
 
+FEW = 16384
+"""Elements that a kernel may store one by one."""
+
 
 class Choice:
     """Which cluster each op of a block belongs to, after `run`. What is in none is a view or constant, or stays as it is."""
@@ -153,6 +156,8 @@ class Choice:
         cluster = self.cluster_of(op.x)
         if cluster is None or cluster.kind not in TILED or op.OP_NAME not in ("transpose", "reshape"):
             return
+        if op.OP_NAME == "transpose" and not self._keeps_columns(op):
+            return
         alone = len(list(op.x.uses)) == 1 and op.OP_NAME == "transpose"
         if alone or (op.OP_NAME == "reshape" and self._then_transposed(op)):
             self._join(op, cluster)
@@ -160,7 +165,15 @@ class Choice:
 
     def _then_transposed(self, op: Op) -> bool:
         users = [u.owner for u in op.operation.results[0].uses]
-        return len(list(op.x.uses)) == 1 and len(users) == 1 and users[0].name == "burn.transpose"
+        if len(list(op.x.uses)) != 1 or len(users) != 1 or users[0].name != "burn.transpose":
+            return False
+        return self._keeps_columns(users[0].opview)
+
+    def _keeps_columns(self, op: Op) -> bool:
+        """Whether what lies side by side still does behind a transpose, or is little: stores far apart cost more than a kernel
+        that turns squares."""
+        elements = type_of(op.x).elements
+        return op.permutation[-1] == len(op.permutation) - 1 or (isinstance(elements, int) and elements <= FEW)
 
     def inlines(self, cluster: Cluster, user: Op, value: ir.Value) -> bool:
         """Whether a view or constant is computed inside the cluster rather than read from memory."""
