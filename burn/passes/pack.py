@@ -1,8 +1,8 @@
 """Right-hand sides of contractions are rearranged into the panels that a matrix kernel reads.
 
 Packing is written as ordinary ops (transpose, pad, reshape). Of constants `fold` computes them. Right sides that a loop
-reads in every iteration are packed in front of it; others, such as weights in training, where they are made, unless their columns
-lie side by side already. Convolutions must be channels-last by then (`layout`).
+reads in every iteration are packed in front of it; others, such as weights in training, in front of the first product, unless
+their columns lie side by side and few rows read them. Convolutions must be channels-last by then (`layout`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ MIN_GROUP_CHANNELS = 4
 
 LONG_RUN = 512
 """Places of the depth that make a product worth writing its part of the sum to memory."""
+
+MANY_ROWS, MANY_COLUMNS = 64, 64
+"""Rows and columns from which on a right side is packed although its columns lie side by side."""
 
 
 @register
@@ -92,7 +95,7 @@ class _Packing:
     def __init__(self, width: Callable[[int, str], int]) -> None:
         self.width = width
         self.constant = Constants()
-        self.turned: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
+        self.turned: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
 
     def pack(self, op: Op) -> None:
         with op.operation.location, ir.InsertionPoint(op.operation):
@@ -100,16 +103,19 @@ class _Packing:
         if packed is not None:
             op.operation.results[0].replace_all_uses_with(packed)
 
-    def columns_last(self, value: ir.Value, order: tuple[int, ...]) -> ir.Value:
-        """A right side that is computed, turned. Whether that moves data is for fusion to see."""
-        return self.computed(value, order, lambda turned: turned)
+    def columns_last(self, op: Op, order: tuple[int, ...]) -> ir.Value:
+        """A computed right side, turned. Whether that moves data is for fusion to see."""
+        return self.computed(op, order, 0, lambda turned: turned)
 
-    def computed(self, value: ir.Value, order: tuple[int, ...], lay: Callable[[ir.Value], ir.Value]) -> ir.Value:
-        """A right side that is computed, turned and laid out where it is made: once for all products that read it so."""
-        if (value, order) not in self.turned:
-            with _behind(value):
-                self.turned[value, order] = lay(ops.transpose(value, permutation=order))
-        return self.turned[value, order]
+    def computed(self, op: Op, order: tuple[int, ...], key: int, lay: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """A computed right side, turned and laid out in front of the first product that reads it so: once for all of them. `key`
+        tells layouts apart."""
+        value, block = op.rhs, op.operation.block
+        home = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
+        if (value, order, key) not in self.turned:
+            with ir.InsertionPoint(op.operation) if home == block else _behind(value):
+                self.turned[value, order, key] = lay(ops.transpose(value, permutation=order))
+        return self.turned[value, order, key]
 
 
 def _behind(value: ir.Value) -> ir.InsertionPoint:
@@ -168,11 +174,11 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
     source, views = _views(op.rhs)
     loop = _outermost_loop(op, source)
     once = packing.constant(op.rhs) or loop is not None
-    if not once and order == tuple(range(len(order))):
+    if not once and order == tuple(range(len(order))) and not _read_often(op, columns):
         return None
-    if not rhs.is_static or columns == 0:
+    if not (rhs.is_static if once else isinstance(columns, int)) or columns == 0:
         attrs = op.attrs | {"rhs_batch": tuple(range(batch)), "rhs_contract": tuple(range(batch, batch + depth))}
-        return ops.dot_general(op.lhs, packing.columns_last(op.rhs, order), **attrs)
+        return ops.dot_general(op.lhs, packing.columns_last(op, order), **attrs)
     assert isinstance(columns, int)
     width = packing.width(columns, summed)
     if once:
@@ -181,13 +187,22 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
                 source = type(view).build(source, **view.attrs)
             packed = _panels(ops.transpose(source, permutation=order), batch, width)
     else:
-        packed = packing.computed(op.rhs, order, lambda turned: _panels(turned, batch, width))
+        packed = packing.computed(op, order, batch + 1, lambda turned: _panels(turned, batch, width))
     attrs = op.attrs | {
         "rhs_batch": tuple(range(batch)),
         "rhs_contract": tuple(range(batch + 1, batch + 1 + depth)),
         "columns": columns,
     }
     return ops.dot_general(op.lhs, packed, **attrs)
+
+
+def _read_often(op: Op, columns: Dim) -> bool:
+    """Whether a right side whose columns lie side by side pays for panels all the same: it has several, and many rows read
+    them."""
+    lhs = type_of(op.lhs)
+    rows = product([d for a, d in enumerate(lhs.shape) if a not in (*op.lhs_batch, *op.lhs_contract)])
+    many = not isinstance(rows, int) or rows >= MANY_ROWS
+    return many and not op.rhs_batch and isinstance(columns, int) and columns >= MANY_COLUMNS
 
 
 def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
