@@ -66,6 +66,7 @@ def main(case: Case, arguments: Sequence[str] | None = None, timeout: float = 12
     parser.add_argument("--seed", type=int, help="the first one's seed; a new one each time by default")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
     parser.add_argument("--timeout", type=float, default=timeout, help=f"seconds for a program (default {timeout:g})")
+    parser.add_argument("--no-limit", action="store_true", help="of memory: sanitizers want all addresses")
     parser.add_argument("--one", type=int, metavar="SEED", help="one program, in this process")
     parser.add_argument("--refusals", action="store_true", help="print what was refused, too")
     options = parser.parse_args(arguments)
@@ -79,7 +80,7 @@ def main(case: Case, arguments: Sequence[str] | None = None, timeout: float = 12
     counts: Counter[str] = Counter()
     failing: list[int] = []
     start = time.monotonic()
-    for seed, outcome in outcomes(case, seeds, options.jobs, options.timeout, memory=memory):
+    for seed, outcome in outcomes(case, seeds, options.jobs, options.timeout, memory=0 if options.no_limit else memory):
         counts[outcome.kind] += 1
         if outcome.failed:
             failing.append(seed)

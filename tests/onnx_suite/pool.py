@@ -124,7 +124,8 @@ def _work(function: Callable[[Any], Any], pipe: Connection, log: Path, memory: i
     with suppress(ImportError, ValueError, OSError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        if memory:  # 0: as much as there is
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     faulthandler.enable(output)
