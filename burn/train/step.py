@@ -55,6 +55,10 @@ class Step:
         strangers = [Problem(f"'{path}'") for path, p in optimizer.parameters.items() if id(p) not in own]
         if strangers:
             raise TypeMismatch("the optimizer moves parameters that are not the model's", strangers)
+        hint = "freeze them before the optimizer is made"
+        frozen = [Problem(f"'{path}'", hint=hint) for path, p in optimizer.parameters.items() if not p.trainable]
+        if frozen:
+            raise TypeMismatch("the optimizer moves parameters that are frozen", frozen)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The loss, of the parameters as they were before. Batches of other sizes are no other program: the first axis of every
@@ -173,8 +177,8 @@ def step(
     precision: "bfloat16" or "float16" for a model that sees its parameters and batches rounded to that, while parameters and the
     optimizer stay float32; float16's gradients are scaled, and a step that overflows moves nothing.
 
-    Raises TypeMismatch for an optimizer of another model, for limits and numbers of parts that are not more than 0, and for a
-    model that cannot compute in this precision."""
+    Raises TypeMismatch for an optimizer of another model or of frozen parameters, for limits and numbers of parts that are not
+    more than 0, and for a model that cannot compute in this precision."""
     for name, limit in {"clip_norm": clip_norm, "clip_value": clip_value}.items():
         if limit is not None and not limit > 0:
             raise TypeMismatch("a limit for gradients is more than 0", [f"{name} is {limit}"])

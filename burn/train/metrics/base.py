@@ -35,11 +35,13 @@ Totals = Mapping[str, np.ndarray]
 
 class Metric:
     """Base of what is counted in the step. `name` is what logs call it; `better` says whether less or more is better.
-    of_batch: whether its value for one batch tells something."""
+    of_batch: whether its value for one batch tells something. gathers: whether what batches add is joined end to end, and not
+    summed."""
 
     name: str = ""
     better: Better = "max"
     of_batch: ClassVar[bool] = True
+    gathers: ClassVar[bool] = False
 
     def counts(self, prediction: Any, target: Any) -> dict[str, Tensor]:
         """What a batch adds, of what the loss function gave as prediction and target. Part of the compiled step. Raises
@@ -55,7 +57,9 @@ class Metric:
         return dict(counts)
 
     def merged(self, totals: Totals, counts: Totals) -> dict[str, np.ndarray]:
-        """The totals with a batch more: the sum."""
+        """The totals with a batch more."""
+        if self.gathers:
+            return {key: np.concatenate([totals[key], counts[key]]) for key in counts}
         return {key: totals[key] + counts[key] for key in counts}
 
     def refuse(self, wanted: str, *tensors: Tensor) -> TypeMismatch:
@@ -72,8 +76,9 @@ class Tally:
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self.metrics = {m.name: m for m in metrics}
-        self.totals: dict[str, dict[str, np.ndarray]] = {}
         self.loss, self.examples = 0.0, 0
+        self._totals: dict[str, dict[str, np.ndarray]] = {}
+        self._gathered: dict[str, list[dict[str, np.ndarray]]] = {}  # batches that are joined when somebody asks
 
     def add(
         self, loss: float, examples: int, counts: Mapping[str, Mapping[str, Any]], parts: int = 1
@@ -84,13 +89,24 @@ class Tally:
         self.examples += examples
         own = {"loss": loss}
         for name, metric in self.metrics.items():
-            found = {key: host(value) for key, value in counts[name].items()}
+            found = {key: host(value, widen=not metric.gathers) for key, value in counts[name].items()}
             several = [found] if parts == 1 else [{k: v[i] for k, v in found.items()} for i in range(parts)]
             given = reduce(metric.merged, map(metric.reduced, several))
-            self.totals[name] = metric.merged(self.totals[name], given) if name in self.totals else given
+            if metric.gathers:
+                self._gathered.setdefault(name, []).append(given)
+            else:
+                self._totals[name] = metric.merged(self._totals[name], given) if name in self._totals else given
             if metric.of_batch and np.ndim(value := metric.value(given)) == 0:
                 own[name] = float(value)
         return own
+
+    @property
+    def totals(self) -> dict[str, dict[str, np.ndarray]]:
+        """What has been counted, by metric."""
+        for name, batches in self._gathered.items():
+            joined = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
+            self._gathered[name], self._totals[name] = [joined], joined
+        return self._totals
 
     def values(self) -> dict[str, float]:
         """Every metric that is a number, over all that was added."""
@@ -114,17 +130,18 @@ class Tally:
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         self.loss, self.examples = float(state["loss"]), int(state["examples"])
-        self.totals = {}
+        self._totals = {}
         for path, value in state.items():
             name, dot, key = path.rpartition(".")
             if dot and name in self.metrics:
-                self.totals.setdefault(name, {})[key] = np.array(value)
+                self._totals.setdefault(name, {})[key] = np.array(value)
+        self._gathered = {name: [totals] for name, totals in self._totals.items() if self.metrics[name].gathers}
 
 
-def host(value: Any) -> np.ndarray:
-    """A result of a step as an array: sums of floats in float64, so that adding them up loses nothing."""
+def host(value: Any, widen: bool = True) -> np.ndarray:
+    """A result of a step as an array. widen: floats as float64, so that adding them up loses nothing."""
     array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
-    return array.astype(np.float64) if array.dtype.kind not in "iub" else array
+    return array.astype(np.float64) if widen and array.dtype.kind not in "iub" else array
 
 
 def ratio(part: Any, whole: Any) -> float:

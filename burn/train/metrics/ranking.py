@@ -9,16 +9,16 @@ import numpy as np
 
 from burn.dialect.types import INTEGERS
 from burn.tensors import Tensor
-from burn.train.metrics.base import Metric, Totals, is_float
+from burn.train.metrics.base import Metric, Totals, full, is_float
 
 
 class AUROC(Metric):
     """The probability that a true example has a higher score than one that is not, equal ones counting half: exact, so that every
-    score is kept until the epoch ends (9 bytes each). Of scores [N, C] for classes [N] it is the mean over the classes, each
+    score is kept until the epoch ends. Of scores [N, C] for classes [N] it is the mean over the classes, each
     against the rest; those that do not occur, or are all there is, do not count."""
 
-    name = "auroc"
     of_batch = False
+    gathers = True
 
     def __init__(self, name: str = "auroc") -> None:
         self.name = name
@@ -27,6 +27,7 @@ class AUROC(Metric):
         wanted = "float scores [N, C] and classes, integers [N], or scores and targets of one shape"
         if not isinstance(prediction, Tensor) or not isinstance(target, Tensor) or not is_float(prediction):
             raise self.refuse(wanted, prediction, target)
+        prediction = full(prediction)
         if prediction.ndim == 2 and target.ndim == 1 and target.dtype in INTEGERS:
             if prediction.shape[1] == 1:
                 raise self.refuse(f"{wanted}: squeeze the axis of one score", prediction, target)
@@ -35,9 +36,6 @@ class AUROC(Metric):
             raise self.refuse(wanted, prediction, target)
         true = target > 0.5 if is_float(target) else target.astype("int64") != 0
         return {"scores": prediction.reshape(-1), "classes": true.reshape(-1)}
-
-    def merged(self, totals: Totals, counts: Totals) -> dict[str, np.ndarray]:
-        return {key: np.concatenate([totals[key], counts[key]]) for key in counts}
 
     def value(self, totals: Totals) -> float:
         scores, classes = np.asarray(totals["scores"]), np.asarray(totals["classes"])
