@@ -68,7 +68,9 @@ def fit(learner: Learner, train: Any, valid: Any = None, **how: Any) -> Summary:
 
 
 def in_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    """Whether there is a screen, and this is the thread that may have it."""
+    mine = threading.current_thread() is threading.main_thread()
+    return mine and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Curves as text: braille dots, eight to a character, with axes. Points of validation have a mark each, since they are few."""
+"""Curves as text: braille dots, eight to a character, with axes. The line of validation has marks: colours may be missing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from burn.train.report import spelled
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # by row and column of a character
 _MARK = "◆"
+_APART = 4  # characters from one mark to the next, so that the line between is seen
 _AXIS = "dim"
 
 
@@ -65,10 +66,11 @@ class _Canvas:
             steps = max(x1 - x0, abs(y1 - y0), 1)
             for i in range(steps + 1):
                 self._dot(x0 + round((x1 - x0) * i / steps), y0 + round((y1 - y0) * i / steps), line.style)
-        if line.marked:
-            for x, y in means:
-                place = self.rows - 1 - y // 4, x // 2
-                self._marks[place], self._styles[place] = _MARK, line.style
+        last = -_APART
+        for x, y in means if line.marked else ():
+            place = self.rows - 1 - y // 4, x // 2
+            if place[1] - last >= _APART:
+                self._marks[place], self._styles[place], last = _MARK, line.style, place[1]
 
     def _place(self, value: float, ends: tuple[float, float], count: int) -> int:
         return min(count - 1, max(0, int((value - ends[0]) / (ends[1] - ends[0]) * (count - 1) + 0.5)))

@@ -87,6 +87,11 @@ def test_a_plot_is_this_text() -> None:
     ]
 
 
+def test_marks_leave_room_between() -> None:
+    crowded = plot([Line([(x, 0.0) for x in range(500)], "", marked=True)], 48, 6).plain
+    assert crowded.count("◆") == 10 and "◆◆" not in crowded
+
+
 @pytest.mark.parametrize("points", [[], [(5, 1.0)], [(1, 2.0), (2, 2.0)], [(0, -1e30), (1, 1e30)]])
 @pytest.mark.parametrize("size", [(0, 0), (9, 3), (12, 4), (80, 20), (300, 2)])
 def test_plots_stay_in_their_box(points: list[tuple[float, float]], size: tuple[int, int]) -> None:
