@@ -308,6 +308,18 @@ CASES: tuple[Case, ...] = (
         False,
     ),
     Case(
+        "rnn backwards",
+        "rnn",
+        lambda x, w, r, b: ops.rnn(x, w, r, b, None, None, direction="reverse")[0],
+        ((5, "n", 2), (1, 3, 2), (1, 3, 3), (1, 6)),
+    ),
+    Case(
+        "windows",
+        "windows",
+        lambda x: ops.windows(x, axis=1, window=(3,), strides=(2,), dilations=(2,)) ** 2,
+        (("n", 9),),
+    ),
+    Case(
         "gru of a length that the run tells",
         "gru",
         lambda x, w, r: ops.gru(x, w, r, None, None, None)[1],
