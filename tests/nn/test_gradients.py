@@ -11,6 +11,7 @@ import pytest
 
 import burn
 from burn import nn
+from burn.tensors import trees
 
 torch = pytest.importorskip("torch")
 from tests.nn.test_layers import _flat, _theirs, drawn  # noqa: E402
@@ -88,6 +89,36 @@ def test_derivatives_are_torchs(name: str) -> None:
         assert got.shape == wanted.shape, what
         scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)
         np.testing.assert_allclose(got, wanted, rtol=5e-5, atol=5e-5 * scale + 1e-6, err_msg=f"{what} of {row.ours!r}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in LAYERS if n not in WITHOUT])
+def test_a_batch_that_varies(name: str) -> None:
+    """Compiled with a size in the place of the batch, the derivatives are those of the ops that are recorded."""
+    row, want = drawn(name, 1)
+    by = _by(name, row)
+    one = all(x.ndim for x in row.inputs) and len({x.shape[0] for x in row.inputs}) == 1
+    if not one or not any(w.dtype.kind == "f" for w in want) or not (by or list(row.ours.parameters())):
+        return
+
+    def total(model: nn.Module, floats: list[burn.Tensor], xs: list[burn.Tensor]) -> burn.Tensor:
+        inputs = list(xs)
+        for i, tensor in zip(by, floats, strict=True):
+            inputs[i] = tensor
+        results = [t for t in _flat((row.call or model)(*inputs, **row.options)) if t.dtype == "float32"]
+        weights = [(burn.arange(t.size, dtype="float32").reshape(t.shape) * 0.7 + 1.0).sin() for t in results]
+        return functools.reduce(operator.add, [(t * w).sum() for t, w in zip(results, weights, strict=True)])
+
+    def derivatives(xs: list[burn.Tensor]) -> Any:
+        wanted = (0, 1) if by else 0
+        return burn.grad(total, wanted)(row.ours, [xs[i] for i in by], xs)
+
+    compiled = trees.flatten(burn.jit(derivatives, dynamic={"xs": {0: "batch"}})(list(row.inputs)))[0]
+    recorded = trees.flatten(derivatives(list(map(burn.constant, row.inputs))))[0]
+    for got, wanted in zip(compiled, recorded, strict=True):
+        array = wanted.numpy()
+        scale = np.abs(array[np.isfinite(array)]).max(initial=0.0)
+        np.testing.assert_allclose(np.asarray(got), array, rtol=1e-4, atol=1e-4 * scale + 1e-6)
 
 
 def test_ctc_behind_the_softmax_that_torch_counts_in() -> None:
