@@ -45,6 +45,7 @@ class Fitting:
         self.control = Control()
         self.observers: list[Observer] = [*learner.observers, *_usual(learner)]
         self.epoch, self.batch, self.step = 1, 0, 0  # batch: those of the epoch that are done
+        self.trained = False  # whether of the epoch validation alone is left
         self.tally = Tally(learner.metrics)
         self.history: list[dict[str, Any]] = []
         self.steps_of: dict[int, int] = {}  # the checkpoint of an epoch's end, by epoch: its step
@@ -106,9 +107,11 @@ class Fitting:
 
     def _one_epoch(self) -> None:
         began = time.perf_counter()
-        if not self._train_epoch():
+        self.trained = self.trained or self._train_epoch()
+        validated = self._validate() if self.trained else None
+        if validated is None:
             return
-        (train, found), (told, other) = self.tally.told(), self._validate()
+        (train, found), (told, other) = self.tally.told(), validated
         train |= self._gauged()
         tables = {f"train.{name}": table for name, table in found.items()}
         tables |= {f"valid.{name}": table for name, table in other.items()}
@@ -117,7 +120,8 @@ class Fitting:
         ended = events.EpochEnded(self.epoch, self.step, train, told, self.tally.examples, seconds, tables)
         self._tell(ended)
         done = self.epoch
-        self.epoch, self.batch, self.tally = self.epoch + 1, 0, Tally(self.learner.metrics)
+        self.epoch, self.batch, self.trained = self.epoch + 1, 0, False
+        self.tally = Tally(self.learner.metrics)
         if self.folder is not None:
             self.save(f"epoch {done}", of_epoch=done)
 
@@ -147,7 +151,7 @@ class Fitting:
             self._tell(events.Stepped(self.epoch, self.batch, self.step, values, count, now - before, waited, rate))
             before = time.perf_counter()
             self._between()
-            if self.control.stopping and not self._is_last():
+            if self.control.stopping:
                 return False
         if not self.batch:
             raise TrainingError(f"there is no batch in epoch {self.epoch}", ["the training data is empty"])
@@ -163,9 +167,6 @@ class Fitting:
             randomness.go_to(place)
         return given
 
-    def _is_last(self) -> bool:
-        return self.batch == self.train.count()
-
     def _between(self) -> None:
         """What comes between two steps."""
         every = self.learner.keep.every
@@ -178,8 +179,8 @@ class Fitting:
             count, cure = self.learner.programs, "batches should differ in the size of their first axis alone"
             self._tell(events.Warned(f"the step has been compiled {count} times: {cure}", self.step))
 
-    def _validate(self) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-        """What the validation set comes to: nothing where there is none."""
+    def _validate(self) -> tuple[dict[str, float], dict[str, np.ndarray]] | None:
+        """What the validation set comes to: nothing where there is none, None when training stops meanwhile."""
         if self.valid is None:
             return {}, {}
         tally, number = Tally(self.learner.metrics), 0
@@ -192,6 +193,8 @@ class Fitting:
                 now = time.perf_counter()
                 self._tell(events.ValidStepped(self.epoch, number, values, now - before))
                 before = now
+                if self.control.stopping:
+                    return None
         if not number:
             raise TrainingError(f"there is no batch of validation in epoch {self.epoch}", ["the data is empty"])
         values, tables = tally.told()
@@ -203,7 +206,7 @@ class Fitting:
     def _gauged(self) -> dict[str, float]:
         """What the gauges showed in the epoch, or in what was left of it after a resume."""
         steps, done = max(self._steps, 1), (self._examples, self._seconds)
-        return {g.name: g.of_epoch(self._readings[g.name] / steps, *done) for g in self.learner.gauges}
+        return {g.name: g.of_epoch(self._readings.get(g.name, 0.0) / steps, *done) for g in self.learner.gauges}
 
     # ---- what goes wrong -----------------------------------------------------------------------------------------------
     @contextmanager
@@ -272,10 +275,11 @@ class Fitting:
             "epoch": self.epoch,
             "batch": self.batch,
             "step": self.step,
+            "trained": self.trained,
             "history": self.history,
             "checkpoints": sorted(self.steps_of.items()),
             "random": randomness.own(),
-            "others": self._others if self.batch and not keeps else randomness.others(),
+            "others": self._others if self.batch and not keeps and not self.trained else randomness.others(),
             "data": self.train.data.state_dict() if keeps else None,  # type: ignore[union-attr]
             "observers": [[type(o).__name__, o.state_dict()] for o in self.learner.observers if _remembers(o)],
         }
@@ -312,6 +316,7 @@ class Fitting:
 
     def _take(self, saved: checkpoints.Saved, facts: Mapping[str, Any]) -> None:
         self.epoch, self.batch, self.step = int(facts["epoch"]), int(facts["batch"]), int(facts["step"])
+        self.trained = bool(facts["trained"])
         self.history = [dict(row) for row in facts["history"]]
         self.steps_of = {int(e): int(s) for e, s in facts["checkpoints"]}
         counted = saved.arrays("metrics")

@@ -14,6 +14,7 @@ import pytest
 
 import burn
 from burn import nn, optim
+from burn.data import Loader
 from burn.errors import BurnError, InputError, ModelError, TypeMismatch
 from burn.train import EarlyStopping, Feed, Keep, Learner, Summary, TrainingError, checkpoints, events, fitting
 from burn.train.metrics import AUROC, R2, Accuracy, ConfusionMatrix, Metric, Throughput
@@ -315,6 +316,26 @@ def test_stopped_and_resumed(how: str, tmp_path: Path) -> None:
     assert bits(second) == bits(whole)
 
 
+@pytest.mark.parametrize("kind", ["list", "loader"])
+def test_stopped_in_validation_and_resumed(kind: str, tmp_path: Path) -> None:
+    def stop(event: events.Event, control: events.Control) -> None:
+        if isinstance(event, events.ValidStepped) and event.batch == 2:
+            control.stop()
+
+    def batches() -> Any:
+        return BATCHES if kind == "list" else Loader((X, Y), 8, shuffle=True, seed=3)
+
+    summary = made(folder=tmp_path, observers=[stop]).fit(batches(), BATCHES, epochs=2)
+    assert (summary.steps, summary.epochs) == (4, 0)
+    seen = Seen()
+    second = made(seed=9, folder=tmp_path, observers=[seen])
+    told = second.fit(batches(), BATCHES, epochs=2, resume=True)
+    assert [type(e) for e in seen[1:3]] == [events.ValidStepped] * 2
+    whole = made()
+    assert told.history == whole.fit(batches(), BATCHES, epochs=2).history
+    assert bits(second) == bits(whole)
+
+
 def test_a_second_interrupt_ends_at_once(tmp_path: Path) -> None:
     def twice(control: events.Control) -> None:
         for _ in range(2):
@@ -414,7 +435,7 @@ def test_spoiled_checkpoints(tmp_path: Path) -> None:
         path.write_bytes(part)
         with pytest.raises(ModelError):
             made(folder=tmp_path).fit(BATCHES, epochs=2, resume=True)
-    facts = {"format": 1, "epoch": 2, "batch": 0, "step": 4}
+    facts = {"format": 1, "epoch": 2, "batch": 0, "step": 4, "trained": False}
     learner = made()
     tensors = {f"model.{n}": checkpoints.weight(a) for n, a in learner.model.state_dict().items()}
     tensors |= {f"optimizer.{n}": checkpoints.weight(a) for n, a in learner.optimizers[""].state_dict().items()}
