@@ -34,8 +34,8 @@ class Loader:
     workers: processes that read ahead, `prefetch` batches each; 0 reads when a batch is asked for.
     rank, world: this loader takes every `world`-th row from the `rank`-th on: the loaders of all ranks share the rows out.
 
-    Iterating is one epoch; `epoch` counts those that were finished. Raises DataError for settings that do not fit, for a row that
-    cannot be read (which of which file), and for a worker that has ended."""
+    Iterating is one epoch, of one loop at a time; `epoch` counts those that were finished. Raises
+    DataError for settings that do not fit, a row that cannot be read (which of which file), and a worker that has ended."""
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Loader:
         self.epoch = 0
         self._batch = 0  # of this epoch, those that were handed out
         self._loaded = False  # whether iterating goes on from there
+        self._turn = 0  # which iteration it is
         self._pool: Pool | None = None
         self._end: Callable[[], Any] | None = None
 
@@ -80,18 +81,23 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         """An epoch from its first batch; after `load_state_dict`, what is left of that one."""
         start, self._loaded = (self._batch if self._loaded else 0), False
-        self._batch = start
+        self._batch, self._turn = start, self._turn + 1
         batches = self._pooled().batches(self.epoch, start) if self._workers else self._plan.batches(self.epoch, start)
-        return self._counted(batches)
+        return self._counted(batches, self._turn)
 
-    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
-        try:
-            for batch in batches:
-                self._batch += 1
-                yield batch
-        except DataError:
-            self.close()
-            raise
+    def _counted(self, batches: Iterator[Any], turn: int) -> Iterator[Any]:
+        while True:
+            if turn != self._turn:
+                raise DataError("a loader is gone over by one loop at a time", ["another one has begun since"])
+            try:
+                batch = next(batches, _END)
+            except DataError:
+                self.close()
+                raise
+            if batch is _END:
+                break
+            self._batch += 1
+            yield batch
         self.epoch, self._batch = self.epoch + 1, 0
 
     def _pooled(self) -> Pool:
@@ -139,6 +145,9 @@ class Loader:
         rows = {"rows": len(plan.rows)} if isinstance(plan.rows, Indexed) else {}
         settings = {"batch_size": plan.batch_size, "shuffle": int(plan.shuffle), "seed": plan.seed}
         return {**rows, **settings, "drop_last": int(plan.drop_last), "world": plan.world}
+
+
+_END = object()
 
 
 def _problems(plan: Plan, workers: int, prefetch: int) -> Iterator[Problem]:

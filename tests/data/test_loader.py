@@ -92,6 +92,15 @@ def test_a_look_at_the_first_batch_takes_none() -> None:
     assert loader.state_dict()["batch"] == 0
 
 
+def test_one_loop_at_a_time() -> None:
+    loader = data.Loader(np.arange(10), 3)
+    first, second = iter(loader), iter(loader)
+    assert next(second).tolist() == [0, 1, 2]
+    with pytest.raises(DataError, match="one loop at a time"):
+        next(first)
+    assert len(list(second)) == 3 and loader.epoch == 1
+
+
 def test_states_of_other_loaders() -> None:
     state = data.Loader(np.arange(10), 3).state_dict()
     with pytest.raises(DataError, match=r"'rows': is 10, here 12(.|\n)*'batch_size': is 3, here 4"):

@@ -95,6 +95,13 @@ def test_a_run_that_was_left_does_not_disturb_the_next(pooled: data.Loader) -> N
     first = next(iter(pooled))
     batches = as_bytes(pooled)
     assert batches[0] == as_bytes([first])[0] and len(batches) == len(pooled)
+    older = iter(pooled)
+    next(older)
+    newer = iter(pooled)
+    next(newer)
+    with pytest.raises(DataError, match="one loop at a time"):  # and does not wait for what will not come
+        next(older)
+    assert len(list(newer)) == len(pooled) - 1
 
 
 def test_a_killed_worker_is_an_error(pooled: data.Loader) -> None:
