@@ -136,7 +136,11 @@ class _Replay:
         return [next_key().value] if op.state == self.state else self._built(op)
 
     def _read_dim(self, op: Op) -> list[Value]:
-        self._compiled(op)
+        if active() is None:
+            size = int(made(self.values[op.args[0]]).numpy().reshape(-1)[op.position])
+            check(size, ">=", op.minimum, f"'{op.symbol}', read from a tensor")
+            self.sizes[Symbol(op.symbol)] = size
+            return []
         name = _new_size(op.symbol)
         ops.read_dim(self.values[op.args[0]], symbol=name, position=op.position, minimum=op.minimum)
         self.sizes[Symbol(op.symbol)] = Expr.of(Symbol(name))

@@ -176,6 +176,20 @@ def test_loops_and_branches() -> None:
         np.testing.assert_allclose(np.asarray(grads["w"]), -(3 * w**2 * x.sum(0)), rtol=1e-5)
 
 
+def test_sizes_that_are_read_from_tensors() -> None:
+    """x w, in the shape that another input says; compiled, and recorded, where it is read at once."""
+    nodes = [node("Mul", "x w", "m"), node("Reshape", "m shape", "y")]
+    inputs = [value("x"), value("shape", (2,), TensorProto.INT64)]
+    net = burn.load(model(nodes, inputs, [value("y", ("a", "b"))], [tensor("w", drawn(3))]), train=True)
+    slope = burn.grad(lambda m, x, shape: (m(x, shape)[0] ** 2).sum())
+    x, shape = drawn(2, 3), np.array([3, 2])
+    whole = (x * drawn(3)).reshape(3, 2)
+    np.testing.assert_allclose(net(x, shape).numpy(), whole, rtol=1e-6)
+    want = 2 * drawn(3) * x[0] ** 2 * [1, 1, 0]
+    np.testing.assert_allclose(slope(net, x, shape)["w"].numpy(), want, rtol=1e-5)
+    np.testing.assert_allclose(burn.jit(lambda x, s: slope(net, x, s)["w"])(x, shape), want, rtol=1e-5)
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_what_cannot_be_differentiated_is_named(compiled: bool) -> None:
     nodes = [
