@@ -35,6 +35,18 @@ class Source:
             raise TypeMismatch(f"{what} data is something to iterate over, or a function that makes it", [problem])
         self.keeps_place = hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
 
+    def place(self) -> Any:
+        """Where the data says that it is, plain values; None where it does not say."""
+        return self.data.state_dict() if self.keeps_place else None  # type: ignore[union-attr]
+
+    def go_to(self, place: Any) -> None:
+        """Has it go on from what `place` was. Raises InputError where one keeps its place and the other did not."""
+        if self.keeps_place != (place is not None):
+            text = "of this data and that, one keeps its place (state_dict) and one does not"
+            raise InputError(f"this is not the {self.what} data of the training that is resumed", [text])
+        if self.keeps_place:
+            self.data.load_state_dict(place)  # type: ignore[union-attr]
+
     def once(self, epochs: int) -> None:
         """Raises TypeMismatch for an iterator that more than one epoch would have to go through."""
         if epochs > 1 and isinstance(self.data, Iterator):

@@ -89,10 +89,15 @@ def path_of(folder: Path, step: int) -> Path:
 def write(path: Path, tensors: Mapping[str, Weight], facts: Mapping[str, Any]) -> None:
     """Raises ModelError where it cannot be written; what was there before is there still."""
     try:
+        text = json.dumps({"format": FORMAT, **facts})
+    except (TypeError, ValueError) as error:
+        cause = f"what an observer or the data remembers is no plain value: {error}"
+        raise ModelError(f"cannot write {path}", [cause]) from None
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ModelError(f"cannot write {path}", [error.strerror or str(error)]) from None
-    safetensors.write(path, tensors, {KEY: json.dumps({"format": FORMAT, **facts})})
+    safetensors.write(path, tensors, {KEY: text})
 
 
 def read(path: str | os.PathLike[str]) -> Saved:

@@ -20,10 +20,9 @@ import numpy as np
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.train import batches, checkpoints, events, randomness
 from burn.train.batches import Source
-from burn.train.checkpoints import lent, weight
 from burn.train.events import Control, Event, Observer, Summary
 from burn.train.metrics import Tally
-from burn.train.stopping import Chosen
+from burn.train.position import Position
 
 if TYPE_CHECKING:
     from burn.train.learner import Learner
@@ -44,25 +43,21 @@ class Fitting:
         self.folder = learner.folder
         self.control = Control()
         self.observers: list[Observer] = [*learner.observers, *_usual(learner)]
-        self.epoch, self.batch, self.step = 1, 0, 0  # batch: those of the epoch that are done
-        self.trained = False  # whether of the epoch validation alone is left
-        self.tally = Tally(learner.metrics)
-        self.history: list[dict[str, Any]] = []
-        self.steps_of: dict[int, int] = {}  # the checkpoint of an epoch's end, by epoch: its step
+        self.at = Position(learner, train, valid)
         self.checkpoint: Path | None = None
         self.began = time.perf_counter()
-        self._others = randomness.others()  # as they were when the epoch began
         self._told = False
         self._readings: dict[str, float] = {}  # the gauges', summed over the steps of the epoch
         self._steps, self._examples, self._seconds = 0, 0, 0.0
 
     # ---- the whole -----------------------------------------------------------------------------------------------------
-    def run(self, resume: bool | str | Any, overwrite: bool) -> Summary:
+    def run(self, resume: Any, overwrite: bool) -> Summary:
         train, valid = self.train, self.valid
         saved = self._to_resume(resume, overwrite)
         if saved is not None:
-            self.restore(saved)
-        left = self.epochs - self.epoch + 1
+            self.at.restore(saved)
+            self.checkpoint = saved.path
+        left = self.epochs - self.at.epoch + 1
         train.once(left)
         if valid is not None:
             valid.once(left)
@@ -70,11 +65,11 @@ class Fitting:
         try:
             with _signals(self):
                 self._start()
-                while self.epoch <= self.epochs and not self.control.stopping:
+                while self.at.epoch <= self.epochs and not self.control.stopping:
                     self._one_epoch()
                 if self.control.stopping:
-                    self._tell(events.Stopped(self.control.reason, self.epoch, self.step))
-                    if self.folder is not None and self._newest_step() != self.step:
+                    self._tell(events.Stopped(self.control.reason, self.at.epoch, self.at.step))
+                    if self.folder is not None and self._newest_step() != self.at.step:
                         self.save(self.control.reason)
         except BaseException as failure:
             error = str(failure) or type(failure).__name__
@@ -98,30 +93,29 @@ class Fitting:
                 epochs=self.epochs,
                 batches=self.train.count(),
                 valid_batches=self.valid.count() if self.valid is not None else None,
-                epoch=self.epoch,
-                batch=self.batch,
-                step=self.step,
+                epoch=self.at.epoch,
+                batch=self.at.batch,
+                step=self.at.step,
                 metrics=learner.better,
             )
         )
 
     def _one_epoch(self) -> None:
         began = time.perf_counter()
-        self.trained = self.trained or self._train_epoch()
-        validated = self._validate() if self.trained else None
+        self.at.trained = self.at.trained or self._train_epoch()
+        validated = self._validate() if self.at.trained else None
         if validated is None:
             return
-        (train, found), (told, other) = self.tally.told(), validated
+        (train, found), (told, other) = self.at.tally.told(), validated
         train |= self._gauged()
         tables = {f"train.{name}": table for name, table in found.items()}
         tables |= {f"valid.{name}": table for name, table in other.items()}
-        self.history.append({"epoch": self.epoch, "step": self.step, "train": train, "valid": told})
+        self.at.history.append({"epoch": self.at.epoch, "step": self.at.step, "train": train, "valid": told})
         seconds = time.perf_counter() - began
-        ended = events.EpochEnded(self.epoch, self.step, train, told, self.tally.examples, seconds, tables)
+        ended = events.EpochEnded(self.at.epoch, self.at.step, train, told, self.at.tally.examples, seconds, tables)
         self._tell(ended)
-        done = self.epoch
-        self.epoch, self.batch, self.trained = self.epoch + 1, 0, False
-        self.tally = Tally(self.learner.metrics)
+        done = self.at.epoch
+        self.at.next_epoch()
         if self.folder is not None:
             self.save(f"epoch {done}", of_epoch=done)
 
@@ -137,9 +131,9 @@ class Fitting:
             if batch is _END:
                 break
             waited = time.perf_counter() - before
-            with self._placed(batch, self.batch + 1):
-                values, count, rate = self.learner.train_step(batch, self.tally)
-            self.batch, self.step = self.batch + 1, self.step + 1
+            with self._placed(batch, self.at.batch + 1):
+                values, count, rate = self.learner.train_step(batch, self.at.tally)
+            self.at.batch, self.at.step = self.at.batch + 1, self.at.step + 1
             if not math.isfinite(values["loss"]):
                 raise self._diverged(values["loss"], batch)
             now = time.perf_counter()
@@ -148,36 +142,38 @@ class Fitting:
             for gauge in self.learner.gauges:
                 values[gauge.name] = gauge.read(count, now - before)
                 self._readings[gauge.name] += values[gauge.name]
-            self._tell(events.Stepped(self.epoch, self.batch, self.step, values, count, now - before, waited, rate))
+            self._tell(
+                events.Stepped(self.at.epoch, self.at.batch, self.at.step, values, count, now - before, waited, rate)
+            )
             before = time.perf_counter()
             self._between()
             if self.control.stopping:
                 return False
-        if not self.batch:
-            raise TrainingError(f"there is no batch in epoch {self.epoch}", ["the training data is empty"])
+        if not self.at.batch:
+            raise TrainingError(f"there is no batch in epoch {self.at.epoch}", ["the training data is empty"])
         return True
 
     def _batches(self) -> Iterator[Any]:
         """The epoch's batches behind those that are done."""
-        self._others = randomness.others()
-        given = self.train.batches(self.epoch)
-        if self.batch and not self.train.keeps_place:
+        self.at.others = randomness.others()
+        given = self.train.batches(self.at.epoch)
+        if self.at.batch and not self.train.keeps_place:
             place = randomness.own()
-            self.train.skip(given, self.batch)
+            self.train.skip(given, self.at.batch)
             randomness.go_to(place)
         return given
 
     def _between(self) -> None:
         """What comes between two steps."""
         every = self.learner.keep.every
-        if self.folder is not None and (self.control.save_wanted or (every and self.step % every == 0)):
-            why = "asked for" if self.control.save_wanted else f"step {self.step}"
+        if self.folder is not None and (self.control.save_wanted or (every and self.at.step % every == 0)):
+            why = "asked for" if self.control.save_wanted else f"step {self.at.step}"
             self.control.save_wanted = False
             self.save(why)
         if not self._told and self.learner.programs >= PROGRAMS:
             self._told = True
             count, cure = self.learner.programs, "batches should differ in the size of their first axis alone"
-            self._tell(events.Warned(f"the step has been compiled {count} times: {cure}", self.step))
+            self._tell(events.Warned(f"the step has been compiled {count} times: {cure}", self.at.step))
 
     def _validate(self) -> tuple[dict[str, float], dict[str, np.ndarray]] | None:
         """What the validation set comes to: nothing where there is none, None when training stops meanwhile."""
@@ -186,21 +182,24 @@ class Fitting:
         tally, number = Tally(self.learner.metrics), 0
         began = before = time.perf_counter()
         with self.learner.inference():
-            for batch in self.valid.batches(self.epoch):
+            for batch in self.valid.batches(self.at.epoch):
                 number += 1
                 with self._placed(batch, number, " of validation"):
                     values = self.learner.valid_step(batch, tally)
                 now = time.perf_counter()
-                self._tell(events.ValidStepped(self.epoch, number, values, now - before))
+                self._tell(events.ValidStepped(self.at.epoch, number, values, now - before))
                 before = now
                 if self.control.stopping:
                     return None
         if not number:
-            raise TrainingError(f"there is no batch of validation in epoch {self.epoch}", ["the data is empty"])
+            raise TrainingError(f"there is no batch of validation in epoch {self.at.epoch}", ["the data is empty"])
+        self.at.validated()
         values, tables = tally.told()
         if not math.isfinite(values["loss"]):
-            self._tell(events.Warned(f"the loss of validation in epoch {self.epoch} is {values['loss']}", self.step))
-        self._tell(events.Validated(self.epoch, self.step, values, time.perf_counter() - began))
+            self._tell(
+                events.Warned(f"the loss of validation in epoch {self.at.epoch} is {values['loss']}", self.at.step)
+            )
+        self._tell(events.Validated(self.at.epoch, self.at.step, values, time.perf_counter() - began))
         return values, tables
 
     def _gauged(self) -> dict[str, float]:
@@ -215,7 +214,7 @@ class Fitting:
         try:
             yield
         except BurnError as error:
-            error.summary = f"epoch {self.epoch}, batch {number}{where}: {error.summary}"
+            error.summary = f"epoch {self.at.epoch}, batch {number}{where}: {error.summary}"
             if isinstance(error, TypeMismatch):
                 types = {p.dtype for p in self.learner.model.parameters()}
                 error.problems = (*error.problems, *batches.wider(batch, types))
@@ -226,7 +225,7 @@ class Fitting:
             "a lower learning rate, warming up or clip_norm may help"
         ]
         return TrainingError(
-            f"the loss of step {self.step} (epoch {self.epoch}, batch {self.batch}) is {loss}",
+            f"the loss of step {self.at.step} (epoch {self.at.epoch}, batch {self.at.batch}) is {loss}",
             [*causes, self._last_good()],
         )
 
@@ -242,16 +241,17 @@ class Fitting:
         began = time.perf_counter()
         self._must_be_finite()
         if of_epoch is not None:
-            self.steps_of[of_epoch] = self.step
-        path = checkpoints.path_of(self.folder, self.step)
+            self.at.ends[of_epoch] = self.at.step
+        path = checkpoints.path_of(self.folder, self.at.step)
         try:
-            checkpoints.write(path, self._tensors(), self._facts())
+            checkpoints.write(path, self.at.tensors(), self.at.facts())
         except ModelError as error:
             raise ModelError(error.summary, [*error.problems, self._last_good()]) from None
         self.checkpoint = path
-        best = [self.steps_of[e] for e in self._best_epochs() if e in self.steps_of]
-        checkpoints.tidy(self.folder, self.step, self.learner.keep.last, best)
-        self._tell(events.Saved(path, why, of_epoch or self.epoch, self.step, time.perf_counter() - began))
+        epochs = [self.at.best(name)[1] for name in self.learner.keep.metrics]
+        best = [self.at.ends[e] for e in epochs if e in self.at.ends]
+        checkpoints.tidy(self.folder, self.at.step, self.learner.keep.last, best)
+        self._tell(events.Saved(path, why, of_epoch or self.at.epoch, self.at.step, time.perf_counter() - began))
 
     def _must_be_finite(self) -> None:
         wrong = [
@@ -261,86 +261,7 @@ class Fitting:
             if not np.isfinite(p.elements).all()
         ]
         if wrong:
-            raise TrainingError(f"step {self.step} has spoiled parameters", [*wrong, Problem(self._last_good())])
-
-    def _tensors(self) -> dict[str, Any]:
-        found = {f"model.{path}": lent(p) for path, p in self.learner.model.named_parameters()}
-        found |= {name: lent(buffer) for name, buffer in self.learner.named_buffers()}
-        return found | {f"metrics.{name}": weight(array) for name, array in self.tally.state_dict().items()}
-
-    def _facts(self) -> dict[str, Any]:
-        keeps = self.train.keeps_place
-        return {
-            "model": type(self.learner.model).__name__,
-            "epoch": self.epoch,
-            "batch": self.batch,
-            "step": self.step,
-            "trained": self.trained,
-            "history": self.history,
-            "checkpoints": sorted(self.steps_of.items()),
-            "random": randomness.own(),
-            "others": self._others if self.batch and not keeps and not self.trained else randomness.others(),
-            "data": self.train.data.state_dict() if keeps else None,  # type: ignore[union-attr]
-            "observers": [[type(o).__name__, o.state_dict()] for o in self.learner.observers if _remembers(o)],
-        }
-
-    def restore(self, saved: checkpoints.Saved) -> None:
-        """Puts model, optimizer, data and all else where they were, or leaves all as it is. Raises ModelError."""
-        model, learner = self.learner.model, self.learner
-        before, kept = model.state_dict(), {name: buffer.array for name, buffer in learner.named_buffers()}
-        model.load(saved.part("model"), adapter=None)
-        try:
-            for name, optimizer in learner.optimizers.items():
-                optimizer.load_state_dict(saved.arrays(f"optimizer.{name}" if name else "optimizer"))
-            self._take_step(saved)
-            self._take(saved, saved.facts)
-        except BaseException as error:
-            model.load_state_dict(before)
-            for name, buffer in learner.named_buffers():
-                buffer.assign(kept[name])
-            if isinstance(error, (KeyError, TypeError, ValueError, AttributeError)) and not isinstance(
-                error, BurnError
-            ):
-                raise ModelError(f"{saved.path} is malformed", [f"{type(error).__name__}: {error}"]) from None
-            raise
-
-    def _take_step(self, saved: checkpoints.Saved) -> None:
-        """What a step keeps for itself. Raises ModelError where it keeps something else."""
-        given = saved.arrays("step")
-        own = {name: buffer for name, buffer in self.learner.named_buffers() if name.startswith("step.")}
-        if {f"step.{name}" for name in given} != own.keys():
-            texts = (", ".join(given) or "nothing", ", ".join(own) or "nothing")
-            raise ModelError(f"{saved.path} is of another step", [f"that kept {texts[0]}, this one keeps {texts[1]}"])
-        for name, array in given.items():
-            own[f"step.{name}"].assign(array)
-
-    def _take(self, saved: checkpoints.Saved, facts: Mapping[str, Any]) -> None:
-        self.epoch, self.batch, self.step = int(facts["epoch"]), int(facts["batch"]), int(facts["step"])
-        self.trained = bool(facts["trained"])
-        self.history = [dict(row) for row in facts["history"]]
-        self.steps_of = {int(e): int(s) for e, s in facts["checkpoints"]}
-        counted = saved.arrays("metrics")
-        names = {name.rpartition(".")[0] for name in counted if "." in name}
-        if self.batch and (differing := names ^ self.tally.metrics.keys()):
-            text = f"{', '.join(sorted(differing))}: counted before or from now on, not both"
-            raise ModelError(f"{saved.path} is of the middle of an epoch with other metrics", [text])
-        self.tally.load_state_dict(counted)
-        self.checkpoint = saved.path
-        remembering = [o for o in self.learner.observers if _remembers(o)]
-        names, given = [type(o).__name__ for o in remembering], [name for name, _ in facts["observers"]]
-        if names != given:
-            text = f"it has the state of {', '.join(given) or 'none'}, there are {', '.join(names) or 'none'}"
-            raise ModelError(f"{saved.path} was made with other observers", [text])
-        for observer, (_, state) in zip(remembering, facts["observers"], strict=True):
-            observer.load_state_dict(state)  # type: ignore[attr-defined]
-        if self.train.keeps_place != (facts["data"] is not None):
-            raise ModelError(
-                f"{saved.path} was made with other data", ["a loader that keeps its place, or one that does not"]
-            )
-        if self.train.keeps_place:
-            self.train.data.load_state_dict(facts["data"])  # type: ignore[union-attr]
-        randomness.set_others(facts["others"])
-        randomness.go_to(facts["random"])
+            raise TrainingError(f"step {self.at.step} has spoiled parameters", [*wrong, Problem(self._last_good())])
 
     def _to_resume(self, resume: Any, overwrite: bool) -> checkpoints.Saved | None:
         """The checkpoint to go on from, if any. Raises ModelError."""
@@ -359,25 +280,13 @@ class Fitting:
         return next(reversed(checkpoints.found(self.folder)), None) if self.folder is not None else None
 
     # ---- what it came to -----------------------------------------------------------------------------------------------
-    def _best_epochs(self) -> list[int]:
-        found = [self._best(name) for name in self.learner.keep.metrics]
-        return [epoch for _, epoch in found if epoch]
-
-    def _best(self, name: str) -> tuple[float, int]:
-        """The best value of a metric and its epoch, 0 where there is none."""
-        chosen = Chosen(name)
-        less = chosen.better(self.learner.better) == "min"
-        values = [(chosen.of_values(row["train"], row["valid"]), row["epoch"]) for row in self.history]
-        known = [(v, e) for v, e in values if not math.isnan(v)]
-        return (min if less else max)(known, key=lambda pair: pair[0]) if known else (math.nan, 0)
-
     def summary(self, error: str = "") -> Summary:
-        last: Mapping[str, Any] = self.history[-1] if self.history else {"train": {}, "valid": {}}
-        best = {name: self._best(name) for name in ("loss", *(m.name for m in self.learner.metrics))}
+        last: Mapping[str, Any] = self.at.history[-1] if self.at.history else {"train": {}, "valid": {}}
+        best = {name: self.at.best(name) for name in ("loss", *(m.name for m in self.learner.metrics))}
         return Summary(
             run=self.learner.name,
-            epochs=len(self.history),
-            steps=self.step,
+            epochs=len(self.at.history),
+            steps=self.at.step,
             seconds=time.perf_counter() - self.began,
             reason="failed" if error else self.control.reason or "done",
             train=last["train"],
@@ -386,7 +295,7 @@ class Fitting:
             folder=self.folder,
             checkpoint=self.checkpoint,
             error=error,
-            history=tuple(self.history),
+            history=tuple(self.at.history),
         )
 
     def _tell(self, event: Event) -> None:
@@ -401,10 +310,6 @@ class Fitting:
 
 
 _END = object()
-
-
-def _remembers(observer: Any) -> bool:
-    return hasattr(observer, "state_dict") and hasattr(observer, "load_state_dict")
 
 
 def _usual(learner: Learner) -> list[Observer]:

@@ -79,7 +79,9 @@ def train(folder: Path | None, kind: str) -> str:
     """The digest of a training, gone on with where it stopped."""
     made = learner(folder)
     x, y = data()
-    summary = made.fit(batches(kind), [(x[:100], y[:100])], epochs=EPOCHS, resume=folder is not None)
+    summary = made.fit(
+        batches(kind), Loader((x[:100], y[:100]), 32, shuffle=True), epochs=EPOCHS, resume=folder is not None
+    )
     digest = hashlib.sha256(json.dumps(summary.history, sort_keys=True).encode())
     for state in (made.model.state_dict(), made.optimizers[""].state_dict()):
         for name, array in sorted(state.items()):

@@ -1,0 +1,148 @@
+"""Where a training is: what of it a checkpoint holds, and how it is found again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from burn.dialect.weights import Weight
+from burn.errors import BurnError, ModelError
+from burn.train import randomness
+from burn.train.batches import Source
+from burn.train.checkpoints import Saved, lent, weight
+from burn.train.metrics import Tally
+from burn.train.stopping import Chosen
+
+if TYPE_CHECKING:
+    from burn.train.learner import Learner
+
+
+class Position:
+    """A place between two steps. epoch, batch: the epoch, and how many of its batches are done; step: all that were made.
+    trained: whether of the epoch validation alone is left. tally: what was counted in the epoch. ends: the steps with which
+    epochs ended, of those that have a checkpoint. others: where other libraries' generators were when the epoch began.
+    before_valid: where the validation data is before it is gone through next."""
+
+    def __init__(self, learner: Learner, train: Source, valid: Source | None) -> None:
+        self._learner, self._train, self._valid = learner, train, valid
+        self.epoch, self.batch, self.step, self.trained = 1, 0, 0, False
+        self.tally = Tally(learner.metrics)
+        self.history: list[dict[str, Any]] = []
+        self.ends: dict[int, int] = {}
+        self.others = randomness.others()
+        self.before_valid = valid.place() if valid is not None else None
+
+    def next_epoch(self) -> None:
+        self.epoch, self.batch, self.trained = self.epoch + 1, 0, False
+        self.tally = Tally(self._learner.metrics)
+
+    def validated(self) -> None:
+        """The validation data is where the next validation begins."""
+        self.before_valid = self._valid.place() if self._valid is not None else None
+
+    def best(self, name: str) -> tuple[float, int]:
+        """The best value of a metric and its epoch, 0 where there is none."""
+        chosen = Chosen(name)
+        less = chosen.better(self._learner.better) == "min"
+        values = [(chosen.of_values(row["train"], row["valid"]), row["epoch"]) for row in self.history]
+        known = [(v, e) for v, e in values if not math.isnan(v)]
+        return (min if less else max)(known, key=lambda pair: pair[0]) if known else (math.nan, 0)
+
+    # ---- into a checkpoint ---------------------------------------------------------------------------------------------
+    def tensors(self) -> dict[str, Weight]:
+        """To be written at once: the next step writes over them."""
+        found = {f"model.{path}": lent(p) for path, p in self._learner.model.named_parameters()}
+        found |= {name: lent(buffer) for name, buffer in self._learner.named_buffers()}
+        return found | {f"metrics.{name}": weight(array) for name, array in self.tally.state_dict().items()}
+
+    def facts(self) -> dict[str, Any]:
+        """All that is no tensor, as plain values."""
+        keeps = self._train.keeps_place
+        again = (
+            self.batch and not keeps and not self.trained
+        )  # the epoch's data is gone through again from its beginning
+        return {
+            "model": type(self._learner.model).__name__,
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "step": self.step,
+            "trained": self.trained,
+            "history": self.history,
+            "ends": sorted(self.ends.items()),
+            "random": randomness.own(),
+            "others": self.others if again else randomness.others(),
+            "data": self._train.place(),
+            "valid": self.before_valid,
+            "observers": [[type(o).__name__, o.state_dict()] for o in self._remembering()],
+        }
+
+    def _remembering(self) -> list[Any]:
+        """The observers that have something to keep."""
+        return [o for o in self._learner.observers if hasattr(o, "state_dict") and hasattr(o, "load_state_dict")]
+
+    # ---- out of a checkpoint -------------------------------------------------------------------------------------------
+    def restore(self, saved: Saved) -> None:
+        """Puts model, optimizers, data and all else where they were. Raises ModelError, and leaves model and optimizers as they
+        are then."""
+        with self._unchanged(saved):
+            self._learner.model.load(saved.part("model"), adapter=None)
+            for name, optimizer in self._learner.optimizers.items():
+                optimizer.load_state_dict(saved.arrays(f"optimizer.{name}" if name else "optimizer"))
+            self._take_step(saved)
+            self._take_counts(saved)
+            self._take_facts(saved)
+
+    @contextmanager
+    def _unchanged(self, saved: Saved) -> Iterator[None]:
+        """What fails inside leaves model and optimizers as they were; what no check foresaw in a file is an error of the file."""
+        model, learner = self._learner.model, self._learner
+        before, kept = model.state_dict(), {name: buffer.array for name, buffer in learner.named_buffers()}
+        try:
+            yield
+        except BaseException as error:
+            model.load_state_dict(before)
+            for name, buffer in learner.named_buffers():
+                buffer.assign(kept[name])
+            foreseen = isinstance(error, BurnError) or not isinstance(error, Exception)
+            if foreseen:
+                raise
+            raise ModelError(f"{saved.path} is malformed", [f"{type(error).__name__}: {error}"]) from error
+
+    def _take_step(self, saved: Saved) -> None:
+        """What a step keeps for itself."""
+        given = saved.arrays("step")
+        own = {name: buffer for name, buffer in self._learner.named_buffers() if name.startswith("step.")}
+        if {f"step.{name}" for name in given} != own.keys():
+            texts = (", ".join(given) or "nothing", ", ".join(own) or "nothing")
+            raise ModelError(f"{saved.path} is of another step", [f"that kept {texts[0]}, this one keeps {texts[1]}"])
+        for name, array in given.items():
+            own[f"step.{name}"].assign(array)
+
+    def _take_counts(self, saved: Saved) -> None:
+        counted = saved.arrays("metrics")
+        names = {name.rpartition(".")[0] for name in counted if "." in name}
+        if saved.facts["batch"] and (differing := names ^ self.tally.metrics.keys()):
+            text = f"{', '.join(sorted(differing))}: counted before or from now on, not both"
+            raise ModelError(f"{saved.path} is of the middle of an epoch with other metrics", [text])
+        self.tally.load_state_dict(counted)
+
+    def _take_facts(self, saved: Saved) -> None:
+        facts: Mapping[str, Any] = saved.facts
+        self.epoch, self.batch, self.step = int(facts["epoch"]), int(facts["batch"]), int(facts["step"])
+        self.trained = bool(facts["trained"])
+        self.history = [dict(row) for row in facts["history"]]
+        self.ends = {int(epoch): int(step) for epoch, step in facts["ends"]}
+        names, given = [type(o).__name__ for o in self._remembering()], [name for name, _ in facts["observers"]]
+        if names != given:
+            text = f"it has the state of {', '.join(given) or 'none'}, there are {', '.join(names) or 'none'}"
+            raise ModelError(f"{saved.path} was made with other observers", [text])
+        for observer, (_, state) in zip(self._remembering(), facts["observers"], strict=True):
+            observer.load_state_dict(state)
+        self._train.go_to(facts["data"])
+        if self._valid is not None and self._valid.keeps_place and facts["valid"] is not None:
+            self._valid.go_to(facts["valid"])
+        self.validated()
+        randomness.set_others(facts["others"])
+        randomness.go_to(facts["random"])
