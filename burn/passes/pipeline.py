@@ -35,6 +35,7 @@ MODULES = (
     "layout",
     "pack",
     "release",
+    "rematerialise",
     "fuse",
     "donate",
 )

@@ -15,7 +15,7 @@ from burn.kernels.wants import Wants
 
 PIPELINE = (
     "simplify{absorb=false},recognise,decompose{keep=attention+windows},simplify,layout,simplify,"
-    "pack,fold,release,fuse,donate"
+    "pack,fold,release,rematerialise,fuse,donate"
 )
 """Attention has a kernel of its own, and products read windows where they lie; convolutions become channels-last, right sides
 panels."""

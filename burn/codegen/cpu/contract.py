@@ -19,6 +19,7 @@ from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, product, substitute
 from burn.kernels.body import (
     Accumulator,
     ContractionKernel,
+    Load,
     Rewriter,
     Write,
     children,
@@ -32,7 +33,8 @@ from burn.kernels.body import (
 class Schedule:
     """What is decided while sizes are numbers. `tile` rows are summed at a time, each sum split in `split`; tiles are taken in
     blocks of `block` through all panels (None: all tiles); `even` says that tiles cover the rows exactly, `copies` that a panel
-    of `width` columns is copied side by side before a block's tiles read it, `turns` that a block's rows are copied turned."""
+    of `width` columns is copied side by side before a block's tiles read it, `turns` that a block's rows are copied turned,
+    `fetches` that what the epilogue touches is asked for in front of the sum."""
 
     width: int
     tile: int
@@ -41,6 +43,7 @@ class Schedule:
     even: bool
     copies: bool
     turns: bool
+    fetches: bool
 
     @staticmethod
     def of(kernel: Tiled, target: Target) -> Schedule:
@@ -52,7 +55,8 @@ class Schedule:
         turns = heuristics.turns_rows(kernel, tile)
         block = (heuristics.turned_block if turns else heuristics.row_block)(kernel, rows, tile)
         copies = heuristics.copies_panel(kernel, rows, tile, block)
-        return Schedule(kernel.width, tile, split, block, even, copies, turns)
+        fetches = heuristics.fetches_epilogue(kernel)
+        return Schedule(kernel.width, tile, split, block, even, copies, turns, fetches)
 
     @property
     def least(self) -> int:
@@ -153,6 +157,8 @@ class _Printer:
         for r in range(self.tile):
             row = code.add(first, r)
             rows.append(row if exact or r == 0 else code.min(row, code.sub(total, 1)))
+        if self.schedule.fetches:
+            self._fetch(rows)
         sums = self._sum(rows)
         if exact or self.tile == 1:
             self._epilogue(rows, sums, None)
@@ -162,6 +168,29 @@ class _Printer:
             self._epilogue(rows, sums, None)
         with code.else_(), emitter.scope():
             self._epilogue(rows, sums, [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)])
+
+    def _fetch(self, rows: list[Int]) -> None:
+        """Asks for what the epilogue will read and write: rows lie apart, and no CPU guesses that by itself."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        lane = LoopVar("lane", self.lanes)
+        loads = [n for n in walk(*(w.value for w in kernel.epilogue)) if isinstance(n, Load)]
+        places = {(w.buffer, w.offset): True for w in kernel.epilogue}
+        places |= {(n.buffer, n.offset): places.get((n.buffer, n.offset), False) for n in loads}
+        by_row = [(b, d, w) for (b, d), w in places.items() if set(kernel.rows) & loop_atoms(d)]
+        emitter.lane, emitter.lanes = lane, self.lanes
+        for c in range(self.vectors):
+            column = Expr.of(kernel.panel) * kernel.width + c * self.lanes + Expr.of(lane)
+            for row in rows:
+                with emitter.scope(), code.scope():
+                    place_rows(emitter, kernel.rows, row)
+                    emitter.places[lane] = 0
+                    for buffer, offset, write in by_row:
+                        offset = substitute(offset, {kernel.column: column})
+                        if emitter.step(offset) == 1:
+                            element = conversions.element_type(kernel.buffers[buffer].dtype)
+                            at = emitter.dim(substitute(offset, {lane: 0}))
+                            code.prefetch(emitter.pointers[buffer], at, element, write)
+        emitter.lane, emitter.lanes = None, 1
 
     # ---- the sum -------------------------------------------------------------------------------------------------------
     def _sum(self, rows: list[Int]) -> list[Value]:

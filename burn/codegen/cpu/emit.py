@@ -321,6 +321,12 @@ class Function:
                 f"{value.type}, {mask.type} into {PTR}"
             )
 
+    def prefetch(self, base: Value, offset: Int, element: str, write: bool) -> None:
+        """Asks for a cache line that will be read, or written."""
+        address = self.gep(base, offset, element)
+        kind = f"cache = 1 : i32, hint = 3 : i32, rw = {int(write)} : i32"
+        self.line(f'"llvm.intr.prefetch"({address}) {{{kind}}} : ({PTR}) -> ()')
+
     def alloca(self, count: int, element: str, result: Value | None = None) -> Value:
         """Memory for as long as the function runs."""
         result = result or self.fresh(PTR)

@@ -195,6 +195,16 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> bool
     return min(tiles, block or tiles) >= COPIED_TILES
 
 
+FETCHED_DEPTH = 64
+"""Places of the depth during which what an epilogue touches arrives."""
+
+
+def fetches_epilogue(kernel: Tiled) -> bool:
+    """Whether what a tile's epilogue reads and writes is asked for in front of its sum."""
+    depth = product([v.extent for v in (*kernel.outer, kernel.inner)])
+    return not isinstance(depth, int) or depth >= FETCHED_DEPTH
+
+
 TURNED_TILES = 8
 """Tiles of rows that are turned together where the depth is known only when the program runs."""
 

@@ -280,7 +280,7 @@ class ScalarEmitter:
         assert self.lane is not None
         if self.lanes == 1:
             return code.load(pointer, self._scalar_dim(node.offset), element)
-        if self._stride(node.offset) == 1:
+        if self.step(node.offset) == 1:
             return code.load(pointer, self._base(node.offset), vector(self.lanes, element), self.mask)
         memory = "i8" if element == "i1" else element
         type_ = vector(self.lanes, memory)
@@ -305,7 +305,7 @@ class ScalarEmitter:
         """The offset when a "vector" has one lane."""
         return self.dim(offset)
 
-    def _stride(self, offset: Dim) -> Dim | None:
+    def step(self, offset: Dim) -> Dim | None:
         """How far apart neighbouring lanes lie; None when that is no constant."""
         assert self.lane is not None
         if any(isinstance(a, Fetched) and self.varies_scalar(a.source) for a in loop_atoms(offset)):
@@ -365,7 +365,7 @@ class ScalarEmitter:
             code.store(self.value(node), pointer, self.dim(offset))
             return
         value = self.wide(node)
-        if self._stride(offset) == 1:
+        if self.step(offset) == 1:
             code.store(value, pointer, self._base(offset), self.mask)
             return
         if value.type.endswith("xi1>"):

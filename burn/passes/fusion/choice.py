@@ -58,12 +58,20 @@ class Choice:
             if (
                 other is not cluster
                 and other.kind == "loop"
-                and cluster.kind in ("loop", "reduce")
+                and (
+                    cluster.kind in ("loop", "reduce")
+                    or (cluster.kind == "contract" and self._serves(other, op, cluster))
+                )
                 and len(cluster.members) + len(other.members) <= self.max_ops
                 and all(isinstance(m, Pointwise) and JOINS[cluster.kind](self, m, cluster) for m in other.members)
                 and not leads_to(cluster.needs - {other}, other)
             ):
                 self._merge(other, cluster)
+
+    def _serves(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
+        """Whether nothing but a cluster, and the op that joins it, reads what another computes."""
+        inside = {m.operation for m in (*other.members, *cluster.members)} | {op.operation}
+        return all(use.owner.operation in inside for m in other.members for r in m.operation.results for use in r.uses)
 
     def _merge(self, other: Cluster, cluster: Cluster) -> None:
         """Moves another cluster's ops into this one, with all that it needs and that needs it."""

@@ -1,0 +1,149 @@
+"""Cheap values that are wanted again much later are computed again there, where that takes less memory than to keep them.
+
+In training, what the way back needs of the way forward lives from one to the other. Of the values that pointwise ops make of one
+product (both factors of an activation's slope, say), one is enough: the product's result, from which the others follow. They are
+computed again in front of their late readers, which take them into their kernels; nothing is written for them or read.
+
+A value whose late readers are not pointwise (a product reads its operand from memory) is kept all the same. What follows from
+inputs alone, such as a table of angles, is left as it is: it is small, or costly. Runs in front of `fuse`, behind all that merges
+equal ops.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from burn.dialect import ops
+from burn.dialect.dims import evaluate, symbols
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op
+from burn.dialect.pointwise import Pointwise
+from burn.dialect.program import Program
+from burn.dialect.query import LEAVES, VIEWS, op_of
+from burn.dialect.types import type_of
+from burn.passes.environment import ANYWHERE, Environment
+from burn.passes.pipeline import register
+
+TYPICAL = 64
+"""What a named size counts as where memory is compared."""
+
+
+@register
+@dataclass(frozen=True)
+class Rematerialise:
+    """`far` ops later counts as late; a value of fewer than `least` bytes is kept, and one that takes more than `chain` ops."""
+
+    name: ClassVar[str] = "rematerialise"
+    far: int = 32
+    least: int = 65536
+    chain: int = 16
+
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
+        with context():
+            _Block(self, program.block).run()
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a value is computed again: its ops in their order, and the values that it is computed from, without those that are
+    there anyway."""
+
+    steps: tuple[Op, ...]
+    sources: frozenset[ir.Value]
+
+
+class _Block:
+    def __init__(self, options: Rematerialise, block: ir.Block) -> None:
+        self.options, self.block = options, block
+        self.ops = [o.opview for o in block.operations if isinstance(o.opview, Op)]
+        self.position = {op.operation.results[0]: i for i, op in enumerate(self.ops) if len(op.operation.results)}
+
+    def run(self) -> None:
+        late = {
+            v: users for op in self.ops for v in op.operation.results if (users := self._late(v, self.position.get(v)))
+        }
+        kept = {v for v, users in late.items() if not all(isinstance(u, Pointwise) for u in users)}
+        groups: dict[frozenset[ir.Value], list[ir.Value]] = defaultdict(list)
+        ways: dict[ir.Value, _Way] = {}
+        for value in late:
+            if value in kept or not isinstance(op_of(value), Pointwise) or _bytes(value) < self.options.least:
+                continue
+            way = self._way(value, kept)
+            if way is not None and way.sources:
+                ways[value] = way
+                groups[way.sources].append(value)
+        held = kept | {v for v in late if v not in ways}
+        for sources, values in groups.items():
+            if sum(_bytes(s) for s in sources - held) < sum(map(_bytes, values)):
+                for value in values:
+                    self._again(value, ways[value], late[value])
+
+    def _late(self, value: ir.Value, made: int | None) -> list[Op]:
+        """The ops of this block that read a value much later, in their order; none where a nested block reads it."""
+        if made is None:
+            return []
+        found: dict[int, Op] = {}
+        for op in self._readers(value):
+            home = self.position.get(op.operation.results[0]) if len(op.operation.results) else len(self.ops)
+            if home is None:  # in a nested region: it is read from memory
+                return []
+            if home - made > self.options.far:
+                found[home] = op
+        return [found[i] for i in sorted(found)]
+
+    def _readers(self, value: ir.Value) -> Iterator[Op]:
+        for use in value.uses:
+            op = use.owner.opview if isinstance(use.owner, ir.Operation) else use.owner
+            if isinstance(op, Op):
+                yield op
+
+    def _way(self, value: ir.Value, kept: set[ir.Value]) -> _Way | None:
+        steps: dict[ir.Value, Op] = {}
+        sources: set[ir.Value] = set()
+        few = _bytes(value) // 8
+
+        def walk(v: ir.Value) -> None:
+            op = op_of(v)
+            if v in steps or op is None or op.OP_NAME in LEAVES or len(steps) > self.options.chain:
+                return
+            again = v == value or v not in kept
+            if again and v in self.position and (isinstance(op, Pointwise) or op.OP_NAME in VIEWS) and _bytes(v) > few:
+                for operand in op.operation.operands:
+                    walk(operand)
+                steps[v] = op
+            elif _bytes(v) > few:
+                sources.add(v)
+
+        walk(value)
+        return _Way(tuple(steps.values()), frozenset(sources)) if len(steps) <= self.options.chain else None
+
+    def _again(self, value: ir.Value, way: _Way, readers: list[Op]) -> None:
+        """Computes a value again in front of its first late reader. What it is computed from is read as a reshape, so that fusion
+        does not take the ops back to where they were."""
+        first = readers[0]
+        new: dict[ir.Value, ir.Value] = {}
+        with first.operation.location, ir.InsertionPoint(first.operation):
+            for step in way.steps:
+                for operand in step.operation.operands:
+                    if operand in way.sources and operand not in new:
+                        new[operand] = ops.reshape(operand, shape=type_of(operand).shape)
+                copy = step.operation.clone()
+                for i, operand in enumerate(step.operation.operands):
+                    copy.operands[i] = new.get(operand, operand)
+                new[step.operation.results[0]] = copy.results[0]
+        for reader in readers:
+            for i, operand in enumerate(reader.operation.operands):
+                if operand == value:
+                    reader.operation.operands[i] = new[value]
+
+
+def _bytes(value: ir.Value) -> int:
+    """About how much memory a value takes."""
+    type_ = type_of(value)
+    elements = type_.elements
+    if not isinstance(elements, int):
+        elements = evaluate(elements, dict.fromkeys(symbols(elements), TYPICAL))
+    return elements * type_.element_bytes
