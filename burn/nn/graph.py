@@ -10,6 +10,7 @@ model's form for training, where it has one: batches' own statistics, dropout.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -128,7 +129,7 @@ class Graph(Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
         made = object.__new__(type(self))
         memo[id(self)] = made
-        vars(made).update({k: v.copy() if isinstance(v, Parameter) else v for k, v in vars(self).items()})
+        vars(made).update({name: copy.deepcopy(value, memo) for name, value in vars(self).items()})
         return made
 
 

@@ -235,7 +235,10 @@ def test_a_model_as_a_module() -> None:
     net.load_state_dict(twin.state_dict())
     np.testing.assert_allclose(net(x).numpy(), twin(x).numpy())
     np.testing.assert_allclose(burn.compile(net)(x), twin(x).numpy(), rtol=1e-4, atol=1e-5)
-    bigger = nn.Sequential(net, nn.Linear(3, 2))
+    bigger: Any = nn.Sequential(net, nn.Linear(3, 2))
+    bigger[1].bias = net["head.bias"]  # shared, in copies too
+    other: Any = bigger.clone()
+    assert other[1].bias is other[0]["head.bias"] is not net["head.bias"]
     assert next(path for path, _ in bigger.named_parameters()) == "0.first.weight"
     with pytest.raises(TypeMismatch, match="input 'x' is missing"):
         net()
