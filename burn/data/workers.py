@@ -113,6 +113,8 @@ class Pool:
             worker.tell(Begin(self._run, epoch, start + worker.number, step, self.ahead))
         turn = 0
         while True:
+            if not self.workers:
+                raise DataError("a loader has been closed while it was gone over")
             worker = self.workers[turn % step]
             answer = worker.answer(self._run)
             if isinstance(answer, Done):

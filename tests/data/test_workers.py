@@ -125,6 +125,17 @@ def test_rows_that_workers_cannot_read() -> None:
         list(new(1, deadly=7))
 
 
+def test_closing_in_the_middle() -> None:
+    loader = new(1)
+    batches = iter(loader)
+    next(batches)
+    processes = pids(loader)
+    loader.close()
+    assert all(map(gone, processes))
+    with pytest.raises(DataError, match="closed while it was gone over"):
+        next(batches)
+
+
 def test_what_cannot_be_sent() -> None:
     with pytest.raises(DataError, match=r"cannot be sent to worker processes(.|\n)*not lambdas"):
         list(data.Loader(data.Memory([1]).map(lambda row: row), workers=1))
