@@ -369,3 +369,32 @@ def test_more_elements_than_a_named_size_has_are_refused() -> None:
     executable = load_onnx(proto.SerializeToString())
     with pytest.raises(BurnError, match="2 <= n"):
         executable.run({"x": numbers(1)})
+
+
+# Places of maxima
+
+
+@pytest.mark.parametrize("attributes", [{"auto_pad": "SAME_LOWER"}, {"pads": [2, 1], "dilations": [2]}])
+def test_the_place_of_the_lowest_number_is_in_the_image(attributes: dict[str, Any]) -> None:
+    """Padding holds the lowest number as well, and comes first."""
+    proto = model(
+        [node("MaxPool", "x", "y place", kernel_shape=[3], **attributes)],
+        [value("x", (2, 3, 8))],
+        unknown("y", "place"),
+    )
+    same(proto, {"x": np.full((2, 3, 8), -np.inf, np.float32)}, {"x": numbers(2, 3, 8)})
+
+
+def test_a_gradient_of_what_depends_on_it_is_refused() -> None:
+    proto = model(
+        [
+            node("Gradient", "a b", "da db", domain="ai.onnx.preview.training", xs=["a", "b"], y="c"),
+            node("Add", "da b", "c"),
+        ],
+        [value("a", (2,)), value("b", (2,))],
+        unknown("c"),
+        opset=12,
+        domains={"ai.onnx.preview.training": 1},
+    )
+    with pytest.raises(BurnError, match="'c' depends on what this node computes of it"):
+        load_onnx(proto.SerializeToString())

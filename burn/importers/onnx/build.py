@@ -41,6 +41,9 @@ from burn.importers.opened import Opened
 
 __all__ = ["BUILDERS", "Node", "import_onnx", "import_opened", "onnx_op"]
 
+MOST_NESTED = 8
+"""Derivatives of derivatives in one graph; more would be some that depend on each other."""
+
 SMALL = 16
 """Constants of up to so many elements are written in the program; larger ones go to the weight store."""
 
@@ -111,6 +114,7 @@ class Importer:
         self._last_constant: ir.Operation | None = None
         self._count = 0
         self._graphs: list[Sequence[onnx.NodeProto]] = []  # the nodes being built, the outermost graph's first
+        self._building_again: list[str] = []  # the names that are computed once more, each for the one after it
         self._containers: dict[int, Container] = {}  # of inputs that are sequences or optionals
 
     def run(self) -> Program:
@@ -271,13 +275,18 @@ class Importer:
         nodes = [proto for graph in self._graphs for proto in graph]
         if name not in self._scope and name not in given and not any(name in proto.output for proto in nodes):
             node.fail(f"there is no tensor '{name}'")
+        between = nodes_between(nodes, given, name, self._scope)
+        if node.proto in between or len(self._building_again) > MOST_NESTED:
+            node.fail(f"'{name}' depends on what this node computes of it")
         outer = self._scope
         self._scope = outer.new_child(dict(given))
+        self._building_again.append(name)
         try:
-            self._build_nodes(nodes_between(nodes, given, name, outer))
+            self._build_nodes(between)
             return self._lookup(name)
         finally:
             self._scope = outer
+            self._building_again.pop()
 
     def _build_node(self, proto: onnx.NodeProto) -> None:
         name = proto.name or f"{proto.op_type}_{self._count}/{next((o for o in proto.output if o), '')}"

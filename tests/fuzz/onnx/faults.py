@@ -131,10 +131,15 @@ def _nearly_constant(site: Site) -> bool:
     given = site.operand(0)
     if given is None or not given.size:
         return True
-    axes = tuple(site.attribute("axes", (0, 2, 3)))
+    instance = site.node.op_type == "InstanceNormalization"
+    axes = tuple(range(2, given.ndim)) if instance else tuple(site.attribute("axes", (0, 2, 3)))
     wide = given.astype(np.float64)
     with np.errstate(all="ignore"):
         return not bool((wide.std(axes) > 1e-3 * np.abs(wide).max(axes)).all())
+
+
+def _times_zero(site: Site) -> bool:
+    return site.attribute("alpha", 1.0) == 0
 
 
 def _float64(site: Site) -> bool:
@@ -265,6 +270,13 @@ RULES: tuple[tuple[tuple[str, ...], Rule, str], ...] = (
         _nearly_constant,
         "E[x^2] - E[x]^2 in float32, which may be negative: a root that is not a number",
     ),
+    (
+        words("InstanceNormalization"),
+        _nearly_constant,
+        "x * s - mean * s, which cancels: s is large where the variance is small",
+    ),
+    (words("Gemm"), _times_zero, "left out: no -0, and nothing of what is infinite"),
+    (words("LRN"), _infinite, "a running sum: what is infinite stays in it"),
     (
         words("DynamicQuantizeLinear"),
         _all_zero,

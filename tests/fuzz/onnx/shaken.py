@@ -18,10 +18,10 @@ from onnx import TensorProto, helper
 
 from . import reference
 from .compare import far
-from .noise import MOVES, few_bits
+from .noise import EXACT, MOVES, SUMS, few_bits
 from .values import FLOATS, Array
 
-TRIALS = 24
+TRIALS = 60
 NOISE: dict[int, float] = {TensorProto.FLOAT: 2.0**-22, TensorProto.DOUBLE: 2.0**-51, TensorProto.FLOAT16: 2.0**-9}
 MOVED = 0.25
 """Of the difference: rounding that moves a result so far may as well move it all the way."""
@@ -38,7 +38,7 @@ def rounding_decides(
     for trial in range(TRIALS):
         shaken = onnx.ModelProto()
         shaken.CopyFrom(model)
-        _shake(shaken.graph, types, random.Random(trial))
+        _shake(shaken.graph, types, random.Random(trial), top=True)
         noise = np.random.default_rng(trial)
         try:
             moved = reference.outputs(reference.session(shaken), {name: _near(noise, x) for name, x in feed.items()})
@@ -90,9 +90,8 @@ def _types(model: onnx.ModelProto) -> dict[str, int]:
     return found
 
 
-def _shake(graph: onnx.GraphProto, types: Mapping[str, int], draw: random.Random) -> None:
-    """Behind every float that a node of the graph computes: times factors near 1, one for each element where ONNX Runtime
-    draws them."""
+def _shake(graph: onnx.GraphProto, types: Mapping[str, int], draw: random.Random, top: bool = False) -> None:
+    """Behind every float that a node of the graph computes: times factors near 1."""
     nodes = list(graph.node)
     del graph.node[:]
     for node in nodes:
@@ -105,27 +104,49 @@ def _shake(graph: onnx.GraphProto, types: Mapping[str, int], draw: random.Random
         node.output.extend(kept)
         graph.node.append(node)
         for name in names:
-            graph.node.extend(_noisy(name, types[name], draw))
+            graph.node.extend(_noisy(name, types[name], draw, top, node.op_type in SUMS - EXACT))
 
 
-def _noisy(name: str, kind: int, draw: random.Random) -> list[onnx.NodeProto]:
-    """`name` as `name before` times one of two factors: elements of different size have different ones."""
+def _noisy(name: str, kind: int, draw: random.Random, by_place: bool, is_sum: bool) -> list[onnx.NodeProto]:
+    """`name` as `name before` times one of two factors, which depends on the element's place, or on its number: a body's
+    values must keep the shapes that inference finds. Sums also get an error of their terms' size, taken to be 1."""
     spread = 2 * NOISE[kind]
-    scalars = {"zero": 0.0, "often": draw.uniform(1e2, 1e4)}
-    scalars |= {word: draw.uniform(1 - spread, 1 + spread) for word in ("one", "other")}
+    single = TensorProto.FLOAT
+    given = {
+        "flat": (TensorProto.INT64, [1], [-1]),
+        "axis": (TensorProto.INT64, [], [0]),
+        "zero": (single, [], [0.0]),
+        "often": (single, [], [draw.uniform(1e2, 1e4)]),
+        "one": (TensorProto.DOUBLE, [], [draw.uniform(1 - spread, 1 + spread)]),
+        "unit": (kind, [], [1.0]),
+        "other": (TensorProto.DOUBLE, [], [draw.uniform(1 - spread, 1 + spread)]),
+    }
     nodes = [
-        helper.make_node("Constant", [], [f"{name} {word}"], value=helper.make_tensor("", kind, [], [number]))
-        for word, number in scalars.items()
+        helper.make_node("Constant", [], [f"{name} {word}"], value=helper.make_tensor("", *content))
+        for word, content in given.items()
     ]
-    steps = [
-        ("Mul", ["before", "often"], "phase"),
-        ("Sin", ["phase"], "wave"),
-        ("Less", ["wave", "zero"], "which"),
-        ("Where", ["which", "one", "other"], "factor"),
+    steps: list[tuple[str, list[str], str, dict[str, Any]]] = [("Cast", ["before"], "tells", {"to": single})]
+    if by_place:
+        ones = helper.make_tensor("", single, [1], [1.0])
+        steps = [
+            ("Shape", ["before"], "shape", {}),
+            ("ConstantOfShape", ["shape"], "ones", {"value": ones}),
+            ("Reshape", ["ones", "flat"], "row", {}),
+            ("CumSum", ["row", "axis"], "places", {}),
+            ("Reshape", ["places", "shape"], "tells", {}),
+        ]
+    steps += [
+        ("Mul", ["tells", "often"], "phase", {}),
+        ("Sin", ["phase"], "wave", {}),
+        ("Less", ["wave", "zero"], "which", {}),
+        ("Where", ["which", "one", "other"], "wide", {}),
+        ("Cast", ["wide"], "factor", {"to": kind}),
+        ("Add", ["before", "less"], "moved", {}) if is_sum else ("Identity", ["before"], "moved", {}),
+        ("Mul", ["moved", "factor"], "", {}),
     ]
-    if kind == TensorProto.FLOAT16:  # ONNX Runtime has no sine of these
-        steps = [("Identity", ["one"], "factor")]
-    for op, operands, result in steps:
-        nodes.append(helper.make_node(op, [f"{name} {word}" for word in operands], [f"{name} {result}"]))
-    nodes.append(helper.make_node("Mul", [f"{name} before", f"{name} factor"], [name]))
+    if is_sum:
+        steps[-2:-2] = [("Sub", ["factor", "unit"], "less", {})]
+    for op, operands, result, attributes in steps:
+        made = [f"{name} {result}".strip()]
+        nodes.append(helper.make_node(op, [f"{name} {word}" for word in operands], made, **attributes))
     return nodes

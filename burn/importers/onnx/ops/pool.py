@@ -105,7 +105,10 @@ def _max_and_place(node: Node, x: ir.Value, w: Windows) -> list[ir.Value]:
         step = ops.mod(ops.div(inside, dim_value(after)), number(w.kernel[i], "int64"))
         window = ops.iota(shape=tuple(s if j == i else 1 for j, s in enumerate((*(1, 1), *sizes), -2)), axis=2 + i)
         begin = ops.sub(ops.mul(window, number(w.strides[i], "int64")), dim_value(w.low[i]))
-        coordinate = ops.add(begin, ops.mul(step, number(w.dilations[i], "int64")))
+        # Padding comes first among equals where the image itself has nothing but the lowest number: not before its first cell.
+        spacing = number(w.dilations[i], "int64")
+        before = ops.div(ops.sub(ops.sub(spacing, number(1, "int64")), ops.min(begin, number(0, "int64"))), spacing)
+        coordinate = ops.add(begin, ops.mul(ops.max(step, before), spacing))
         place = ops.add(ops.mul(place, dim_value(w.dims[i])), coordinate)
     image = product(w.dims)
     base = ops.mul(ops.iota(shape=(batch * channels,), axis=0), dim_value(image))
