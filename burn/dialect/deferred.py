@@ -8,7 +8,7 @@ asked for (`burn/lazy`).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -61,9 +61,10 @@ class Deferred:
 
     array: the elements; application and index say how they come about while it is None. held: how many tensors of the
     caller hold it: those are kept when something that depends on them is computed. entry: the compiled program that
-    computed it, for `burn.explain`. origin: its application, also once it is computed, where that is remembered."""
+    computed it, for `burn.explain`. origin: its application, also once it is computed, where that is remembered. kin: what was
+    made along with it, shares most of its work, and is computed with it."""
 
-    __slots__ = ("__weakref__", "application", "array", "entry", "held", "index", "origin", "type")
+    __slots__ = ("__weakref__", "application", "array", "entry", "held", "index", "kin", "origin", "type")
 
     def __init__(
         self,
@@ -76,6 +77,11 @@ class Deferred:
         self.held = 0
         self.entry: Any = None
         self.origin: Application | None = None
+        self.kin: Sequence[weakref.ref[Deferred]] = ()
+
+    def with_kin(self) -> list[Deferred]:
+        """Itself and those of its kin that a tensor still holds."""
+        return [self, *(other for r in self.kin if (other := r()) is not None and other.held and other is not self)]
 
     def siblings(self) -> list[Deferred]:
         """All results of the op, itself among them, that anything still refers to."""
@@ -88,6 +94,14 @@ class Deferred:
         """How many recorded ops lie one after another up to here."""
         application = self.application
         return 0 if application is None else application.depth
+
+
+def make_kin(values: Iterable[Value]) -> None:
+    """Those of the values that are recorded are computed together, when the first of them is needed."""
+    recorded = [value for value in values if isinstance(value, Deferred) and value.array is None]
+    kin = [weakref.ref(value) for value in recorded]
+    for value in recorded:
+        value.kin = kin
 
 
 def is_deferred(operands: tuple[Any, ...]) -> bool:

@@ -140,7 +140,7 @@ class Base:
         value = self._value
         assert isinstance(value, Deferred)
         if value.array is None:
-            evaluate([value])
+            evaluate(value.with_kin())
         assert value.array is not None
         return value.array
 

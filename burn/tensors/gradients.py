@@ -19,7 +19,7 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.adjoint import gradients
 from burn.dialect.adjoint.reverse import Custom, leaves_of
-from burn.dialect.deferred import Value, remembering
+from burn.dialect.deferred import Value, make_kin, remembering
 from burn.dialect.types import FLOATS, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.tensors.base import Base, made
@@ -73,7 +73,9 @@ def value_and_grad(
             values = [v for part in parts for v in part.values]
             one = ops.full(shape=(), dtype=loss.type.dtype, value=1.0)
             found = iter(gradients([loss.value], [one], values, customs))
-            grads = [part.result([_or_zeros(next(found), v) for v in part.values]) for part in parts]
+            tensors = [[_or_zeros(next(found), v) for v in part.values] for part in parts]
+            make_kin(t.value for t in (loss, *(t for own in tensors for t in own)))
+            grads = [part.result(own) for part, own in zip(parts, tensors, strict=True)]
         value = (loss, result[1]) if has_aux else loss
         return value, grads[0] if single else tuple(grads)
 

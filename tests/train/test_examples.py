@@ -41,6 +41,7 @@ def test_own_optimizer() -> None:
     assert heights["AdaBelief"] < heights["SGD"] < 1
 
 
+@pytest.mark.slow
 def test_reviews() -> None:
     """Text classification, padded."""
     reviews = example("reviews")

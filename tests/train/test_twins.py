@@ -30,7 +30,7 @@ NOTHING = 1e-9
 """A gradient of less than this share of the longest is none (of a bias in front of batch normalisation, or of a softmax): what
 float32 leaves of it is rounding, which must stay below the share `ROUNDING`."""
 ROUNDING = 1e-6
-QUICK = ("GPT-2", "ResNet", "LSTM tagger")
+QUICK = ("GPT-2", "LSTM tagger")
 """What every run of the tests has time for, beside the files."""
 
 
