@@ -324,7 +324,7 @@ def test_derivatives_of_one_call_are_computed_in_one_program() -> None:
     """Whichever is looked at first; what nothing holds any more is not computed for it."""
     before = burn.compile_count()
     value, (a, b) = burn.value_and_grad(lambda x, y: (x.sin() * y.exp()).sum(), (0, 1))(
-        burn.constant(np.float32([0.3, 0.7])), burn.constant(np.float32([0.1, 0.2]))
+        burn.constant(np.array([0.3, 0.7], np.float32)), burn.constant(np.array([0.1, 0.2], np.float32))
     )
     np.testing.assert_allclose(b.numpy(), np.sin([0.3, 0.7]) * np.exp([0.1, 0.2]), rtol=1e-6)
     np.testing.assert_allclose(a.numpy(), np.cos([0.3, 0.7]) * np.exp([0.1, 0.2]), rtol=1e-6)
