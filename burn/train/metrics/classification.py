@@ -95,10 +95,17 @@ class TopK(Metric):
 class _Rates(_Decisions):
     """What precision, recall and F share: for each class how often it was predicted rightly, predicted, and true."""
 
-    def __init__(self, average: Average, axis: int, threshold: float, ignore_index: int | None, name: str) -> None:
+    def __init__(
+        self,
+        average: Average = "macro",
+        axis: int = 1,
+        threshold: float = 0.0,
+        ignore_index: int | None = None,
+        name: str = "",
+    ) -> None:
         if average not in ("macro", "micro", "weighted", "binary"):
             raise TypeMismatch("average is macro, micro, weighted or binary", [f"not {average!r}"])
-        super().__init__(name, axis, threshold, ignore_index)
+        super().__init__(name or type(self).__name__.lower(), axis, threshold, ignore_index)
         self.average = average
 
     def counts(self, prediction: Any, target: Any) -> dict[str, Tensor]:
@@ -148,32 +155,12 @@ class Precision(_Rates):
     "weighted" weighs them by how often they are true, "micro" counts all decisions alike, "binary" is of yes (or of class 1 of
     two)."""
 
-    def __init__(
-        self,
-        average: Average = "macro",
-        axis: int = 1,
-        threshold: float = 0.0,
-        ignore_index: int | None = None,
-        name: str = "precision",
-    ) -> None:
-        super().__init__(average, axis, threshold, ignore_index, name)
-
     def rate(self, right: np.ndarray, given: np.ndarray, true: np.ndarray) -> np.ndarray:
         return _divided(right, given)
 
 
 class Recall(_Rates):
     """Of what is of a class, the share that was predicted to be. average: see `Precision`."""
-
-    def __init__(
-        self,
-        average: Average = "macro",
-        axis: int = 1,
-        threshold: float = 0.0,
-        ignore_index: int | None = None,
-        name: str = "recall",
-    ) -> None:
-        super().__init__(average, axis, threshold, ignore_index, name)
 
     def rate(self, right: np.ndarray, given: np.ndarray, true: np.ndarray) -> np.ndarray:
         return _divided(right, true)
