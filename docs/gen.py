@@ -9,6 +9,7 @@ tested with (tests/api/rows.py).
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
 import sys
@@ -258,4 +259,6 @@ def pass_page() -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "reference")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=HERE / "reference", help="where the pages go")
+    main(parser.parse_args().folder)
