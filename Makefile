@@ -2,25 +2,32 @@
 # Needs Python 3.11 and a C and C++ compiler; cmake and ninja are PyPI wheels.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.9" "numpy>=2.0" "cmake>=3.26" "ninja>=1.11"
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard burn/runtime/native/*)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+BUILD_TOOLS := scikit-build-core nanobind numpy cmake ninja
+NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard burn/runtime/native/*)
 
-.PHONY: install develop demo test lint format bench clean
+.PHONY: install develop constraints demo test lint format bench clean
 
 # Editable: Python changes take effect at once, and a change of the native code rebuilds it at the next `make`.
 install: .venv/installed
 
 .venv/installed: $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(BUILD_TOOLS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
+	$(PIP) $(BUILD_TOOLS)
+	$(PIP) --no-build-isolation --editable .
 	touch $@
 
 develop: .venv/developed
 
 .venv/developed: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable ".[dev]"
+	$(PIP) --no-build-isolation --editable ".[dev]"
 	touch $@
+
+# After trying newer versions of what burn and its tests stand on.
+constraints: develop
+	head -1 constraints.txt > constraints.new
+	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' >> constraints.new
+	mv constraints.new constraints.txt
 
 demo: install
 	$(BIN)/python examples/digits/demo.py
