@@ -1,12 +1,16 @@
-"""Composites around `conv`: the transposed convolution, over an input spread out by its strides; and what windows see."""
+"""Composites around `conv`: the transposed convolution, a phase of its strides at a time; and what windows see."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product as places_of
+from math import gcd, prod
+from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
-from burn.dialect.dims import Dim, dim_max, floordiv, non_negative, product
+from burn.dialect.dims import Dim, ceildiv, dim_max, floordiv, non_negative, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
 from burn.dialect.types import TensorType, type_of
@@ -48,29 +52,86 @@ class ConvTranspose(Op, name="conv_transpose"):
 
     @classmethod
     def decompose(cls, x: ir.Value, weight: ir.Value, strides, dilations, low, high, extra, groups) -> ir.Value:
+        """A convolution for each place within a stride, since all results a stride apart meet the same elements of the kernel;
+        what these give is spread out and added. (To spread out x would be one convolution, most of whose products are zeros.)"""
         kernel = type_of(weight).shape[2:]
         if groups == 1 and kernel == strides and not any((*low, *high, *extra)) and set(dilations) == {1}:
             return _without_overlap(x, weight)
-        n = len(strides)
-        reach = [(k - 1) * t for k, t in zip(kernel, dilations, strict=True)]
-        before = [r - p for r, p in zip(reach, low, strict=True)]
-        after = [r - p + e for r, p, e in zip(reach, high, extra, strict=True)]
-        pads = [d if non_negative(d) else dim_max(d, 0) for d in (*before, *after)]
-        spread = x
-        if any(s > 1 for s in strides):
-            zeros = (0,) * (n + 2)
-            inner = (0, 0, *(s - 1 for s in strides))
-            spread = ops.pad(x, number_like(0, x), low=zeros, high=zeros, interior=inner)
-        result = ops.conv(
-            spread,
-            _turned(weight, groups),
-            strides=(1,) * n,
-            dilations=dilations,
-            low=tuple(pads[:n]),
-            high=tuple(pads[n:]),
-            groups=groups,
+        result = cls.infer(type_of(x), type_of(weight), strides, dilations, low, high, extra, groups)
+        told = all(
+            s == 1 or (isinstance(k, int) and isinstance(p, int)) for s, k, p in zip(strides, kernel, low, strict=True)
         )
-        return _cropped(result, [a - p for a, p in zip(before, pads[:n], strict=True)], after, pads[n:])
+        if not told or prod(strides) > MOST_PHASES:
+            x, strides = _spread(x, strides), (1,) * len(strides)
+        rows = zip(type_of(x).shape[2:], kernel, strides, dilations, low, result.shape[2:], strict=True)
+        total = None
+        for phases in places_of(*(_phases(*row) for row in rows)):
+            if all(p.count != 0 and p.taps != 0 for p in phases):
+                part = _spread(_phase(x, weight, phases, groups), strides, phases, result.shape[2:])
+                total = part if total is None else ops.add(total, part)
+        return ops.full(shape=result.shape, dtype=result.dtype, value=0.0) if total is None else total
+
+
+MOST_PHASES = 16
+"""Convolutions that a transposed one may become."""
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """Along one axis, `count` results that lie a stride apart, from `at` on. They are the convolution of x, padded by `before`
+    and `after`, with every `step`-th of the kernel's elements from the last one on that they meet, `dilation` apart."""
+
+    at: int
+    count: Dim
+    taps: Dim
+    last: Dim
+    step: int
+    dilation: int
+    before: Dim
+    after: Dim
+
+
+def _phases(size: Dim, kernel: Any, stride: int, dilation: int, low: Any, result: Dim) -> list[_Phase]:
+    """Result o is the sum of what element k of the kernel gives it from element (o + low - k * dilation) / stride of x."""
+    step, apart = stride // gcd(stride, dilation), dilation // gcd(stride, dilation)
+    phases = []
+    for at in range(stride):
+        first = next((k for k in range(step) if (at + low - k * dilation) % stride == 0), None) if stride > 1 else 0
+        taps = 0 if first is None else kernel if stride == 1 else max(0, -(-(kernel - first) // step))
+        last = (first or 0) + (taps - 1) * step
+        count = ceildiv(result - at, stride) if stride > 1 else result
+        before = (last * dilation - at - low) // stride if stride > 1 else last * dilation - low
+        after = count + (taps - 1) * apart - before - size
+        phases.append(_Phase(at, count, taps, last, step, apart, before, after))
+    return phases
+
+
+def _phase(x: ir.Value, weight: ir.Value, phases: Sequence[_Phase], groups: int) -> ir.Value:
+    """The convolution of x that one phase of every axis is."""
+    pads = [d if non_negative(d) else dim_max(d, 0) for d in (*(p.before for p in phases), *(p.after for p in phases))]
+    n = len(phases)
+    result = ops.conv(
+        x,
+        _turned(weight, phases, groups),
+        strides=(1,) * n,
+        dilations=tuple(p.dilation for p in phases),
+        low=tuple(pads[:n]),
+        high=tuple(pads[n:]),
+        groups=groups,
+    )
+    before = [p.before - d for p, d in zip(phases, pads[:n], strict=True)]
+    return _cropped(result, before, [p.after for p in phases], pads[n:])
+
+
+def _spread(x: ir.Value, strides: Sequence[int], phases: Sequence[_Phase] = (), sizes: Sequence[Dim] = ()) -> ir.Value:
+    """Elements of x a stride apart, zeros between them; where they are phases of a result of `sizes`, at their places in it."""
+    if not any(s > 1 for s in strides):
+        return x
+    low = tuple(p.at for p in phases) or (0,) * len(strides)
+    rows = zip(sizes, phases, strides, strict=True)
+    high = tuple(e - 1 - (p.count - 1) * s - p.at for e, p, s in rows) if phases else low
+    gaps = tuple(s - 1 for s in strides)
+    return ops.pad(x, number_like(0, x), low=(0, 0, *low), high=(0, 0, *high), interior=(0, 0, *gaps))
 
 
 def _without_overlap(x: ir.Value, weight: ir.Value) -> ir.Value:
@@ -86,18 +147,18 @@ def _without_overlap(x: ir.Value, weight: ir.Value) -> ir.Value:
     return reshape(transpose(blocks, order), (batch, channels, *sizes))
 
 
-def _turned(weight: ir.Value, groups: int) -> ir.Value:
-    """The kernel of the equivalent convolution: mirrored, inputs and outputs exchanged. [C, O/g, k..] -> [O, C/g,
-    k..]"""
+def _turned(weight: ir.Value, phases: Sequence[_Phase], groups: int) -> ir.Value:
+    """The kernel of a phase: its elements from the last one on, inputs and outputs exchanged.
+    [C, O/g, k..] -> [O, C/g, taps..]"""
     inputs, outputs, *kernel = type_of(weight).shape
-    n = len(kernel)
+    taps = tuple(p.taps for p in phases)
     mirrored = weight
     if any(k != 1 for k in kernel):
-        shape = (inputs, outputs, *kernel)
-        mirrored = ops.slice(weight, starts=(0, 0, *(k - 1 for k in kernel)), sizes=shape, steps=(1, 1, *[-1] * n))
-    grouped = reshape(mirrored, (groups, inputs // groups, outputs, *kernel))
-    swapped = transpose(grouped, (0, 2, 1, *range(3, n + 3)))
-    return reshape(swapped, (outputs * groups, inputs // groups, *kernel))
+        starts, steps = (p.last for p in phases), (-p.step for p in phases)
+        mirrored = ops.slice(weight, starts=(0, 0, *starts), sizes=(inputs, outputs, *taps), steps=(1, 1, *steps))
+    grouped = reshape(mirrored, (groups, inputs // groups, outputs, *taps))
+    swapped = transpose(grouped, (0, 2, 1, *range(3, len(taps) + 3)))
+    return reshape(swapped, (outputs * groups, inputs // groups, *taps))
 
 
 def _cropped(x: ir.Value, before: list[Dim], after: list[Dim], padded: list[Dim]) -> ir.Value:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from burn.dialect import ops
@@ -11,6 +13,9 @@ from burn.dialect.compose import broadcast_to, convert, limit, number, number_li
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim, product
 from burn.dialect.types import type_of
+
+MOST_BYTE = 255
+"""Elements of a window whose numbers, and one for none of them, fit in a byte."""
 
 
 @rule("reduce")
@@ -148,21 +153,61 @@ class _Windows:
         return self._unpadded(total)
 
     def spread_extreme(self, g: Value, y: Value, x: Value, kind: str) -> Value:
-        """The first element of a window that is its extreme takes its cotangent."""
+        """The first element of a window that is its extreme takes its cotangent. Which one that is, by its number, is all that is
+        kept for the way back."""
+        offsets = [
+            tuple(i * t for i, t in zip(place, self.dilations, strict=True))
+            for place in itertools.product(*map(range, self.window))
+        ]
+        dtype = "uint8" if len(offsets) <= MOST_BYTE else "int32"
         outside = reshape(limit(type_of(x).dtype, highest=kind == "min"), ())
         high = tuple(p - d - a for p, d, a in zip(self.padded, self.shape, self.low, strict=True))
         padded = ops.pad(x, outside, low=self.low, high=high)
-        taken, total = None, None
-        for place in itertools.product(*map(range, self.window)):
-            offset = tuple(i * t for i, t in zip(place, self.dilations, strict=True))
+        none = number(len(offsets), dtype)
+        taken = none
+        for i, offset in reversed(list(enumerate(offsets))):
             under = ops.slice(padded, starts=offset, sizes=self.places, steps=self.strides)
-            hit = ops.eq(under, y)
-            mine = hit if taken is None else ops.and_(hit, ops.not_(taken))
-            taken = hit if taken is None else ops.or_(taken, hit)
-            behind = tuple(self._rest(i, o) for i, o in enumerate(offset))
-            part = where(mine, g)
-            gaps = tuple(s - 1 for s in self.strides)
-            part = ops.pad(part, number_like(0.0, g), low=offset, high=behind, interior=gaps)
-            total = part if total is None else ops.add(total, part)
-        assert total is not None
-        return self._unpadded(total)
+            taken = ops.select(ops.eq(under, y), number(i, dtype), taken)
+        total = None
+        for i, offset in enumerate(offsets):
+            reach = [self._reach(axis, o) for axis, o in enumerate(offset)]
+            if all(r.count != 0 for r in reach):
+                mine = ops.eq(self._at(taken, none, reach), number(i, dtype))
+                part = where(mine, self._at(g, number_like(0.0, g), reach))
+                total = part if total is None else ops.add(total, part)
+        return zeros_like(x) if total is None else total
+
+    def _reach(self, axis: int, offset: int) -> _Reach:
+        """Where numbers tell it, windows whose element lies in the padding are left out beforehand; else what they give is cut
+        off."""
+        low, size, places, step = self.low[axis], self.shape[axis], self.places[axis], self.strides[axis]
+        if not isinstance(low, int) or not isinstance(size, int) or not isinstance(places, int):
+            return _Reach(0, places, offset, self._rest(axis, offset), low)
+        first = max(0, -(-(low - offset) // step))
+        last = min(places - 1, (size - 1 + low - offset) // step)
+        here, end = (e * step + offset - low for e in (first, last))
+        return _Reach(first, max(0, last - first + 1), here, size - 1 - end, 0)
+
+    def _at(self, x: Value, rest: Value, reach: Sequence[_Reach]) -> Value:
+        """What windows hold, each at one of its elements; `rest` where none has it."""
+        ones = (1,) * self.rank
+        counts = tuple(r.count for r in reach)
+        if counts != type_of(x).shape:
+            x = ops.slice(x, starts=tuple(r.first for r in reach), sizes=counts, steps=ones)
+        gaps = tuple(s - 1 for s in self.strides)
+        x = ops.pad(x, rest, low=tuple(r.low for r in reach), high=tuple(r.high for r in reach), interior=gaps)
+        if all(r.cut == 0 for r in reach):
+            return x
+        return ops.slice(x, starts=tuple(r.cut for r in reach), sizes=self.shape, steps=ones)
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """Along one axis, the windows whose elements at some offset lie in the operand: the first, how many, and how many elements
+    lie before the first one's and behind the last one's; `cut` of those before are padding."""
+
+    first: int
+    count: Dim
+    low: int
+    high: Dim
+    cut: Dim

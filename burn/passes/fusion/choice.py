@@ -63,7 +63,7 @@ class Choice:
                     or (cluster.kind == "contract" and self._serves(other, op, cluster))
                 )
                 and len(cluster.members) + len(other.members) <= self.max_ops
-                and all(isinstance(m, Pointwise) and JOINS[cluster.kind](self, m, cluster) for m in other.members)
+                and all(_moves(m) and JOINS[cluster.kind](self, m, cluster) for m in other.members)
                 and not leads_to(cluster.needs - {other}, other)
             ):
                 self._merge(other, cluster)
@@ -233,3 +233,8 @@ class Choice:
                 self._reads_memory(u.owner, op.operation.results[0]) for u in op.operation.results[0].uses
             )
         return True
+
+
+def _moves(op: Op) -> bool:
+    """Whether an op costs the same in whichever kernel it is computed."""
+    return isinstance(op, Pointwise) or op.OP_NAME == "pad"

@@ -147,6 +147,14 @@ CASES: tuple[Case, ...] = (
         False,
     ),
     Case("window max", "window_reduce", _pool("max"), (("n", 6, 5),), (distinct,), False),
+    Case(  # windows that overlap, or lie apart; elements in the padding
+        "window max in strides",
+        "window_reduce",
+        _pool("max", window=(1, 3, 3), strides=(1, 2, 4), dilations=(1, 1, 2), low=(0, 2, 4), high=(0, 2, 3)),
+        (("n", 7, 5),),
+        (distinct,),
+        False,
+    ),
     Case(
         "window min", "window_reduce", _pool("min", low=(0, 0, 0), high=(0, 0, 0)), (("n", 6, 5),), (distinct,), False
     ),
@@ -164,6 +172,12 @@ CASES: tuple[Case, ...] = (
         lambda x, w: ops.conv(x, w, strides=(3,), dilations=(1,), low=(2,), high=(1,)),
         ((2, 1, 9), (2, 1, 4)),
     ),
+    Case(  # strides and dilations with and without a common divisor, a kernel within a stride, rows behind the last window
+        "conv in strides",
+        "conv",
+        lambda x, w: ops.conv(x, w, strides=(2, 3, 3), dilations=(4, 2, 1), low=(3, 0, 1), high=(2, 1, 0), groups=2),
+        (("n", 2, 5, 6, 7), (2, 1, 2, 3, 2)),
+    ),
     Case(
         "conv_transpose",
         "conv_transpose",
@@ -175,6 +189,14 @@ CASES: tuple[Case, ...] = (
         "conv_transpose",
         lambda x, w: ops.conv_transpose(x, w, strides=(2,), dilations=(1,), low=(1,), high=(-1,), extra=(0,), groups=2),
         (("n", 4, 3), (4, 2, 3)),
+    ),
+    Case(
+        "conv_transpose in more strides than elements",
+        "conv_transpose",
+        lambda x, w: ops.conv_transpose(
+            x, w, strides=(4, 3), dilations=(2, 2), low=(1, 2), high=(0, 1), extra=(3, 0), groups=1
+        ),
+        (("n", 2, 1, 3), (2, 2, 1, 3)),
     ),
     # places
     Case("gather", "gather", lambda x: ops.gather(x, burn.constant([[0, 2], [-1, 0]]), axis=1) ** 2, (N3,)),

@@ -83,3 +83,19 @@ func.func @main(%x: tensor<5xf32>, %y: tensor<5xf32>) -> tensor<5xf32> {
 // CHECK: burn.group
 // CHECK: burn.add
 // CHECK: burn.mul
+
+// ----- loops over what is spread out meet, too
+func.func @main(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>) -> tensor<8x3xf32> {
+  %0 = "burn.full"() {shape = [], dtype = "float32", value = 0.0 : f64} : () -> tensor<f32>
+  %1 = "burn.pad"(%x, %0) {low = ["0", "0"], high = ["1", "0"], interior = array<i64: 1, 0>} : (tensor<4x3xf32>, tensor<f32>) -> tensor<8x3xf32>
+  %2 = "burn.exp"(%1) : (tensor<8x3xf32>) -> tensor<8x3xf32>
+  %3 = "burn.pad"(%y, %0) {low = ["1", "0"], high = ["0", "0"], interior = array<i64: 1, 0>} : (tensor<4x3xf32>, tensor<f32>) -> tensor<8x3xf32>
+  %4 = "burn.add"(%2, %3) : (tensor<8x3xf32>, tensor<8x3xf32>) -> tensor<8x3xf32>
+  "burn.return"(%4) : (tensor<8x3xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.pad
+// CHECK: burn.pad
+// CHECK: burn.add
+// CHECK-NOT: burn.group
+// CHECK: burn.return
