@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, reshape, transpose
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, dim_broadcast
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 
@@ -48,7 +48,7 @@ def einsum(equation: str, operands: Sequence[ir.Value]) -> ir.Value:
     sizes = _sizes(terms)
     if (unknown := sorted(set(output) - sizes.keys())) or len(set(output)) != len(output):
         raise Malformed(f"the result's labels {unknown or output} must each be an operand's, and occur once")
-    terms = [_without_ones(term, sizes) for term in terms]
+    terms = [_fitted(term, sizes) for term in terms]
     result = terms[0]
     for index, term in enumerate(terms):
         later = {label for t in terms[index + 1 :] for label in t.labels} | set(output)
@@ -84,22 +84,22 @@ def _name_ellipsis(labels: list[str], rank: int) -> list[str]:
 
 
 def _sizes(terms: Iterable[Term]) -> dict[str, Dim]:
-    """Every label's size; an axis of size 1 is repeated to the others'."""
+    """Every label's size: what those of its operands, equal or 1, broadcast to."""
     sizes: dict[str, Dim] = {}
     for term in terms:
         for label, size in term.sizes.items():
             known = sizes.setdefault(label, size)
-            if known == 1 or (isinstance(size, int) and size != 1 and not isinstance(known, int)):
-                sizes[label] = size
-            elif size not in (1, known) and isinstance(size, int) and isinstance(known, int):
+            if isinstance(known, int) and isinstance(size, int) and 1 != known != size != 1:
                 raise Malformed(f"axis '{label}' has sizes {known} and {size}")
+            sizes[label] = dim_broadcast(known, size)
     return sizes
 
 
-def _without_ones(term: Term, sizes: dict[str, Dim]) -> Term:
-    """Drops axes of size 1 that other operands have more of."""
+def _fitted(term: Term, sizes: dict[str, Dim]) -> Term:
+    """Without axes of size 1 that other operands have more of. One that may have size 1 when the program runs is repeated."""
     kept = [label for label, size in term.sizes.items() if size != 1 or sizes[label] == 1]
-    return Term(reshape(term.value, tuple(term.sizes[label] for label in kept)), kept)
+    value = reshape(term.value, tuple(term.sizes[label] for label in kept))
+    return Term(broadcast_to(value, tuple(sizes[label] for label in kept)), kept)
 
 
 def diagonal(term: Term) -> Term:

@@ -8,13 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from burn.dialect.dims import Dim, Expr, dim_min, floordiv, mod, product
+from burn.dialect.dims import Dim, Expr, atoms, dim_min, floordiv, mod, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.pointwise import Bitcast, Cast, Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.types import DTYPES, TensorType, type_of
-from burn.kernels.body import Apply, Buffer, Const, Convert, Fetched, Index, Load, Reinterpret, Scalar, Where
+from burn.kernels.body import (
+    Apply,
+    Buffer,
+    Const,
+    Convert,
+    Fetched,
+    Index,
+    Load,
+    Reinterpret,
+    Scalar,
+    Where,
+    own_dims,
+    walk,
+)
 
 Place = tuple[Dim, ...]
 
@@ -107,6 +120,19 @@ class Lowering:
         self._fetched += 1
         wide = source if source.dtype == "int64" else Convert("int64", source)
         return Expr.of(Fetched(f"f{self._fetched}", extent, wide, site))
+
+    def fetched_from(self, value: ir.Value, index: Place) -> Scalar:
+        """`value` at places some of which were fetched. They are checked even where all of its elements are one number, or are
+        repeated along an axis, so that none of them is read."""
+        result = self.at(value, index)
+        shape = type_of(value).shape
+        read = {atom for node in walk(result) for dim in own_dims(node) for atom in atoms(dim)}
+        unread = tuple(
+            (place, extent)
+            for place, extent in zip(index, shape, strict=True)
+            if any(isinstance(atom, Fetched) and atom not in read for atom in atoms(place))
+        )
+        return Where(result.dtype, unread, result, result) if unread else result
 
 
 Rule = Callable[[Lowering, Op, Place], Scalar]
@@ -315,7 +341,7 @@ def _gather(low: Lowering, op: Op, index: Place) -> Scalar:
     axis = op.axis % x.rank
     where = index[axis : axis + indices.rank]
     place = low.fetch(low.at(op.indices, where), x.shape[axis], source_name(op))
-    return low.at(op.x, (*index[:axis], place, *index[axis + indices.rank :]))
+    return low.fetched_from(op.x, (*index[:axis], place, *index[axis + indices.rank :]))
 
 
 @rule("gather_elements")
@@ -323,7 +349,7 @@ def _gather_elements(low: Lowering, op: Op, index: Place) -> Scalar:
     x = type_of(op.x)
     axis = op.axis % x.rank
     place = low.fetch(low.at(op.indices, index), x.shape[axis], source_name(op))
-    return low.at(op.x, (*index[:axis], place, *index[axis + 1 :]))
+    return low.fetched_from(op.x, (*index[:axis], place, *index[axis + 1 :]))
 
 
 @rule("gather_nd")
@@ -333,4 +359,4 @@ def _gather_nd(low: Lowering, op: Op, index: Place) -> Scalar:
     assert isinstance(depth, int)
     head = index[: indices.rank - 1]
     places = [low.fetch(low.at(op.indices, (*head, k)), x.shape[batch + k], source_name(op)) for k in range(depth)]
-    return low.at(op.x, (*index[:batch], *places, *index[indices.rank - 1 :]))
+    return low.fetched_from(op.x, (*index[:batch], *places, *index[indices.rank - 1 :]))

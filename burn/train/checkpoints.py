@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from burn.dialect.types import dtype_of_numpy
 from burn.dialect.weights import Weight
@@ -28,6 +29,7 @@ from burn.nn.parameter import Parameter
 KEY = "burn.train"
 FORMAT = 1
 FOLDER = "checkpoints"
+LOCK = ".lock"
 _NAME = re.compile(r"step-(\d{8,})\.safetensors")
 
 
@@ -98,6 +100,28 @@ def write(path: Path, tensors: Mapping[str, Weight], facts: Mapping[str, Any]) -
     except OSError as error:
         raise ModelError(f"cannot write {path}", [error.strerror or str(error)]) from None
     safetensors.write(path, tensors, {KEY: text})
+
+
+@contextmanager
+def alone(folder: Path | None) -> Iterator[None]:
+    """Keeps other trainings out of the folder, in this process and in others. Nobody is kept out by one that was killed. Raises
+    ModelError."""
+    if folder is None:
+        yield
+        return
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        problem = Problem(f"{folder / LOCK} is held", hint="give each training a folder of its own")
+        raise ModelError(f"another training uses {folder}", [problem]) from None
+    except OSError as error:
+        raise ModelError(f"cannot write {folder}", [error.strerror or str(error)]) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def read(path: str | os.PathLike[str]) -> Saved:

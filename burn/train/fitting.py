@@ -52,6 +52,10 @@ class Fitting:
 
     # ---- the whole -----------------------------------------------------------------------------------------------------
     def run(self, resume: Any, overwrite: bool) -> Summary:
+        with checkpoints.alone(self.folder):
+            return self._run(resume, overwrite)
+
+    def _run(self, resume: Any, overwrite: bool) -> Summary:
         train, valid = self.train, self.valid
         saved = self._to_resume(resume, overwrite)
         if saved is not None:

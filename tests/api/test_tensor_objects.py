@@ -131,6 +131,11 @@ def test_indices_out_of_range() -> None:
     for bad in (lambda: x[[0, 3]], lambda: x[:, burn.constant([-5])], lambda: x.at[[7]].set(0.0)):
         with pytest.raises(RunError, match="out of range"):
             bad().numpy()
+    same, row = burn.zeros(2, 3), burn.constant(draw(3)).broadcast_to(5, 3)  # whose elements take no look at the place
+    for bad in (lambda: same[[0, 2]], lambda: row[[5]], lambda: same.take_along_axis(burn.constant([[3], [0]]), 1)):
+        with pytest.raises(RunError, match=r"index [235] is out of range"):
+            bad().numpy()
+    np.testing.assert_array_equal(same[[1, -2]], np.zeros((2, 3)))
     for bad, message in {
         "too many": (lambda: x[0, 0, 0], "entries for 2 axes"),
         "dots": (lambda: x[..., ...], "entries"),
@@ -353,3 +358,14 @@ def test_tensors_of_other_libraries_are_operands() -> None:
     for got in (x + torch.ones(2), torch.ones(2) + x, x.maximum(torch.tensor([0.0, 5.0])) - 0.0):
         assert isinstance(got, burn.Tensor) and got.dtype == "float32"
     assert x.astype(torch.float64).dtype == "float64"
+
+
+def test_einsum_repeats_axes_that_turn_out_to_have_one_place() -> None:
+    product = burn.compile(lambda a, b: burn.einsum("ie,ej->ij", a, b), ("float32[i, n]", "float32[m, j]"))
+    paired = burn.compile(lambda a, b: burn.einsum("be,be->eb", a, b), ("float32[b, n]", "float32[c, n]"))
+    for n, m in ((3, 3), (3, 1), (1, 3), (0, 1), (1, 0)):
+        a, b, c, d = draw(2, n), draw(m, 5), draw(n, 4), draw(m, 4)
+        np.testing.assert_allclose(product(a, b), np.einsum("ie,ej->ij", a, b), rtol=1e-5)
+        np.testing.assert_allclose(paired(c, d), np.einsum("be,be->eb", c, d), rtol=1e-5)
+    with pytest.raises(RunError, match="does not fit the other operands"):
+        product(draw(2, 3), draw(4, 5))

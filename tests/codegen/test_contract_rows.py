@@ -1,15 +1,21 @@
-"""Products with few rows and a sum whose length varies: tiles of rows never reach past the last one."""
+"""Tiles of rows: they never reach past the last one, whatever reads and writes them."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 
+from burn.codegen.cpu.target import TARGETS
 from burn.compiler import executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.runtime.host import features
+
+RUNNABLE = [name for name, target in TARGETS.items() if set(target.features) <= features()]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 17, 97, 200])
@@ -26,3 +32,31 @@ def test_few_rows_and_a_depth_that_varies(rows: int) -> None:
         a, b = (random.random(shape, np.float32) for shape in ((3, rows, length), (3, length, 16)))
         for _ in range(4):  # what is written past the end shows in the next allocation
             np.testing.assert_allclose(run(a, b), a @ b, rtol=1e-4)
+
+
+SIZES = [(1, 9, 3), (5, 1, 7), (8, 40, 16), (21, 17, 1), (67, 150, 70), (64, 256, 9), (3, 0, 5), (9, 33, 0)]
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
+def test_long_epilogues(turned: bool, target: str) -> None:
+    """What follows a product is a loop over a tile; the left side is also read by columns. All sizes in one program."""
+    rng = np.random.default_rng(5)
+    arrays: list[np.ndarray] = []
+    for m, n, k in SIZES:
+        for shape in ((k, m) if turned else (m, k), (k, n), (n,), (m, n)):
+            arrays.append(rng.standard_normal(shape).astype("f4"))
+    program = Program.create([(f"x{i}", TensorType("float32", a.shape)) for i, a in enumerate(arrays)])
+    with program.building():
+        results = []
+        for lhs, rhs, bias, other in zip(*(program.inputs[i::4] for i in range(4)), strict=True):
+            product = ops.dot_general(lhs, rhs, lhs_contract=(0 if turned else 1,), rhs_contract=(0,))
+            moved = ops.add(product, bias)
+            results += [moved, ops.sub(ops.erf(ops.mul(moved, other)), ops.exp(ops.neg(ops.abs(moved))))]
+    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(results)]), target=target)(*arrays)
+    erf = np.vectorize(math.erf, otypes="d")
+    wide = [a.astype("f8") for a in arrays]
+    for i, (lhs, rhs, bias, other) in enumerate(zip(*(wide[i::4] for i in range(4)), strict=True)):
+        moved = (lhs.T if turned else lhs) @ rhs + bias
+        np.testing.assert_allclose(got[2 * i], moved, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(got[2 * i + 1], erf(moved * other) - np.exp(-abs(moved)), rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-/* Several threads running one program at once while others change the number of threads: built with the thread
+/* Eight threads running one program at once while others change the number of threads: built with the thread
  * sanitizer by test_native.py. Exits with 0 when every result is right. */
 #include <pthread.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "runtime.h"
 
-enum { CALLERS = 3, TURNS = 300, MOST = 3000 };
+enum { CALLERS = 8, TURNS = 150, MOST = 3000 };
 
 static void add_one(burn_worker *worker, const int64_t *args, int64_t begin, int64_t end) {
     int64_t *data = (int64_t *)(intptr_t)args[0];
@@ -92,12 +92,12 @@ int main(void) {
     burn_program_info info = {.entry = entry, .inputs = 1, .outputs = 1, .buffers = 1, .kernels = 1,
                               .input_specs = &input, .output_specs = &output, .live_ranges = &range};
     program = burn_program_new(&info);
-    burn_pool_set_threads(3);
+    burn_pool_set_threads(8);
     pthread_t callers[CALLERS];
     for (intptr_t i = 0; i < CALLERS; i++)
         pthread_create(&callers[i], NULL, call, (void *)i);
     for (int i = 0; i < 50; i++)
-        burn_pool_set_threads(1 + i % 4);
+        burn_pool_set_threads(1 + i % 8);
     int status = 0;
     for (int i = 0; i < CALLERS; i++) {
         void *problem;

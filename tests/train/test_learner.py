@@ -400,6 +400,16 @@ def test_a_folder_that_has_a_training(tmp_path: Path) -> None:
         made().fit(BATCHES, epochs=1, resume=True)
 
 
+def test_a_folder_is_one_trainings_at_a_time(tmp_path: Path) -> None:
+    def second(event: events.Event, control: events.Control) -> None:
+        if isinstance(event, events.EpochEnded):
+            with pytest.raises(ModelError, match="another training uses"):
+                made(folder=tmp_path).fit(BATCHES, epochs=1, resume=True)
+
+    assert made(folder=tmp_path, observers=[second]).fit(BATCHES, epochs=1).steps == 4
+    made(folder=tmp_path).fit(BATCHES, epochs=2, resume=True)
+
+
 def test_checkpoints_of_something_else(tmp_path: Path) -> None:
     made(folder=tmp_path).fit(BATCHES, epochs=1)
     path = checkpoints.path_of(tmp_path, 4)

@@ -44,6 +44,7 @@ class Schedule:
     copies: bool
     turns: bool
     fetches: bool
+    rolls: bool
 
     @staticmethod
     def of(kernel: Tiled, target: Target) -> Schedule:
@@ -56,7 +57,8 @@ class Schedule:
         block = (heuristics.turned_block if turns else heuristics.row_block)(kernel, rows, tile)
         copies = heuristics.copies_panel(kernel, rows, tile, block)
         fetches = heuristics.fetches_epilogue(kernel)
-        return Schedule(kernel.width, tile, split, block, even, copies, turns, fetches)
+        rolls = heuristics.rolls_epilogue(kernel, tile * vectors)
+        return Schedule(kernel.width, tile, split, block, even, copies, turns, fetches, rolls)
 
     @property
     def least(self) -> int:
@@ -160,6 +162,9 @@ class _Printer:
         if self.schedule.fetches:
             self._fetch(rows)
         sums = self._sum(rows)
+        if self.schedule.rolls:
+            self._rolled(first, sums)
+            return
         if exact or self.tile == 1:
             self._epilogue(rows, sums, None)
             return
@@ -298,6 +303,31 @@ class _Printer:
             emitter._varies.clear()
             emitter.lane = None
         emitter.lanes = 1
+
+    def _rolled(self, first: Int, sums: list[Value]) -> None:
+        """Writes the tile in loops over its sums, which memory holds meanwhile."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        kept = code.alloca(self.tile * kernel.width, self.element)
+        for place, value in enumerate(sums):
+            code.store(value, kept, place * self.lanes)
+        left = self.tile
+        if not self.schedule.even:
+            left = code.min(code.sub(emitter.dim(self.row_count), first), self.tile)
+        lane, which = LoopVar("lane", self.lanes), LoopVar("vector", self.vectors)
+        column = Expr.of(kernel.panel) * kernel.width + Expr.of(which) * self.lanes + Expr.of(lane)
+        rewrite = Rewriter(lambda d: substitute(d, {kernel.column: column}))
+        writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
+        with code.for_(0, self.vectors) as vectors, emitter.scope():
+            emitter.places[which], emitter.places[lane] = vectors.iv, 0
+            mask = self.read.mask(vectors.iv)
+            emitter.lane, emitter.lanes = lane, self.lanes
+            with emitter.under(mask):
+                self._hoist(writes)
+                with code.for_(0, left) as rows, emitter.scope():
+                    at = code.mul(code.add(code.mul(rows.iv, self.vectors), vectors.iv), self.lanes)
+                    self._write_row(writes, code.add(first, rows.iv), code.load(kept, at, self.type))
+            emitter._varies.clear()
+            emitter.lane, emitter.lanes = None, 1
 
     def _hoist(self, writes: list[Write]) -> None:
         """Computes what is the same for every row of the tile (a bias, say) once."""

@@ -10,6 +10,7 @@ from burn.kernels.body import (
     EXPENSIVE,
     Apply,
     ContractionKernel,
+    Convert,
     Fetched,
     Load,
     LoopKernel,
@@ -205,8 +206,24 @@ def fetches_epilogue(kernel: Tiled) -> bool:
     return not isinstance(depth, int) or depth >= FETCHED_DEPTH
 
 
+ROLLED = 12
+"""Operations for every element from which on an epilogue is a loop and not written out for each vector of a tile: straight code
+that is longer than the caches of instructions is read anew for every tile."""
+
+
+def rolls_epilogue(kernel: Tiled, vectors: int) -> bool:
+    """Whether a tile's sums, so many vectors, are kept in memory and the epilogue goes over them in a loop."""
+    nodes = [node for node in walk(*(w.value for w in kernel.epilogue)) if isinstance(node, Apply | Convert)]
+    cost = sum(16 if isinstance(n, Apply) and n.function in EXPENSIVE else 1 for n in nodes)
+    return vectors >= 4 and cost >= ROLLED
+
+
 TURNED_TILES = 8
 """Tiles of rows that are turned together where the depth is known only when the program runs."""
+
+
+TURNED_PLACES = 8
+"""Places of the depth that are turned at a time: their rows may all lie in one set of the cache."""
 
 
 def turns_rows(kernel: Tiled, tile: int) -> bool:

@@ -114,28 +114,37 @@ class Operands:
         return linear([Expr.of(v) for v in outer], [v.extent for v in outer]) * self.kernel.inner.extent
 
     def turn_rows(self, tile: Int) -> None:
-        """Copies a block's rows from this tile on, one place of the depth after another, the rows of a tile side by side."""
+        """Copies a block's rows from this tile on, one place of the depth after another, the rows of a tile side by side. A few
+        places at a time are copied for all tiles: what lies side by side is then read side by side."""
         assert self.turned is not None and self.turns is not None
         code, emitter, kernel = self.code, self.emitter, self.kernel
         rows = emitter.dim(product([v.extent for v in kernel.rows]))
         left = code.udiv(code.sub(code.add(rows, self.tile - 1), code.mul(tile, self.tile)), self.tile)
-        with code.for_(0, code.min(left, self.turns)) as loop, emitter.scope():
-            first = code.mul(code.add(tile, loop.iv), self.tile)
-            place_rows(emitter, kernel.rows, first)
-            target = code.gep(self.turned, code.mul(loop.iv, emitter.dim(self.depth * self.tile)), self.element)
-            there = code.splat(code.value(code.sub(rows, first)), self.tile)
-            self._turn((*kernel.outer, kernel.inner), target, code.cmp("slt", code.lane_ids(self.tile), there))
+        self._turn(kernel.outer, self.turned, tile, code.min(left, self.turns), rows)
 
-    def _turn(self, depth: tuple[LoopVar, ...], target: Value, mask: Value) -> None:
+    def _turn(self, outer: tuple[LoopVar, ...], turned: Value, tile: Int, tiles: Int, rows: Int) -> None:
         code, emitter, kernel = self.code, self.emitter, self.kernel
-        if depth:
-            with code.for_(0, emitter.dim(depth[0].extent)) as loop, emitter.scope():
-                emitter.places[depth[0]] = loop.iv
-                self._turn(depth[1:], target, mask)
+        if outer:
+            with code.for_(0, emitter.dim(outer[0].extent)) as loop, emitter.scope():
+                emitter.places[outer[0]] = loop.iv
+                self._turn(outer[1:], turned, tile, tiles, rows)
             return
-        source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), self.left)
-        place = code.mul(emitter.dim(self._run_start() + Expr.of(kernel.inner)), self.tile)
-        code.store(code.load(source, 0, vector(self.tile, self.left), mask), target, place)
+        depth = emitter.dim(kernel.inner.extent)
+        with code.for_(0, depth, heuristics.TURNED_PLACES) as part, emitter.scope():
+            stop = code.min(code.add(part.iv, heuristics.TURNED_PLACES), depth)
+            with code.for_(0, tiles) as loop, emitter.scope():
+                first = code.mul(code.add(tile, loop.iv), self.tile)
+                place_rows(emitter, kernel.rows, first)
+                emitter.places[kernel.inner] = 0
+                source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), self.left)
+                start = code.add(code.mul(loop.iv, emitter.dim(self.depth)), emitter.dim(self._run_start()))
+                target = code.gep(turned, code.mul(start, self.tile), self.element)
+                there = code.splat(code.value(code.sub(rows, first)), self.tile)
+                mask = code.cmp("slt", code.lane_ids(self.tile), there)
+                with code.for_(part.iv, stop) as place:
+                    at = code.mul(place.iv, self.advance(kernel.lhs))
+                    loaded = code.load(source, at, vector(self.tile, self.left), mask)
+                    code.store(loaded, target, code.mul(place.iv, self.tile))
 
     def column_address(self) -> Value:
         """Where the panel's elements begin, at the current place of the outer loops and the inner one's first."""
@@ -208,17 +217,18 @@ class Operands:
 
     def masks(self) -> list[Value] | None:
         """Which columns of each vector exist, where the last panel may be short."""
+        found = [self.mask(c) for c in range(self.vectors)]
+        return [mask for mask in found if mask is not None] or None
+
+    def mask(self, which: Int) -> Value | None:
+        """Which columns of a vector exist; None where all of them do."""
         kernel, code = self.kernel, self.code
         columns = kernel.column.extent
         if exact_div(columns, kernel.width) is not None:
             return None
         left = code.sub(self.emitter.dim(columns), code.mul(self.emitter.places[kernel.panel], kernel.width))
-        return [
-            code.cmp(
-                "slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(left, c * self.lanes)), self.lanes)
-            )
-            for c in range(self.vectors)
-        ]
+        left = code.sub(left, code.mul(which, self.lanes))
+        return code.cmp("slt", code.lane_ids(self.lanes), code.splat(code.value(left), self.lanes))
 
 
 def place_rows(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> None:
