@@ -22,6 +22,7 @@ from burn.compiled import CompiledFunction, executable_of, is_torch
 from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import TypeMismatch
+from burn.runtime._native import trim_memory
 from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tracing.arguments import Arguments, Dynamic, bound, described
@@ -57,8 +58,13 @@ class _Program:
             return all(p.type == t for p, t in zip(self.parameters, self.given, strict=True))
         return all(p.weight is w for p, w in zip(self.parameters, self.given, strict=True))
 
+    @property
+    def elements(self) -> list[Any]:
+        """Of the parameters that are inputs."""
+        return [p.elements for p in self.parameters] if self.opened else []
+
     def run(self, leaves: Sequence[Any]) -> Any:
-        elements = [p.elements for p in self.parameters] if self.opened else []
+        elements = self.elements
         if not self.assigned:
             return self.function.run_leaves([*leaves, *elements])
         theirs = {id(p): len(leaves) + i for i, p in enumerate(self.parameters)}
@@ -115,6 +121,8 @@ class Jit:
                 if program is None:
                     program = self._compiled(arguments)
                     self._keep(key, program)
+                    program.elements  # noqa: B018  drawn now if they never were: that takes memory, too
+                    trim_memory()
         return program.run([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
 
     def _leaves(self, name: str, value: Any) -> list[Any]:

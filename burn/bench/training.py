@@ -104,8 +104,8 @@ STEPPERS: dict[str, Stepper] = {
 
 @dataclass(frozen=True)
 class Trained:
-    """A case: by stepper the times, the losses of the first steps and the bytes that it takes at most (where that was measured);
-    and the share of the machine that other processes took."""
+    """A case: by stepper the times, the losses of the first steps and the bytes that it takes at most (where that was measured, see
+    `main`); and the share of the machine that other processes took."""
 
     name: str
     timings: Mapping[str, Timing]
@@ -189,14 +189,17 @@ def _peak(name: str, stepper: str, threads: int) -> int:
 
 
 def main(job: str) -> None:
-    """The child: the most bytes that steps take, without what the engine's code and its compiler took before."""
+    """The child: the most memory of its own that the process has while steps run, without what it had in front of them.
+
+    Pages of mapped files, the code of libraries above all, do not count: the system shares them and takes them back as it likes,
+    and how many are there says which engine had to compile in this process."""
     name, stepper, threads = json.loads(job)
     import burn.jitted  # noqa: F401  # code that is loaded late is no part of what a step takes
 
     if stepper != "burn":
         import torch._dynamo
         import torch.nn.functional  # noqa: F401
-    before = _resident()
+    before = _own()
     step = STEPPERS[stepper](CASES[name], threads, None)
     step()
     step()
@@ -204,11 +207,21 @@ def main(job: str) -> None:
     Path("/proc/self/clear_refs").write_text("5")  # what was compiled is behind: the peak counts from here
     for _ in range(3):
         step()
-    print(peak_memory() - before)
+    print(peak_memory() - _mapped() - before)
 
 
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def _own() -> int:
+    """Bytes resident that are no file's."""
+    return _pages(1) - _mapped()
+
+
+def _mapped() -> int:
+    return _pages(2)
+
+
+def _pages(field: int) -> int:
+    """Bytes by a field of /proc/self/statm: 1 is what is resident, 2 what of it belongs to files."""
+    return int(Path("/proc/self/statm").read_text().split()[field]) * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from burn.dialect.weights import Weight, array_weight
 from burn.errors import TypeMismatch
 from burn.nn import init
 from burn.nn.init import Init, Simple
+from burn.runtime.arrays import own_copy
 from burn.runtime.random import process
 from burn.tensors import Tensor, constant
 from burn.tensors.tracer import active
@@ -42,7 +43,7 @@ class Parameter(Tensor):
             self._type = TensorType(dtype, tuple(map(int, data)))
         else:
             elements = constant(data).numpy() if not isinstance(data, np.ndarray) else data
-            self._weight = array_weight(elements.copy())
+            self._weight, self._alone = array_weight(own_copy(elements, elements.dtype)), True
             self._type = TensorType(self._weight.dtype, self._weight.shape)
 
     @property
@@ -80,13 +81,14 @@ class Parameter(Tensor):
     @property
     def weight(self) -> Weight:
         """Its elements where they lie."""
+        weight = self._own()
         self._alone = False
-        return self._own()
+        return weight
 
     def _own(self) -> Weight:
         if self._weight is None:
-            array = init.drawn(self._init or init.zeros, self.shape, np.random.default_rng(self._stream))
-            self._weight = array_weight(np.asarray(array, numpy_dtype(self.dtype)))
+            drawn = init.drawn(self._init or init.zeros, self.shape, np.random.default_rng(self._stream))
+            self._weight, self._alone = array_weight(own_copy(drawn, numpy_dtype(self.dtype))), True
         return self._weight
 
     @property
@@ -125,9 +127,9 @@ class Parameter(Tensor):
             return
         if isinstance(data, Tensor):
             data = data.numpy()
-        weight = data if isinstance(data, Weight) else array_weight(np.array(data))
+        weight = data if isinstance(data, Weight) else array_weight(own_copy(array := np.asarray(data), array.dtype))
         self._must_fit(TensorType(weight.dtype, weight.shape))
-        self._weight, self._leaf, self._alone = weight, None, False
+        self._weight, self._leaf, self._alone = weight, None, weight is not data
 
     def _must_fit(self, given: TensorType) -> None:
         if given != self._type:

@@ -66,6 +66,12 @@ def to_dlpack(array: np.ndarray, code: int, bits: int) -> Any:
 
 def num_threads() -> int: ...
 def set_num_threads(threads: int) -> None: ...
+def new_bytes(count: int) -> np.ndarray:
+    """An array of bytes, aligned as outputs are, of any content."""
+
+def trim_memory() -> None:
+    """Gives memory that is free, but held for what comes next, back to the system: after a compilation, say."""
+
 def checksum(data: Any) -> int:
     """Of a buffer's bytes: for damage, not against an author."""
 

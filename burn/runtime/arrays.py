@@ -114,6 +114,15 @@ def contained(value: object, spec: ValueSpec, level: int = 0) -> Any:
     return elements
 
 
+def own_copy(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The elements, converted, in memory as outputs have it: a program may write an output over them where they are given up."""
+    if dtype.hasobject:
+        return array.astype(dtype)
+    made = _native.new_bytes(array.size * dtype.itemsize).view(dtype).reshape(array.shape)
+    np.copyto(made, array, casting="unsafe")
+    return made
+
+
 def _strings(value: object) -> np.ndarray:
     """An array of str: from an array of numpy's strings, of UTF-8 bytes or of objects, or from str in lists."""
     try:

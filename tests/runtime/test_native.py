@@ -378,6 +378,24 @@ def test_impossible_sizes(size: int, code: int) -> None:
     assert failure.value.args[0] == code
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_takes_few_pages_more_than_it_holds() -> None:
+    """A parameter of 1 MiB is no two of them, and what is let go of goes back to the system."""
+    before, page = _resident(), os.sysconf("SC_PAGE_SIZE")
+    blocks = [_native.new_bytes(1 << 20) for _ in range(64)]
+    for block in blocks:
+        assert block.ctypes.data % 64 == 0
+        block[:] = 1
+    assert _resident() - before < 64 * ((1 << 20) + 4 * page) + (4 << 20)
+    del blocks, block
+    _native.trim_memory()
+    assert _resident() - before < 4 << 20
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 # ---- the machine ---------------------------------------------------------------------------------------------------
 
 

@@ -56,11 +56,35 @@ def test_parameters_and_state_stay_in_place() -> None:
     step = burn.train.step(model, loss, optimizer)
     tensors = [p for _, p in model.named_parameters()]
     tensors += [b for state in optimizer.state.values() for b in state.values()]
-    step(*_batch(8))
-    places = [t.elements.ctypes.data for t in tensors]
+    places = [t.elements.ctypes.data for t in tensors]  # their first elements are made here
     for i in range(100):
         step(*_batch(8, i))
     assert [t.elements.ctypes.data for t in tensors] == places
+
+
+def test_what_else_has_a_parameters_first_elements_keeps_them() -> None:
+    drawn, given, told = (np.full((2, 2), v, np.float32) for v in (1.0, 2.0, 3.0))
+
+    class Three(nn.Module):
+        def __init__(self) -> None:
+            self.drawn = nn.Parameter((2, 2), init=lambda shape: drawn)
+            self.given, self.assigned, self.seen = nn.Parameter(given), nn.Parameter((2, 2)), nn.Parameter(given)
+            self.assigned.assign(told)
+
+        def forward(self, x: Any) -> Any:
+            return (x * self.drawn + self.given + self.assigned + self.seen).sum()
+
+    model = Three()
+    seen = model.seen.array
+    step = burn.train.step(model, lambda m, x: m(x), optim.SGD(model, lr=1.0))
+    step(np.ones((2, 2), np.float32))
+    for parameter, array, first in (
+        (model.drawn, drawn, 1.0),
+        (model.given, given, 2.0),
+        (model.assigned, told, 3.0),
+        (model.seen, seen, 2.0),
+    ):
+        assert (array == first).all() and (parameter.array == first - 1.0).all()
 
 
 def test_a_step_is_one_native_call(monkeypatch: pytest.MonkeyPatch) -> None:

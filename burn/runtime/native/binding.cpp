@@ -83,6 +83,17 @@ nb::object wrap(const burn_output &output, nb::handle dtype, nb::handle owner) {
     return array;
 }
 
+// Bytes like those of an output, which a program that gets them as a donated input may write an output to.
+nb::object new_bytes(int64_t count) {
+    burn_output bytes{};
+    bytes.data = burn_memory_new(count);
+    if (!bytes.data)
+        throw std::bad_alloc();
+    bytes.bytes = bytes.dims[0] = count;
+    bytes.rank = 1;
+    return wrap(bytes, nb::steal(reinterpret_cast<PyObject *>(PyArray_DescrFromType(NPY_UINT8))), nb::handle());
+}
+
 class Buffer { // a Python object's bytes, held
   public:
     explicit Buffer(nb::handle object) {
@@ -664,6 +675,11 @@ NB_MODULE(_native, m) {
         nb::gil_scoped_release release;
         burn_pool_set_threads(threads);
     }, "threads"_a);
+    m.def("new_bytes", &new_bytes, "count"_a);
+    m.def("trim_memory", [] {
+        nb::gil_scoped_release released;
+        burn_memory_trim();
+    });
     m.def("checksum", &checksum, "data"_a);
     m.def("cpu_features", &cpu_features);
     m.def("cpu_name", &cpu_name);

@@ -1,18 +1,22 @@
 /* Blocks of 64-byte aligned memory for arenas, outputs and scratch.
  *
  * A block has a 64-byte header in front of it. Large blocks are mapped, with huge pages asked for: a network's arena is
- * walked end to end every inference and 4 KiB pages would cost it in TLB misses. The kernel zeroes fresh pages, which
+ * walked end to end every inference and 4 KiB pages would cost it in TLB misses. Only blocks that are many huge pages long
+ * end at one: a parameter of 1 MiB would take twice its memory. The kernel zeroes fresh pages, which
  * for a large output costs more than computing it, so a few freed mappings are kept for the next block of about the
  * same size.
  */
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "runtime.h"
 
-enum { KEPT_BLOCKS = 8 };
-static const int64_t LARGE = 1 << 20, HUGE_PAGE = 2 << 20, KEPT_BYTES = 256 << 20, LIMIT = (int64_t)1 << 46;
+enum { KEPT_BLOCKS = 8, MANY = 16 };
+static const int64_t LARGE = 1 << 20, PAGE = 4 << 10, HUGE_PAGE = 2 << 20, KEPT_BYTES = 256 << 20, LIMIT = (int64_t)1 << 46;
 
 typedef struct header {
     int64_t capacity; /* bytes of the whole block, header included */
@@ -74,7 +78,8 @@ void *burn_memory_new(int64_t bytes) {
             return NULL;
         block->mapped = 0;
     } else {
-        capacity = (capacity + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+        const int64_t page = capacity < MANY * HUGE_PAGE ? PAGE : HUGE_PAGE;
+        capacity = (capacity + page - 1) / page * page;
         block = take_kept(capacity);
         if (block)
             return block + 1;
@@ -98,4 +103,21 @@ void burn_memory_free(void *memory) {
         free(block);
     else if (!keep(block))
         munmap(block, (size_t)block->capacity);
+}
+
+void burn_memory_trim(void) {
+    header *freed[KEPT_BLOCKS];
+    acquire();
+    for (int i = 0; i < KEPT_BLOCKS; i++) {
+        freed[i] = kept[i];
+        kept[i] = NULL;
+    }
+    kept_bytes = 0;
+    release();
+    for (int i = 0; i < KEPT_BLOCKS; i++)
+        if (freed[i])
+            munmap(freed[i], (size_t)freed[i]->capacity);
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }

@@ -15,6 +15,7 @@ enum { BURN_ALIGNMENT = 64, BURN_MAX_RANK = 64 };
 /* ---- memory.c: blocks of 64-byte aligned memory ------------------------------------------------------------------ */
 void *burn_memory_new(int64_t bytes); /* NULL when there is none left; never NULL for 0 bytes */
 void burn_memory_free(void *memory);  /* accepts NULL */
+void burn_memory_trim(void);          /* gives what was freed, here and by malloc, back to the system */
 
 /* ---- plan.c: where each buffer lies in the arena ----------------------------------------------------------------- */
 typedef struct burn_live_range {
