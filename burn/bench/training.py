@@ -104,8 +104,8 @@ STEPPERS: dict[str, Stepper] = {
 
 @dataclass(frozen=True)
 class Trained:
-    """A case: by stepper the times, the losses of the first steps and the bytes that it takes at most (where that was measured, see
-    `main`); and the share of the machine that other processes took."""
+    """A case: by stepper the times, the losses of the first steps and the bytes that it takes at most (where that was measured,
+    see `main`); and the share of the machine that other processes took."""
 
     name: str
     timings: Mapping[str, Timing]
@@ -194,7 +194,10 @@ def main(job: str) -> None:
     Pages of mapped files, the code of libraries above all, do not count: the system shares them and takes them back as it likes,
     and how many are there says which engine had to compile in this process."""
     name, stepper, threads = json.loads(job)
-    import burn.jitted  # noqa: F401  # code that is loaded late is no part of what a step takes
+    import burn.compiler  # code that is loaded late is no part of what a step takes
+    import burn.nn
+    import burn.optim
+    import burn.train  # noqa: F401
 
     if stepper != "burn":
         import torch._dynamo
