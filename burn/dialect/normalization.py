@@ -52,9 +52,9 @@ def standardise(x: ir.Value, axes: tuple[int, ...], epsilon: float) -> ir.Value:
 
 def centred_and_scale(x: ir.Value, axes: tuple[int, ...], epsilon: float) -> tuple[ir.Value, ir.Value]:
     """x - mean, and 1 / sqrt(variance + epsilon), over `axes`."""
-    centred = ops.sub(x, mean(x, axes, keepdims=True))
-    variance = mean(ops.mul(centred, centred), axes, keepdims=True)
-    return centred, ops.rsqrt(ops.add(variance, number_like(epsilon, x)))
+    distance = ops.sub(x, mean(x, axes, keepdims=True))
+    variance = mean(ops.mul(distance, distance), axes, keepdims=True)
+    return distance, ops.rsqrt(ops.add(variance, number_like(epsilon, x)))
 
 
 def _affine(x: ir.Value, scale: ir.Value | None, bias: ir.Value | None) -> ir.Value:
@@ -66,6 +66,36 @@ def _affine(x: ir.Value, scale: ir.Value | None, bias: ir.Value | None) -> ir.Va
 
 def _spatial(x: ir.Value) -> tuple[int, ...]:
     return tuple(range(2, type_of(x).rank))
+
+
+class Variance(Op, name="variance"):
+    """The mean squared distance from the mean over `axes`, taken of 16-bit floats in float32.
+
+    Shapes: x [d, ...] -> x's, without the axes or with ones in their place."""
+
+    x: Operand
+    axes: tuple[int, ...]
+    keepdims: bool = False
+
+    @classmethod
+    def infer(cls, x: TensorType, axes: tuple[int, ...], keepdims: bool) -> TensorType:
+        _check(cls, x)
+        gone = {normalize_axis(cls, axis, x.rank) for axis in axes}
+        kept = tuple(1 if i in gone else d for i, d in enumerate(x.shape) if keepdims or i not in gone)
+        return x.with_shape(kept)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
+        dtype = type_of(x).dtype
+        distance = centred(convert(x, wide(dtype)), axes)
+        return convert(mean(ops.mul(distance, distance), axes, keepdims), dtype)
+
+
+def centred(x: ir.Value, axes: tuple[int, ...]) -> ir.Value:
+    """x without its mean over `axes`, which is `mean(x, axes)`: who wants that, too, does not compute it again."""
+    gone = {a % type_of(x).rank for a in axes}
+    kept = tuple(1 if i in gone else d for i, d in enumerate(type_of(x).shape))
+    return ops.sub(x, reshape(mean(x, axes), kept))
 
 
 class LayerNorm(Op, name="layer_norm"):

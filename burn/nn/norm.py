@@ -115,9 +115,7 @@ class _BatchNorm(Layer):
         tracked = self.training and self.running_mean is not None
         axes = (0, *range(2, x.ndim))
         wide = x.astype(compose.wide(x.dtype))
-        mean = wide.mean(axes, keepdims=True)
-        centred = wide - mean
-        variance, mean = (centred * centred).mean(axes), mean.reshape(-1)
+        mean, variance = wide.mean(axes), Tensor(build.variance(wide.value, axes=axes))
         if tracked:
             count = prod(x.shape[a] for a in axes)
             check_size(count, ">=", 2, f"{type(self).__name__} in training mode needs two values a channel")

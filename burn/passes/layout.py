@@ -114,17 +114,41 @@ def _sunk(op: Op, constant: Constants) -> ir.Value | None:
     return SINK[op.OP_NAME](op, *found) if found is not None else None
 
 
-def _common_order(values: Sequence[ir.Value], rank: int, constant: Constants) -> Order | None:
+def _common_order(op: Op, values: Sequence[ir.Value], rank: int, constant: Constants) -> Order | None:
     """The order that the transposed operands share, if moving it costs no new transpose of data: every other operand is a
-    constant or has one element along every moved axis."""
+    constant or has one element along every moved axis, or the result is turned back later, so that it had better be the operand
+    that is turned."""
     orders = {found[1] for v in values if (found := _behind(v)) is not None and type_of(v).rank == rank}
     if len(orders) != 1:
         return None
     (order,) = orders
     for v in values:
         if _behind(v) is None and not constant(v) and sum(d != 1 for d in type_of(v).shape) > 1:
-            return None
+            return order if _turned_back(op, order) else None
     return order
+
+
+FAR = 256
+"""Ops among which a transpose is looked for that takes back another."""
+
+
+def _turned_back(op: Op, order: Order) -> bool:
+    """Whether what an op gives meets the inverse of `order`, behind ops that would let a transpose pass."""
+    back = inverse(order)
+    todo, seen = [op], {op.operation}
+    for reader in todo:  # grows
+        for use in reader.operation.results[0].uses:
+            user = use.owner.operation
+            found = user.opview
+            if not isinstance(found, Op) or user in seen or len(seen) > FAR:
+                continue
+            if found.OP_NAME == "transpose":
+                if found.permutation == back:
+                    return True
+            elif isinstance(found, Pointwise) or found.OP_NAME in PER_AXIS:
+                seen.add(user)
+                todo.append(found)
+    return False
 
 
 def _undo(value: ir.Value, order: Order, rank: int) -> ir.Value:
@@ -135,6 +159,9 @@ def _undo(value: ir.Value, order: Order, rank: int) -> ir.Value:
     shape = type_of(value).shape
     if all(d == 1 for d in shape):
         return value
+    op = op_of(value)
+    if op is not None and op.OP_NAME in PER_AXIS and len(shape) == rank:  # in front of what pads it
+        return _permuted(op, _undo(op.x, order, rank), inverse(order))
     if len(shape) < rank:
         value = ops.reshape(value, shape=(*(1,) * (rank - len(shape)), *shape))
     padded = type_of(value).shape
@@ -147,7 +174,7 @@ def _undo(value: ir.Value, order: Order, rank: int) -> ir.Value:
 def _pointwise(op: Op, constant: Constants) -> ir.Value | None:
     operands = list(op.operation.operands)
     rank = type_of(op.operation.results[0]).rank
-    order = _common_order(operands, rank, constant)
+    order = _common_order(op, operands, rank, constant)
     if order is None:
         return None
     made = type(op).build(*[_undo(v, order, rank) for v in operands], **op.attrs)
@@ -157,7 +184,7 @@ def _pointwise(op: Op, constant: Constants) -> ir.Value | None:
 def _concat(op: Op, constant: Constants) -> ir.Value | None:
     values = op.xs
     rank = type_of(values[0]).rank
-    order = _common_order(values, rank, constant)
+    order = _common_order(op, values, rank, constant)
     if order is None or any(_behind(v) is None and not constant(v) for v in values):
         return None
     made = ops.concat([_undo(v, order, rank) for v in values], axis=order[op.axis % rank])
@@ -179,10 +206,14 @@ def _reduce(op: Op, x: ir.Value, order: Order) -> ir.Value:
 
 def _axis_by_axis(op: Op, x: ir.Value, order: Order) -> ir.Value:
     """An op whose attributes say something of every axis says it in the operand's order."""
-    moved = inverse(order)
+    return transpose(_permuted(op, x, inverse(order)), order)
+
+
+def _permuted(op: Op, x: ir.Value, moved: Order) -> ir.Value:
+    """The op of x, whose axis i is axis moved[i] of the op's own operand."""
     given = [n for n in PER_AXIS[op.OP_NAME] if getattr(op, n)]
     attrs = op.attrs | {n: tuple(getattr(op, n)[p] for p in moved) for n in given}
-    return transpose(type(op).build(x, *list(op.operation.operands)[1:], **attrs), order)
+    return type(op).build(x, *list(op.operation.operands)[1:], **attrs)
 
 
 def _transpose(op: Op, x: ir.Value, order: Order) -> ir.Value:

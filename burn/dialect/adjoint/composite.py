@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import rule, times, where
-from burn.dialect.compose import convert, dim_value, mean, number, number_like, reshape, wide
+from burn.dialect.adjoint.rules import plus, rule, times, where
+from burn.dialect.compose import along, convert, count, dim_value, mean, number, number_like, reshape, wide
 from burn.dialect.deferred import Value
-from burn.dialect.normalization import centred_and_scale
+from burn.dialect.normalization import centred, centred_and_scale
 from burn.dialect.types import type_of
 
 
@@ -138,8 +138,8 @@ def layer_norm(
 ) -> list[Value | None]:
     type_ = type_of(x)
     axes = tuple(range(axis % type_.rank, type_.rank))
-    centred, factor = centred_and_scale(convert(x, wide(type_.dtype)), axes, epsilon)
-    normal = ops.mul(centred, factor)
+    distance, factor = centred_and_scale(convert(x, wide(type_.dtype)), axes, epsilon)
+    normal = ops.mul(distance, factor)
     g = convert(g, type_of(normal).dtype)
     inner = _scaled(g, scale)
     inner = ops.sub(inner, mean(inner, axes, keepdims=True))
@@ -169,6 +169,38 @@ def _without_projection(g: Value, normal: Value, factor: Value, axes: tuple[int,
     """(g - its part along the normalised values) times the factor that they were scaled by."""
     along = mean(ops.mul(g, normal), axes, keepdims=True)
     return ops.mul(ops.sub(g, ops.mul(normal, along)), factor)
+
+
+@rule("variance")
+def variance(g: Value, y: Value, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+    """What the mean is owed sums up to nothing."""
+    type_ = type_of(x)
+    kept = tuple(1 if i in {a % type_.rank for a in axes} else d for i, d in enumerate(type_.shape))
+    distance = centred(convert(x, wide(type_.dtype)), axes)
+    g = convert(g, type_of(distance).dtype)
+    share = ops.div(times(g, 2.0), dim_value(count(type_, axes), type_of(g).dtype))
+    return convert(ops.mul(reshape(share, kept), distance), type_.dtype)
+
+
+@rule("batch_norm")
+def batch_norm(
+    g: Value, y: Value, x: Value, scale: Value, bias: Value, centre: Value, variance: Value, epsilon: float
+) -> list[Value]:
+    """Two sums over x serve all four vectors."""
+    type_ = type_of(x)
+    dtype, axis = wide(type_.dtype), min(1, type_.rank - 1)
+    axes = tuple(i for i in range(type_.rank) if i != axis)
+    parameters = (scale, bias, centre, variance)
+    g, x, wide_scale, _, middle, spread = (convert(v, dtype) for v in (g, x, *parameters))
+    spread = plus(spread, epsilon)
+    root = ops.sqrt(spread)
+    factor = ops.div(wide_scale, root)
+    inner = ops.reduce(ops.mul(g, ops.sub(x, along(middle, axis, type_.rank))), kind="sum", axes=axes)
+    total = ops.reduce(g, kind="sum", axes=axes)
+    of_variance = times(ops.div(ops.mul(inner, factor), spread), -0.5)
+    owed = (ops.div(inner, root), total, ops.neg(ops.mul(total, factor)), of_variance)
+    of_x = convert(ops.mul(g, along(factor, axis, type_.rank)), type_.dtype)
+    return [of_x, *(convert(v, type_of(p).dtype) for v, p in zip(owed, parameters, strict=True))]
 
 
 @rule("lp_norm")

@@ -279,6 +279,13 @@ CASES: tuple[Case, ...] = (
         (("n", 3, 2), (3,), (3,), (3,), (3,)),
         (normal, normal, normal, normal, POSITIVE),
     ),
+    Case("variance", "variance", lambda x: ops.variance(x, axes=(0, -1)) ** 2, (("n", 3, 2),)),
+    Case(
+        "batch_norm by the batch's own statistics",
+        "batch_norm",
+        lambda x, s, b: ops.batch_norm(x, s, b, x.mean((0, 2)), ops.variance(x, axes=(0, 2))) ** 2,
+        (("n", 2, 3), (2,), (2,)),
+    ),
     Case("group_norm", "group_norm", lambda x, s, b: ops.group_norm(x, s, b, groups=2) ** 2, (("n", 4, 3), (4,), (4,))),
     Case("instance_norm", "instance_norm", lambda x, s: ops.instance_norm(x, s, None) ** 2, (("n", 2, 4), (2,))),
     Case("lrn", "lrn", lambda x: ops.lrn(x, size=3), (("n", 4, 2),)),

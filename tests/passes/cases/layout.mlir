@@ -27,3 +27,29 @@ func.func @main(%x: tensor<2x5x6x3xf32>) -> tensor<2x3xf32> {
 // CHECK-NOT: burn.transpose
 // CHECK: burn.reduce
 // CHECK-SAME: axes = array<i64: 1, 2>
+
+// ----- what meets a convolution's result on the way to the next is turned itself, in front of its padding
+// rounds
+func.func @main(%x: tensor<2x3x6x6xf32>, %y: tensor<2x4x3x3xf32>, %w: tensor<4x3x1x1xf32>, %v: tensor<5x4x1x1xf32>) -> tensor<2x5x6x6xf32> {
+  %0 = "burn.conv"(%x, %w) {dilations = array<i64: 1, 1>, groups = 1 : i64, high = ["0", "0"], layout = "first", low = ["0", "0"], strides = array<i64: 1, 1>} : (tensor<2x3x6x6xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x6x6xf32>
+  %1 = "burn.full"() {shape = [], dtype = "float32", value = 0.0 : f64} : () -> tensor<f32>
+  %2 = "burn.pad"(%y, %1) {low = ["0", "0", "0", "0"], high = ["0", "0", "1", "1"], interior = array<i64: 0, 0, 1, 1>} : (tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x6x6xf32>
+  %3 = "burn.mul"(%0, %2) : (tensor<2x4x6x6xf32>, tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xf32>
+  %4 = "burn.conv"(%3, %v) {dilations = array<i64: 1, 1>, groups = 1 : i64, high = ["0", "0"], layout = "first", low = ["0", "0"], strides = array<i64: 1, 1>} : (tensor<2x4x6x6xf32>, tensor<5x4x1x1xf32>) -> tensor<2x5x6x6xf32>
+  "burn.return"(%4) : (tensor<2x5x6x6xf32>) -> ()
+}
+// CHECK: %[[TURNED:.+]] = "burn.transpose"(%arg1)
+// CHECK-NEXT: "burn.pad"(%[[TURNED]]
+// CHECK-NEXT: %[[PRODUCT:.+]] = "burn.mul"
+// CHECK-NOT: burn.mul
+// CHECK: "burn.conv"(%[[PRODUCT]]
+
+// ----- where nothing turns the result back the convolution's is turned and stays
+// rounds
+func.func @main(%x: tensor<2x3x6x6xf32>, %y: tensor<2x4x6x6xf32>, %w: tensor<4x3x1x1xf32>) -> tensor<2x4x6x6xf32> {
+  %0 = "burn.conv"(%x, %w) {dilations = array<i64: 1, 1>, groups = 1 : i64, high = ["0", "0"], layout = "first", low = ["0", "0"], strides = array<i64: 1, 1>} : (tensor<2x3x6x6xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x6x6xf32>
+  %1 = "burn.mul"(%0, %y) : (tensor<2x4x6x6xf32>, tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xf32>
+  "burn.return"(%1) : (tensor<2x4x6x6xf32>) -> ()
+}
+// CHECK: "burn.mul"(%{{.+}}, %arg1)
+// CHECK-NEXT: burn.return

@@ -128,9 +128,7 @@ def batch_normalization(node: Node) -> Any:
     type_ = node.type(0)
     axes = tuple(i for i in range(type_.rank) if i != 1)
     value = convert(x, wide(type_.dtype))
-    batch_mean = mean(value, axes)
-    centred = ops.sub(value, along(batch_mean, 1, type_.rank))
-    batch_variance = mean(ops.mul(centred, centred), axes)
+    batch_mean, batch_variance = mean(value, axes), ops.variance(value, axes=axes)
 
     def moved(old: ir.Value, new: ir.Value) -> ir.Value:
         dtype = type_of(old).dtype
