@@ -74,10 +74,18 @@ class Function:
     """One `llvm.func` being written. Constants are kept at its top, once each.
 
     `lines` are its text behind a `head`, `constants` are found by literal and type, and `types` are those of values by name.
-    `cuts` are places in the lines where another function may begin (parts.py)."""
+    `cuts` are places in the lines where another function may begin (parts.py). An `internal` one has no symbol."""
 
-    def __init__(self, name: str, arguments: Sequence[tuple[str, str]], result: str = "", attributes: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[tuple[str, str]],
+        result: str = "",
+        attributes: str = "",
+        internal: bool = False,
+    ) -> None:
         self.name = name
+        self.internal = internal
         self.arguments = [Value(f"%{argument}", type_) for argument, type_ in arguments]
         self.result = result
         self.attributes = attributes
@@ -110,7 +118,8 @@ class Function:
             for (text, _), v in self.constants.items()
         ]
         attributes = f" attributes {{{self.attributes}}}" if self.attributes else ""
-        head = f"llvm.func @{self.name}({arguments}){result}{attributes} {{"
+        linkage = "internal " if self.internal else ""
+        head = f"llvm.func {linkage}@{self.name}({arguments}){result}{attributes} {{"
         leave = [f"{LEAVE}:", "  llvm.return"] if self._leaves else []
         return "\n".join([head, *constants, *self.head, *self.lines, *leave, "}"])
 

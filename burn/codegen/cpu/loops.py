@@ -83,9 +83,8 @@ def open_kernel(
     buffers: Sequence[Buffer], sizes: Sequence[str], target: Target, sites: list[str]
 ) -> tuple[Function, ScalarEmitter]:
     """The function's head: addresses and sizes read from `args`, scratch memory laid out."""
-    code = Function(
-        "KERNEL", [("worker", PTR), ("args", PTR), ("begin", "i64"), ("end", "i64")], attributes=target.attributes
-    )
+    arguments = [("worker", PTR), ("args", PTR), ("begin", "i64"), ("end", "i64")]
+    code = Function("KERNEL", arguments, attributes=target.attributes, internal=True)
     worker, args = code.arguments[:2]
     passed = [i for i, b in enumerate(buffers) if b.role != "scratch"]
     values = {name: code.argument(args, len(passed) + i) for i, name in enumerate(sizes)}

@@ -4,49 +4,71 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
+import threading
+from collections.abc import Collection
 
 from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir
 from burn.errors import CompileError
 from burn.runtime.abi import FUNCTIONS
 
 PIPELINE = (
-    "builtin.module(canonicalize,cse,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,arith-expand,"
+    "builtin.module(cse,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,arith-expand,"
     "convert-arith-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts)"
 )
+ENTRY = "burn_entry"
 
 HALF = ("__extendhfsf2", "__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__truncdfbf2")
 LIBC = ("memset", "memcpy", "memmove", "fmod", "fmodf", *HALF)
 """What LLVM itself may call (symbols.c): conversions of halves only where the CPU has no instruction for them."""
 
 
-def declarations() -> str:
+_CALLED = re.compile(r"@(burn_\w+)\(")
+_own = threading.local()
+
+
+def declarations(called: Collection[str]) -> str:
+    """Of those functions of the runtime that are called: each costs every pass a little."""
+
     def type_(name: str) -> str:
         return "!llvm.ptr" if name == "ptr" else name
 
     return "\n".join(
         f"llvm.func @{name}({', '.join(map(type_, f.arguments))}){' -> ' + type_(f.result) if f.result else ''}"
         for name, f in FUNCTIONS.items()
+        if name in called
     )
+
+
+def lowering() -> PassManager:
+    """The passes, built once for a thread: that takes as long as they need for a small program. What they are given has been
+    verified when it was parsed, and is not verified again after each of them."""
+    if not hasattr(_own, "lowering"):
+        _own.lowering = PassManager.parse(PIPELINE)
+        _own.lowering.enable_verifier(False)
+    return _own.lowering
 
 
 def compile_object(functions: list[str]) -> bytes:
     """The relocatable object that defines the given `llvm.func`s.
 
     Raises CompileError, with the text of what failed, when MLIR or LLVM refuses: that is a bug of the code generator."""
-    text = "\n".join(["module {", declarations(), *functions, "}"])
+    body = "\n".join(functions)
+    text = "\n".join(["module {", declarations(set(_CALLED.findall(body))), body, "}"])
     if path := os.environ.get("BURN_DUMP_MLIR"):
         with open(path, "w") as file:
             file.write(text)
     with context():
         try:
             module = ir.Module.parse(text)
-            PassManager.parse(PIPELINE).run(module.operation)
+            lowering().run(module.operation)
         except ir.MLIRError as error:
             raise CompileError("the code generator produced invalid code", [str(error)[:2000]]) from error
         engine = ExecutionEngine(module, opt_level=3, enable_object_dump=True)
         address = ctypes.cast(ctypes.CFUNCTYPE(None)(lambda: None), ctypes.c_void_p)  # resolved anew by the loader
         for name in (*FUNCTIONS, *LIBC):
             engine.raw_register_runtime(name, address)
+        engine.raw_lookup(ENTRY)  # generates the code; kernels have no symbols that the engine could ask for by itself
         with os.fdopen(os.memfd_create("object"), "rb") as file:  # a file in memory alone
             engine.dump_to_object_file(f"/proc/self/fd/{file.fileno()}")
             code = file.read()
