@@ -60,3 +60,45 @@ def test_long_epilogues(turned: bool, target: str) -> None:
         moved = (lhs.T if turned else lhs) @ rhs + bias
         np.testing.assert_allclose(got[2 * i], moved, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(got[2 * i + 1], erf(moved * other) - np.exp(-abs(moved)), rtol=1e-4, atol=1e-4)
+
+
+DEEP = [(64, 70, 1600, "float32"), (65, 33, 2600, "float16"), (100, 64, 1537, "int32"), (64, 3, 2049, "float64")]
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
+def test_deep_products(turned: bool, target: str) -> None:
+    """A long depth is summed part by part, in batches too."""
+    rng = np.random.default_rng(6)
+    arrays: list[np.ndarray] = []
+    for m, n, k, dtype in DEEP:
+        for shape in ((2, k, m) if turned else (2, m, k), (2, k, n)):
+            values = rng.integers(-9, 9, shape) if dtype == "int32" else rng.standard_normal(shape)
+            arrays.append(values.astype(dtype))
+    program = Program.create([(f"x{i}", TensorType(str(a.dtype), a.shape)) for i, a in enumerate(arrays)])
+    with program.building():
+        results = [
+            ops.dot_general(
+                lhs, rhs, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(1 if turned else 2,), rhs_contract=(1,)
+            )
+            for lhs, rhs in zip(program.inputs[::2], program.inputs[1::2], strict=True)
+        ]
+    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(results)]), target=target)(*arrays)
+    for number, lhs, rhs, (*_, dtype) in zip(got, arrays[::2], arrays[1::2], DEEP, strict=True):
+        want = (lhs.swapaxes(1, 2) if turned else lhs).astype("f8") @ rhs.astype("f8")
+        bound = {"float32": 1e-4, "float16": 0.2, "int32": 0, "float64": 1e-11}[dtype]
+        np.testing.assert_allclose(number.astype("f8"), want, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_a_depth_that_varies_is_summed_in_parts(target: str) -> None:
+    depth = symbol("depth")
+    program = Program.create([("a", TensorType("float32", (depth, 67))), ("b", TensorType("float32", (depth, 150)))])
+    with program.building():
+        a, b = program.inputs
+        product = ops.dot_general(a, b, lhs_contract=(0,), rhs_contract=(0,))
+    run = executable(program.finish([("out", product)]), target=target)
+    rng = np.random.default_rng(7)
+    for length in (0, 1, 1023, 1024, 1025, 2500):
+        a, b = (rng.standard_normal((length, n)).astype("f4") for n in (67, 150))
+        np.testing.assert_allclose(run(a, b), a.astype("f8").T @ b.astype("f8"), rtol=1e-3, atol=1e-3)

@@ -1,11 +1,13 @@
 """Prints contraction kernels: one register tile of rows x columns after another, the whole sum in registers.
 
-An element of the left side is broadcast at a time, and multiplied by vectors of neighbouring columns of the right side.
+An element of the left side is broadcast at a time, and multiplied by vectors of neighbouring columns of the right side. Of a
+long depth one part is summed for many tiles, then the next: what they read of both sides stays in a cache.
 `emit` is the entry point; `operands.py` says where both sides are read, `heuristics.py` tile sizes and the order of tiles.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
@@ -34,7 +36,9 @@ class Schedule:
     """What is decided while sizes are numbers. `tile` rows are summed at a time, each sum split in `split`; tiles are taken in
     blocks of `block` through all panels (None: all tiles); `even` says that tiles cover the rows exactly, `copies` that a panel
     of `width` columns is copied side by side before a block's tiles read it, `turns` that a block's rows are copied turned,
-    `fetches` that what the epilogue touches is asked for in front of the sum."""
+    `fetches` that what the epilogue touches is asked for in front of the sum, `rolls` that the epilogue is a loop. The depth is
+    summed `part` places at a time for as many as `held` tiles, one part after the other, before the next tiles (None: all of it
+    for each tile)."""
 
     width: int
     tile: int
@@ -45,6 +49,8 @@ class Schedule:
     turns: bool
     fetches: bool
     rolls: bool
+    part: int | None
+    held: int
 
     @staticmethod
     def of(kernel: Tiled, target: Target) -> Schedule:
@@ -53,12 +59,14 @@ class Schedule:
         tile = heuristics.tile_rows(rows, vectors, bool(kernel.valid), target)
         split = heuristics.split_depth(tile, vectors, target)
         even = isinstance(rows, int) and rows % tile == 0
+        part = heuristics.depth_part(kernel, rows)
         turns = heuristics.turns_rows(kernel, tile)
-        block = (heuristics.turned_block if turns else heuristics.row_block)(kernel, rows, tile)
+        block = (heuristics.turned_block if turns else heuristics.row_block)(kernel, rows, tile, part)
         copies = heuristics.copies_panel(kernel, rows, tile, block)
         fetches = heuristics.fetches_epilogue(kernel)
         rolls = heuristics.rolls_epilogue(kernel, tile * vectors)
-        return Schedule(kernel.width, tile, split, block, even, copies, turns, fetches, rolls)
+        held = heuristics.held_tiles(kernel, rows, tile, block) if part else 0
+        return Schedule(kernel.width, tile, split, block, even, copies, turns, fetches, rolls, part, held)
 
     @property
     def least(self) -> int:
@@ -99,13 +107,30 @@ class _Printer:
         self.tile, self.split = schedule.tile, schedule.split
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
+        turns = schedule.block if schedule.turns else None
         self.read = Operands(
-            tiled, schedule.tile, self.lanes, schedule.copies, schedule.block if schedule.turns else None, self.emitter
+            tiled, schedule.tile, self.lanes, schedule.copies, turns, schedule.part, schedule.held, self.emitter
         )
 
     def print(self) -> str:
-        code, emitter, kernel = self.code, self.emitter, self.kernel
+        code, emitter, read = self.code, self.emitter, self.read
         begin, end = code.arguments[2:]
+        part, held = self.schedule.part, self.schedule.held
+        if part is None:
+            self._tiles(begin, end)
+        else:
+            depth = emitter.dim(self.kernel.inner.extent)
+            with code.for_(code.sub(begin, code.urem(begin, held)), end, held) as group, emitter.scope():
+                first, stop = code.max(group.iv, begin), code.min(code.add(group.iv, held), end)
+                with code.for_(0, code.max(depth, 1), part) as parts, emitter.scope():  # without depth, one of nothing
+                    read.start, read.stop = parts.iv, code.min(code.add(parts.iv, part), depth)
+                    self._tiles(first, stop)
+        code.return_()
+        return code.text()
+
+    def _tiles(self, begin: Int, end: Int) -> None:
+        """A range of tiles, one after the other."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
         tiles = ceildiv(self.row_count, self.tile)
         block = self.schedule.block
         blocks = ceildiv(tiles, block) if block else 1
@@ -143,15 +168,15 @@ class _Printer:
                 flat.yield_(*held)
             tile = code.add(code.mul(which, emitter.dim(in_block)), place)
             first = code.mul(tile, self.tile)
+            slot = code.sub(flat.iv, begin)
             if blocks != 1:
                 with code.if_(code.cmp("slt", first, emitter.dim(self.row_count))):
-                    self._tile(first)
+                    self._tile(first, slot)
             else:
-                self._tile(first)
-        code.return_()
-        return code.text()
+                self._tile(first, slot)
 
-    def _tile(self, first: Int) -> None:
+    def _tile(self, first: Int, slot: Int) -> None:
+        """The tile of rows from `first` on, which is number `slot` of those whose sums are held between parts of the depth."""
         code, emitter = self.code, self.emitter
         exact = self.schedule.even
         rows: list[Int] = []
@@ -159,19 +184,47 @@ class _Printer:
         for r in range(self.tile):
             row = code.add(first, r)
             rows.append(row if exact or r == 0 else code.min(row, code.sub(total, 1)))
+        last = self.read.last()
         if self.schedule.fetches:
-            self._fetch(rows)
+            with code.if_(last) if last is not None else nullcontext():
+                self._fetch(rows)
         sums = self._sum(rows)
+        if last is None:
+            self._write(first, rows, sums)
+            return
+        sums = self._continued(sums, slot)
+        with code.if_(last), emitter.scope():
+            self._write(first, rows, sums)
+        with code.else_(), emitter.scope():
+            for address, value in zip(self._held(slot), sums, strict=True):
+                code.store(value, address, 0)
+
+    def _held(self, slot: Int) -> list[Value]:
+        """Where a tile's sums lie between two parts of the depth."""
+        code, held = self.code, self.read.held
+        assert held is not None
+        base = code.gep(held, code.mul(slot, self.tile * self.kernel.width), self.element)
+        return [code.gep(base, place * self.lanes, self.element) for place in range(self.tile * self.vectors)]
+
+    def _continued(self, sums: list[Value], slot: Int) -> list[Value]:
+        """The sums with those of the parts before."""
+        code, zero = self.code, self.code.const(0, self.type)
+        first = code.cmp("eq", self.read.start, 0)
+        before = [code.select(first, zero, code.load(address, 0, self.type)) for address in self._held(slot)]
+        return [math.apply(code, "add", self.kernel.dtype, a, b) for a, b in zip(before, sums, strict=True)]
+
+    def _write(self, first: Int, rows: list[Int], sums: list[Value]) -> None:
+        code, total = self.code, self.emitter.dim(self.row_count)
         if self.schedule.rolls:
             self._rolled(first, sums)
             return
-        if exact or self.tile == 1:
+        if self.schedule.even or self.tile == 1:
             self._epilogue(rows, sums, None)
             return
         whole = code.cmp("sle", code.add(first, self.tile), total)
-        with code.if_(whole), emitter.scope():
+        with code.if_(whole), self.emitter.scope():
             self._epilogue(rows, sums, None)
-        with code.else_(), emitter.scope():
+        with code.else_(), self.emitter.scope():
             self._epilogue(rows, sums, [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)])
 
     def _fetch(self, rows: list[Int]) -> None:
@@ -220,10 +273,10 @@ class _Printer:
                 loop.yield_(*self._depth(outer[1:], loop.carried, rows))
             return loop.results
         lefts = read.row_addresses(rows)
-        emitter.places[kernel.inner] = 0
+        emitter.places[kernel.inner] = read.start
         right = read.column_address()
         masks = None if kernel.packed or read.copied is not None else read.masks()
-        depth = emitter.dim(kernel.inner.extent)
+        depth = read.length()
         if read.staged is None:
             return self._run(depth, carried, lefts, read.left_step(), right, masks)
         with code.for_(0, depth, heuristics.STAGE, carried) as loop, emitter.scope():

@@ -163,7 +163,40 @@ def split_depth(tile: int, vectors: int, target: Target) -> int:
     return max(1, min(4, wanted // (tile * vectors)))
 
 
-def row_block(kernel: Tiled, rows: Dim, tile: int) -> int | None:
+PART = 1024
+"""Places of the depth that a tile is summed over at a time: a panel of two vectors is 128 KiB then, and rows of the left side
+that share it are many."""
+
+HELD = 1024 * 1024
+"""Bytes of sums that are held between two parts of the depth."""
+
+
+def depth_part(kernel: Tiled, rows: Dim) -> int | None:
+    """Into which parts the depth is cut; None where it is summed in one go. A part that is half as long again is not cut."""
+    if kernel.outer or kernel.valid:
+        return None
+    depth, columns = kernel.inner.extent, kernel.column.extent
+    if isinstance(depth, int):
+        return PART if depth > 1.5 * PART and (not isinstance(rows, int) or rows >= MANY_ROWS) else None
+    many = isinstance(rows, int) and isinstance(columns, int) and min(rows, columns) >= MANY_ROWS
+    return PART if many else None
+
+
+def held_tiles(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> int:
+    """Tiles that are summed together, part by part: those of a block of rows, through as many panels as HELD has room for."""
+    tiles = block or ceildiv(rows, tile)
+    panels = kernel.panel.extent
+    most = HELD // (tile * kernel.width * DTYPES[kernel.dtype].size)
+    if not isinstance(tiles, int):
+        return most
+    return tiles * max(1, min(most // tiles, panels) if isinstance(panels, int) else most // tiles)
+
+
+MANY_ROWS = 64
+"""Rows from which on a depth that is long, or may be, is cut."""
+
+
+def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int | None:
     """How many tiles of rows are taken through all panels before the next; None for all of them, panel by panel.
 
     A right side that fits in the cache stays there: few rows at a time. A larger one passes by once for each block."""
@@ -172,7 +205,7 @@ def row_block(kernel: Tiled, rows: Dim, tile: int) -> int | None:
     right = depth * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
     if isinstance(right, int) and right <= L2_BLOCK:
         return 1
-    footprint = kernel.inner.extent * width if kernel.valid else depth * width
+    footprint = part * width if part else kernel.inner.extent * width if kernel.valid else depth * width
     block = max(1, L2_BLOCK // max(1, footprint * tile)) if isinstance(footprint, int) else 16
     if isinstance(rows, int) and block * tile >= rows:
         return None
@@ -239,9 +272,9 @@ def turns_rows(kernel: Tiled, tile: int) -> bool:
     return not isinstance(panels, int) or panels >= COPIED_TILES
 
 
-def turned_block(kernel: Tiled, rows: Dim, tile: int) -> int:
+def turned_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int:
     """How many tiles of rows are turned together; the panels pass by once for each of these blocks."""
-    depth = product([v.extent for v in (*kernel.outer, kernel.inner)])
+    depth = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
     block = TURNED_TILES
     if isinstance(depth, int):
         block = max(1, L2_BLOCK // max(1, depth * tile * DTYPES[kernel.dtype].size))

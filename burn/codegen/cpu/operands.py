@@ -25,10 +25,19 @@ from burn.kernels.lower import linear
 class Operands:
     """Both sides of one kernel, `tile` rows and a panel of vectors of `lanes` at a time. `zeros`, `staged`, `copied` and
     `turned` are scratch memory, or None where it is not needed. `turns` is how many tiles are turned together (None: none are);
-    `place` is the one of these that is summed."""
+    `place` is the one of these that is summed. Where the depth is summed in parts of `part` places, these are from `start` to
+    `stop`, and `held` is where so many tiles' sums lie meanwhile."""
 
     def __init__(
-        self, kernel: Tiled, tile: int, lanes: int, copies: bool, turns: int | None, emitter: ScalarEmitter
+        self,
+        kernel: Tiled,
+        tile: int,
+        lanes: int,
+        copies: bool,
+        turns: int | None,
+        part: int | None,
+        held: int,
+        emitter: ScalarEmitter,
     ) -> None:
         self.kernel, self.tile, self.lanes = kernel, tile, lanes
         self.code, self.emitter = emitter.code, emitter
@@ -38,12 +47,14 @@ class Operands:
         )
         self.turns = turns
         self.place: Int = 0
-        self.depth = product([v.extent for v in (*kernel.outer, kernel.inner)])
-        self.zeros, self.staged, self.copied, self.turned = self._scratch(copies)
+        self.depth: Dim = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
+        self.start: Int = 0
+        self.stop: Int | None = None
+        self.zeros, self.staged, self.copied, self.turned, self.held = self._scratch(copies, held)
 
-    def _scratch(self, copies: bool) -> list[Value | None]:
+    def _scratch(self, copies: bool, held: int) -> list[Value | None]:
         """A row of zeros for pixels outside the operand, room for a tile's rows where they must be converted, room for a
-        panel where it is copied, and for tiles that are turned."""
+        panel where it is copied, for tiles that are turned, and for sums."""
         kernel, code = self.kernel, self.code
         zeros, panel = kernel.inner.extent, self.depth * kernel.width
         turned = self.depth * (self.tile * (self.turns or 0))
@@ -52,6 +63,7 @@ class Operands:
             self.tile * heuristics.STAGE * conversions_size(kernel.dtype) if kernel.lhs.dtype != kernel.dtype else None,
             code.mul(self.emitter.dim(panel), conversions_size(kernel.rhs.dtype)) if copies else None,
             code.mul(self.emitter.dim(turned), conversions_size(kernel.dtype)) if self.turns else None,
+            held * self.tile * kernel.width * conversions_size(kernel.dtype) if held else None,
         ]
         starts: list[Int] = []
         end: Int = 0
@@ -68,6 +80,18 @@ class Operands:
             None if size is None else code.gep(memory, start, "i8") for size, start in zip(sizes, starts, strict=True)
         ]
 
+    def length(self) -> Int:
+        """Places of the innermost contraction loop that are summed for a tile, at a time."""
+        if self.stop is None:
+            return self.emitter.dim(self.kernel.inner.extent)
+        return self.code.sub(self.stop, self.start)
+
+    def last(self) -> Value | None:
+        """Whether this is the last part of the depth; None where there are no parts."""
+        if self.stop is None:
+            return None
+        return self.code.cmp("eq", self.stop, self.emitter.dim(self.kernel.inner.extent))
+
     def copy_panel(self) -> None:
         """Copies the panel's columns, those that exist, one place of the depth after another."""
         assert self.copied is not None
@@ -76,13 +100,14 @@ class Operands:
     def _copy(self, depth: tuple[LoopVar, ...], copied: Value) -> None:
         code, emitter, kernel = self.code, self.emitter, self.kernel
         if depth:
-            with code.for_(0, emitter.dim(depth[0].extent)) as loop, emitter.scope():
+            start, stop = (0, emitter.dim(depth[0].extent)) if self.stop is None else (self.start, self.stop)
+            with code.for_(start, stop) as loop, emitter.scope():
                 emitter.places[depth[0]] = loop.iv
                 self._copy(depth[1:], copied)
             return
         source = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), self.right)
-        place = self._copied_offset() + Expr.of(kernel.inner) * kernel.width
-        target = code.gep(copied, emitter.dim(place), self.right)
+        place = code.mul(code.sub(emitter.dim(self._run_start() + Expr.of(kernel.inner)), self.start), kernel.width)
+        target = code.gep(copied, place, self.right)
         masks = self.masks()
         for c in range(self.vectors):
             mask = masks[c] if masks else None
@@ -103,10 +128,6 @@ class Operands:
         emitter.lane, emitter.lanes = None, 1
         emitter._varies.clear()
         return loaded
-
-    def _copied_offset(self) -> Dim:
-        """Where in a copied panel the innermost contraction loop begins."""
-        return self._run_start() * self.kernel.width
 
     def _run_start(self) -> Dim:
         """At which place of the whole depth the innermost contraction loop begins."""
@@ -129,9 +150,9 @@ class Operands:
                 emitter.places[outer[0]] = loop.iv
                 self._turn(outer[1:], turned, tile, tiles, rows)
             return
-        depth = emitter.dim(kernel.inner.extent)
-        with code.for_(0, depth, heuristics.TURNED_PLACES) as part, emitter.scope():
-            stop = code.min(code.add(part.iv, heuristics.TURNED_PLACES), depth)
+        end = emitter.dim(kernel.inner.extent) if self.stop is None else self.stop
+        with code.for_(self.start, end, heuristics.TURNED_PLACES) as part, emitter.scope():
+            stop = code.min(code.add(part.iv, heuristics.TURNED_PLACES), end)
             with code.for_(0, tiles) as loop, emitter.scope():
                 first = code.mul(code.add(tile, loop.iv), self.tile)
                 place_rows(emitter, kernel.rows, first)
@@ -144,13 +165,13 @@ class Operands:
                 with code.for_(part.iv, stop) as place:
                     at = code.mul(place.iv, self.advance(kernel.lhs))
                     loaded = code.load(source, at, vector(self.tile, self.left), mask)
-                    code.store(loaded, target, code.mul(place.iv, self.tile))
+                    code.store(loaded, target, code.mul(code.sub(place.iv, self.start), self.tile))
 
     def column_address(self) -> Value:
         """Where the panel's elements begin, at the current place of the outer loops and the inner one's first."""
         emitter = self.emitter
         if self.copied is not None:
-            return self.code.gep(self.copied, emitter.dim(self._copied_offset()), self.right)
+            return self.code.gep(self.copied, emitter.dim(self._run_start() * self.kernel.width), self.right)
         return self.code.gep(emitter.pointers[self.kernel.rhs.buffer], emitter.dim(self.kernel.rhs_start), self.right)
 
     def row_addresses(self, rows: list[Int]) -> list[Value]:
@@ -171,7 +192,7 @@ class Operands:
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with emitter.scope():
             place_rows(emitter, kernel.rows, row)
-            emitter.places[kernel.inner] = 0
+            emitter.places[kernel.inner] = self.start
             offset = emitter.dim(kernel.lhs.offset)
             address = code.gep(emitter.pointers[kernel.lhs.buffer], offset, self.left)
             if self.zeros is None:
