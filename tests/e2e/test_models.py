@@ -31,15 +31,22 @@ Instance = tuple[str, Exporter | None]
 
 
 def _marked(pairs: list[Instance]) -> list[Any]:
-    """The instances as test parameters, those in SLOW (or whose name without its family's prefix is) marked."""
+    """The instances as test parameters, the slow ones marked."""
     return [
         pytest.param(
             *pair,
             id=".".join(filter(None, pair)),
-            marks=[pytest.mark.slow] if {pair[0], pair[0].split("_", 1)[-1]} & SLOW else [],
+            marks=[pytest.mark.slow] if _is_slow(pair[0]) else [],
         )
         for pair in pairs
     ]
+
+
+def _is_slow(name: str) -> bool:
+    """Is it in SLOW, with or without its family's prefix? The light models are, too: the conformance suite compiles the same
+    files and compares with the same stored outputs, and here are their twins with random weights."""
+    family, _, rest = name.partition("_")
+    return bool({name, rest} & SLOW) or family == "light"
 
 
 def _path(name: str, exporter: Exporter | None = None) -> Path:

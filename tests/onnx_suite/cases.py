@@ -5,6 +5,7 @@ Making the node tests takes `onnx` seconds, so the loaded set is kept in `build/
 
 from __future__ import annotations
 
+import fcntl
 import pickle
 import re
 import warnings
@@ -36,20 +37,23 @@ class Case:
 
 def load_cases(suites: tuple[str, ...] = SUITES) -> list[Case]:
     """All tests of the suites, in a fixed order. A name is unique over all of them."""
-    cases: list[Case] = []
-    for suite in suites:
-        path = CACHE / f"{suite}-{onnx.__version__}.pickle"
-        if path.exists():
-            cases += pickle.loads(path.read_bytes())
-            continue
-        loaded = [_case(test, suite) for test in _tests(suite)]
-        loaded.sort(key=lambda case: case.name)
+    return [case for suite in suites for case in _kept(suite)]
+
+
+def _kept(suite: str) -> list[Case]:
+    """A suite's tests, made if they are not kept yet: once, even where two processes ask at the same time."""
+    path = CACHE / f"{suite}-{onnx.__version__}.pickle"
+    if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{id(loaded)}.part")
-        part.write_bytes(pickle.dumps(loaded))
-        part.replace(path)
-        cases += loaded
-    return cases
+        with open(path.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                made = [_case(test, suite) for test in _tests(suite)]
+                made.sort(key=lambda case: case.name)
+                part = path.with_suffix(".part")
+                part.write_bytes(pickle.dumps(made))
+                part.replace(path)
+    return pickle.loads(path.read_bytes())
 
 
 def _tests(suite: str) -> list[Any]:

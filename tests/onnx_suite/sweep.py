@@ -3,6 +3,7 @@
 python -m tests.onnx_suite.sweep -k 'conv|pool'       only tests whose name matches
 python -m tests.onnx_suite.sweep --trace test_add     one test, in this process, with its traceback
 python -m tests.onnx_suite.sweep --update             write what fails to failing.txt
+python -m tests.onnx_suite.sweep --part 2/5           the second fifth of them
 python -m tests.onnx_suite.sweep --backend import     what can be imported, without compiling it
 python -m tests.onnx_suite.sweep --backend reference  the harness against onnx's own evaluator
 """
@@ -116,6 +117,7 @@ def main() -> int:
     parser.add_argument("-k", metavar="REGEX", default="", help="only tests whose name or operator matches")
     parser.add_argument("-j", type=int, default=2, help="worker processes")
     parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES))
+    parser.add_argument("--part", metavar="K/N", default="1/1", help="only every Nth test, from the Kth on")
     parser.add_argument("--backend", choices=ENGINES, default="burn")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one test")
     parser.add_argument("--reasons", type=int, default=40, help="how many reasons for failure to print")
@@ -133,6 +135,8 @@ def main() -> int:
     cases = [case for case in cases if pattern.search(case.name) or pattern.search(case.family)]
     if args.failing:
         cases = [case for case in cases if case.name in known]
+    part, parts = map(int, args.part.split("/"))
+    cases = cases[part - 1 :: parts]
     if not cases:
         parser.error("no test matches")
     start = time.monotonic()
