@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.program import module_text
 from burn.compiler import backend_for, environment
 from burn.dialect.program import Program
 from burn.dialect.text import parse_text, to_text
@@ -22,7 +24,9 @@ from burn.passes.verify import Verify
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("source", required=False, metavar="FILE|-")
 @click.option("--passes", default=None, help='passes in order, such as "simplify,fuse{max-ops=64}"; none by default')
-@click.option("--emit", type=click.Choice(["ir", "kernels"]), default="ir", show_default=True, help="what to print")
+@click.option(
+    "--emit", type=click.Choice(["ir", "kernels", "triton"]), default="ir", show_default=True, help="what to print"
+)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="write there; weights go beside it"
 )
@@ -44,7 +48,8 @@ def main(
     read from a .safetensors file of the same name where there is one.
 
     With --emit kernels the loops and index maps of every group are printed that fusion made, under the nodes they came from;
-    the passes are then those of a compilation for this machine unless --passes says otherwise."""
+    the passes are then those of a compilation for this machine unless --passes says otherwise. With --emit triton the same is
+    printed as a Python module of Triton's language, after the passes for a graphics card."""
     if list_passes:
         click.echo(describe())
         return
@@ -52,7 +57,7 @@ def main(
         raise click.UsageError("FILE is missing: a path, or - for standard input")
     try:
         if passes is None:
-            passes = backend_for().passes if emit == "kernels" else ""
+            passes = {"ir": "", "kernels": backend_for().passes, "triton": GPU().passes}[emit]
         chosen = pipeline.parse(passes)
         program = read(source)
 
@@ -62,9 +67,12 @@ def main(
             if verify_each:
                 Verify().run(program)
 
-        pipeline.run(chosen, program, environment(), after)
+        told = dataclasses.replace(environment(), backend=GPU()) if emit == "triton" else environment()
+        pipeline.run(chosen, program, told, after)
         if emit == "kernels":
             write_text(program_text(program, backend_for().wants), output)
+        elif emit == "triton":
+            write_text(module_text(program), output)
         else:
             write(program, output, locations)
     except BurnError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype, type_of
 from burn.kernels import interpret
+from burn.kernels.body import Kernel
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
+from burn.kernels.wants import Wants
 from burn.passes import pipeline
 
 Arrays = Sequence[np.ndarray]
@@ -26,15 +28,21 @@ class Unsupported(Exception):
     """The program holds something besides kernels."""
 
 
-def interpreted(program: Program, arrays: Arrays) -> list[np.ndarray]:
+Launch = Callable[[Kernel, Sequence[np.ndarray | None], Mapping[str, int]], None]
+"""Runs a kernel on flat arrays, as `interpret.run` does."""
+
+
+def interpreted(
+    program: Program, arrays: Arrays, launch: Launch = interpret.run, wants: Wants | None = None
+) -> list[np.ndarray]:
     """What a fused program computes."""
     with context():
-        return _Run(program, arrays).outputs()
+        return _Run(program, arrays, launch, wants or backend_for().wants).outputs()
 
 
 class _Run:
-    def __init__(self, program: Program, arrays: Arrays) -> None:
-        self.program = program
+    def __init__(self, program: Program, arrays: Arrays, launch: Launch, wants: Wants) -> None:
+        self.program, self.launch, self.wants = program, launch, wants
         self.memory: dict[ir.Value, np.ndarray] = {}
         self.sizes: dict[str, int] = {}
         for value, array in zip(program.inputs, arrays, strict=True):
@@ -71,13 +79,13 @@ class _Run:
     def group(self, group: Group) -> None:
         results = [self.empty(type_of(r)) for r in group.operation.results]
         memory = {"in": [self.memory[v] for v in group.operation.operands], "out": results}
-        calls = kernels(group, backend_for().wants)
+        calls = kernels(group, self.wants)
         memory["shared"] = [
             np.zeros(evaluate(b.elements, self.sizes), numpy_dtype(b.dtype)) for b in shared_buffers(calls)
         ]
         for call in calls:
             buffers = [None if b is None else memory[b[0]][b[1]] for b in call.bindings]
-            interpret.run(call.kernel, buffers, self.sizes)
+            self.launch(call.kernel, buffers, self.sizes)
         self.memory.update(zip(group.operation.results, results, strict=True))
 
     def empty(self, type_: TensorType) -> np.ndarray:

@@ -1,0 +1,161 @@
+"""The pointwise functions of the dialect as expressions of Triton's language.
+
+`FUNCTIONS` is the table: for each name how it is written for floats, signed and unsigned integers and bool, with `{0}`, `{1}`
+and `{2}` for the operands. float16 and bfloat16 are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from burn.dialect.types import DTYPES
+from burn.errors import CompileError
+
+TYPES = {
+    "float64": "tl.float64", "float32": "tl.float32", "float16": "tl.float16", "bfloat16": "tl.bfloat16",
+    "float8_e4m3fn": "tl.float8e4nv", "float8_e5m2": "tl.float8e5",
+    **{f"{sign}int{bits}": f"tl.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "bool": "tl.int1",
+}  # fmt: skip
+"""What Triton calls an element type, in registers."""
+
+HALVES = ("float16", "bfloat16")
+
+
+def triton_type(dtype: str) -> str:
+    """Raises CompileError for a type that Triton has none for."""
+    if dtype not in TYPES:
+        raise CompileError(f"Triton kernels do not compute with elements of type {dtype}")
+    return TYPES[dtype]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """None where a function has no meaning for a kind of element. `predicate`: the result is a bool."""
+
+    floats: str | None = None
+    signed: str | None = None
+    unsigned: str | None = None
+    boolean: str | None = None
+    predicate: bool = False
+    any_width: bool = False  # no arithmetic: halves need no float32
+
+
+def apply(name: str, dtype: str, *operands: str) -> str:
+    """A pointwise function of operands of that type (for `select`, of the two behind the condition). Raises CompileError where it
+    has no meaning for the type."""
+    rule, text = _rule(name, dtype)
+    half = dtype in HALVES and not rule.any_width
+    if half:
+        operands = tuple(f"{x}.to(tl.float32)" for x in operands)
+    if dtype == "float64":
+        text = text.replace("tl.div_rn({0}, {1})", "({0} / {1})").replace("tl.sqrt_rn(", "tl.sqrt(")
+    bits, type_ = DTYPES[dtype].bits, TYPES[dtype]
+    ones = f"tl.full((), {-1 if DTYPES[dtype].kind == 'int' else (1 << bits) - 1}, {type_})"
+    result = text.format(*operands, width=bits, ones=ones, unsigned=f"tl.uint{bits}", type=type_)
+    return f"({result}).to({type_})" if half and not rule.predicate else result
+
+
+def calls(name: str, dtype: str) -> bool:
+    """Whether it is a function of the library's, which takes no plain numbers."""
+    return re.search(r"(?<![\w.])[a-z]\w*\(|libdevice", _rule(name, dtype)[1]) is not None
+
+
+def _rule(name: str, dtype: str) -> tuple[Rule, str]:
+    rule = FUNCTIONS.get(name)
+    kind = DTYPES[dtype].kind if dtype in TYPES else ""
+    by_kind = {"float": rule.floats, "int": rule.signed, "uint": rule.unsigned, "bool": rule.boolean} if rule else {}
+    text = by_kind.get(kind)
+    if rule is None or text is None:
+        raise CompileError(f"Triton kernels have no '{name}' of elements of type {dtype}")
+    return rule, text
+
+
+def _same(text: str, boolean: str | None = None, floats: str | None = None) -> Rule:
+    """Written alike for both kinds of integer."""
+    return Rule(floats, text, text, boolean)
+
+
+def _compare(sign: str) -> Rule:
+    text = f"{{0}} {sign} {{1}}"
+    return Rule(text, text, text, text, predicate=True)
+
+
+def _device(name: str) -> Rule:
+    return Rule(f"libdevice.{name}({{0}})")
+
+
+def _predicate(text: str) -> Rule:
+    return Rule(text, predicate=True)
+
+
+INFINITY = 'float("inf")'
+SELECT = "tl.where({0}, {1}, {2})"
+
+FUNCTIONS: dict[str, Rule] = {
+    # arithmetic
+    "add": _same("{0} + {1}", floats="{0} + {1}"),
+    "sub": _same("{0} - {1}", floats="{0} - {1}"),
+    "mul": _same("{0} * {1}", floats="{0} * {1}"),
+    "div": Rule("tl.div_rn({0}, {1})", "signed_quotient({0}, {1})", "quotient({0}, {1})"),
+    "floordiv": Rule("float_floordiv({0}, {1})", "integer_floordiv({0}, {1})", "quotient({0}, {1})"),
+    "fmod": Rule("libdevice.fmod({0}, {1})", "signed_rest({0}, {1})", "rest({0}, {1})"),
+    "mod": Rule("float_mod({0}, {1})", "integer_mod({0}, {1})", "rest({0}, {1})"),
+    "pow": Rule(
+        "libdevice.pow({0}, {1})", "signed_power({0}, {1}, {width})", "integer_power({0}, {1}, {width})"
+    ),
+    "min": Rule("least({0}, {1})", "tl.minimum({0}, {1})", "tl.minimum({0}, {1})", "{0} & {1}"),
+    "max": Rule("greatest({0}, {1})", "tl.maximum({0}, {1})", "tl.maximum({0}, {1})", "{0} | {1}"),
+    "fma": _same("{0} * {1} + {2}", floats="tl.fma({0}, {1}, {2})"),
+    "neg": _same("0 - {0}", floats="-{0}"),
+    "abs": Rule("tl.abs({0})", "tl.where({0} < 0, 0 - {0}, {0})", "{0}", "{0}"),
+    "sign": Rule("signum({0})", "signum({0})", "({0} != 0).to({type})"),
+    "reciprocal": Rule("tl.div_rn(1.0, {0})"),
+    "sqrt": Rule("tl.sqrt_rn({0})"),
+    "rsqrt": Rule("tl.div_rn(1.0, tl.sqrt_rn({0}))"),
+    # rounding
+    "floor": Rule("tl.floor({0})"),
+    "ceil": Rule("tl.ceil({0})"),
+    "round": _device("rint"),
+    "trunc": _device("trunc"),
+    # exponentials and logarithms
+    "exp": Rule("tl.exp({0})"),
+    "exp2": Rule("tl.exp2({0})"),
+    "expm1": _device("expm1"),
+    "log": Rule("tl.log({0})"),
+    "log2": Rule("tl.log2({0})"),
+    "log1p": _device("log1p"),
+    "sigmoid": Rule("tl.div_rn(1.0, 1.0 + tl.exp(-{0}))"),
+    "softplus": Rule("softplus({0})"),
+    "erf": Rule("tl.erf({0})"),
+    # trigonometric and hyperbolic
+    "sin": Rule("tl.sin({0})"),
+    "cos": Rule("tl.cos({0})"),
+    **{name: _device(name) for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")},
+    "atan2": Rule("libdevice.atan2({0}, {1})"),
+    # predicates
+    "isnan": _predicate("{0} != {0}"),
+    "isinf": _predicate(f"tl.abs({{0}}) == {INFINITY}"),
+    "isinf_positive": _predicate(f"{{0}} == {INFINITY}"),
+    "isinf_negative": _predicate(f"{{0}} == -{INFINITY}"),
+    "isfinite": _predicate(f"tl.abs({{0}}) < {INFINITY}"),
+    "eq": _compare("=="),
+    "ne": _compare("!="),
+    "lt": _compare("<"),
+    "le": _compare("<="),
+    "gt": _compare(">"),
+    "ge": _compare(">="),
+    # bits and choice
+    "and": _same("{0} & {1}", "{0} & {1}"),
+    "or": _same("{0} | {1}", "{0} | {1}"),
+    "xor": _same("{0} ^ {1}", "{0} ^ {1}"),
+    "not": _same("{0} ^ {ones}", "{0} == 0"),
+    "bit_not": _same("{0} ^ {ones}"),
+    "shift_left": _same("tl.where({1}.to({unsigned}) < {width}, {0} << ({1} & ({width} - 1)), 0).to({type})"),
+    "shift_right": _same(
+        "tl.where({1}.to({unsigned}) < {width}, "
+        "({0}.to({unsigned}, bitcast=True) >> ({1} & ({width} - 1)).to({unsigned})), 0).to({type}, bitcast=True)"
+    ),
+    "select": Rule(SELECT, SELECT, SELECT, SELECT, any_width=True),
+}  # fmt: skip

@@ -1,0 +1,49 @@
+"""From kernel descriptions to Triton functions, each distinct one printed once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from burn.codegen.triton import attention, contract, loops
+from burn.codegen.triton.printed import Printed
+from burn.errors import unreachable
+from burn.kernels.body import AttentionKernel, ContractionKernel, Kernel, LoopKernel
+from burn.kernels.parameters import parametrize
+from burn.kernels.rewrite import as_loops, collapse
+
+
+class KernelPrinter:
+    """The functions of one program. `sites`: source nodes that run-time errors name by number."""
+
+    def __init__(self) -> None:
+        self.sites: list[str] = []
+        self.functions: dict[str, Printed] = {}
+        self._known: dict[str, str] = {}
+
+    def print(self, kernel: Kernel) -> Printed:
+        """Raises CompileError for what Triton's language has no words for."""
+        match collapse(kernel):
+            case ContractionKernel() as contraction if contraction.dtype in contract.DOTS:
+                general, values = parametrize(contraction)
+                return self._named(contract.emit(general, values, contraction, self.sites))
+            case ContractionKernel() as contraction:
+                return self._loops(as_loops(contraction))
+            case AttentionKernel() as attending:
+                kept = {v: v.extent for v in (attending.depth, attending.column) if isinstance(v.extent, int)}
+                general, values = parametrize(attending, kept)
+                return self._named(attention.emit(general, values, attending, self.sites))
+            case LoopKernel() as loop:
+                return self._loops(loop)
+            case other:
+                raise unreachable(other)
+
+    def _loops(self, kernel: LoopKernel) -> Printed:
+        general, values = parametrize(kernel)
+        return self._named(loops.emit(general, values, kernel, self.sites))
+
+    def _named(self, printed: Printed) -> Printed:
+        """A kernel whose text is there already has that one's name."""
+        name = self._known.setdefault(printed.text, f"kernel{len(self._known)}")
+        printed = replace(printed, name=name, text=printed.text.replace("def KERNEL(", f"def {name}(", 1))
+        self.functions.setdefault(name, printed)
+        return printed

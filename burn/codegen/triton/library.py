@@ -1,0 +1,205 @@
+"""Functions that printed modules bring along: this file is read as text, and never imported.
+
+A kernel's text names those that it uses; helpers.py copies them, and what they need, to the head of the module.
+"""
+
+# pyright: reportMissingImports=false, reportOperatorIssue=false
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+
+# ---- index expressions -------------------------------------------------------------------------------------------------
+@triton.jit
+def floordiv(a, b):
+    """Python's quotient, for b > 0."""
+    q = a // b
+    return tl.where(a - q * b < 0, q - 1, q)
+
+
+@triton.jit
+def floormod(a, b):
+    """Python's remainder, for b > 0."""
+    r = a - (a // b) * b
+    return tl.where(r < 0, r + b, r)
+
+
+@triton.jit
+def report(failure, site, index, bad):
+    """Leaves where an index was out of range, and which: the site above 48 bits of index, both in one word."""
+    tl.store(failure + bad.to(tl.int64) * 0, site | (index.to(tl.int64) & 0xFFFFFFFFFFFF), mask=bad)
+
+
+# ---- integers ----------------------------------------------------------------------------------------------------------
+@triton.jit
+def quotient(a, b):
+    """Truncated; x / 0 is 0."""
+    none = b == 0
+    return tl.where(none, 0, a // tl.where(none, 1, b)).to(a.dtype)
+
+
+@triton.jit
+def signed_quotient(a, b):
+    """Truncated; x / 0 is 0, and the least integer / -1 wraps to itself."""
+    special = (b == 0) | (b == -1)
+    q = a // tl.where(special, 1, b).to(a.dtype)
+    return tl.where(b == 0, 0, tl.where(b == -1, 0 - a, q)).to(a.dtype)
+
+
+@triton.jit
+def rest(a, b):
+    """C's %; x % 0 is 0."""
+    return tl.where(b == 0, 0, a - quotient(a, b) * b).to(a.dtype)
+
+
+@triton.jit
+def signed_rest(a, b):
+    return tl.where(b == 0, 0, a - signed_quotient(a, b) * b).to(a.dtype)
+
+
+@triton.jit
+def integer_floordiv(a, b):
+    r = signed_rest(a, b)
+    return (signed_quotient(a, b) - tl.where((r != 0) & ((r ^ b) < 0), 1, 0)).to(a.dtype)
+
+
+@triton.jit
+def integer_mod(a, b):
+    r = signed_rest(a, b)
+    return tl.where((r != 0) & ((r ^ b) < 0), r + b, r)
+
+
+@triton.jit
+def integer_power(base, exponent, WIDTH: tl.constexpr):
+    """By squaring, modulo 2^WIDTH."""
+    result = tl.full(base.shape, 1, base.dtype)
+    square = base
+    left = exponent
+    for _ in range(WIDTH):
+        result = tl.where((left & 1) != 0, result * square, result)
+        square = square * square
+        left = left >> 1
+    return result
+
+
+@triton.jit
+def signed_power(base, exponent, WIDTH: tl.constexpr):
+    """A negative exponent gives the reciprocal truncated: 0 unless the base is 1 or -1."""
+    parity = tl.where((exponent & 1) == 0, 1, base)
+    reciprocal = tl.where(base == -1, parity, tl.where(base == 1, 1, 0))
+    return tl.where(exponent < 0, reciprocal, integer_power(base, exponent, WIDTH)).to(base.dtype)
+
+
+@triton.jit
+def signum(x):
+    """0 for a zero of either sign; NaN stays."""
+    return tl.where(x > 0, 1, tl.where(x < 0, -1, x + 0)).to(x.dtype)
+
+
+@triton.jit
+def whole(x, WIDE: tl.constexpr, LIMIT: tl.constexpr):
+    """A float truncated; what does not fit, and NaN, becomes the least integer."""
+    return tl.where((x >= -LIMIT) & (x < LIMIT), x, -LIMIT).to(WIDE)
+
+
+@triton.jit
+def whole_unsigned(x):
+    """A float truncated to 64 bits; a negative one wraps, and one beyond 2^64 is 0."""
+    upper = tl.where((x >= 9223372036854775808.0) & (x < 18446744073709551616.0), x, 0).to(tl.uint64)
+    lower = whole(x, tl.int64, 9223372036854775808.0).to(tl.uint64)
+    return tl.where(x >= 9223372036854775808.0, upper, lower)
+
+
+# ---- floats ------------------------------------------------------------------------------------------------------------
+@triton.jit
+def float_mod(x, y):
+    """Python's: the remainder has the divisor's sign."""
+    r = libdevice.fmod(x, y)
+    moved = tl.where((r < 0) != (y < 0), r + y, r)
+    return tl.where(r == 0, libdevice.copysign(r, y), moved)
+
+
+@triton.jit
+def float_floordiv(x, y):
+    """The floor of the exact quotient, where floor(x / y) would see a quotient rounded up to an integer."""
+    r = libdevice.fmod(x, y)
+    q = (x - r) / y
+    q = tl.where((r != 0) & ((r < 0) != (y < 0)), q - 1, q)
+    low = tl.floor(q)
+    whole = low + tl.where(q - low > 0.5, 1.0, 0.0)
+    return tl.where(y == 0, x / y, tl.where(whole == 0, libdevice.copysign(whole, x / y), whole))
+
+
+@triton.jit
+def softplus(x):
+    return tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL) + libdevice.log1p(tl.exp(-tl.abs(x)))
+
+
+@triton.jit
+def wide_dot(a, b, total):
+    """A block product of float64, which tl.dot does not take."""
+    return total + tl.sum(a[:, :, None] * b[None, :, :], 1)
+
+
+# ---- reductions --------------------------------------------------------------------------------------------------------
+@triton.jit
+def add(a, b):
+    return a + b
+
+
+@triton.jit
+def mul(a, b):
+    return a * b
+
+
+@triton.jit
+def either(a, b):
+    return a | b
+
+
+@triton.jit
+def both(a, b):
+    return a & b
+
+
+@triton.jit
+def greatest(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def least(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def first_greatest(a, i, b, j):
+    """The larger of two elements with their places (-1: none). NaN is larger than all; ties go to the first."""
+    odd_a, odd_b = a != a, b != b
+    better = (odd_b & (odd_a == 0)) | (b > a) | (((a == b) | (odd_a & odd_b)) & (j < i))
+    taken = (j >= 0) & ((i < 0) | better)
+    return tl.where(taken, b, a), tl.where(taken, j, i)
+
+
+@triton.jit
+def last_greatest(a, i, b, j):
+    odd_a, odd_b = a != a, b != b
+    better = (odd_b & (odd_a == 0)) | (b > a) | (((a == b) | (odd_a & odd_b)) & (j > i))
+    taken = (j >= 0) & ((i < 0) | better)
+    return tl.where(taken, b, a), tl.where(taken, j, i)
+
+
+@triton.jit
+def first_least(a, i, b, j):
+    odd_a, odd_b = a != a, b != b
+    better = (odd_b & (odd_a == 0)) | (b < a) | (((a == b) | (odd_a & odd_b)) & (j < i))
+    taken = (j >= 0) & ((i < 0) | better)
+    return tl.where(taken, b, a), tl.where(taken, j, i)
+
+
+@triton.jit
+def last_least(a, i, b, j):
+    odd_a, odd_b = a != a, b != b
+    better = (odd_b & (odd_a == 0)) | (b < a) | (((a == b) | (odd_a & odd_b)) & (j > i))
+    taken = (j >= 0) & ((i < 0) | better)
+    return tl.where(taken, b, a), tl.where(taken, j, i)

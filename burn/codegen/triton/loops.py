@@ -1,0 +1,231 @@
+"""Prints loop kernels: a block of places of the parallel loops, beside it a block of each stage's loops.
+
+The parallel loops are walked as one number, x; those of a stage as another, r. A row that is short enough is held as a whole:
+its stages then share what they read. `emit` is the entry point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from burn.codegen.triton import heuristics
+from burn.codegen.triton.code import NONE, Axes, Axis
+from burn.codegen.triton.functions import triton_type
+from burn.codegen.triton.printed import Printed, closed, opened
+from burn.codegen.triton.scalars import constant
+from burn.dialect.dims import Dim, ceildiv, product
+from burn.dialect.types import DTYPES
+from burn.kernels.body import Load, LoopKernel, Reduction, Stage, identity, walk
+
+COMBINE = {"sum": "add", "prod": "mul", "max": "greatest", "min": "least", "any": "either", "all": "both"}
+"""What combines two partial results, in library.py."""
+
+ARG = {
+    ("argmax", False): "first_greatest", ("argmax", True): "last_greatest",
+    ("argmin", False): "first_least", ("argmin", True): "last_least",
+}  # fmt: skip
+
+
+def emit(kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> Printed:
+    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen."""
+    return _Loops(kernel, values, sizes, sites).print()
+
+
+def _length(stage: Stage) -> Dim:
+    return product([v.extent for v in stage.loops])
+
+
+class _Loops:
+    def __init__(self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> None:
+        self.kernel, self.values = kernel, values
+        self.count = product([v.extent for v in sizes.parallel])
+        blocks = [_length(s) for s in sizes.stages if s.loops and s.order == "parallel"]
+        self.wide = bool(blocks)
+        numbers = [b for b in blocks if isinstance(b, int)]
+        same = len({s.loops for s in kernel.stages if s.loops and s.order == "parallel"}) == 1
+        self.short = same and all(map(heuristics.persistent, blocks))
+        if self.wide:
+            longest = max(numbers) if len(numbers) == len(blocks) else blocks[0]
+            self.rows, self.columns = heuristics.rows_and_columns(self.count, longest)
+        else:
+            self.rows, self.columns = heuristics.elements(self.count), 1
+        if any(s.order != "parallel" for s in kernel.stages):
+            self.rows = min(self.rows, 128)
+        self.printer = opened(kernel.buffers, sites)
+        self.code = self.printer.code
+
+    def print(self) -> Printed:
+        kernel, printer, code = self.kernel, self.printer, self.code
+        turned = "[:, None]" if self.wide else ""
+        count = printer.dim(product([v.extent for v in kernel.parallel]))
+        code.line(f"x = tl.program_id(0).to(INT) * ROWS + tl.arange(0, ROWS){turned}")
+        code.line(f"inside = x < {count}")
+        printer.axes["x"] = Axis("x", "inside")
+        for number, buffer in enumerate(kernel.buffers):
+            if buffer.role == "scratch":
+                printer.private[number] = code.let(f"workspace{number} + x * {printer.dim(buffer.elements)}", "own")
+        printer.walk_flat(kernel.parallel, "x", frozenset("x"))
+        written: set[int] = set()
+        if self.short and self.wide:
+            self._columns(next(s for s in kernel.stages if s.loops and s.order == "parallel"), "COLUMNS")
+        for stage in kernel.stages:
+            read = {n.buffer for n in walk(*stage.scalars) if isinstance(n, Load)}
+            if read & written:
+                code.line("tl.debug_barrier()")
+                printer.forget()
+            self._stage(stage)
+            written |= {w.buffer for w in stage.writes}
+        constants = {"ROWS": self.rows} | ({"COLUMNS": self.columns} if self.wide else {})
+        programs = ceildiv(self.count, self.rows)
+        return closed(printer, kernel, self._about(), constants, programs, self.values, self.count, heuristics.WARPS)
+
+    def _about(self) -> str:
+        kinds = [r.kind for s in self.kernel.stages for r in s.reductions]
+        return f"A block of places each; {', '.join(kinds)} along rows." if kinds else "A block of places each."
+
+    def _stage(self, stage: Stage) -> None:
+        printer = self.printer
+        if stage.order != "parallel":
+            with printer.scope():
+                self._in_turn(stage)
+        elif not stage.loops:
+            self._rows(stage)
+        elif self.short:
+            self._block(stage)
+        else:
+            with printer.scope():
+                self._along(stage)
+
+    # ---- stages ------------------------------------------------------------------------------------------------------------
+    def _rows(self, stage: Stage) -> None:
+        """Without loops: a reduction of one element is that element."""
+        printer = self.printer
+        removed = printer.axes.pop("r", None)
+        for r in stage.reductions:
+            text = "0" if r.kind.startswith("arg") else printer.value(r.body)
+            if r.kind.startswith("arg"):
+                text = f"tl.full((), {printer.dim(r.index)}, tl.int64)"
+            printer.reduced[r.name] = (text, frozenset("x"))
+        for write in stage.writes:
+            printer.store(write)
+        if removed is not None:
+            printer.axes["r"] = removed
+
+    def _columns(self, stage: Stage, start: str) -> None:
+        """The places of a stage's loops: a whole row, or the part that begins at `start`."""
+        printer, code = self.printer, self.code
+        length = printer.dim(_length(stage))
+        first = "" if start == "COLUMNS" else f"{start} + "
+        columns = code.let(f"({first}tl.arange(0, COLUMNS)[None, :]).to(INT)", "r")
+        printer.axes["r"] = Axis(columns, code.let(f"{columns} < {length}", "within"))
+        printer.walk_flat(stage.loops, columns, frozenset("r"))
+
+    def _block(self, stage: Stage) -> None:
+        """A row as a whole."""
+        printer = self.printer
+        for r in stage.reductions:
+            value = self._value(r)
+            self._finish(r, value, self._place(r))
+        for write in stage.writes:
+            printer.store(write)
+
+    def _along(self, stage: Stage) -> None:
+        """A row by blocks of columns."""
+        printer, code = self.printer, self.code
+        printer.axes.pop("r", None)
+        for loop in stage.loops:
+            printer.put(loop, "", frozenset("r"))
+        printer.hoist(stage.scalars, "r")
+        totals = [(code.let(self._start(r), "total"), self._first_place(r)) for r in stage.reductions]
+        length = printer.dim(_length(stage))
+        with code.block(f"for start in range(0, {length}, COLUMNS):"), printer.scope():
+            self._columns(stage, "start")
+            for r, (total, place) in zip(stage.reductions, totals, strict=True):
+                value = self._value(r)
+                if r.kind.startswith("arg"):
+                    code.line(f"{total}, {place} = {ARG[r.kind, r.last]}({total}, {place}, {value}, {self._place(r)})")
+                else:
+                    code.line(f"{total} = {COMBINE[r.kind]}({total}, {value})")
+            for write in stage.writes:
+                printer.store(write)
+        for r, (total, place) in zip(stage.reductions, totals, strict=True):
+            self._finish(r, total, place)
+
+    def _in_turn(self, stage: Stage) -> None:
+        """One place of the loops after another, in which each may read what those before it wrote."""
+        printer, code = self.printer, self.code
+        printer.axes.pop("r", None)
+        totals = [
+            (code.let(f"tl.full([ROWS{', 1' if self.wide else ''}], {self._identity(r)}, {self._type(r)})", "total"), r)
+            for r in stage.reductions
+        ]
+        with code.block(f"for step in range(0, {printer.dim(_length(stage))}):"), printer.scope():
+            printer.walk_flat(stage.loops, "step", NONE)
+            for total, r in totals:
+                code.line(f"{total} = {COMBINE[r.kind]}({total}, {printer.value(r.body)})")
+            for write in stage.writes:
+                printer.store(write)
+            code.line("tl.debug_barrier()")
+        for total, r in totals:
+            printer.reduced[r.name] = (total, frozenset("x"))
+
+    # ---- reductions --------------------------------------------------------------------------------------------------------
+    def _type(self, r: Reduction) -> str:
+        return triton_type(r.body.dtype if r.kind.startswith("arg") else r.dtype)
+
+    def _identity(self, r: Reduction) -> str:
+        if r.kind.startswith("arg"):
+            return "0"
+        text = constant(r.dtype, identity(r.kind, r.dtype))  # "tl.full((), number, type)"
+        return text[len("tl.full((), ") : text.rindex(",")]
+
+    def _start(self, r: Reduction) -> str:
+        return f"tl.full([ROWS, COLUMNS], {self._identity(r)}, {self._type(r)})"
+
+    def _first_place(self, r: Reduction) -> str:
+        return self.code.let("tl.full([ROWS, COLUMNS], -1, tl.int64)", "place") if r.kind.startswith("arg") else ""
+
+    def _full(self, text: str) -> str:
+        return f"tl.broadcast_to({text}, [ROWS, COLUMNS])"
+
+    def _value(self, r: Reduction) -> str:
+        """What a block adds to a reduction, its identity outside of the row."""
+        value, within = self.printer.value(r.body), self.printer.axes["r"].mask
+        text = self._full(value)
+        if r.kind.startswith("arg"):
+            return self.code.let(text)
+        if self._adds_nothing(r):
+            return self.code.let(text)
+        return self.code.let(f"tl.where({within}, {text}, {self._identity(r)}).to({self._type(r)})")
+
+    def _adds_nothing(self, r: Reduction) -> bool:
+        """Whether what lies outside is 0 already, as masked loads are."""
+        return (
+            r.kind in ("sum", "any")
+            and isinstance(r.body, Load)
+            and r.body.dtype != "bool"
+            and "r" in self.printer.span(r.body.offset)
+        )
+
+    def _place(self, r: Reduction) -> str:
+        if not r.kind.startswith("arg"):
+            return ""
+        index, within = self.printer.dim(r.index), self.printer.axes["r"].mask
+        return self.code.let(
+            f"tl.where({within}, {self._full(index) if self.printer.span(r.index) else index}, -1).to(tl.int64)",
+            "place",
+        )
+
+    def _finish(self, r: Reduction, value: str, place: str) -> None:
+        code = self.code
+        axes: Axes = frozenset("x")
+        if r.kind.startswith("arg"):
+            name = code.fresh("best")
+            code.line(f"_, {name} = tl.reduce(({value}, {place}), 1, {ARG[r.kind, r.last]})")
+            self.printer.reduced[r.name] = (code.let(f"{name}[:, None]", "best"), axes)
+            return
+        if r.kind == "sum" and DTYPES[r.dtype].kind == "float":
+            text = f"tl.sum({value}, 1)"
+        else:
+            text = f"tl.reduce({value}, 1, {COMBINE[r.kind]})"
+        self.printer.reduced[r.name] = (code.let(f"{text}[:, None]", r.kind), axes)

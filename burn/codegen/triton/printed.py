@@ -1,0 +1,86 @@
+"""What a printed kernel is: its text, what it is launched with, and how often. See `KernelPrinter` in kernels.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from burn.codegen.triton.code import Code
+from burn.codegen.triton.functions import TYPES
+from burn.codegen.triton.scalars import ScalarPrinter
+from burn.dialect.dims import Dim, LoopVar, symbol, symbols
+from burn.errors import CompileError
+from burn.kernels.body import Buffer, Kernel, loop_atoms
+from burn.kernels.rewrite import kernel_dims, kernel_loops
+
+
+@dataclass(frozen=True)
+class Argument:
+    """buffer: the kernel's, by number. workspace: memory of `size` elements for the buffer of that number, which is private to an
+    iteration. failure: a word of int64, 0 at first. size: a number."""
+
+    kind: Literal["buffer", "workspace", "failure", "size"]
+    number: int = 0
+    size: Dim = 0
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A function, and how it is launched: its arguments in order, behind them the constants by name, as `programs` programs."""
+
+    name: str
+    text: str
+    arguments: tuple[Argument, ...]
+    constants: Mapping[str, int]
+    programs: Dim
+    warps: int
+
+
+def size_names(kernel: Kernel) -> tuple[str, ...]:
+    """The sizes that a kernel's text mentions."""
+    names: set[str] = set()
+    for dim in (*kernel_dims(kernel), *(v.extent for v in kernel_loops(kernel)), *(b.elements for b in kernel.buffers)):
+        names |= symbols(dim)
+        for atom in loop_atoms(dim):
+            if isinstance(atom, LoopVar):
+                names |= symbols(atom.extent)
+    return tuple(sorted(names))
+
+
+def opened(buffers: Sequence[Buffer], sites: list[str]) -> ScalarPrinter:
+    """Raises CompileError for buffers of elements that Triton has no type for."""
+    for buffer in buffers:
+        if buffer.dtype not in TYPES:
+            raise CompileError(f"Triton kernels do not hold elements of type {buffer.dtype}")
+    return ScalarPrinter(Code(), buffers, sites)
+
+
+def closed(
+    printer: ScalarPrinter,
+    kernel: Kernel,
+    about: str,
+    constants: Mapping[str, int],
+    programs: Dim,
+    values: Mapping[str, Dim],
+    iterations: Dim,
+    warps: int,
+) -> Printed:
+    """The function around a body. values: what the names of sizes stand for; iterations: of the parallel loops."""
+    names, arguments = [], []
+    for number, buffer in enumerate(kernel.buffers):
+        if buffer.role != "scratch":
+            names.append(f"b{number}")
+            arguments.append(Argument("buffer", number))
+        else:
+            names.append(f"workspace{number}")
+            arguments.append(Argument("workspace", number, iterations * buffer.elements))
+    if printer.fetches:
+        names.append("failure")
+        arguments.append(Argument("failure"))
+    for name in size_names(kernel):
+        names.append(name)
+        arguments.append(Argument("size", 0, values[name] if name in values else symbol(name)))
+    names += [f"{name}: tl.constexpr" for name in ("INT", *constants)]
+    head = ["@triton.jit", f"def KERNEL({', '.join(names)}):", f'    """{about}"""']
+    return Printed("KERNEL", "\n".join([*head, *printer.code.lines]), tuple(arguments), constants, programs, warps)

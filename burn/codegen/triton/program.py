@@ -1,0 +1,85 @@
+"""The kernels of a fused program as one Python module for Triton: `module_text`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from burn.codegen.triton.heuristics import WANTS
+from burn.codegen.triton.kernels import KernelPrinter
+from burn.dialect.control import Group
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import source_name
+from burn.dialect.program import Program
+from burn.kernels.builders import kernels
+
+HEAD = '''"""{about}"""
+
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+'''
+
+
+def module_text(program: Program) -> str:
+    """Every kernel of the program's groups, under the nodes it came from. Raises CompileError for what Triton's language has no
+    words for."""
+    printer = KernelPrinter()
+    origins: dict[str, dict[str, None]] = {}
+    with context():
+        for group in groups(program.block):
+            nodes = [name for op in group.ops if (name := source_name(op))]
+            for call in kernels(group, WANTS):
+                origins.setdefault(printer.print(call.kernel).name, {}).update(dict.fromkeys(nodes))
+    texts = [f"{_comment(origins[name])}{p.text}" for name, p in printer.functions.items()]
+    return with_library(texts, f"{len(texts)} kernels, each under the nodes that it was made for.")
+
+
+def with_library(functions: Iterable[str], about: str) -> str:
+    """A module of kernels and the library's functions that they use."""
+    texts = list(functions)
+    needed = "\n\n\n".join(_helpers("\n".join(texts)))
+    return "\n\n".join([HEAD.format(about=about), *([needed + "\n"] if needed else []), *(f"{t}\n" for t in texts)])
+
+
+def groups(block: ir.Block) -> Iterator[Group]:
+    for operation in block.operations:
+        if isinstance(operation.opview, Group):
+            yield operation.opview
+            continue
+        for region in operation.operation.regions:
+            for inner in region.blocks:
+                yield from groups(inner)
+
+
+def _comment(nodes: Iterable[str]) -> str:
+    names = ", ".join(nodes)
+    return f"# from {names}\n" if names else ""
+
+
+@cache
+def _library() -> dict[str, str]:
+    """The functions of library.py by name."""
+    source = (Path(__file__).parent / "library.py").read_text()
+    lines = source.splitlines()
+    found = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            found[node.name] = "\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno])
+    return found
+
+
+def _helpers(text: str) -> Iterator[str]:
+    """The library's functions that a text calls, and those that they call, in the library's order."""
+    library = _library()
+    needed: set[str] = set()
+    todo = [text]
+    while todo:
+        words = set(re.findall(r"\b(?<!\.)[a-z_]\w*\b", todo.pop()))
+        new = (words & library.keys()) - needed
+        needed |= new
+        todo += [library[name] for name in new]
+    return (source for name, source in library.items() if name in needed)

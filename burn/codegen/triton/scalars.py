@@ -1,0 +1,313 @@
+"""Prints scalar expressions as Triton's block expressions: `ScalarPrinter.value(node)` is the text of a node's value.
+
+Every loop variable that a block spans belongs to an axis of the block ("x", "r", ..), and its place is an array along that axis,
+of size 1 along the others; Triton's broadcasting does the rest. A node is as wide as the loops that it depends on. What lies
+outside of the loops, or under a condition that does not hold, is masked where memory is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from burn.codegen.triton.code import NONE, Axes, Axis, Code, Guard
+from burn.codegen.triton.convert import convert
+from burn.codegen.triton.functions import HALVES, apply, calls, triton_type
+from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol, non_negative, symbols
+from burn.dialect.types import DTYPES
+from burn.errors import CompileError
+from burn.kernels.body import (
+    Accumulator,
+    Apply,
+    Buffer,
+    Const,
+    Convert,
+    Fetched,
+    Index,
+    Load,
+    Reduced,
+    Reinterpret,
+    Scalar,
+    Where,
+    Write,
+    loop_atoms,
+    own_dims,
+    walk,
+)
+
+
+@dataclass
+class ScalarPrinter:
+    """`buffers[i]` is called `b<i>`, one that is private to an iteration lies in workspace behind `private[i]`; `sites` collects
+    the names of source nodes for run-time errors."""
+
+    code: Code
+    buffers: Sequence[Buffer]
+    sites: list[str]
+    axes: dict[str, Axis] = field(default_factory=dict)
+    places: dict[Atom, tuple[str, Axes]] = field(default_factory=dict)
+    reduced: dict[str, tuple[str, Axes]] = field(default_factory=dict)
+    accumulator: tuple[str, Axes] = ("", NONE)
+    private: dict[int, str] = field(default_factory=dict)
+    fetches: bool = False
+    _guards: list[Guard] = field(default_factory=list)
+    _memo: list[dict[object, str]] = field(default_factory=lambda: [{}])
+    _spans: dict[int, tuple[Scalar, Axes]] = field(default_factory=dict)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Values made inside are not used outside, nor are the places and axes that are set there."""
+        places, axes = dict(self.places), dict(self.axes)
+        self._memo.append({})
+        yield
+        self._memo.pop()
+        self.places, self.axes = places, axes
+        self._spans.clear()
+
+    @contextmanager
+    def under(self, guard: Guard) -> Iterator[None]:
+        self._guards.append(guard)
+        self._memo.append({})
+        yield
+        self._memo.pop()
+        self._guards.pop()
+
+    # ---- where the loops are -----------------------------------------------------------------------------------------------
+    def put(self, loop: LoopVar, places: str, axes: Axes) -> None:
+        """Says where a loop is."""
+        self.places[loop] = (places, axes)
+        self._spans.clear()
+
+    def walk_flat(self, loops: Sequence[LoopVar], flat: str, axes: Axes) -> None:
+        """Gives loops their places from one number that walks all of them, the last one fastest."""
+        rest = flat
+        for position, loop in enumerate(reversed(loops)):
+            if loop.extent == 1:
+                self.put(loop, "0", NONE)
+            elif position == len(loops) - 1:
+                self.put(loop, rest, axes)
+            else:
+                extent = self.dim(loop.extent)
+                self.put(loop, self.code.let(f"{rest} % {extent}", "i"), axes)
+                rest = self.code.let(f"{rest} // {extent}", "q")
+
+    def span(self, dim: Dim) -> Axes:
+        """The axes along which an index expression varies."""
+        found: set[str] = set()
+        for atom in loop_atoms(dim):
+            found |= self.places[atom][1] if atom in self.places else NONE
+            if isinstance(atom, Fetched):
+                found |= self.span_of(atom.source)
+        return frozenset(found)
+
+    def span_of(self, node: Scalar) -> Axes:
+        """The axes along which a value varies."""
+        if id(node) not in self._spans:
+            found: set[str] = set()
+            for part in walk(node):
+                if isinstance(part, Reduced):
+                    found |= self.reduced[part.name][1] if part.name in self.reduced else frozenset(self.axes)
+                elif isinstance(part, Accumulator):
+                    found |= self.accumulator[1]
+                else:
+                    for dim in own_dims(part):
+                        for atom in loop_atoms(dim):
+                            found |= self.places[atom][1] if atom in self.places else NONE
+            self._spans[id(node)] = (node, frozenset(found))
+        return self._spans[id(node)][1]
+
+    # ---- index expressions -------------------------------------------------------------------------------------------------
+    def dim(self, dim: Dim) -> str:
+        """In parentheses where it is more than a name or a number."""
+        if isinstance(dim, int):
+            return str(dim)
+        text = ""
+        for monomial, count in dim.terms:
+            factors = [self._atom(atom) for atom in monomial]
+            if "0" in factors or count == 0:
+                continue
+            size = abs(count) if text else count
+            term = " * ".join(factors if size == 1 and factors else [*factors, str(size)])
+            text += f"{' - ' if count < 0 else ' + '}{term}" if text else term
+        if not text:
+            return "0"
+        return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+    def _atom(self, atom: Atom) -> str:
+        if atom in self.places:
+            return self.places[atom][0]
+        if isinstance(atom, Symbol):
+            return atom.name
+        if isinstance(atom, Fetched):
+            return self._fetch(atom)
+        if not isinstance(atom, Call):
+            raise CompileError(f"internal: {atom} is used outside its loop")
+        args = [self.dim(a) for a in atom.args]
+        if atom.op in ("min", "max"):
+            function = "tl.minimum" if atom.op == "min" else "tl.maximum"
+            return _folded(lambda a, b: f"{function}({a}, {b})", args)
+        if atom.op == "broadcast":
+            return _folded(lambda a, b: f"tl.where({a} != 1, {a}, {b})", args)
+        if not isinstance(atom.args[1], int):  # a size of 0: what is divided by it belongs to a loop that does not run
+            args[1] = f"tl.maximum({args[1]}, 1)"
+        if non_negative(atom.args[0]):
+            return f"({args[0]} {'//' if atom.op == 'floordiv' else '%'} {args[1]})"
+        return f"{'floordiv' if atom.op == 'floordiv' else 'floormod'}({args[0]}, {args[1]})"
+
+    def _fetch(self, atom: Fetched) -> str:
+        """An index from data: counted from the end if negative; out of range it is reported and taken as 0."""
+        key = ("fetch", atom.name)
+        if (known := self._known(key)) is not None:
+            return known
+        self.fetches = True
+        raw, extent = self.value(atom.source), self.dim(atom.extent)
+        wrapped = self.code.let(f"tl.where({raw} < 0, {raw} + {extent}, {raw})", "at")
+        bad = self.code.let(f"({wrapped} < 0) | ({wrapped} >= {extent})", "bad")
+        if atom.site not in self.sites:
+            self.sites.append(atom.site)
+        site, inside = (self.sites.index(atom.site) + 1) << 48, self._mask(frozenset(self.axes))
+        self.code.line(f"report(failure, {site}, {raw}, {bad}{f' & {inside}' if inside else ''})")
+        return self._hold(key, self.code.let(f"tl.where({bad}, 0, {wrapped})", "at"))
+
+    # ---- memory ------------------------------------------------------------------------------------------------------------
+    def _mask(self, axes: Axes) -> str:
+        """What is inside along some axes, and where every condition holds that we are under."""
+        parts = [axis.mask for name, axis in self.axes.items() if name in axes and axis.mask]
+        return " & ".join(dict.fromkeys([*parts, *(g.text for g in self._guards)]))
+
+    def _address(self, buffer: int, offset: Dim, wanted: Axes) -> tuple[str, str]:
+        """(pointers at least as wide as `wanted`, and as the conditions we are under; their mask)."""
+        have = self.span(offset) | (frozenset({"x"}) & frozenset(self.axes) if buffer in self.private else NONE)
+        need = (have | wanted).union(*(g.axes for g in self._guards))
+        text = self.dim(offset)
+        for name in sorted(need - have):
+            text = f"{text} + {self.axes[name].places} * 0"
+        base = self.private.get(buffer, f"b{buffer}")
+        return f"{base} + {text}", self._mask(need)
+
+    def _load(self, node: Load) -> str:
+        pointer, mask = self._address(node.buffer, node.offset, NONE)
+        zero = "0" if DTYPES[node.dtype].kind in ("int", "uint", "bool") else "0.0"
+        text = f"tl.load({pointer}, mask={mask}, other={zero})" if mask else f"tl.load({pointer})"
+        return f"{text} != 0" if node.dtype == "bool" else text
+
+    def store(self, write: Write) -> None:
+        value = self.value(write.value)
+        pointer, mask = self._address(write.buffer, write.offset, frozenset(self.axes))
+        if write.value.dtype == "bool":
+            value = f"({value}).to(tl.int8)"
+        self.code.line(f"tl.store({pointer}, {value}{f', mask={mask}' if mask else ''})")
+
+    # ---- values ------------------------------------------------------------------------------------------------------------
+    def _known(self, key: object) -> str | None:
+        return next((memo[key] for memo in reversed(self._memo) if key in memo), None)
+
+    def _hold(self, key: object, text: str) -> str:
+        self._memo[-1][key] = text
+        return text
+
+    def value(self, node: Scalar) -> str:
+        """A name, or a number."""
+        if isinstance(node, Const):
+            return constant(node.dtype, node.value)
+        if isinstance(node, Reduced):
+            return self.reduced[node.name][0]
+        if isinstance(node, Accumulator):
+            return self.accumulator[0]
+        known = self._known(id(node))
+        return known if known is not None else self._hold(id(node), self.code.let(self._text(node)))
+
+    def forget(self) -> None:
+        """What was read may be another number now."""
+        for memo in self._memo:
+            memo.clear()
+
+    def hoist(self, roots: Iterable[Scalar], inner: str) -> None:
+        """Computes what does not vary along an axis, in front of the loop along it. What only a condition's branch reads stays
+        there."""
+        todo = list(roots)
+        while todo:
+            node = todo.pop()
+            if inner not in self.span_of(node):
+                if not isinstance(node, (Const, Reduced, Accumulator)):
+                    self.value(node)
+                continue
+            match node:
+                case Apply(args=args):
+                    todo += args
+                case Convert(arg=arg) | Reinterpret(arg=arg):
+                    todo.append(arg)
+
+    def _text(self, node: Scalar) -> str:
+        match node:
+            case Load():
+                return self._load(node)
+            case Index(dim=dim):
+                text = self.dim(dim)
+                return f"{text}.to(tl.int64)" if self.span(dim) else f"tl.full((), {text}, tl.int64)"
+            case Apply(function=function, args=args):
+                return apply(function, args[-1].dtype, *self._operands(function, args))
+            case Convert(dtype=dtype, arg=arg, saturate=saturate):
+                return convert(self.value(arg), arg.dtype, dtype, saturate)
+            case Reinterpret(dtype=dtype, arg=arg):
+                return f"{self.value(arg)}.to({triton_type(dtype)}, bitcast=True)"
+            case Where():
+                return self._where(node)
+        raise CompileError(f"internal: no way to print {type(node).__name__}")
+
+    def _operands(self, function: str, args: Sequence[Scalar]) -> list[str]:
+        """A number is written as such beside a value that has its type."""
+        plain = not calls(function, args[-1].dtype) and any(
+            not isinstance(a, Const) and a.dtype == args[-1].dtype for a in args
+        )
+        return [
+            literal(a.value) if plain and isinstance(a, Const) and a.dtype in PLAIN else self.value(a) for a in args
+        ]
+
+    def _where(self, node: Where) -> str:
+        tests: list[str] = []
+        axes: Axes = NONE
+        for place, extent in node.ranges:
+            at = self.dim(place)
+            arguments = any(name.startswith("_") for name in symbols(place))  # stand for anything, see parametrize
+            tests += [f"({at} >= 0)"] if arguments or not non_negative(place) else []
+            tests.append(f"({at} < {self.dim(extent)})")
+            axes |= self.span(place) | self.span(extent)
+        condition = self.code.let(" & ".join(tests), "here")
+        with self.under(Guard(axes, condition)):
+            then = self.value(node.then)
+        return f"tl.where({condition}, {then}, {self.value(node.otherwise)})"
+
+
+PLAIN = ("float32", "int32", "int64")
+"""Types that a number takes on beside a value of them, exactly."""
+
+
+def literal(value: float | int | bool) -> str:
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return f'float("{value}")'
+    return f"({value!r})" if value < 0 else repr(value)
+
+
+def constant(dtype: str, value: float | int | bool) -> str:
+    """A number of that type."""
+    kind = DTYPES[dtype].kind
+    if kind == "bool":
+        return f"tl.full((), {bool(value)}, tl.int1)"
+    if kind in ("int", "uint"):
+        bits = DTYPES[dtype].bits
+        value = int(value) % (1 << bits)
+        value -= (1 << bits) if kind == "int" and value >> (bits - 1) else 0
+    else:
+        value = float(value)
+    if dtype in HALVES:
+        return f"tl.full((), {literal(value)}, tl.float32).to({triton_type(dtype)})"
+    return f"tl.full((), {literal(value)}, {triton_type(dtype)})"
+
+
+def _folded(join: Callable[[str, str], str], parts: Sequence[str]) -> str:
+    result = parts[0]
+    for part in parts[1:]:
+        result = join(result, part)
+    return result

@@ -1,0 +1,101 @@
+// passes: fuse
+
+// ----- loop: a place outside of what is padded is not read
+func.func @main(%x: tensor<?xf32, ["n"]>) -> tensor<?xf32, ["n + 3"]> {
+  %0 = "burn.full"() {dtype = "float32", shape = [], value = 0.5 : f64} : () -> tensor<f32>
+  %1 = "burn.pad"(%x, %0) {low = ["1"], high = ["2"]} : (tensor<?xf32, ["n"]>, tensor<f32>) -> tensor<?xf32, ["n + 3"]>
+  %2 = "burn.exp"(%1) : (tensor<?xf32, ["n + 3"]>) -> tensor<?xf32, ["n + 3"]>
+  "burn.return"(%2) : (tensor<?xf32, ["n + 3"]>) -> ()
+}
+// CHECK:      # from line 2, line 3, line 4
+// CHECK-NEXT: @triton.jit
+// CHECK-NEXT: def kernel0(b0, b1, {{.*}}INT: tl.constexpr, ROWS: tl.constexpr):
+// CHECK:      x = tl.program_id(0).to(INT) * ROWS + tl.arange(0, ROWS)
+// CHECK:      here0 = ({{.*}} >= 0) & ({{.*}} < {{.*}})
+// CHECK-NEXT: v0 = tl.load(b0 + {{.*}}, mask=inside & here0, other=0.0)
+// CHECK-NEXT: v1 = tl.where(here0, v0, tl.full((), 0.5, tl.float32))
+// CHECK-NEXT: v2 = tl.exp(v1)
+// CHECK-NEXT: tl.store(b1 + x, v2, mask=inside)
+
+// ----- loop: an index read from data is checked
+func.func @main(%x: tensor<7x3xf32>, %i: tensor<4xi32>) -> tensor<4x3xf32> {
+  %0 = "burn.gather"(%x, %i) {axis = 0 : i64} : (tensor<7x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>
+  "burn.return"(%0) : (tensor<4x3xf32>) -> ()
+}
+// CHECK: def report(failure, site, index, bad):
+// CHECK: def kernel0(b0, b1, b2, failure, INT: tl.constexpr, ROWS: tl.constexpr):
+// CHECK: bad0 = (at0 < 0) | (at0 >= 7)
+// CHECK-NEXT: report(failure, 281474976710656, v1, bad0 & inside)
+// CHECK-NEXT: at1 = tl.where(bad0, 0, at0)
+// CHECK-NEXT: tl.load(b1 + (at1 * 3 + {{.*}}), mask=inside, other=0.0)
+
+// ----- reduce: a short row is read once
+func.func @main(%x: tensor<?x10xf32, ["n", "10"]>) -> tensor<?x10xf32, ["n", "10"]> {
+  %0 = "burn.reduce"(%x) {kind = "max", axes = array<i64: 1>, keepdims = true} : (tensor<?x10xf32, ["n", "10"]>) -> tensor<?x1xf32, ["n", "1"]>
+  %1 = "burn.sub"(%x, %0) : (tensor<?x10xf32, ["n", "10"]>, tensor<?x1xf32, ["n", "1"]>) -> tensor<?x10xf32, ["n", "10"]>
+  "burn.return"(%1) : (tensor<?x10xf32, ["n", "10"]>) -> ()
+}
+// CHECK:      tl.load(b0 + (x * 10 + r0), mask=inside & within0, other=0.0)
+// CHECK:      max0 = tl.reduce({{.*}}, 1, greatest)[:, None]
+// CHECK-NEXT: v2 = v0 - max0
+// CHECK-NOT:  tl.load
+// CHECK:      tl.store(b1 + (x * 10 + r0), v2, mask=inside & within0)
+
+// ----- reduce: a long row is taken block by block
+func.func @main(%x: tensor<3x?xf32, ["3", "n"]>) -> tensor<3xf32> {
+  %0 = "burn.reduce"(%x) {kind = "sum", axes = array<i64: 1>, keepdims = false} : (tensor<3x?xf32, ["3", "n"]>) -> tensor<3xf32>
+  "burn.return"(%0) : (tensor<3xf32>) -> ()
+}
+// CHECK:      total0 = tl.full([ROWS, COLUMNS], 0.0, tl.float32)
+// CHECK-NEXT: for start in range(0, {{.*}}, COLUMNS):
+// CHECK:        total0 = add(total0, {{.*}})
+// CHECK:      sum0 = tl.sum(total0, 1)[:, None]
+
+// ----- contraction: block products and what follows them
+func.func @main(%x: tensor<?x32xf32, ["n", "32"]>, %w: tensor<32x20xf32>, %b: tensor<20xf32>) -> tensor<?x20xf32, ["n", "20"]> {
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<?x32xf32, ["n", "32"]>, tensor<32x20xf32>) -> tensor<?x20xf32, ["n", "20"]>
+  %1 = "burn.add"(%0, %b) : (tensor<?x20xf32, ["n", "20"]>, tensor<20xf32>) -> tensor<?x20xf32, ["n", "20"]>
+  "burn.return"(%1) : (tensor<?x20xf32, ["n", "20"]>) -> ()
+}
+// CHECK:      for start in range(0, {{.*}}, DEPTH):
+// CHECK:        total = tl.dot(left0, right0, total, input_precision="ieee")
+// CHECK-NEXT: v{{.*}} = tl.load(b{{.*}} + y, mask=inside_y, other=0.0)
+// CHECK-NEXT: v{{.*}} = total + v{{.*}}
+// CHECK-NEXT: tl.store({{.*}}, mask=inside_x & inside_y)
+
+// ----- attention: a softmax on the way over the keys
+func.func @main(%q: tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>, %k: tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>, %v: tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>) -> tensor<1x2x?x16xf32, ["1", "2", "n", "16"]> {
+  %0 = "burn.attention"(%q, %k, %v) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0>} : (tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>, tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>, tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>) -> tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>
+  "burn.return"(%0) : (tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>) -> ()
+}
+// CHECK:      for start in range(first0, stop0, KEYS):
+// CHECK:        higher = tl.maximum(top, tl.max(score, 1)[:, None])
+// CHECK:        total = tl.dot(p.to(tl.float32), values0, total * fade, input_precision="ieee")
+// CHECK:      total = tl.where(weight > 0, total / weight, 0.0)
+
+// ----- sequential: one place after another
+func.func @main(%x: tensor<5x?xf32, ["5", "n"]>) -> tensor<5x?xf32, ["5", "n"]> {
+  %0 = "burn.cumulative"(%x) {kind = "sum", axis = 1 : i64, exclusive = false, reverse = false} : (tensor<5x?xf32, ["5", "n"]>) -> tensor<5x?xf32, ["5", "n"]>
+  "burn.return"(%0) : (tensor<5x?xf32, ["5", "n"]>) -> ()
+}
+// CHECK:      for step in range(0, {{.*}}):
+// CHECK:        tl.store(b0 + {{.*}}, mask=inside)
+// CHECK-NEXT:   tl.debug_barrier()
+
+// ----- halves are computed in float32
+func.func @main(%x: tensor<?xf16, ["n"]>) -> tensor<?xf16, ["n"]> {
+  %0 = "burn.tanh"(%x) : (tensor<?xf16, ["n"]>) -> tensor<?xf16, ["n"]>
+  "burn.return"(%0) : (tensor<?xf16, ["n"]>) -> ()
+}
+// CHECK: v1 = (libdevice.tanh(v0.to(tl.float32))).to(tl.float16)
+
+// ----- reduce: what does not vary along a row is read in front of it
+func.func @main(%x: tensor<3x?xf32, ["3", "n"]>, %s: tensor<3x1xf32>) -> tensor<3xf32> {
+  %0 = "burn.mul"(%x, %s) : (tensor<3x?xf32, ["3", "n"]>, tensor<3x1xf32>) -> tensor<3x?xf32, ["3", "n"]>
+  %1 = "burn.reduce"(%0) {kind = "max", axes = array<i64: 1>, keepdims = false} : (tensor<3x?xf32, ["3", "n"]>) -> tensor<3xf32>
+  "burn.return"(%1) : (tensor<3xf32>) -> ()
+}
+// CHECK:      tl.load(b{{.*}} + x, mask=inside, other=0.0)
+// CHECK:      for start in range(0, {{.*}}, COLUMNS):
+// CHECK:        tl.load(b{{.*}}, mask=inside & within0, other=0.0)
+// CHECK:        total0 = greatest(total0, {{.*}})

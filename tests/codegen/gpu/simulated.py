@@ -1,0 +1,156 @@
+"""Runs printed kernels in Triton's interpreter, on the CPU and without a driver: `launch` stands for `interpret.run`."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from burn.codegen.triton.kernels import KernelPrinter
+from burn.codegen.triton.printed import Printed
+from burn.codegen.triton.program import with_library
+from burn.dialect.dims import evaluate
+from burn.errors import RunError
+from burn.kernels.body import Kernel
+
+_numbers = itertools.count()
+
+
+class Simulator:
+    """The kernels of one program. Raises RunError for an index out of range."""
+
+    def __init__(self) -> None:
+        self.printer = KernelPrinter()
+        self._modules: dict[str, Any] = {}
+
+    def launch(self, kernel: Kernel, buffers: Sequence[np.ndarray | None], sizes: Mapping[str, int]) -> None:
+        import torch
+        import triton.language as tl
+
+        printed = self.printer.print(kernel)
+        failure = torch.zeros(1, dtype=torch.int64)
+        arguments: list[Any] = []
+        for argument in printed.arguments:
+            match argument.kind:
+                case "buffer":
+                    array = buffers[argument.number]
+                    assert array is not None
+                    arguments.append(_tensor(array))
+                case "workspace":
+                    dtype = kernel.buffers[argument.number].dtype
+                    arguments.append(torch.zeros(evaluate(argument.size, sizes), dtype=getattr(torch, dtype)))
+                case "failure":
+                    arguments.append(failure)
+                case "size":
+                    arguments.append(evaluate(argument.size, sizes))
+        programs = evaluate(printed.programs, sizes)
+        if programs:
+            with np.errstate(all="ignore"), interpreting():
+                self._function(printed)[(programs,)](*arguments, INT=tl.int64, **printed.constants)
+        word = int(failure[0])
+        if word:
+            index = (word & 0xFFFFFFFFFFFF) - ((word >> 47 & 1) << 48)
+            raise RunError("out of range", [f"node '{self.printer.sites[(word >> 48) - 1]}': index {index}"])
+
+    def _function(self, printed: Printed) -> Any:
+        if printed.name not in self._modules:
+            self._modules[printed.name] = loaded(with_library([printed.text], "A kernel."))[printed.name]
+        return self._modules[printed.name]
+
+
+def _tensor(array: np.ndarray) -> Any:
+    """The array's memory; bools as bytes."""
+    import torch
+
+    if array.dtype == bool:
+        return torch.from_numpy(array.view(np.int8))
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def loaded(text: str) -> dict[str, Any]:
+    """The names of a module for the interpreter. Functions of Triton's device library are numpy's here."""
+    name = f"<printed {next(_numbers)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    names: dict[str, Any] = {"__name__": name}
+    before = os.environ.get("TRITON_INTERPRET")
+    os.environ["TRITON_INTERPRET"] = "1"
+    try:
+        exec(compile(text, name, "exec"), names)
+    finally:
+        os.environ.pop("TRITON_INTERPRET")
+        if before is not None:
+            os.environ["TRITON_INTERPRET"] = before
+    names["libdevice"] = _DeviceLibrary()
+    return names
+
+
+@contextmanager
+def interpreting() -> Iterator[None]:
+    """Triton's own library is compiled where it was imported without being told to interpret: not so in here."""
+    import triton.experimental.gluon  # it looks at Triton's library when it is imported  # noqa: F401
+    import triton.language as tl
+    from triton.language import standard
+    from triton.runtime import interpreter
+    from triton.runtime.jit import JITFunction
+
+    def patched(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)  # numpy makes a number only of arrays without axes
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    def dot(self: Any, a: Any, b: Any, total: Any, *rest: Any) -> Any:
+        widened = [interpreter.TensorHandle(_widened(x), total.dtype) for x in (a, b)]
+        return product(self, *widened, total, *rest)
+
+    builder: Any = interpreter.InterpreterBuilder
+    patch, product = interpreter._patch_lang_tensor, builder.create_dot
+    kept = [
+        (place, name, f) for place in (tl, standard) for name, f in vars(place).items() if isinstance(f, JITFunction)
+    ]
+    made = {id(f): interpreter.InterpretedFunction(f.fn) for _, _, f in kept}
+    for place, name, function in kept:
+        setattr(place, name, made[id(function)])
+    interpreter._patch_lang_tensor, builder.create_dot = patched, dot
+    try:
+        yield
+    finally:
+        interpreter._patch_lang_tensor, builder.create_dot = patch, product
+        for place, name, function in kept:
+            setattr(place, name, function)
+
+
+def _widened(handle: Any) -> np.ndarray:
+    """What the interpreter holds; it keeps bfloat16 as bits, and multiplies these."""
+    if handle.dtype.is_bf16():
+        return (handle.data.astype(np.uint32) << 16).view(np.float32)
+    return handle.data
+
+
+NAMES = {
+    "rint": "rint", "pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
+    "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+}  # fmt: skip
+"""What numpy calls a function of the device library, where that is another name."""
+
+
+class _DeviceLibrary:
+    def __getattr__(self, name: str) -> Any:
+        import triton.language as tl
+        from triton.runtime.interpreter import TensorHandle
+
+        function = getattr(np, NAMES.get(name, name))
+
+        def apply(*operands: Any) -> Any:
+            arrays = [x.handle.data for x in operands]
+            result = np.asarray(function(*arrays), dtype=arrays[0].dtype)
+            scalar = operands[0].dtype
+            type_ = tl.block_type(scalar, list(result.shape)) if any(x.type.is_block() for x in operands) else scalar
+            return tl.tensor(TensorHandle(result, scalar), type_)
+
+        return apply

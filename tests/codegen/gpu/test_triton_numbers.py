@@ -1,0 +1,85 @@
+"""Printed kernels run in Triton's interpreter, against the interpreter of kernels: cases of many kinds, random programs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from burn.codegen.triton.backend import GPU
+from burn.dialect import ops
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.errors import RunError
+from burn.kernels.interpret import IndexOutOfRange
+from burn.passes import pipeline
+from burn.passes.environment import Environment
+from tests.kernels.interpreting import Arrays, Unsupported, agree, interpreted, sizes_of
+from tests.kernels.test_second_opinion import CASES
+from tests.passes.cases import PLAIN, Case, random, random_weights, read
+from tests.passes.test_random import Maker
+
+simulated = pytest.importorskip("tests.codegen.gpu.simulated")
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+
+def check(program: Program, arrays: Arrays, passes: str) -> None:
+    pipeline.run(pipeline.parse(passes), program, Environment(GPU()))
+    want = interpreted(program, arrays, wants=GPU().wants)
+    agree(interpreted(program, arrays, simulated.Simulator().launch, GPU().wants), want)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_case(case: Case) -> None:
+    program = read(case, random_weights(read(case)))
+    sizes = dict.fromkeys(sizes_of(program), 3)
+    arrays = [random(t, sizes, 100 + i, case.special) for i, t in enumerate(program.input_types)]
+    try:
+        check(program, arrays, PLAIN)
+    except Unsupported:
+        pytest.skip("holds something besides kernels")
+
+
+@pytest.mark.parametrize(("seed", "n"), [(1000, 0), (1001, 1), (1004, 5), (1006, 5)])
+def test_random_program(seed: int, n: int) -> None:
+    program = Maker(seed).make()
+    arrays = [random(t, {"n": n}, seed + i) for i, t in enumerate(program.input_types)]
+    check(program, arrays, "simplify,recognise,decompose{keep=attention+windows},simplify,layout,simplify,release,fuse")
+
+
+def test_long_rows_and_tiles_that_do_not_come_out_even() -> None:
+    """More than a block of columns, rows and depth in every direction."""
+    x = TensorType("float32", (3, 4999))
+    program = Program.create([("x", x), ("a", TensorType("float32", (67, 37))), ("b", TensorType("float32", (37, 71)))])
+    with program.building("node"):
+        y = ops.softmax(program.inputs[0], axis=1)
+        best = ops.arg_reduce(program.inputs[0], kind="max", axis=1)
+        axes = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
+        product = ops.tanh(ops.dot_general(*program.inputs[1:], **axes))
+    program.finish([("y", y), ("best", best), ("product", product)])
+    check(program, [random(t, {}, i) for i, t in enumerate(program.input_types)], "decompose,fuse")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "causal"), [("float32", False), ("float32", True), ("bfloat16", True), ("float64", False)]
+)
+def test_attention(dtype: str, causal: bool) -> None:
+    shapes = ((1, 2, 67, 5), (1, 2, 70, 5), (1, 2, 70, 3))
+    program = Program.create([(name, TensorType(dtype, s)) for name, s in zip("qkv", shapes, strict=True)])
+    with program.building("node"):
+        y = ops.attention(*program.inputs, scale=0.4, causal=causal)
+    program.finish([("y", y)])
+    check(program, [random(t, {}, i) for i, t in enumerate(program.input_types)], "decompose{keep=attention},fuse")
+
+
+def test_an_index_out_of_range_is_named() -> None:
+    program = Program.create([("x", TensorType("float32", (5, 3))), ("i", TensorType("int64", (4,)))])
+    with program.building("look up"):
+        y = ops.gather(*program.inputs, axis=0)
+    program.finish([("y", y)])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
+    x, places = np.ones((5, 3), np.float32), np.array([0, -5, 4, -6])
+    with pytest.raises(IndexOutOfRange, match="look up"):
+        interpreted(program, [x, places], wants=GPU().wants)
+    with pytest.raises(RunError, match="'look up': index -6"):
+        interpreted(program, [x, places], simulated.Simulator().launch, GPU().wants)

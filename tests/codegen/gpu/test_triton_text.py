@@ -1,0 +1,48 @@
+"""Kernels of every kind in Triton's language, as text, and the command that prints them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from burn.cli.opt import main
+from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.program import module_text
+from burn.dialect import ops
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.errors import CompileError
+from burn.passes import pipeline
+from burn.passes.environment import Environment
+from tests.passes.cases import Case, cases, check, read
+
+CASES = cases(Path(__file__).parent / "cases")
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_kinds(case: Case) -> None:
+    program = read(case)
+    pipeline.run(pipeline.parse(case.passes), program, Environment(GPU()))
+    output = module_text(program)
+    ast.parse(output)
+    assert check(case, output) == 0, f"\n{output}"
+
+
+def test_elements_that_triton_has_no_type_for() -> None:
+    program = Program.create([("x", TensorType("float8_e4m3fnuz", (4,)))])
+    with program.building("node"):
+        y = ops.cast(program.inputs[0], dtype="float32")
+    program.finish([("y", y)])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
+    with pytest.raises(CompileError, match="elements of type float8_e4m3fnuz"):
+        module_text(program)
+
+
+def test_command(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(CASES[1].text)
+    result = CliRunner().invoke(main, ["--emit", "triton", str(path)])
+    assert result.exit_code == 0 and "@triton.jit\ndef kernel0(" in result.output
