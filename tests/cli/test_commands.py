@@ -6,36 +6,62 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
 import burn
+from burn.cli.main import main
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
 
-def command(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "burn.cli.main", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, cwd=cwd, timeout=120)
+@pytest.fixture(autouse=True, scope="module")
+def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """As for a user, what one command has compiled the next one finds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BURN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("BURN_CACHE_SIZE")
+        yield
 
 
-def succeeds(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    done = command(*arguments, cwd=cwd)
-    assert done.returncode == 0, done.stderr
+def command(*arguments: object) -> Result:
+    """In this process, which has imported everything."""
+    done = CliRunner().invoke(main, list(map(str, arguments)))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done
 
 
-def fails(*arguments: object, status: int = 1, cwd: Path | None = None) -> str:
+def succeeds(*arguments: object) -> Result:
+    done = command(*arguments)
+    assert done.exit_code == 0, done.stderr
+    return done
+
+
+def fails(*arguments: object, status: int = 1) -> str:
     """The message of a command that must fail: on stderr, and no traceback."""
-    done = command(*arguments, cwd=cwd)
-    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr + done.stdout
+    done = command(*arguments)
+    assert done.exit_code == status, (done.exit_code, done.stdout, done.stderr)
+    assert "Traceback" not in done.output
     assert done.stderr.strip()
     return done.stderr
+
+
+def test_a_process_ends_as_its_command(tmp_path: Path) -> None:
+    def process(*arguments: object) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-m", "burn.cli.main", *map(str, arguments)]
+        return subprocess.run(line, capture_output=True, text=True, timeout=120)
+
+    done = process("import", DIGITS, "-o", tmp_path)
+    assert done.returncode == 0 and "[3/3] writing" in done.stderr and "23,276 parameters" in done.stdout
+    done = process("run", tmp_path / "absent.onnx")
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr == f"error: {tmp_path / 'absent.onnx'}: there is no such file\n"
 
 
 def save(path: Path, nodes: list, inputs: dict, outputs: dict, weights: dict | None = None) -> Path:
@@ -188,7 +214,7 @@ def test_a_difference_is_an_error_that_names_the_node(tmp_path: Path) -> None:
     model = save(tmp_path / "m.onnx", nodes, {"x": [8, 300]}, {"y": [8, 300]})
     done = command("run", model, "--verify", "onnxruntime", "--per-node", "--tolerance", "1e-12", "--json")
     report = json.loads(done.stdout)
-    assert done.returncode == 1 and "differ" in done.stderr
+    assert done.exit_code == 1 and "differ" in done.stderr
     assert report["verify"]["first_difference"]["node"] == "rounded" and not report["verify"]["same"]
 
 
