@@ -1,27 +1,66 @@
-"""Conversions between element types in Triton's language; the choices are those of codegen/cpu/convert.py."""
+"""Conversions between element types in Triton's language; what they mean is said in codegen/cpu/convert.py."""
 
 from __future__ import annotations
 
+from burn.codegen.formats import EXPONENT, INTEGERS, SMALL, Small
 from burn.codegen.triton.functions import HALVES, triton_type
-from burn.dialect.types import DTYPES
-
-LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 
 
 def convert(x: str, source: str, target: str, saturate: bool = True) -> str:
     """Raises CompileError for a type that Triton has none for."""
-    to, kind, from_kind = triton_type(target), DTYPES[target].kind, DTYPES[source].kind
-    triton_type(source)
+    to, _ = triton_type(target), triton_type(source)
     if source == target:
         return x
-    if kind == "bool":
-        return f"{x} != 0"
-    if from_kind in ("float", "small") and kind in ("int", "uint"):
-        wide = f"{x}.to(tl.float32)" if source in HALVES or from_kind == "small" else x
+    plain, number = _decoded(x, source)
+    if target == "bool":
+        return f"{plain} != 0"
+    if target in INTEGERS:
+        return _to_integer(plain, number, target)
+    if target in ("float64", "float32"):
+        return plain if number == target else f"{plain}.to({to})"
+    if number not in ("float32", "float16"):
+        exact = number == "bool" or INTEGERS.get(number, 64) <= 16
+        plain = f"{plain}.to(tl.float32)" if exact else f"rounded_to_odd({plain}.to(tl.float64))"
+    if target in HALVES:
+        return f"{plain}.to({to})"
+    if target == EXPONENT:
+        return f"to_exponent({plain}, {saturate})"
+    return f"to_small({plain}, {_format(SMALL[target])}, {_overflow(SMALL[target], saturate)})"
+
+
+def _decoded(x: str, source: str) -> tuple[str, str]:
+    """(a value of a type with arithmetic, that type)."""
+    if source in HALVES:
+        return f"{x}.to(tl.float32)", "float32"
+    if source in SMALL:
+        return f"from_small({x}, {_format(SMALL[source])})", "float32"
+    if source == EXPONENT:
+        return f"from_exponent({x})", "float32"
+    bits = INTEGERS.get(source, 8)
+    if bits < 8:
+        return f"(({x} << {8 - bits}) >> {8 - bits})", "uint8" if source.startswith("u") else "int8"
+    return x, source
+
+
+def _to_integer(plain: str, number: str, target: str) -> str:
+    bits, to = INTEGERS[target], triton_type(target)
+    if number.startswith("float"):
         if target == "uint64":
-            return f"whole_unsigned({wide})"
-        bits = 64 if DTYPES[target].bits == 64 or target == "uint32" else 32
-        return f"whole({wide}, tl.int{bits}, {2.0 ** (bits - 1)!r}).to({to})"
-    if target in LARGEST and saturate:
-        return f"tl.clamp({x}.to(tl.float32), -{LARGEST[target]}, {LARGEST[target]}).to({to})"
-    return f"{x}.to({to})"
+            return f"whole_unsigned({plain})"
+        wide = 64 if bits == 64 or target == "uint32" else 32
+        result = f"whole({plain}, tl.int{wide}, {2.0 ** (wide - 1)!r}).to({to})"
+    else:
+        result = plain if number == target else f"{plain}.to({to})"
+    return f"({result} & {(1 << bits) - 1})" if bits < 8 else result
+
+
+def _format(form: Small) -> str:
+    """The constants that from_small and to_small take; -1 for what a format has not."""
+    nan, infinity = (-1 if code is None else code for code in (form.nan, form.infinity))
+    return f"{form.bits}, {form.mantissa}, {form.bias}, {form.largest}, {nan}, {infinity}, {form.zero_unsigned}"
+
+
+def _overflow(form: Small, saturate: bool) -> int:
+    if saturate or form.nan is None:
+        return form.largest
+    return form.nan if form.infinity is None else form.infinity

@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from burn.codegen.formats import EXPONENT, INTEGERS, SMALL
 from burn.dialect.types import DTYPES
 from burn.errors import CompileError
 
 TYPES = {
     "float64": "tl.float64", "float32": "tl.float32", "float16": "tl.float16", "bfloat16": "tl.bfloat16",
-    "float8_e4m3fn": "tl.float8e4nv", "float8_e5m2": "tl.float8e5",
+    **dict.fromkeys([*SMALL, EXPONENT, "uint2", "uint4"], "tl.uint8"), "int2": "tl.int8", "int4": "tl.int8",
     **{f"{sign}int{bits}": f"tl.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
     "bool": "tl.int1",
 }  # fmt: skip
-"""What Triton calls an element type, in registers."""
+"""What Triton calls an element type, in registers; what has no arithmetic is held as its bits."""
 
 HALVES = ("float16", "bfloat16")
 
@@ -64,7 +65,7 @@ def calls(name: str, dtype: str) -> bool:
 
 def _rule(name: str, dtype: str) -> tuple[Rule, str]:
     rule = FUNCTIONS.get(name)
-    kind = DTYPES[dtype].kind if dtype in TYPES else ""
+    kind = DTYPES[dtype].kind if dtype in TYPES and INTEGERS.get(dtype, 8) >= 8 else ""
     by_kind = {"float": rule.floats, "int": rule.signed, "uint": rule.unsigned, "bool": rule.boolean} if rule else {}
     text = by_kind.get(kind)
     if rule is None or text is None:

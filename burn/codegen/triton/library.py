@@ -110,6 +110,99 @@ def whole_unsigned(x):
     return tl.where(x >= 9223372036854775808.0, upper, lower)
 
 
+@triton.jit
+def rounded_to_odd(x):
+    """A double as the float towards zero, its last bit set if anything was lost: rounding that again rounds x itself."""
+    near = x.to(tl.float32)
+    back = near.to(tl.float64)
+    bits = near.to(tl.int32, bitcast=True) - tl.where(tl.abs(back) > tl.abs(x), 1, 0)
+    lost = (back < x) | (back > x)
+    return (bits | tl.where(lost, 1, 0)).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def from_small(
+    code,
+    BITS: tl.constexpr,
+    MANTISSA: tl.constexpr,
+    BIAS: tl.constexpr,
+    LARGEST: tl.constexpr,
+    NAN: tl.constexpr,
+    INFINITY: tl.constexpr,
+    ONE_ZERO: tl.constexpr,
+):
+    """The number that a float of at most 8 bits stands for."""
+    SIGN: tl.constexpr = 1 << (BITS - 1)
+    bits = code.to(tl.int32)
+    magnitude = bits & (SIGN - 1)
+    normal = ((magnitude << (23 - MANTISSA)) + ((127 - BIAS) << 23)).to(tl.float32, bitcast=True)
+    denormal = magnitude.to(tl.float32) * (2.0 ** (1 - BIAS - MANTISSA))
+    result = tl.where(magnitude < (1 << MANTISSA), denormal, normal)
+    if INFINITY >= 0:
+        result = tl.where(magnitude == INFINITY, float("inf"), result)
+        result = tl.where(magnitude > INFINITY, float("nan"), result)
+    elif ONE_ZERO:
+        result = tl.where(bits == NAN, float("nan"), result)
+    elif NAN >= 0:
+        result = tl.where(magnitude > LARGEST, float("nan"), result)
+    return (result.to(tl.int32, bitcast=True) | ((bits & SIGN) << (32 - BITS))).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def to_small(
+    x,
+    BITS: tl.constexpr,
+    MANTISSA: tl.constexpr,
+    BIAS: tl.constexpr,
+    LARGEST: tl.constexpr,
+    NAN: tl.constexpr,
+    INFINITY: tl.constexpr,
+    ONE_ZERO: tl.constexpr,
+    OVERFLOW: tl.constexpr,
+):
+    """Half a step is added, less where the last bit kept is even; denormals are rounded by the float adder."""
+    SIGN: tl.constexpr = 1 << (BITS - 1)
+    SHIFT: tl.constexpr = 23 - MANTISSA
+    bits = x.to(tl.int32, bitcast=True)
+    magnitude = bits & 0x7FFFFFFF
+    rounded = magnitude + ((1 << (SHIFT - 1)) - 1) + ((magnitude >> SHIFT) & 1)
+    normal = (rounded >> SHIFT) - ((127 - BIAS) << MANTISSA)
+    steps = tl.abs(x) * (2.0 ** (BIAS - 1 + MANTISSA)) + 12582912.0
+    denormal = steps.to(tl.int32, bitcast=True) - 0x4B400000
+    result = tl.where(magnitude < ((128 - BIAS) << 23), denormal, normal)
+    result = tl.where(result > LARGEST, OVERFLOW, result)
+    sign = (bits >> (32 - BITS)) & SIGN
+    if NAN < 0:
+        result = tl.where(x != x, SIGN - sign, result | sign)
+    elif ONE_ZERO:
+        result = tl.where(x != x, NAN, result | tl.where(result == 0, 0, sign))
+    else:
+        result = tl.where(x != x, NAN, result) | sign
+    return result.to(tl.uint8)
+
+
+@triton.jit
+def from_exponent(code):
+    """2^(code - 127); 255 is NaN."""
+    bits = code.to(tl.int32)
+    value = tl.where(bits == 0, 0x400000, bits << 23).to(tl.float32, bitcast=True)
+    return tl.where(bits == 255, float("nan"), value)
+
+
+@triton.jit
+def to_exponent(x, SATURATE: tl.constexpr):
+    """The next power of two upwards."""
+    bits = x.to(tl.int32, bitcast=True) & 0x7FFFFFFF
+    exponent = bits >> 23
+    up = (bits & 0x7FFFFF) >= tl.where(exponent == 0, 0x400001, 1)
+    result = exponent + tl.where(up, 1, 0)
+    result = tl.where(result > 254, 254 if SATURATE else 255, result)
+    wrong = (x != x) | (x < 0.0)
+    if not SATURATE:
+        wrong = wrong | (x < 2.0**-127)
+    return tl.where(wrong, 255, result).to(tl.uint8)
+
+
 # ---- floats ------------------------------------------------------------------------------------------------------------
 @triton.jit
 def float_mod(x, y):

@@ -188,7 +188,7 @@ class ScalarPrinter:
 
     def _load(self, node: Load) -> str:
         pointer, mask = self._address(node.buffer, node.offset, NONE)
-        zero = "0" if DTYPES[node.dtype].kind in ("int", "uint", "bool") else "0.0"
+        zero = "0.0" if DTYPES[node.dtype].kind == "float" else "0"
         text = f"tl.load({pointer}, mask={mask}, other={zero})" if mask else f"tl.load({pointer})"
         return f"{text} != 0" if node.dtype == "bool" else text
 
@@ -298,9 +298,11 @@ def constant(dtype: str, value: float | int | bool) -> str:
     if kind in ("int", "uint"):
         bits = DTYPES[dtype].bits
         value = int(value) % (1 << bits)
-        value -= (1 << bits) if kind == "int" and value >> (bits - 1) else 0
+        value -= (1 << bits) if kind == "int" and bits >= 8 and value >> (bits - 1) else 0
     else:
         value = float(value)
+    if kind == "small":
+        return convert(f"tl.full((), {literal(value)}, tl.float32)", "float32", dtype)
     if dtype in HALVES:
         return f"tl.full((), {literal(value)}, tl.float32).to({triton_type(dtype)})"
     return f"tl.full((), {literal(value)}, {triton_type(dtype)})"

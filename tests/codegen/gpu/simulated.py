@@ -64,13 +64,15 @@ class Simulator:
 
 
 def _tensor(array: np.ndarray) -> Any:
-    """The array's memory; bools as bytes."""
+    """The array's memory; bools, and what has no arithmetic, as bytes."""
     import torch
 
     if array.dtype == bool:
         return torch.from_numpy(array.view(np.int8))
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    if array.dtype.kind == "V" or array.dtype.name.startswith(("float8", "float4", "int2", "int4", "uint2", "uint4")):
+        return torch.from_numpy(array.view(np.int8 if array.dtype.name.startswith("int") else np.uint8))
     return torch.from_numpy(array)
 
 

@@ -21,7 +21,7 @@ from burn.passes.environment import Environment
 from tests.passes.cases import Case, cases, read
 
 CASES = cases(Path(__file__).parent / "cases")
-POINTERS = {"float32": "*fp32", "float16": "*fp16", "int32": "*i32", "int64": "*i64"}
+POINTERS = {"float32": "*fp32", "float16": "*fp16", "int32": "*i32", "int64": "*i64", "float8_e5m2": "*u8"}
 TARGETS = {
     "sm_80": ("cuda", 80, 32),
     "sm_90": ("cuda", 90, 32),

@@ -8,7 +8,7 @@ import pytest
 from burn.codegen.triton.backend import GPU
 from burn.dialect import ops
 from burn.dialect.program import Program
-from burn.dialect.types import TensorType
+from burn.dialect.types import DTYPES, TensorType, numpy_dtype
 from burn.errors import RunError
 from burn.kernels.interpret import IndexOutOfRange
 from burn.passes import pipeline
@@ -70,6 +70,30 @@ def test_attention(dtype: str, causal: bool) -> None:
         y = ops.attention(*program.inputs, scale=0.4, causal=causal)
     program.finish([("y", y)])
     check(program, [random(t, {}, i) for i, t in enumerate(program.input_types)], "decompose{keep=attention},fuse")
+
+
+BYTES = [
+    name for name, info in DTYPES.items() if info.kind == "small" or (info.kind in ("int", "uint") and info.bits < 8)
+]
+
+
+@pytest.mark.parametrize("dtype", BYTES)
+def test_numbers_of_a_few_bits(dtype: str) -> None:
+    """Every code as a float, an integer and a double, and floats of all sizes as codes."""
+    bits = DTYPES[dtype].bits
+    codes = np.arange(1 << bits, dtype=np.uint8).view(numpy_dtype(dtype))
+    x = np.concatenate(
+        [random(TensorType("float32", (50,)), {}, 3, special=True), 2.0 ** np.arange(-140.0, 127.0, 3.7)]
+    )
+    program = Program.create([("codes", TensorType(dtype, codes.shape)), ("x", TensorType("float32", x.shape))])
+    with program.building("node"):
+        number = ops.cast(program.inputs[0], dtype="float32")
+        results = [number, ops.cast(program.inputs[0], dtype="int32"), ops.cast(number, dtype="float64")]
+        for saturate in (True, False):
+            code = ops.cast(program.inputs[1], dtype=dtype, saturate=saturate)
+            results += [ops.cast(code, dtype="float16"), ops.cast(code, dtype="int64")]
+    program.finish([(f"y{i}", y) for i, y in enumerate(results)])
+    check(program, [codes, x.astype(np.float32)], "fuse")
 
 
 def test_an_index_out_of_range_is_named() -> None:

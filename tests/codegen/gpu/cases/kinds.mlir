@@ -99,3 +99,12 @@ func.func @main(%x: tensor<3x?xf32, ["3", "n"]>, %s: tensor<3x1xf32>) -> tensor<
 // CHECK:      for start in range(0, {{.*}}, COLUMNS):
 // CHECK:        tl.load(b{{.*}}, mask=inside & within0, other=0.0)
 // CHECK:        total0 = greatest(total0, {{.*}})
+
+// ----- numbers of a few bits are codes
+func.func @main(%x: tensor<?xf32, ["n"]>) -> tensor<?xf8E5M2, ["n"]> {
+  %0 = "burn.cast"(%x) {dtype = "float8_e5m2", saturate = true} : (tensor<?xf32, ["n"]>) -> tensor<?xf8E5M2, ["n"]>
+  "burn.return"(%0) : (tensor<?xf8E5M2, ["n"]>) -> ()
+}
+// CHECK: def to_small(
+// CHECK: v1 = to_small(v0, 8, 2, 15, 123, 126, 124, False, 123)
+// CHECK: tl.store(b1 + x, v1, mask=inside)
