@@ -20,7 +20,7 @@ from burn.dialect.types import DTYPES, numpy_dtype
 from burn.lazy.graph import Graph, collect, exact
 from burn.runtime import Executable
 
-PASSES = "simplify{absorb=false},recognise,decompose,simplify,layout,simplify,release,fuse"
+PASSES = "simplify{absorb=false},recognise,decompose,simplify,layout,simplify,fuse,release"
 """No weights: nothing to pack or to fold."""
 
 BAKED = 2

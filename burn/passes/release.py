@@ -1,4 +1,4 @@
-"""Barriers go once nothing merges equal ops any more: what they kept apart stays computed twice."""
+"""Barriers go once equal ops are merged and kernels made: what they kept apart stays computed twice, where it is wanted."""
 
 from __future__ import annotations
 

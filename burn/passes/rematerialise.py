@@ -2,7 +2,7 @@
 
 In training, what the way back needs of the way forward lives from one to the other. Of the values that pointwise ops make of one
 product (both factors of an activation's slope, say), one is enough: the product's result, from which the others follow. They are
-computed again in front of their late readers, which take them into their kernels; nothing is written for them or read.
+computed again in front of their late readers, which take them into their kernels.
 
 A value whose late readers are not pointwise (a product reads its operand from memory) is kept all the same. What follows from
 inputs alone, such as a table of angles, is left as it is: it is small, or costly. Runs in front of `fuse`, behind all that merges
@@ -76,10 +76,14 @@ class _Block:
                 ways[value] = way
                 groups[way.sources].append(value)
         held = kept | {v for v in late if v not in ways}
+        chosen: list[ir.Value] = []
         for sources, values in groups.items():
             if sum(_bytes(s) for s in sources - held) < sum(map(_bytes, values)):
-                for value in values:
-                    self._again(value, ways[value], late[value])
+                chosen += values
+        firsts = {value: self._home(late[value][0]) or 0 for value in chosen}
+        new: dict[ir.Value, ir.Value] = {}
+        for value in sorted(chosen, key=firsts.__getitem__):
+            self._again(value, ways[value], late[value], new)
 
     def _late(self, value: ir.Value, made: int | None) -> list[Op]:
         """The ops of this block that read a value much later, in their order; none where a nested block reads it."""
@@ -87,12 +91,16 @@ class _Block:
             return []
         found: dict[int, Op] = {}
         for op in self._readers(value):
-            home = self.position.get(op.operation.results[0]) if len(op.operation.results) else len(self.ops)
+            home = self._home(op)
             if home is None:  # in a nested region: it is read from memory
                 return []
             if home - made > self.options.far:
                 found[home] = op
         return [found[i] for i in sorted(found)]
+
+    def _home(self, op: Op) -> int | None:
+        """Where an op is in this block; None for one in a nested block."""
+        return self.position.get(op.operation.results[0]) if len(op.operation.results) else len(self.ops)
 
     def _readers(self, value: ir.Value) -> Iterator[Op]:
         for use in value.uses:
@@ -120,16 +128,18 @@ class _Block:
         walk(value)
         return _Way(tuple(steps.values()), frozenset(sources)) if len(steps) <= self.options.chain else None
 
-    def _again(self, value: ir.Value, way: _Way, readers: list[Op]) -> None:
-        """Computes a value again in front of its first late reader. What it is computed from is read as a reshape, so that fusion
-        does not take the ops back to where they were."""
+    def _again(self, value: ir.Value, way: _Way, readers: list[Op], new: dict[ir.Value, ir.Value]) -> None:
+        """Computes a value again in front of its first late reader. What it is computed from is read behind barriers, so that
+        fusion does not take the ops back to where they were. new: what stands for values there, found and added to."""
         first = readers[0]
-        new: dict[ir.Value, ir.Value] = {}
+        late = [v for v in first.operation.operands if v != value and v in self.position]
         with first.operation.location, ir.InsertionPoint(first.operation):
             for step in way.steps:
+                if step.operation.results[0] in new:
+                    continue
                 for operand in step.operation.operands:
-                    if operand in way.sources and operand not in new:
-                        new[operand] = ops.reshape(operand, shape=type_of(operand).shape)
+                    if operand not in new and _is_computed(operand):
+                        new[operand] = ops.barrier(operand, max(late, key=lambda v: self.position[v], default=operand))
                 copy = step.operation.clone()
                 for i, operand in enumerate(step.operation.operands):
                     copy.operands[i] = new.get(operand, operand)
@@ -138,6 +148,11 @@ class _Block:
             for i, operand in enumerate(reader.operation.operands):
                 if operand == value:
                     reader.operation.operands[i] = new[value]
+
+
+def _is_computed(value: ir.Value) -> bool:
+    op = op_of(value)
+    return op is not None and op.OP_NAME not in LEAVES
 
 
 def _bytes(value: ir.Value) -> int:

@@ -30,7 +30,7 @@ from burn.passes import pipeline
 from burn.passes.environment import Environment
 
 FOLDER = Path(__file__).parent / "cases"
-PLAIN = "decompose,fuse"
+PLAIN = "decompose,fuse,release"
 """The passes without which nothing runs."""
 
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0)

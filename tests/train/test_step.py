@@ -11,6 +11,8 @@ import pytest
 
 import burn
 from burn import nn, optim
+from burn.bench.training import burn_kit
+from burn.bench.twins import CASES, gpt
 from burn.errors import TypeMismatch
 from burn.jitted import Jit
 from burn.runtime.executable import Executable
@@ -138,6 +140,42 @@ def test_a_checkpointed_step_needs_little_memory() -> None:
     assert least < 0.4 * most
     for path, gradient in plain.items():
         np.testing.assert_allclose(recomputed[path], gradient, rtol=1e-5, atol=1e-8)
+
+
+class Again(nn.Module):
+    """A layer whose way forward is computed again on the way back."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        self.layer = layer
+
+    def forward(self, x: Any) -> Any:
+        return burn.checkpoint(self.layer)(x)
+
+
+@pytest.mark.slow
+def test_a_checkpointed_gpt_of_24_layers_needs_little_memory() -> None:
+    """Against the plain one: less than 40 % of the memory (14 %: 52 MB of 362), and the same gradients."""
+    case, found = CASES["gpt"], []
+    x, y = case.batch()
+    for again in (False, True):
+        burn.manual_seed(3)
+        model = gpt(burn_kit(), layers=24).train()
+        if again:
+            model.layers = nn.Sequential(*map(Again, list(model.layers)))
+        gradients = burn.jit(lambda x, y, model=model: burn.grad(_words_lost)(model, x, y))
+        by_path = {path.replace(".layer.", "."): np.asarray(g) for path, g in gradients(x, y).items()}
+        found.append((by_path, burn.explain(gradients).arena))
+        print(f"checkpointed {again}: {found[-1][1] / 1e6:.1f} MB")
+    (plain, most), (recomputed, least) = found
+    assert least < 0.4 * most
+    assert plain.keys() == recomputed.keys()
+    largest = max(np.abs(g).max() for g in plain.values())
+    for path, gradient in plain.items():  # a key's bias has none: softmax does not see it
+        np.testing.assert_allclose(recomputed[path], gradient, rtol=1e-4, atol=1e-6 * largest, err_msg=path)
+
+
+def _words_lost(model: nn.Module, x: burn.Tensor, y: burn.Tensor) -> burn.Tensor:
+    return nn.CrossEntropyLoss()(model(x), y.reshape(-1))
 
 
 def test_memory_does_not_grow() -> None:

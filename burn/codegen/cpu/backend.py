@@ -15,12 +15,12 @@ from burn.kernels.wants import Wants
 
 PIPELINE = (
     "simplify{absorb=false},recognise,decompose{keep=attention+windows},simplify,layout,simplify,"
-    "pack,fold,release,rematerialise,fuse,donate"
+    "pack,fold,rematerialise,fuse,release,donate"
 )
 """Attention has a kernel of its own, and products read windows where they lie; convolutions become channels-last, right sides
 panels."""
 
-FOLDING = "decompose,release,fuse"
+FOLDING = "decompose,fuse,release"
 """For programs of constants, which run once: quick to compile."""
 
 

@@ -25,7 +25,7 @@ class StopGradient(Op, name="stop_gradient"):
 
 class Barrier(Op, name="barrier"):
     """x, once `after` is known: what is computed of the result is computed again, and then, although the same was computed of x
-    before. Goes when equal ops have been merged (the pass `release`). Shapes: x [...], after [...] -> x's."""
+    before. Goes when equal ops have been merged and kernels made (the pass `release`). Shapes: x [...], after [...] -> x's."""
 
     x: Operand
     after: Operand
