@@ -128,6 +128,17 @@ def _common_order(op: Op, values: Sequence[ir.Value], rank: int, constant: Const
     return order
 
 
+def _shared_product(values: Sequence[ir.Value]) -> bool:
+    """Whether an operand is a product, turned, that others read, too (a weight's gradient): it is turned once, not what each
+    makes of it."""
+    for v in values:
+        found = _behind(v)
+        producer = None if found is None else op_of(found[0])
+        if producer is not None and producer.OP_NAME == "dot_general" and len({u.owner.operation for u in v.uses}) > 1:
+            return True
+    return False
+
+
 FAR = 256
 """Ops among which a transpose is looked for that takes back another."""
 
@@ -175,7 +186,7 @@ def _pointwise(op: Op, constant: Constants) -> ir.Value | None:
     operands = list(op.operation.operands)
     rank = type_of(op.operation.results[0]).rank
     order = _common_order(op, operands, rank, constant)
-    if order is None:
+    if order is None or (_shared_product(operands) and not _turned_back(op, order)):
         return None
     made = type(op).build(*[_undo(v, order, rank) for v in operands], **op.attrs)
     return transpose(made, order)

@@ -18,6 +18,10 @@ from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous
 FEW = 16384
 """Elements that a kernel may store one by one."""
 
+MANY_STREAMS = 4
+"""Tensors that a loop walks through beside a turned one from which on that is turned beforehand: to turn squares on the way, the
+loop would go through all of them a few elements at a time."""
+
 
 class Choice:
     """Which cluster each op of a block belongs to, after `run`. What is in none is a view or constant, or stays as it is."""
@@ -194,9 +198,25 @@ class Choice:
             if user.columns is not None and value == user.operands[1]:
                 return False  # panels are what lies in memory
             return contiguous(user, value, self.stands, self.wants.columns_apart)
+        if cluster.kind == "loop" and op.OP_NAME == "transpose" and not self._keeps_columns(op):
+            return self._streams(cluster) < MANY_STREAMS
         if user.OP_NAME == "attention" and value in (user.q, user.k, user.v):
             return op.OP_NAME in VIEWS and affine(value, self.stands)
         return True
+
+    def _streams(self, cluster: Cluster) -> int:
+        """How many tensors of a loop's own shape it reads and writes as they lie in memory."""
+        inside = {m.operation for m in cluster.members}
+        read = {
+            v
+            for m in cluster.members
+            for v in m.operation.operands
+            if not isinstance(v.owner, ir.Operation) or v.owner not in inside
+        }
+        made = [r for m in cluster.members for r in m.operation.results]
+        written = [r for r in made if any(use.owner.operation not in inside for use in r.uses)]
+        turned = {v for v in read if (op := op_of(v)) is not None and op.OP_NAME == "transpose"}
+        return sum(type_of(v).shape == cluster.space for v in (*(read - turned), *written))
 
     def in_memory(self, cluster: Cluster, op: Op) -> bool:
         """Whether a cluster finds what an op gives in memory. A view of what the cluster itself computes it does not, though the

@@ -99,3 +99,30 @@ func.func @main(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>) -> tensor<8x3xf32> {
 // CHECK: burn.add
 // CHECK-NOT: burn.group
 // CHECK: burn.return
+
+// ----- what is turned for a loop over many others is turned by a loop of its own
+func.func @main(%g: tensor<150x160xf32>, %p: tensor<160x150xf32>, %m: tensor<160x150xf32>) -> (tensor<160x150xf32>, tensor<160x150xf32>) {
+  %0 = "burn.transpose"(%g) {permutation = array<i64: 1, 0>} : (tensor<150x160xf32>) -> tensor<160x150xf32>
+  %1 = "burn.add"(%m, %0) : (tensor<160x150xf32>, tensor<160x150xf32>) -> tensor<160x150xf32>
+  %2 = "burn.sub"(%p, %1) : (tensor<160x150xf32>, tensor<160x150xf32>) -> tensor<160x150xf32>
+  "burn.return"(%1, %2) : (tensor<160x150xf32>, tensor<160x150xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.transpose
+// CHECK: burn.yield
+// CHECK: burn.group
+// CHECK: burn.add
+// CHECK: burn.sub
+// CHECK-NOT: burn.group
+// CHECK: burn.return
+
+// ----- for a loop over few it is turned on the way
+func.func @main(%g: tensor<150x160xf32>, %p: tensor<160x150xf32>) -> tensor<160x150xf32> {
+  %0 = "burn.transpose"(%g) {permutation = array<i64: 1, 0>} : (tensor<150x160xf32>) -> tensor<160x150xf32>
+  %1 = "burn.add"(%p, %0) : (tensor<160x150xf32>, tensor<160x150xf32>) -> tensor<160x150xf32>
+  "burn.return"(%1) : (tensor<160x150xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.transpose
+// CHECK-NEXT: burn.add
+// CHECK-NOT: burn.group

@@ -53,3 +53,16 @@ func.func @main(%x: tensor<2x3x6x6xf32>, %y: tensor<2x4x6x6xf32>, %w: tensor<4x3
 }
 // CHECK: "burn.mul"(%{{.+}}, %arg1)
 // CHECK-NEXT: burn.return
+
+// ----- a product that several read is turned once and stays
+func.func @main(%x: tensor<7x3xf32>, %y: tensor<7x5xf32>) -> (tensor<5x3xf32>, tensor<5x3xf32>) {
+  %0 = "burn.dot_general"(%x, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 0>, rhs_contract = array<i64: 0>} : (tensor<7x3xf32>, tensor<7x5xf32>) -> tensor<3x5xf32>
+  %1 = "burn.transpose"(%0) {permutation = array<i64: 1, 0>} : (tensor<3x5xf32>) -> tensor<5x3xf32>
+  %2 = "burn.neg"(%1) : (tensor<5x3xf32>) -> tensor<5x3xf32>
+  %3 = "burn.mul"(%1, %1) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  "burn.return"(%2, %3) : (tensor<5x3xf32>, tensor<5x3xf32>) -> ()
+}
+// CHECK: %[[TURNED:.+]] = "burn.transpose"
+// CHECK-NEXT: "burn.neg"(%[[TURNED]])
+// CHECK-NEXT: "burn.mul"(%[[TURNED]], %[[TURNED]])
+// CHECK-NEXT: burn.return
