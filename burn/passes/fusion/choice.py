@@ -32,6 +32,7 @@ class Choice:
         self.position = {o.operation: i for i, o in enumerate(self.ops)}
         self.cluster: dict[ir.Operation, Cluster] = {}
         self.opaque: dict[ir.Operation, Cluster] = {}  # library calls and control flow: nothing joins them
+        self.crowded: set[Cluster] = set()  # loops that walk through many tensors
         self.order = Order()
         self.definers: dict[str, Op] = {name: op for op in self.ops for name in defined_symbols(op)}
 
@@ -44,6 +45,8 @@ class Choice:
             elif op.OP_NAME not in FREE:
                 self.opaque[op.operation] = unit = Cluster("opaque", (), [op])
                 self.order.add(unit, self._reads(op))
+        loops = {c for c in self.cluster.values() if c.kind == "loop"}
+        self.crowded = {c for c in loops if self._streams(c) >= MANY_STREAMS}
         while self._materialize_views():  # what stands in memory changes how the views behind it can be read
             pass
 
@@ -198,8 +201,8 @@ class Choice:
             if user.columns is not None and value == user.operands[1]:
                 return False  # panels are what lies in memory
             return contiguous(user, value, self.stands, self.wants.columns_apart)
-        if cluster.kind == "loop" and op.OP_NAME == "transpose" and not self._keeps_columns(op):
-            return self._streams(cluster) < MANY_STREAMS
+        if cluster in self.crowded and op.OP_NAME == "transpose" and user.OP_NAME not in VIEWS:
+            return self._keeps_columns(op)
         if user.OP_NAME == "attention" and value in (user.q, user.k, user.v):
             return op.OP_NAME in VIEWS and affine(value, self.stands)
         return True

@@ -126,3 +126,14 @@ func.func @main(%g: tensor<150x160xf32>, %p: tensor<160x150xf32>) -> tensor<160x
 // CHECK: burn.transpose
 // CHECK-NEXT: burn.add
 // CHECK-NOT: burn.group
+
+// ----- behind another view it is turned on the way, whatever the loop
+func.func @main(%g: tensor<150x160xf32>, %p: tensor<240x100xf32>, %m: tensor<240x100xf32>) -> (tensor<240x100xf32>, tensor<240x100xf32>) {
+  %0 = "burn.transpose"(%g) {permutation = array<i64: 1, 0>} : (tensor<150x160xf32>) -> tensor<160x150xf32>
+  %1 = "burn.reshape"(%0) {shape = ["240", "100"]} : (tensor<160x150xf32>) -> tensor<240x100xf32>
+  %2 = "burn.add"(%m, %1) : (tensor<240x100xf32>, tensor<240x100xf32>) -> tensor<240x100xf32>
+  %3 = "burn.sub"(%p, %2) : (tensor<240x100xf32>, tensor<240x100xf32>) -> tensor<240x100xf32>
+  "burn.return"(%2, %3) : (tensor<240x100xf32>, tensor<240x100xf32>) -> ()
+}
+// CHECK-COUNT-1: burn.group
+// CHECK-NOT: burn.group
