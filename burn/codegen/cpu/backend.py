@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from burn.codegen.backend import Built
 from burn.codegen.cpu import heuristics
+from burn.codegen.cpu.brief import is_brief
 from burn.codegen.cpu.entry import EntryBuilder
 from burn.codegen.cpu.object import compile_object
 from burn.codegen.cpu.target import Target
@@ -59,6 +60,7 @@ class CPU:
 
     def build(self, program: Program) -> Built:
         with context():
-            entry = EntryBuilder(program, self.target).build()
+            target = replace(self.target, small=is_brief(program))
+            entry = EntryBuilder(program, target).build()
             code = compile_object(entry.functions)
         return Built(code, entry.constants, entry.live_ranges, entry.records, entry.sites)

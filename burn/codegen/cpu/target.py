@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Target:
-    """One kind of CPU. `features` are those a program compiled for it needs (as the runtime's `cpu_features` names them)."""
+    """One kind of CPU. `features` are those a program compiled for it needs (as the runtime's `cpu_features` names them);
+    `small` asks for short code rather than fast code (brief.py)."""
 
     name: str
     llvm_cpu: str
     vector_bytes: int
     vector_registers: int
     features: tuple[str, ...] = ()
+    small: bool = False
 
     def lanes(self, element_bytes: int) -> int:
         return max(1, self.vector_bytes // element_bytes)
@@ -26,9 +28,10 @@ class Target:
         bits = 8 * self.vector_bytes
         width = f'["prefer-vector-width", "{bits}"], ["min-legal-vector-width", "{bits}"]'
         features = ", ".join(f'"+{name}"' for name in ("sse2", *self.features))
+        size = ', "optsize"' if self.small else ""
         return (
             f'target_cpu = "{self.llvm_cpu}", target_features = #llvm.target_features<[{features}]>, '
-            f'passthrough = [{width}, "nounwind", "noinline"]'
+            f'passthrough = [{width}, "nounwind", "noinline"{size}]'
         )
 
 

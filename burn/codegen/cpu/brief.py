@@ -1,0 +1,46 @@
+"""Which programs are over in a moment whatever their loops look like: their code is made small, as that is quicker to make.
+
+LLVM unrolls loops, and then a fifth of a small program's compilation is spent on the copies. A run that touches a few kilobytes
+takes less time than the call that starts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from burn.codegen.cpu.entry import flops
+from burn.dialect.control import Group
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.dialect.types import type_of
+
+MOST = 16384
+"""Bytes that its kernels touch and operations of its products, in all: about a microsecond."""
+
+
+def is_brief(program: Program) -> bool:
+    """Is a whole run little work, whatever its inputs hold?"""
+    work = 0
+    for op in _ops(program.block):
+        if op.OP_NAME == "loop":
+            return False
+        if isinstance(op, Group):
+            dims = (flops(op), *(type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)))
+            for dim in dims:
+                if not isinstance(dim, int):
+                    return False
+                work += dim
+    return work <= MOST
+
+
+def _ops(block: ir.Block) -> Iterator[Op]:
+    """Those of a block and of its branches; not what is in groups."""
+    for operation in block.operations:
+        op = operation.opview
+        if isinstance(op, Op):
+            yield op
+            if not isinstance(op, Group):
+                for region in op.operation.regions:
+                    for inner in region.blocks:
+                        yield from _ops(inner)

@@ -1,0 +1,37 @@
+"""Short code is made of programs that do little work whatever comes, and of no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import burn
+from burn.compiler import executable
+from burn.tracing.trace import trace
+
+GIVEN: dict[str, tuple[Callable[..., burn.Tensor], dict[str, str], bool]] = {
+    "a little": (lambda x: (x + 1).exp(), {"x": "float32[4, 5]"}, True),
+    "in a branch": (lambda x: burn.cond(x.sum() > 0, lambda: x @ x, lambda: x), {"x": "float32[5, 5]"}, True),
+    "many elements": (lambda x: (x + 1).exp(), {"x": "float32[40, 500]"}, False),
+    "much in a branch": (lambda x: burn.cond(x.sum() > 0, lambda: x @ x, lambda: x), {"x": "float32[40, 40]"}, False),
+    "a product of many steps": (lambda x: x @ x, {"x": "float32[24, 24]"}, False),
+    "any number of elements": (lambda x: (x + 1).exp(), {"x": "float32[n]"}, False),
+    "many times": (lambda x: burn.fori_loop(0, 10**6, lambda i, s: s * 0.5, x), {"x": "float32[4]"}, False),
+}
+
+
+@pytest.mark.parametrize("case", GIVEN)
+def test_what_is_brief(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, inputs, brief = GIVEN[case]
+    monkeypatch.setenv("BURN_DUMP_MLIR", str(tmp_path / "text"))
+    executable(trace(function, inputs))
+    assert ("optsize" in (tmp_path / "text").read_text()) is brief
+
+
+def test_short_code_computes_the_same() -> None:
+    x = np.linspace(-3, 3, 143, dtype=np.float32).reshape(11, 13)
+    short, general = (executable(trace(lambda x: (x @ x.T).softmax(-1), {"x": f"float32[{n}, 13]"})) for n in (11, "n"))
+    np.testing.assert_array_equal(short(x), general(x))
