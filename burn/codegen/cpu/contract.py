@@ -60,7 +60,7 @@ class Schedule:
         split = heuristics.split_depth(tile, vectors, target)
         even = isinstance(rows, int) and rows % tile == 0
         part = heuristics.depth_part(kernel, rows)
-        turns = heuristics.turns_rows(kernel, tile)
+        turns = heuristics.turns_rows(kernel, tile, target)
         block = (heuristics.turned_block if turns else heuristics.row_block)(kernel, rows, tile, part)
         copies = heuristics.copies_panel(kernel, rows, tile, block)
         fetches = heuristics.fetches_epilogue(kernel)

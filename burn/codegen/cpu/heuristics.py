@@ -259,11 +259,13 @@ TURNED_PLACES = 8
 """Places of the depth that are turned at a time: their rows may all lie in one set of the cache."""
 
 
-def turns_rows(kernel: Tiled, tile: int) -> bool:
+def turns_rows(kernel: Tiled, tile: int, target: Target) -> bool:
     """Whether rows of the left side are copied tile by tile, one place of the depth after another: where neighbouring rows, and
     not a row's elements, lie side by side, every place would be another cache line, and often another page."""
-    if kernel.valid or kernel.lhs.dtype != kernel.dtype or not kernel.rows or tile & (tile - 1) or tile < 4:
+    if kernel.valid or kernel.lhs.dtype != kernel.dtype or not kernel.rows or tile < 4:
         return False
+    if tile & (tile - 1) and target.vector_bytes < 32:
+        return False  # part of a vector is read and written one by one
     last = kernel.rows[-1]
     whole = len(kernel.rows) == 1 or (isinstance(last.extent, int) and last.extent % tile == 0)
     if not whole or coefficient(kernel.lhs.offset, last) != 1 or coefficient(kernel.lhs.offset, kernel.inner) == 1:

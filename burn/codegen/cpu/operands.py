@@ -150,6 +150,7 @@ class Operands:
                 emitter.places[outer[0]] = loop.iv
                 self._turn(outer[1:], turned, tile, tiles, rows)
             return
+        lanes = 1 << (self.tile - 1).bit_length()
         end = emitter.dim(kernel.inner.extent) if self.stop is None else self.stop
         with code.for_(self.start, end, heuristics.TURNED_PLACES) as part, emitter.scope():
             stop = code.min(code.add(part.iv, heuristics.TURNED_PLACES), end)
@@ -160,12 +161,13 @@ class Operands:
                 source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), self.left)
                 start = code.add(code.mul(loop.iv, emitter.dim(self.depth)), emitter.dim(self._run_start()))
                 target = code.gep(turned, code.mul(start, self.tile), self.element)
-                there = code.splat(code.value(code.sub(rows, first)), self.tile)
-                mask = code.cmp("slt", code.lane_ids(self.tile), there)
+                there = code.min(code.sub(rows, first), self.tile)
+                mask = code.cmp("slt", code.lane_ids(lanes), code.splat(code.value(there), lanes))
                 with code.for_(part.iv, stop) as place:
                     at = code.mul(place.iv, self.advance(kernel.lhs))
-                    loaded = code.load(source, at, vector(self.tile, self.left), mask)
-                    code.store(loaded, target, code.mul(code.sub(place.iv, self.start), self.tile))
+                    loaded = code.load(source, at, vector(lanes, self.left), mask)
+                    whole = None if lanes == self.tile else mask
+                    code.store(loaded, target, code.mul(code.sub(place.iv, self.start), self.tile), whole)
 
     def column_address(self) -> Value:
         """Where the panel's elements begin, at the current place of the outer loops and the inner one's first."""
