@@ -17,7 +17,7 @@ from burn.codegen.cpu.loops import argument_names, conversions_size, open_kernel
 from burn.codegen.cpu.operands import Operands, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, product, substitute
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, product, substitute
 from burn.kernels.body import (
     Accumulator,
     ContractionKernel,
@@ -38,7 +38,7 @@ class Schedule:
     of `width` columns is copied side by side before a block's tiles read it, `turns` that a block's rows are copied turned,
     `fetches` that what the epilogue touches is asked for in front of the sum, `rolls` that the epilogue is a loop. The depth is
     summed `part` places at a time for as many as `held` tiles, one part after the other, before the next tiles (None: all of it
-    for each tile)."""
+    for each tile). `ahead` says that the next panel is asked for while one is read."""
 
     width: int
     tile: int
@@ -51,6 +51,7 @@ class Schedule:
     rolls: bool
     part: int | None
     held: int
+    ahead: bool
 
     @staticmethod
     def of(kernel: Tiled, target: Target) -> Schedule:
@@ -66,7 +67,8 @@ class Schedule:
         fetches = heuristics.fetches_epilogue(kernel)
         rolls = heuristics.rolls_epilogue(kernel, tile * vectors)
         held = heuristics.held_tiles(kernel, rows, tile, block) if part else 0
-        return Schedule(kernel.width, tile, split, block, even, copies, turns, fetches, rolls, part, held)
+        ahead = heuristics.fetches_ahead(kernel, tile, vectors)
+        return Schedule(kernel.width, tile, split, block, even, copies, turns, fetches, rolls, part, held, ahead)
 
     @property
     def least(self) -> int:
@@ -107,6 +109,8 @@ class _Printer:
         self.tile, self.split = schedule.tile, schedule.split
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
+        self.place: Int = 0  # the tile's, among the `in_block` that read a panel one after the other
+        self.in_block: Int = 1
         turns = schedule.block if schedule.turns else None
         self.read = Operands(
             tiled, schedule.tile, self.lanes, schedule.copies, turns, schedule.part, schedule.held, self.emitter
@@ -142,6 +146,7 @@ class _Printer:
             n = emitter.dim(in_block)
             place, rest = code.urem(flat.iv, n), code.udiv(flat.iv, n)
             group = rest
+            self.place, self.in_block = place, n
             n = emitter.dim(panels)
             panel, rest = code.urem(rest, n), code.udiv(rest, n)
             rows = rest
@@ -292,7 +297,11 @@ class _Printer:
         """The sums after `length` places of the innermost contraction loop; a row's elements lie `step` apart."""
         code, emitter = self.code, self.emitter
 
+        ahead = self._ahead()
+
         def multiply(k: Int, sums: list[Value]) -> list[Value]:
+            if ahead is not None:
+                code.prefetch(ahead[0], code.mul(k, ahead[1]), "i8", False)
             return self._step(
                 k, sums, [code.load(left, code.mul(k, step), self.element) for left in lefts], right, masks
             )
@@ -314,6 +323,24 @@ class _Printer:
         with code.for_(whole, length, 1, results[:each]) as loop, emitter.scope():
             loop.yield_(*multiply(loop.iv, loop.carried))
         return [*loop.results, *results[each:]]
+
+    def _ahead(self) -> tuple[Value, Int] | None:
+        """Where in the next panel is what this tile asks for, and how many bytes of it for each place of the depth: the tiles of
+        a block ask for all of it, by and by."""
+        code, emitter, kernel, read = self.code, self.emitter, self.kernel, self.read
+        stride = coefficient(kernel.rhs.offset, kernel.panel)
+        if not self.schedule.ahead or stride is None:
+            return None
+        with emitter.scope():
+            for loop in kernel.outer:
+                emitter.places[loop] = 0
+            emitter.places[kernel.inner] = read.start
+            panel = code.gep(read.column_address(), emitter.dim(stride), read.right)
+        row = kernel.width * conversions_size(kernel.rhs.dtype)
+        step = code.udiv(code.add(self.in_block, row - 1), self.in_block)
+        length = emitter.dim(read.depth) if self.schedule.part is None else read.length()
+        place = code.add(code.mul(self.place, length), emitter.dim(read.run_start()))
+        return code.gep(panel, code.mul(place, step), "i8"), step
 
     def _step(
         self, k: Int, carried: list[Value], lefts: list[Value], right: Value, masks: list[Value] | None

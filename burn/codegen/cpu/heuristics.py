@@ -251,6 +251,13 @@ def rolls_epilogue(kernel: Tiled, vectors: int) -> bool:
     return vectors >= 4 and cost >= ROLLED
 
 
+def fetches_ahead(kernel: Tiled, tile: int, vectors: int) -> bool:
+    """Whether the tiles of a block ask for the next panel while they read one: panels that were packed lie one behind the other,
+    and a CPU that follows their reading does not know that other tiles come first. One request for each place of the depth costs
+    nothing beside enough multiply-adds."""
+    return kernel.packed and kernel.panel.extent != 1 and kernel.lhs.dtype == kernel.dtype and tile * vectors >= 8
+
+
 TURNED_TILES = 8
 """Tiles of rows that are turned together where the depth is known only when the program runs."""
 

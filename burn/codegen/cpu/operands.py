@@ -106,7 +106,7 @@ class Operands:
                 self._copy(depth[1:], copied)
             return
         source = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), self.right)
-        place = code.mul(code.sub(emitter.dim(self._run_start() + Expr.of(kernel.inner)), self.start), kernel.width)
+        place = code.mul(code.sub(emitter.dim(self.run_start() + Expr.of(kernel.inner)), self.start), kernel.width)
         target = code.gep(copied, place, self.right)
         masks = self.masks()
         for c in range(self.vectors):
@@ -129,7 +129,7 @@ class Operands:
         emitter._varies.clear()
         return loaded
 
-    def _run_start(self) -> Dim:
+    def run_start(self) -> Dim:
         """At which place of the whole depth the innermost contraction loop begins."""
         outer = self.kernel.outer
         return linear([Expr.of(v) for v in outer], [v.extent for v in outer]) * self.kernel.inner.extent
@@ -159,7 +159,7 @@ class Operands:
                 place_rows(emitter, kernel.rows, first)
                 emitter.places[kernel.inner] = 0
                 source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), self.left)
-                start = code.add(code.mul(loop.iv, emitter.dim(self.depth)), emitter.dim(self._run_start()))
+                start = code.add(code.mul(loop.iv, emitter.dim(self.depth)), emitter.dim(self.run_start()))
                 target = code.gep(turned, code.mul(start, self.tile), self.element)
                 there = code.min(code.sub(rows, first), self.tile)
                 mask = code.cmp("slt", code.lane_ids(lanes), code.splat(code.value(there), lanes))
@@ -173,7 +173,7 @@ class Operands:
         """Where the panel's elements begin, at the current place of the outer loops and the inner one's first."""
         emitter = self.emitter
         if self.copied is not None:
-            return self.code.gep(self.copied, emitter.dim(self._run_start() * self.kernel.width), self.right)
+            return self.code.gep(self.copied, emitter.dim(self.run_start() * self.kernel.width), self.right)
         return self.code.gep(emitter.pointers[self.kernel.rhs.buffer], emitter.dim(self.kernel.rhs_start), self.right)
 
     def row_addresses(self, rows: list[Int]) -> list[Value]:
@@ -181,7 +181,7 @@ class Operands:
         if self.turned is None:
             return [self.row_address(row) for row in rows]
         start = self.code.mul(self.place, self.emitter.dim(self.depth))
-        start = self.code.mul(self.code.add(start, self.emitter.dim(self._run_start())), self.tile)
+        start = self.code.mul(self.code.add(start, self.emitter.dim(self.run_start())), self.tile)
         base = self.code.gep(self.turned, start, self.element)
         return [self.code.gep(base, r, self.element) for r in range(len(rows))]
 
