@@ -20,13 +20,10 @@ from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import VIEWS, blocks, erase_dead, is_named, op_of
 from burn.dialect.types import DTYPES, type_of
-from burn.kernels.builders.matrix import matrix_type
+from burn.kernels.builders.matrix import is_product, matrix_type
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
-
-MIN_GROUP_CHANNELS = 4
-"""Channels a group needs for the matrix kernel to pay; below that (depthwise) the channels themselves are the vector."""
 
 LONG_RUN = 512
 """Places of the depth that make a product worth writing its part of the sum to memory."""
@@ -213,7 +210,7 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
         return None
     channels, outputs = weight.shape[-2:]
     assert isinstance(channels, int) and isinstance(outputs, int)
-    if op.groups > 1 and channels < MIN_GROUP_CHANNELS:
+    if not is_product(op):
         return None
     spatial = weight.shape[:-2]
     each = outputs // op.groups

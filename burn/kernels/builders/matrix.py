@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, Expr, LoopVar, floordiv, mod
+from burn.dialect.dims import Dim, Expr, LoopVar, exact_div, floordiv, mod
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
@@ -27,6 +27,16 @@ def matrix_type(op: Op) -> str | None:
     lhs, rhs = (type_of(v).dtype for v in op.operation.operands)
     dtype = contraction_type(lhs, result)
     return dtype if READ_AS.get(lhs) == READ_AS.get(rhs) == dtype else None
+
+
+MIN_GROUP_CHANNELS = 4
+"""Channels a group needs for a product to pay; below that (depthwise) the channels themselves are the vector."""
+
+
+def is_product(op: Op) -> bool:
+    """Whether a channels-last convolution is worth being read as a product."""
+    channels = type_of(op.weight).shape[-2]
+    return op.groups == 1 or (isinstance(channels, int) and channels >= MIN_GROUP_CHANNELS)
 
 
 @dataclass(frozen=True)
@@ -107,16 +117,19 @@ def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
 
 
 def _conv_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
-    if op.columns is None:
-        return None
     x, weight, n = type_of(op.x), type_of(op.weight), len(op.strides)
+    packed = op.columns is not None
+    if op.layout != "last" or not (packed or is_product(op)):
+        return None
     space = type_of(op.operation.results[0]).shape
-    groups, width = op.groups, _width(weight.shape[-1])
-    outputs = op.columns // groups
+    groups = op.groups
+    outputs = op.columns // groups if packed else exact_div(weight.shape[-1], groups)
+    if outputs is None:
+        return None
     group = LoopVar("g", groups)
     rows = loops(space[:-1])
     column = LoopVar("o", outputs)
-    window = tuple(LoopVar(f"w{i}", k) for i, k in enumerate(weight.shape[2 : 2 + n]))
+    window = tuple(LoopVar(f"w{i}", k) for i, k in enumerate(weight.shape[2 : 2 + n] if packed else weight.shape[:n]))
     channel = LoopVar("c", weight.shape[-2])
     g, c = place((group, channel))
     o = Expr.of(column)
@@ -129,10 +142,15 @@ def _conv_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
     lhs = convert(builder.low.at(op.x, (place(rows)[0], *source, g * channel.extent + c)), dtype)
     if ranges:
         lhs = Where(dtype, tuple(ranges), lhs, Const(dtype, 0))
-    panel, within = _in_panels(o, width)
-    rhs = convert(_right(builder, op.weight, (g, panel, *place(window), c, within), width), dtype)
+    if packed:
+        width = _width(weight.shape[-1])
+        panel, within = _in_panels(o, width)
+        right = _right(builder, op.weight, (g, panel, *place(window), c, within), width)
+    else:
+        right = builder.low.at(op.weight, (*place(window), c, g * outputs + o))
     return Sides(
-        (group,) if groups > 1 else (), rows, column, (*window, channel), lhs, rhs, (*place(rows), g * outputs + o)
+        (group,) if groups > 1 else (), rows, column, (*window, channel), lhs, convert(right, dtype),
+        (*place(rows), g * outputs + o),
     )  # fmt: skip
 
 

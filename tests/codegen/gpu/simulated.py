@@ -67,6 +67,7 @@ def _tensor(array: np.ndarray) -> Any:
     """The array's memory; bools, and what has no arithmetic, as bytes."""
     import torch
 
+    array = array if array.flags.writeable else array.copy()  # torch has no tensors that are only read
     if array.dtype == bool:
         return torch.from_numpy(array.view(np.int8))
     if array.dtype.name == "bfloat16":
