@@ -130,16 +130,16 @@ class _Block:
 
     def _again(self, value: ir.Value, way: _Way, readers: list[Op], new: dict[ir.Value, ir.Value]) -> None:
         """Computes a value again in front of its first late reader. What it is computed from is read behind barriers, so that
-        fusion does not take the ops back to where they were. new: what stands for values there, found and added to."""
+        fusion does not take the ops back to where they were; these wait for nothing, so that the product whose result is combined
+        with what is computed again may take it in. new: what stands for values there, found and added to."""
         first = readers[0]
-        late = [v for v in first.operation.operands if v != value and v in self.position]
         with first.operation.location, ir.InsertionPoint(first.operation):
             for step in way.steps:
                 if step.operation.results[0] in new:
                     continue
                 for operand in step.operation.operands:
                     if operand not in new and _is_computed(operand):
-                        new[operand] = ops.barrier(operand, max(late, key=lambda v: self.position[v], default=operand))
+                        new[operand] = ops.barrier(operand, operand)
                 copy = step.operation.clone()
                 for i, operand in enumerate(step.operation.operands):
                     copy.operands[i] = new.get(operand, operand)
