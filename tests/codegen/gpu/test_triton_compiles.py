@@ -28,6 +28,7 @@ TARGETS = {
     "gfx942": ("hip", "gfx942", 64),
     "gfx1100": ("hip", "gfx1100", 32),
 }
+QUICK = ("sm_90", "gfx942")
 _numbers = itertools.count()
 
 triton = pytest.importorskip("triton")
@@ -38,7 +39,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [t if t in QUICK else pytest.param(t, marks=pytest.mark.slow) for t in TARGETS])
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_kinds(case: Case, target: str) -> None:
     program, printer = read(case), KernelPrinter()

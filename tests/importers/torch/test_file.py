@@ -284,18 +284,16 @@ def test_no_archive(tmp_path: Path) -> None:
 def test_containers_of_transformers_are_known_in_a_new_process(tmp_path: Path) -> None:
     """torch knows a library's containers only once the modules that define them have been imported."""
     pytest.importorskip("transformers")
-    write = (
-        "import torch, transformers\n"
-        "from transformers.modeling_outputs import BaseModelOutput\n"
-        "class M(torch.nn.Module):\n"
-        "    def forward(self, x):\n"
-        "        return BaseModelOutput(last_hidden_state=x.relu())\n"
-        "torch.export.save(torch.export.export(M(), (torch.ones(3),)), 'm.pt2')\n"
-    )
+    from transformers.modeling_outputs import BaseModelOutput
+
+    class Module(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> BaseModelOutput:
+            return BaseModelOutput(last_hidden_state=x.relu())  # type: ignore[arg-type]
+
+    torch.export.save(torch.export.export(Module(), (torch.ones(3),)), tmp_path / "m.pt2")
     read = "import burn, numpy as np; print(burn.load('m.pt2')(np.ones(3, np.float32)))"
-    for code in (write, read):
-        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, "-c", read], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["[1.", "1.", "1.]"] and not done.stderr
 
 
