@@ -16,6 +16,13 @@ from burn.dialect.program import Program
 from burn.kernels.wants import Wants
 
 
+def pipeline(own: str = "") -> str:
+    """The passes of a compilation. Attention and windows stay whole, as printers of kernels take them so; convolutions become
+    channels-last. own: a device's passes behind that, such as packing."""
+    laid_out = "simplify{absorb=false},recognise,decompose{keep=attention+windows},simplify,layout,simplify"
+    return ",".join(filter(None, (laid_out, own, "fold,rematerialise,fuse,release,donate")))
+
+
 class Record(Protocol):
     """What profiles are told of a launch."""
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from burn.dialect.dims import Atom, Dim, Expr, LoopVar, Symbol, atoms, substitute, symbol
-from burn.kernels.body import Kernel
-from burn.kernels.rewrite import kernel_loops, map_kernel
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, Symbol, atoms, substitute, symbol, symbols
+from burn.kernels.body import Kernel, loop_atoms
+from burn.kernels.rewrite import kernel_dims, kernel_loops, map_kernel
 from burn.kernels.text import kernel_text
 
 SMALL = 16
@@ -88,6 +88,17 @@ class _Parameters:
 def _varies(atom: Atom) -> bool:
     """Whether an atom depends on loop variables: what does not is the same all through a launch."""
     return not isinstance(atom, Symbol) and any(isinstance(a, LoopVar) for a in atoms(Expr.of(atom)))
+
+
+def argument_names(kernel: Kernel) -> tuple[str, ...]:
+    """The sizes a kernel's code takes as arguments after its buffers."""
+    names: set[str] = set()
+    for dim in (*kernel_dims(kernel), *(v.extent for v in kernel_loops(kernel)), *(b.elements for b in kernel.buffers)):
+        names |= symbols(dim)
+        for atom in loop_atoms(dim):
+            if isinstance(atom, LoopVar):
+                names |= symbols(atom.extent)
+    return tuple(sorted(names))
 
 
 def fingerprint(kernel: Kernel, schedule: object) -> str:

@@ -63,7 +63,7 @@ from burn.kernels.wants import Wants
 def program_text(program: Program, wants: Wants) -> str:
     """The kernels of every group of a fused program, in order, each group under the nodes it came from."""
     with context():
-        return "\n\n".join(group_text(group, wants, number) for number, group in enumerate(_groups(program.block)))
+        return "\n\n".join(group_text(group, wants, number) for number, group in enumerate(groups(program.block)))
 
 
 def group_text(group: Group, wants: Wants, number: int = 0) -> str:
@@ -86,14 +86,15 @@ def kernel_text(kernel: Kernel, notes: Sequence[str] = ()) -> str:
     return "\n".join(_Writer(kernel, notes).lines())
 
 
-def _groups(block: ir.Block) -> Iterator[Group]:
+def groups(block: ir.Block) -> Iterator[Group]:
+    """Every group of a fused program, those inside of branches and loops too."""
     for operation in block.operations:
         if isinstance(operation.opview, Group):
             yield operation.opview
             continue
         for region in operation.operation.regions:
             for inner in region.blocks:
-                yield from _groups(inner)
+                yield from groups(inner)
 
 
 class _Writer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from burn.codegen.backend import Built
+from burn.codegen.backend import Built, pipeline
 from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.brief import is_brief
 from burn.codegen.cpu.entry import EntryBuilder
@@ -14,12 +14,8 @@ from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.kernels.wants import Wants
 
-PIPELINE = (
-    "simplify{absorb=false},recognise,decompose{keep=attention+windows},simplify,layout,simplify,"
-    "pack,fold,rematerialise,fuse,release,donate"
-)
-"""Attention has a kernel of its own, and products read windows where they lie; convolutions become channels-last, right sides
-panels."""
+PIPELINE = pipeline("pack")
+"""Right sides of products become panels."""
 
 FOLDING = "decompose,fuse,release"
 """For programs of constants, which run once: quick to compile."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from burn.codegen.cpu.entry import flops
+from burn.codegen.cpu.heuristics import BRIEF
 from burn.dialect.control import Group
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.types import type_of
-
-MOST = 16384
-"""Bytes that its kernels touch and operations of its products, in all: about a microsecond."""
 
 
 def is_brief(program: Program) -> bool:
@@ -31,7 +29,7 @@ def is_brief(program: Program) -> bool:
                 if not isinstance(dim, int):
                     return False
                 work += dim
-    return work <= MOST
+    return work <= BRIEF
 
 
 def _ops(block: ir.Block) -> Iterator[Op]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math
 from burn.codegen.cpu.emit import Int, Value, vector
-from burn.codegen.cpu.loops import argument_names, conversions_size, open_kernel
+from burn.codegen.cpu.loops import conversions_size, open_kernel
 from burn.codegen.cpu.operands import Operands, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
@@ -29,6 +29,7 @@ from burn.kernels.body import (
     own_dims,
     walk,
 )
+from burn.kernels.parameters import argument_names
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,9 @@ elements takes some microseconds: worth a thread."""
 CHUNK = 2048
 """Elements of a vectorised parallel loop that one iteration of a launch takes."""
 
+BRIEF = 16384
+"""Bytes that a program's kernels touch and operations of its products, in all: about a microsecond. See brief.py."""
+
 GRAIN = 16384
 """Scalar operations below which a range is not worth handing to another thread (some microseconds)."""
 

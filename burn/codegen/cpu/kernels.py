@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from burn.codegen.cpu import attention, contract, heuristics, loops
-from burn.codegen.cpu.loops import argument_names
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, symbol
 from burn.errors import unreachable
 from burn.kernels.body import AttentionKernel, ContractionKernel, Kernel, LoopKernel
-from burn.kernels.parameters import fingerprint, parametrize
+from burn.kernels.parameters import argument_names, fingerprint, parametrize
 from burn.kernels.rewrite import as_loops, collapse, lengthen
 
 

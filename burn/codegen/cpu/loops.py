@@ -14,19 +14,18 @@ from burn.codegen.cpu import heuristics, math, sums
 from burn.codegen.cpu.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, LoopVar, ceildiv, product, symbols
+from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import (
     REDUCERS,
     Buffer,
-    Kernel,
     Load,
     LoopKernel,
     Reduction,
     Stage,
     identity,
-    loop_atoms,
 )
-from burn.kernels.rewrite import kernel_dims, kernel_loops
+from burn.kernels.parameters import argument_names
+from burn.kernels.rewrite import kernel_loops
 
 
 @dataclass(frozen=True)
@@ -66,17 +65,6 @@ class Schedule:
     def steps(self, loop: LoopVar) -> Dim:
         """In how many steps a launch goes through a loop."""
         return ceildiv(loop.extent, self.lanes) if loop.name == self.across else loop.extent
-
-
-def argument_names(kernel: Kernel) -> tuple[str, ...]:
-    """The sizes a kernel's code takes as arguments after its buffers."""
-    names: set[str] = set()
-    for dim in (*kernel_dims(kernel), *(v.extent for v in kernel_loops(kernel)), *(b.elements for b in kernel.buffers)):
-        names |= symbols(dim)
-        for atom in loop_atoms(dim):
-            if isinstance(atom, LoopVar):
-                names |= symbols(atom.extent)
-    return tuple(sorted(names))
 
 
 def open_kernel(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from burn.codegen.backend import pipeline
 from burn.codegen.triton.heuristics import WANTS
 from burn.errors import CompileError
 from burn.kernels.wants import Wants
 
-PIPELINE = (
-    "simplify{absorb=false},recognise,decompose{keep=attention+windows},simplify,layout,simplify,"
-    "fold,release,rematerialise,fuse,donate"
-)
+PIPELINE = pipeline()
 """Nothing is packed: block products read both sides as they lie."""
 
 

@@ -40,6 +40,9 @@ def elements(count: Dim) -> int:
     return min(ELEMENTS, power_of_two(count)) if isinstance(count, int) else ELEMENTS
 
 
+IN_TURN = 128
+"""Rows of a block whose places are taken one after the other."""
+
 LEAST = 16
 """Rows, columns and depth of a block product at least."""
 

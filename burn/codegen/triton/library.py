@@ -3,6 +3,7 @@
 A kernel's text names those that it uses; helpers.py copies them, and what they need, to the head of the module.
 """
 
+# Triton need not be installed, and the functions of its device library are stubs that return None.
 # pyright: reportMissingImports=false, reportOperatorIssue=false
 import triton
 import triton.language as tl

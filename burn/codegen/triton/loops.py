@@ -50,7 +50,7 @@ class _Loops:
         else:
             self.rows, self.columns = heuristics.elements(self.count), 1
         if any(s.order != "parallel" for s in kernel.stages):
-            self.rows = min(self.rows, 128)
+            self.rows = min(self.rows, heuristics.IN_TURN)
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code
 

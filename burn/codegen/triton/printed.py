@@ -9,10 +9,10 @@ from typing import Literal
 from burn.codegen.triton.code import Code
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.scalars import ScalarPrinter
-from burn.dialect.dims import Dim, LoopVar, symbol, symbols
+from burn.dialect.dims import Dim, symbol
 from burn.errors import CompileError
-from burn.kernels.body import Buffer, Kernel, loop_atoms
-from burn.kernels.rewrite import kernel_dims, kernel_loops
+from burn.kernels.body import Buffer, Kernel
+from burn.kernels.parameters import argument_names
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,6 @@ class Printed:
     constants: Mapping[str, int]
     programs: Dim
     warps: int
-
-
-def size_names(kernel: Kernel) -> tuple[str, ...]:
-    """The sizes that a kernel's text mentions."""
-    names: set[str] = set()
-    for dim in (*kernel_dims(kernel), *(v.extent for v in kernel_loops(kernel)), *(b.elements for b in kernel.buffers)):
-        names |= symbols(dim)
-        for atom in loop_atoms(dim):
-            if isinstance(atom, LoopVar):
-                names |= symbols(atom.extent)
-    return tuple(sorted(names))
 
 
 def opened(buffers: Sequence[Buffer], sites: list[str]) -> ScalarPrinter:
@@ -78,7 +67,7 @@ def closed(
     if printer.fetches:
         names.append("failure")
         arguments.append(Argument("failure"))
-    for name in size_names(kernel):
+    for name in argument_names(kernel):
         names.append(name)
         arguments.append(Argument("size", 0, values[name] if name in values else symbol(name)))
     names += [f"{name}: tl.constexpr" for name in ("INT", *constants)]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from burn.codegen.triton.heuristics import WANTS
 from burn.codegen.triton.kernels import KernelPrinter
-from burn.dialect.control import Group
-from burn.dialect.mlir import context, ir
+from burn.dialect.mlir import context
 from burn.dialect.op import source_name
 from burn.dialect.program import Program
 from burn.kernels.builders import kernels
+from burn.kernels.text import groups
 
 HEAD = '''"""{about}"""
 
@@ -43,16 +43,6 @@ def with_library(functions: Iterable[str], about: str) -> str:
     texts = list(functions)
     needed = "\n\n\n".join(_helpers("\n".join(texts)))
     return "\n\n".join([HEAD.format(about=about), *([needed + "\n"] if needed else []), *(f"{t}\n" for t in texts)])
-
-
-def groups(block: ir.Block) -> Iterator[Group]:
-    for operation in block.operations:
-        if isinstance(operation.opview, Group):
-            yield operation.opview
-            continue
-        for region in operation.operation.regions:
-            for inner in region.blocks:
-                yield from groups(inner)
 
 
 def _comment(nodes: Iterable[str]) -> str:

@@ -12,10 +12,11 @@ import pytest
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Printed
-from burn.codegen.triton.program import groups, with_library
+from burn.codegen.triton.program import with_library
 from burn.dialect.mlir import context
 from burn.kernels.body import Kernel
 from burn.kernels.builders import kernels
+from burn.kernels.text import groups
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from tests.passes.cases import Case, cases, read
