@@ -30,6 +30,7 @@ class Status(IntEnum):
     EMPTY_LIST = 14
     WRONG_ITEM = 15
     HOST_FAILED = 16
+    DEVICE_FAILED = 17
 
 
 MESSAGES = {
@@ -49,6 +50,7 @@ MESSAGES = {
     Status.EMPTY_LIST: "an optional or a sequence has no element to give",
     Status.WRONG_ITEM: "element {value} of a sequence is not of the type that was expected",
     Status.HOST_FAILED: "the host could not do what the program asked for",
+    Status.DEVICE_FAILED: "the device failed with the driver's error {value}",
 }
 """What each failure means, with {value} for the number and {site} for the name that came with it."""
 

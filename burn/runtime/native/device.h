@@ -1,0 +1,101 @@
+/* Cards: devices with a memory and a compiler of their own, which a driver library reaches (libcuda.so.1, opened when the first
+ * one is asked for). run.c runs programs on them; a host that wants a card's memory for its own tensors starts here, too.
+ *
+ * A device is opened once in a process, and stays. Its work is done in order, by one stream: what is freed may be handed out
+ * again at once, because whatever still reads it was submitted before whatever will write it. Any number of threads may
+ * call; a run holds the device's lock while it submits its launches.
+ *
+ * What can fail returns a burn_status: BURN_OUT_OF_MEMORY, or BURN_DEVICE_FAILED, and then burn_device_error says why.
+ */
+#ifndef BURN_DEVICE_H
+#define BURN_DEVICE_H
+
+#include "burn_rt.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct burn_device burn_device;
+typedef struct burn_device_module burn_device_module;     /* machine code of one kernel, loaded */
+typedef struct burn_device_function burn_device_function; /* what can be launched; lives as long as its module */
+typedef struct burn_device_graph burn_device_graph;       /* launches and copies recorded, to be submitted at once */
+
+enum { BURN_DEVICE_ALIGNMENT = 256 };
+
+/* ---- which there are --------------------------------------------------------------------------------------------- */
+/* How many devices of a kind ("cuda") there are, or -1: `error` says in one line what is missing (no driver, one that is too
+ * old). `library`: the driver's file; NULL for the usual one. */
+int32_t burn_device_count(const char *kind, const char *library, char *error, size_t error_size);
+/* The device with that number; the same one at every call. NULL: see `error`. */
+burn_device *burn_device_open(const char *kind, int32_t index, const char *library, char *error, size_t error_size);
+
+typedef struct burn_device_facts {
+    char name[128];         /* "NVIDIA H100 80GB HBM3" */
+    char architecture[32];  /* what kernels are compiled for: "sm_90" */
+    int32_t index, processors, warp; /* its number, streaming multiprocessors, threads that go in step */
+    int64_t memory, free;   /* bytes in all, and those that no process holds now */
+    int64_t used, kept;     /* bytes that burn has handed out, and those it keeps to hand out again */
+    int64_t shared;         /* bytes of shared memory that one block may ask for */
+    int32_t driver;         /* its version: 13000 for 13.0 */
+} burn_device_facts;
+
+int32_t burn_device_describe(burn_device *device, burn_device_facts *facts);
+/* What the driver said of this thread's last failure, in one line. */
+const char *burn_device_error(void);
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* Aligned to BURN_DEVICE_ALIGNMENT. From what was freed before if that fits; else from the driver, and if it has no more, from
+ * there again once all that is kept was given back. NULL: out of memory. Never NULL for 0 bytes. */
+void *burn_device_alloc(burn_device *device, int64_t bytes);
+void burn_device_free(burn_device *device, void *memory); /* accepts NULL */
+void burn_device_trim(burn_device *device);               /* gives back what is kept */
+
+/* ---- work, in order ---------------------------------------------------------------------------------------------- */
+/* From this process's memory to the device's: when it returns, `from` may be written again. */
+int32_t burn_device_send(burn_device *device, void *to, const void *from, int64_t bytes);
+/* From the device's memory to this process's, when all work before is done: it waits for that. */
+int32_t burn_device_fetch(burn_device *device, void *to, const void *from, int64_t bytes);
+int32_t burn_device_copy(burn_device *device, void *to, const void *from, int64_t bytes); /* within the device */
+int32_t burn_device_fill(burn_device *device, void *to, uint8_t byte, int64_t bytes);
+/* Waits until all that was submitted is done. */
+int32_t burn_device_wait(burn_device *device);
+/* The driver's stream that all this goes to, for libraries that order their own work behind it. */
+void *burn_device_stream(burn_device *device);
+/* All that another stream of the driver (0: its default stream) has been given comes before all that follows here; and all
+ * that was submitted here comes before what that stream is given from now on. */
+int32_t burn_device_wait_for(burn_device *device, void *stream);
+int32_t burn_device_let_wait(burn_device *device, void *stream);
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+/* Machine code (a cubin, an hsaco) in memory. NULL: see `error`. */
+burn_device_module *burn_device_load(burn_device *device, const void *image, size_t size, char *error, size_t error_size);
+void burn_device_unload(burn_device_module *module); /* accepts NULL; waits for the device */
+/* A function by its name, and the bytes of dynamic shared memory that a launch of it gets. NULL: see burn_device_error. */
+burn_device_function *burn_device_find(burn_device_module *module, const char *name, int64_t shared);
+/* `blocks` blocks of `threads` threads. The arguments are words of 64 bits; a shorter one is a word's low end. */
+int32_t burn_device_launch(burn_device *device, burn_device_function *function, int64_t blocks, int32_t threads,
+                           const int64_t *arguments, int32_t count);
+
+/* ---- a run as one submission ------------------------------------------------------------------------------------- */
+/* Held by a thread for all that it submits in one run, so that no other's work gets in between. Not for burn_device_alloc and
+ * its kin, which have a lock of their own. */
+void burn_device_lock(burn_device *device);
+void burn_device_unlock(burn_device *device);
+/* Records what is submitted until burn_device_recorded, and does none of it. send and fetch fail while recording. */
+int32_t burn_device_record(burn_device *device);
+burn_device_graph *burn_device_recorded(burn_device *device); /* NULL: see burn_device_error */
+int32_t burn_device_replay(burn_device *device, burn_device_graph *graph);
+void burn_device_graph_delete(burn_device *device, burn_device_graph *graph); /* accepts NULL */
+
+/* ---- clocks ------------------------------------------------------------------------------------------------------ */
+/* Marks a moment of the device's work; the nanoseconds between two, which waits for the later one. -1: failed. */
+typedef struct burn_device_moment burn_device_moment;
+burn_device_moment *burn_device_mark(burn_device *device);
+int64_t burn_device_between(burn_device_moment *first, burn_device_moment *last);
+void burn_device_moment_delete(burn_device_moment *moment); /* accepts NULL */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
