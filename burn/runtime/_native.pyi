@@ -1,4 +1,4 @@
-"""The native module's types; see native/binding.cpp."""
+"""The native module's types; see native/binding.cpp and native/binding_device.cpp."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, overload
@@ -84,3 +84,81 @@ def cpu_cores() -> int:
 
 def cache_bytes(level: int) -> int:
     """Data cache of level 1, 2 or 3 as seen by one core; 0 when unknown."""
+
+def device_count(kind: str, library: str | None = None) -> int:
+    """How many devices of a kind ("cuda") there are; RuntimeError says why there is no driver. `library`: the driver's file."""
+
+class DeviceMemory:
+    """Freed with the object; it may be handed out again at once, because a device does its work in order."""
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+
+class DeviceFunction: ...
+
+class DeviceModule:
+    def find(self, name: str, shared: int = 0) -> DeviceFunction:
+        """A kernel, and the bytes of dynamic shared memory that a launch of it gets."""
+
+class DeviceGraph:
+    """Recorded work. It knows addresses: the memory that it touches must stay."""
+
+class DeviceMoment:
+    def since(self, other: DeviceMoment) -> int:
+        """Nanoseconds of the device's time. Waits for this moment."""
+
+class Device:
+    """A card, opened once in a process: see native/device.h. Failures are RuntimeError and MemoryError with the reason. Where
+    memory is wanted, an address does as well."""
+
+    def __init__(self, kind: str, index: int = 0, library: str | None = None) -> None: ...
+    def facts(self) -> dict[str, Any]:
+        """The fields of burn_device_facts."""
+
+    def alloc(self, bytes: int) -> DeviceMemory: ...
+    def trim(self) -> None:
+        """Gives freed memory back to the driver."""
+
+    def send(self, to: DeviceMemory | int, data: Any) -> None:
+        """All bytes of a buffer, which may be written again afterwards."""
+
+    def fetch(self, address: DeviceMemory | int, bytes: int, into: Any = None) -> Any:
+        """Bytes, in an array of uint8 or in a buffer of that size. Waits for all work before."""
+
+    def copy(self, to: DeviceMemory | int, source: DeviceMemory | int, bytes: int) -> None: ...
+    def fill(self, to: DeviceMemory | int, byte: int, bytes: int) -> None: ...
+    def wait(self) -> None:
+        """Until all that was submitted is done."""
+
+    @property
+    def stream(self) -> int:
+        """The driver's handle of the stream that all work goes to."""
+
+    def wait_for(self, stream: int) -> None:
+        """What another stream (0: the default one) was given comes before what follows here."""
+
+    def let_wait(self, stream: int) -> None:
+        """What was submitted here comes before what another stream is given from now on."""
+
+    def load(self, image: Any) -> DeviceModule:
+        """Machine code (a cubin) or PTX."""
+
+    def launch(self, function: DeviceFunction, blocks: int, threads: int, arguments: Sequence[int]) -> None:
+        """`arguments` are 64-bit words."""
+
+    def record(self) -> None:
+        """Work of this thread is recorded instead of done, until `recorded`. Other threads wait meanwhile."""
+
+    def recorded(self) -> DeviceGraph: ...
+    def replay(self, graph: DeviceGraph) -> None: ...
+    def mark(self) -> DeviceMoment: ...
+
+def device_to_dlpack(
+    owner: Any, address: int, shape: Sequence[int], code: int, bits: int, device_type: int, device_index: int
+) -> Any:
+    """An object with `__dlpack__` over dense memory, which keeps `owner` alive. `stream` is ignored: order comes first."""
+
+def device_from_dlpack(capsule: Any) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int, int, int, Any]:
+    """Of a capsule: address, shape, strides in elements, type code, bits, device type and index, and what keeps it alive."""

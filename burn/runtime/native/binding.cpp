@@ -4,8 +4,8 @@
 //
 // numpy's own C interface is used because a small model's run takes a few microseconds, less than reading one array's
 // address and shape through Python attributes. DLPack goes through nanobind.
-#define PY_SSIZE_T_CLEAN
-#include <nanobind/nanobind.h>
+#include "binding.h"
+
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -93,22 +93,6 @@ nb::object new_bytes(int64_t count) {
     bytes.rank = 1;
     return wrap(bytes, nb::steal(reinterpret_cast<PyObject *>(PyArray_DescrFromType(NPY_UINT8))), nb::handle());
 }
-
-class Buffer { // a Python object's bytes, held
-  public:
-    explicit Buffer(nb::handle object) {
-        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0)
-            throw nb::python_error();
-    }
-    Buffer(Buffer &&other) noexcept : view_(other.view_) { other.view_.obj = nullptr; }
-    Buffer(const Buffer &) = delete;
-    ~Buffer() { PyBuffer_Release(&view_); }
-    void *data() const { return view_.buf; }
-    int64_t bytes() const { return view_.len; }
-
-  private:
-    Py_buffer view_{};
-};
 
 struct Freed {
     void operator()(void *memory) const { burn_memory_free(memory); }
@@ -660,6 +644,7 @@ NB_MODULE(_native, m) {
         .def("arena_bytes", &Program::arena_bytes)
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false);
 
+    bind_devices(m);
     m.def("set_image_decoder", [](nb::object decoder) {
         Py_XSETREF(image_decoder, decoder.release().ptr());
         burn_set_image_decoder(decode_image);

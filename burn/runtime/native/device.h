@@ -5,7 +5,8 @@
  * again at once, because whatever still reads it was submitted before whatever will write it. Any number of threads may
  * call; a run holds the device's lock while it submits its launches.
  *
- * What can fail returns a burn_status: BURN_OUT_OF_MEMORY, or BURN_DEVICE_FAILED, and then burn_device_error says why.
+ * What can fail returns a burn_status: BURN_OUT_OF_MEMORY or BURN_DEVICE_FAILED, and burn_device_error says why. A child of fork
+ * cannot use its parent's devices: there everything fails with that reason, but what frees, which does nothing.
  */
 #ifndef BURN_DEVICE_H
 #define BURN_DEVICE_H
@@ -41,12 +42,14 @@ typedef struct burn_device_facts {
 } burn_device_facts;
 
 int32_t burn_device_describe(burn_device *device, burn_device_facts *facts);
-/* What the driver said of this thread's last failure, in one line. */
+/* This thread's last failure in one line, its burn_status, and the driver's number for it (0: burn refused by itself). */
 const char *burn_device_error(void);
+int32_t burn_device_error_status(void);
+int64_t burn_device_error_code(void);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 /* Aligned to BURN_DEVICE_ALIGNMENT. From what was freed before if that fits; else from the driver, and if it has no more, from
- * there again once all that is kept was given back. NULL: out of memory. Never NULL for 0 bytes. */
+ * there again once all that is kept was given back. NULL: see burn_device_error. Never NULL for 0 bytes. */
 void *burn_device_alloc(burn_device *device, int64_t bytes);
 void burn_device_free(burn_device *device, void *memory); /* accepts NULL */
 void burn_device_trim(burn_device *device);               /* gives back what is kept */
@@ -82,7 +85,9 @@ int32_t burn_device_launch(burn_device *device, burn_device_function *function, 
  * its kin, which have a lock of their own. */
 void burn_device_lock(burn_device *device);
 void burn_device_unlock(burn_device *device);
-/* Records what is submitted until burn_device_recorded, and does none of it. send and fetch fail while recording. */
+/* Records what this thread submits until it calls burn_device_recorded, and does none of it; other threads wait meanwhile. Copies
+ * within the device, fills and launches are recorded, all else fails. Addresses are recorded as they are: memory that a graph
+ * touches stays allocated as long as it is replayed. */
 int32_t burn_device_record(burn_device *device);
 burn_device_graph *burn_device_recorded(burn_device *device); /* NULL: see burn_device_error */
 int32_t burn_device_replay(burn_device *device, burn_device_graph *graph);

@@ -1,0 +1,188 @@
+/* Elements between the host, a device and other streams.
+ *
+ * A copy between pinned memory (pages locked) and the device needs nobody's attention, so that a small one goes through such
+ * memory: what is sent through a ring, of which a segment is used again when the copies out of it are done; what is fetched
+ * through memory of the waiting thread's own. A large copy is the driver's to divide.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device_inner.h"
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+int burn_device_open_transfers(burn_device *device) {
+    const burn_driver *driver = device->driver;
+    int code = driver->event(&device->order, BURN_DRIVER_UNTIMED);
+    for (int i = 0; i < BURN_SEGMENTS && !code; i++)
+        code = driver->event(&device->ring_events[i], BURN_DRIVER_UNTIMED);
+    return code ? code : driver->pinned_alloc((void **)&device->ring, (size_t)BURN_SEGMENTS * BURN_SEGMENT, 0);
+}
+
+/* Under the lock, as is give_waiter. NULL: *code says why. */
+static burn_waiter *take_waiter(burn_device *device, int *code) {
+    burn_waiter *waiter = device->waiters;
+    if (waiter) {
+        device->waiters = waiter->next;
+        return waiter;
+    }
+    const burn_driver *driver = device->driver;
+    waiter = calloc(1, sizeof *waiter);
+    *code = waiter ? driver->event(&waiter->event, BURN_DRIVER_UNTIMED) : BURN_DRIVER_OUT_OF_MEMORY;
+    if (waiter && !*code) {
+        *code = driver->pinned_alloc(&waiter->pinned, BURN_SMALL_TRANSFER, 0);
+        if (!*code)
+            return waiter;
+        driver->event_release(waiter->event);
+    }
+    free(waiter);
+    return NULL;
+}
+
+static void give_waiter(burn_device *device, burn_waiter *waiter) {
+    waiter->next = device->waiters;
+    device->waiters = waiter;
+}
+
+/* Under the lock, which others may have meanwhile: waits for all that was submitted. */
+static int wait_for_all(burn_device *device, burn_waiter *waiter) {
+    int code = device->driver->record(waiter->event, device->stream);
+    if (code)
+        return code;
+    pthread_mutex_unlock(&device->lock);
+    code = device->driver->wait(waiter->event);
+    pthread_mutex_lock(&device->lock);
+    return code;
+}
+
+int32_t burn_device_wait(burn_device *device) {
+    static const char doing[] = "waiting for it";
+    int entered;
+    int32_t status = burn_device_begin_now(device, doing, &entered);
+    if (status != BURN_OK)
+        return status;
+    int code = 0;
+    burn_waiter *waiter = take_waiter(device, &code);
+    if (waiter) {
+        code = wait_for_all(device, waiter);
+        give_waiter(device, waiter);
+    }
+    return burn_device_end(device, doing, entered, code);
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+/* A piece of the ring. NULL: *code says why. */
+static char *ring_piece(burn_device *device, int64_t bytes, int *code) {
+    if (device->segment_used + bytes > BURN_SEGMENT) {
+        *code = device->driver->record(device->ring_events[device->segment], device->stream);
+        int32_t next = (device->segment + 1) % BURN_SEGMENTS;
+        if (!*code)
+            *code = device->driver->wait(device->ring_events[next]);
+        if (*code)
+            return NULL;
+        device->segment = next;
+        device->segment_used = 0;
+    }
+    char *piece = device->ring + (int64_t)device->segment * BURN_SEGMENT + device->segment_used;
+    device->segment_used += (bytes + 15) / 16 * 16;
+    return piece;
+}
+
+/* The driver has read ordinary memory when it returns. Memory that it knows itself it reads when the copy's turn comes. */
+static int send_large(burn_device *device, uint64_t to, const void *from, int64_t bytes) {
+    int type = 0, code = device->driver->send(to, from, (size_t)bytes, device->stream);
+    if (code || device->driver->about(&type, BURN_DRIVER_MEMORY_TYPE, (uint64_t)(uintptr_t)from))
+        return code;
+    burn_waiter *waiter = take_waiter(device, &code);
+    if (waiter) {
+        code = wait_for_all(device, waiter);
+        give_waiter(device, waiter);
+    }
+    return code;
+}
+
+int32_t burn_device_send(burn_device *device, void *to, const void *from, int64_t bytes) {
+    static const char doing[] = "sending elements to it";
+    int entered;
+    int32_t status = burn_device_begin_now(device, doing, &entered);
+    if (status != BURN_OK)
+        return status;
+    uint64_t address = (uint64_t)(uintptr_t)to;
+    int code = 0;
+    if (bytes > BURN_SMALL_TRANSFER)
+        code = send_large(device, address, from, bytes);
+    else if (bytes > 0) {
+        char *piece = ring_piece(device, bytes, &code);
+        if (piece) {
+            memcpy(piece, from, (size_t)bytes);
+            code = device->driver->send(address, piece, (size_t)bytes, device->stream);
+        }
+    }
+    return burn_device_end(device, doing, entered, code);
+}
+
+int32_t burn_device_fetch(burn_device *device, void *to, const void *from, int64_t bytes) {
+    static const char doing[] = "fetching elements from it";
+    int entered;
+    int32_t status = burn_device_begin_now(device, doing, &entered);
+    if (status != BURN_OK)
+        return status;
+    int code = 0;
+    burn_waiter *waiter = bytes > 0 ? take_waiter(device, &code) : NULL;
+    if (waiter) {
+        void *target = bytes > BURN_SMALL_TRANSFER ? to : waiter->pinned;
+        code = device->driver->fetch(target, (uint64_t)(uintptr_t)from, (size_t)bytes, device->stream);
+        if (!code)
+            code = wait_for_all(device, waiter);
+        if (!code && target != to)
+            memcpy(to, target, (size_t)bytes);
+        give_waiter(device, waiter);
+    }
+    return burn_device_end(device, doing, entered, code);
+}
+
+int32_t burn_device_copy(burn_device *device, void *to, const void *from, int64_t bytes) {
+    static const char doing[] = "copying elements within it";
+    int entered;
+    int32_t status = burn_device_begin(device, &entered);
+    if (status != BURN_OK)
+        return status;
+    int code = bytes > 0 && to != from ? device->driver->copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from,
+                                                              (size_t)bytes, device->stream)
+                                       : 0;
+    return burn_device_end(device, doing, entered, code);
+}
+
+int32_t burn_device_fill(burn_device *device, void *to, uint8_t byte, int64_t bytes) {
+    static const char doing[] = "filling its memory";
+    int entered;
+    int32_t status = burn_device_begin(device, &entered);
+    if (status != BURN_OK)
+        return status;
+    int code = bytes > 0 ? device->driver->fill((uint64_t)(uintptr_t)to, byte, (size_t)bytes, device->stream) : 0;
+    return burn_device_end(device, doing, entered, code);
+}
+
+/* ---- other streams ----------------------------------------------------------------------------------------------- */
+
+/* What `second` is given from now on comes after all that `first` has been given. A stream keeps what it waits for, so that one
+ * event does for all. */
+static int32_t put_in_order(burn_device *device, void *first, void *second, const char *doing) {
+    int entered;
+    int32_t status = burn_device_begin_now(device, doing, &entered);
+    if (status != BURN_OK)
+        return status;
+    int code = device->driver->record(device->order, first);
+    if (!code)
+        code = device->driver->wait_for(second, device->order, 0);
+    return burn_device_end(device, doing, entered, code);
+}
+
+int32_t burn_device_wait_for(burn_device *device, void *stream) {
+    return put_in_order(device, stream, device->stream, "waiting for another stream");
+}
+
+int32_t burn_device_let_wait(burn_device *device, void *stream) {
+    return put_in_order(device, device->stream, stream, "letting another stream wait");
+}

@@ -1,0 +1,94 @@
+/* What burn asks of a card's driver, as a table that is filled from the driver's library when the first device is asked for.
+ *
+ * CUDA's driver interface and HIP offer the same functions with the same parameters, under other names: an address is a word of
+ * 64 bits, everything else a handle. So the table holds the library's own functions, and device*.c know no maker. A driver of
+ * another kind is another file like driver_cuda.c and a row in driver.c.
+ */
+#ifndef BURN_DRIVER_H
+#define BURN_DRIVER_H
+
+#include "device.h"
+
+typedef struct burn_driver burn_driver;
+
+/* Numbers that CUDA and HIP share. */
+enum {
+    BURN_DRIVER_OUT_OF_MEMORY = 2,
+    BURN_DRIVER_NO_DEVICE = 100,
+    BURN_DRIVER_OWN_STREAM = 1,    /* of a stream: waits for the default stream only where it is told to */
+    BURN_DRIVER_UNTIMED = 2,       /* of an event: no clock, which makes it cheaper */
+    BURN_DRIVER_RELAXED = 2,       /* of a recording: what other threads and libraries do meanwhile is not its business */
+    BURN_DRIVER_MEMORY_TYPE = 2,   /* of an address: known to the driver at all */
+    BURN_DRIVER_SHARED_MEMORY = 8, /* of a function: the most dynamic shared memory that a launch may ask for */
+};
+
+/* Functions return 0, or a number that error_name and error_text explain. */
+struct burn_driver {
+    const char *kind;    /* "cuda" */
+    int32_t devices;     /* how many there are */
+    int32_t oldest;      /* the first version that will do */
+
+    int (*init)(unsigned flags);
+    int (*version)(int *version);
+    int (*error_name)(int code, const char **name);
+    int (*error_text)(int code, const char **text);
+
+    int (*count)(int *devices);
+    int (*device)(int *device, int index);
+    int (*name)(char *name, int room, int device);
+    int (*attribute)(int *value, int attribute, int device);
+    int (*total)(size_t *bytes, int device);
+    int (*free)(size_t *free, size_t *total);          /* of the current context's device */
+    /* What `attribute` and `name` tell, in burn's words; the rest of the facts stays. */
+    int (*describe)(const burn_driver *driver, int device, burn_device_facts *facts);
+
+    int (*context)(void **context, int device);        /* the one that all libraries of the process share */
+    int (*current)(void **context);
+    int (*push)(void *context);
+    int (*pop)(void **context);
+
+    int (*alloc)(uint64_t *memory, size_t bytes);
+    int (*release)(uint64_t memory);                   /* waits for work that is under way */
+    int (*pinned_alloc)(void **memory, size_t bytes, unsigned flags); /* of the host, pages locked */
+    int (*about)(void *value, int attribute, uint64_t memory);
+
+    int (*send)(uint64_t to, const void *from, size_t bytes, void *stream);
+    int (*fetch)(void *to, uint64_t from, size_t bytes, void *stream);
+    int (*copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
+    int (*fill)(uint64_t to, unsigned char byte, size_t bytes, void *stream);
+
+    int (*stream)(void **stream, unsigned flags);
+    int (*wait_for)(void *stream, void *event, unsigned flags);
+    int (*event)(void **event, unsigned flags);
+    int (*event_release)(void *event);
+    int (*record)(void *event, void *stream);
+    int (*wait)(void *event);
+    int (*elapsed)(float *milliseconds, void *first, void *last);
+
+    int (*load)(void **module, const void *image);
+    int (*unload)(void *module);
+    int (*find)(void **function, void *module, const char *name);
+    int (*set)(void *function, int attribute, int value);
+    int (*launch)(void *function, unsigned blocks, unsigned blocks_y, unsigned blocks_z, unsigned threads, unsigned threads_y,
+                  unsigned threads_z, unsigned shared, void *stream, void **parameters, void **extra);
+
+    int (*begin_capture)(void *stream, int mode);
+    int (*end_capture)(void *stream, void **graph);
+    int (*graph)(void **ready, void *graph, unsigned long long flags); /* makes a recording ready to be launched */
+    int (*graph_launch)(void *ready, void *stream);
+    int (*graph_release)(void *graph);
+    int (*ready_release)(void *ready);
+};
+
+/* The driver of a kind from a library (NULL: the usual one), ready for use; the same one at every call. NULL: see error. */
+const burn_driver *burn_driver_find(const char *kind, const char *library, char *error, size_t error_size);
+/* "out of memory (CUDA_ERROR_OUT_OF_MEMORY)" */
+void burn_driver_explain(const burn_driver *driver, int code, char *text, size_t size);
+/* Whether this process was forked from one that had used a driver: no device works here, nor can one be opened anew. */
+int burn_driver_forked(void);
+extern const char burn_driver_forked_text[];
+
+/* driver_cuda.c: fills a table from an open library (dlopen). Returns the name of a function that it lacks, or NULL. */
+const char *burn_driver_cuda(burn_driver *driver, void *library);
+
+#endif
