@@ -10,7 +10,7 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
-from burn.dialect.dims import Dim, ceildiv, dim_max, floordiv, non_negative, product
+from burn.dialect.dims import Dim, ceildiv, dim_max, dim_min, floordiv, non_negative, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
 from burn.dialect.types import TensorType, type_of
@@ -48,6 +48,8 @@ class ConvTranspose(Op, name="conv_transpose"):
                 x.shape[2:], strides, extra, weight.shape[2:], dilations, low, high, strict=True
             )
         ]
+        if (least := min((e for e in sizes if isinstance(e, int)), default=0)) < 0:
+            cls.fail(f"low {list(low)} and high {list(high)} leave {least} elements along an axis of {x} and {weight}")
         return x.with_shape((x.shape[0], weight.shape[1] * groups, *sizes))
 
     @classmethod
@@ -79,7 +81,8 @@ MOST_PHASES = 16
 @dataclass(frozen=True)
 class _Phase:
     """Along one axis, `count` results that lie a stride apart, from `at` on. They are the convolution of x, padded by `before`
-    and `after`, with every `step`-th of the kernel's elements from the last one on that they meet, `dilation` apart."""
+    and `after`, with every `step`-th of the kernel's elements from the last one on that they meet, `dilation` apart. `spare`
+    is 1 where only the run's sizes tell that there are no such results: padding that lets the kernel fit all the same."""
 
     at: int
     count: Dim
@@ -89,6 +92,7 @@ class _Phase:
     dilation: int
     before: Dim
     after: Dim
+    spare: Dim
 
 
 def _phases(size: Dim, kernel: Any, stride: int, dilation: int, low: Any, result: Dim) -> list[_Phase]:
@@ -102,13 +106,15 @@ def _phases(size: Dim, kernel: Any, stride: int, dilation: int, low: Any, result
         count = ceildiv(result - at, stride) if stride > 1 else result
         before = (last * dilation - at - low) // stride if stride > 1 else last * dilation - low
         after = count + (taps - 1) * apart - before - size
-        phases.append(_Phase(at, count, taps, last, step, apart, before, after))
+        some = non_negative(count - 1, *(() if isinstance(size, int) else (size,)))
+        phases.append(_Phase(at, count, taps, last, step, apart, before, after, 0 if some else 1 - dim_min(count, 1)))
     return phases
 
 
 def _phase(x: ir.Value, weight: ir.Value, phases: Sequence[_Phase], groups: int) -> ir.Value:
     """The convolution of x that one phase of every axis is."""
-    pads = [d if non_negative(d) else dim_max(d, 0) for d in (*(p.before for p in phases), *(p.after for p in phases))]
+    due = (*(p.before for p in phases), *(p.after + p.spare for p in phases))
+    pads = [d if non_negative(d) else dim_max(d, 0) for d in due]
     n = len(phases)
     result = ops.conv(
         x,

@@ -141,6 +141,21 @@ def test_a_transposed_value_is_read_in_both_orders() -> None:
 # Windows
 
 
+@pytest.mark.parametrize(("strides", "pads"), [(2, [2, 1]), (3, [2, 1]), (2, [1, 1])])
+def test_some_places_of_a_transposed_convolutions_strides_are_cut_off(strides: int, pads: list[int]) -> None:
+    """The kernel is then larger than what that place's convolution slides over: only the run's sizes tell."""
+    made = node("ConvTranspose", "x w", "y", kernel_shape=[4], strides=[strides], pads=pads)
+    proto = model([made], [value("x", (1, 1, "n"))], unknown("y"), [tensor("w", numbers(1, 2, 4))])
+    same(proto, *({"x": numbers(1, 1, n)} for n in (1, 2, 5)))
+
+
+def test_a_transposed_convolution_of_which_pads_leave_nothing_is_refused() -> None:
+    made = node("ConvTranspose", "x w", "y", kernel_shape=[4], strides=[2], pads=[3, 2])
+    proto = model([made], [value("x", (1, 1, 1))], unknown("y"), [tensor("w", numbers(1, 2, 4))])
+    with pytest.raises(BurnError, match="leave -1 elements"):
+        run(proto, {})
+
+
 @pytest.mark.parametrize("op", ["Conv", "AveragePool", "MaxPool"])
 def test_a_window_larger_than_its_operand_is_refused(op: str) -> None:
     weight = [tensor("w", numbers(1, 1, 5, 5))] if op == "Conv" else []
