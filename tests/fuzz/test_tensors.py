@@ -48,6 +48,31 @@ def test_wrong_numbers_are_seen(way: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert attempt(program, ["v1"], way, [([array], "")], None).kind == "different"
 
 
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("m.sort(x0, 0)", [3, np.nan, 1, 2]),
+        ("m.log_softmax(x0, 0)", [-300, 0, 1]),
+        ("m.count_nonzero(m.log_softmax(x0, 0), None)", [-20, 0]),
+        ("m.copysign(1.0 * m.ones(2), m.domain('signed', x0))", [np.nan, -0.0]),
+        ("m.row('topk', m.ranked(x0, 2))[0]", [1, np.nan, 3, 2]),
+        ("m.row('cosine_similarity', m.ranked(x0, 2), m.ranked(x0, 2))[0]", []),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_reference_says_what_numbers_and_not_libraries_decide(line: str, values: list[float], dtype: str) -> None:
+    array = Numpy().astype(np.array(values), dtype)
+    outcome = attempt(Program([array], [Line(("v0",), line)]), ["v0"], "lazy", [([array], "")], None)
+    assert outcome.kind == "ok", outcome.detail
+
+
+@pytest.mark.parametrize("line", ["m.row('fft.ifft', m.ranked(x0, 2))[0]", "m.einsum('a,b->b', x0, x0)"])
+def test_transforms_and_products_of_infinities_are_not_for_comparison(line: str) -> None:
+    array = np.array([1, np.inf], np.float32)
+    with pytest.raises(ValueError, match="finite"):
+        Program([array], [Line(("v0",), line)]).function(["v0"], Numpy())(array)
+
+
 def test_noise_decides_nothing_of_what_is_exact() -> None:
     quiet, loud = Numpy(), Numpy(np.random.default_rng(0))
     x = np.random.default_rng(1).standard_normal((3, 5)).astype(np.float32)

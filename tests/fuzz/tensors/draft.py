@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.tensors.numpy_side import Numpy, is_float
+from tests.fuzz.tensors.numpy_side import Numpy, is_finite, is_float
 from tests.fuzz.tensors.program import Line, Program
 
 SIZES = (2, 3, 4, 5, 6, 7, 8, 11, 13, 17)
@@ -61,7 +61,7 @@ class Value:
 
     @property
     def is_finite(self) -> bool:
-        return not self.is_float or bool(np.isfinite(self.array.astype(np.float64)).all())
+        return is_finite(self.array)
 
 
 class Draft:

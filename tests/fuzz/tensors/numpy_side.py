@@ -41,6 +41,11 @@ INDEXED = frozenset(
 )
 """Functions whose other operands are places, and which keep the first one's element type."""
 
+FINITE = frozenset(words("linalg fft einsum"))
+"""Modules and functions of finite numbers alone: where an infinity goes in an elimination or a transform is the algorithm's to
+say, and einsum sums letters of one operand alone before the product, as torch does: infinities may cancel, and a sum of no
+terms times one that is not a number is not 0."""
+
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
     "%": operator.mod, "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor,
@@ -52,6 +57,10 @@ COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
 
 def is_float(dtype: np.dtype) -> bool:
     return dtype.name in NOISE
+
+
+def is_finite(array: np.ndarray) -> bool:
+    return not is_float(array.dtype) or bool(np.isfinite(array.astype(np.float64)).all())
 
 
 def common(arrays: Sequence[np.ndarray], numbers: Sequence[Any] = ()) -> np.dtype:
@@ -101,10 +110,12 @@ class Numpy(Side):
 
     def _call(self, row: Row, use: Callable[..., Any], args: Sequence[Any]) -> Any:
         given = arrays_in(args[:1] if row.name in INDEXED else args)
+        if FINITE & {row.where, row.name} and not all(map(is_finite, given)):
+            raise ValueError(f"{row.key} takes finite numbers")
         dtype = common(given)
         due = self._due(row, dtype)
         wide = not row.exact and (is_float(dtype) or row.result == "float")
-        working = np.dtype("float64") if wide else dtype
+        working = np.dtype("float64" if wide else "float32") if wide or dtype == BFLOAT16 else dtype
         converted = args if row.name in INDEXED else mapped(tuple(args), lambda a: a.astype(working))
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -124,7 +135,8 @@ class Numpy(Side):
         return dtype if row.result in ("same", "sum") else np.dtype(row.result)
 
     def _rounded(self, array: np.ndarray, operands: Sequence[np.ndarray] | None) -> np.ndarray:
-        """With noise: of each element's own size, and of the largest one's where elements were mixed."""
+        """With noise: of each element's own size, and of the largest one's where elements were mixed; what is smaller than the
+        noise may come out as 0."""
         if self._noise is None or not is_float(array.dtype):
             return array
         with np.errstate(all="ignore"):
@@ -133,8 +145,10 @@ class Numpy(Side):
             if operands is not None:
                 tops = [_top(a) for a in operands if is_float(a.dtype)]
                 size = 0.5 * size + 0.3 * max([_top(array), *tops, float(np.prod(tops or [0.0])) * 4])
-            step = NOISE[array.dtype.name] * self._scale * size * self._noise.uniform(-1, 1, array.shape)
-            return np.asarray(np.where(np.isfinite(wide), wide + step, wide)).astype(array.dtype)
+            most = NOISE[array.dtype.name] * self._scale * size
+            moved = wide + most * self._noise.uniform(-1, 1, array.shape)
+            moved = np.where((np.abs(wide) < most) & (self._noise.random(array.shape) < 0.3), 0, moved)
+            return np.asarray(np.where(np.isfinite(wide), moved, wide)).astype(array.dtype)
 
     # ---- what is no row ----------------------------------------------------------------------------------------------
     def op(self, symbol: str, left: Any, right: Any) -> np.ndarray:

@@ -26,6 +26,8 @@ class Side:
             return self.op("%", self.astype(x, "int64"), 7)
         if kind == "not zero":
             return self.where(self.op("==", x, 0), 1, x)
+        if kind == "signed":  # the sign of a zero is rounding's to choose, and that of NaN nobody's
+            return self.where(self.op("|", self.op("<", x, 0), self.op(">", x, 0)), x, 1)
         low, high = {"unit": (-0.9, 0.9), "above one": (1.1, 5.0), "positive": (0.3, 3.0), "near one": (0.8, 1.2)}[kind]
         return (
             self.clip(x, 0 if kind == "unit" else 1, 1 if kind == "unit" else 2) if whole else self.clip(x, low, high)

@@ -64,8 +64,8 @@ def function_of_two(d: Draft) -> None:
     name = d.random.choice(words("hypot atan2 fmod copysign"))
     if name == "fmod":
         w = d.add(f"m.domain('not zero', {w.name})")[0]
-    if name in ("copysign", "atan2"):  # the sign of a zero is rounding's to choose
-        v, w = (d.add(f"m.domain('not zero', {o.name})")[0] for o in (v, w))
+    if name in ("copysign", "atan2"):
+        v, w = (d.add(f"m.domain('signed', {o.name})")[0] for o in (v, w))
     d.add(f"m.{name}({v.name}, {w.name})")
 
 
