@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from burn.runtime import Artefact, Cache, Executable, _native
+from burn.runtime.device import CPU, Device
 from burn.runtime.host import features
 
 if TYPE_CHECKING:
@@ -26,29 +27,31 @@ def artefact_of(
     *,
     passes: str | None = None,
     target: str | None = None,
+    device: Device = CPU,
 ) -> Artefact:
-    """The artefact of the program that `make` gives, compiled for this machine or for the CPU `target`.
+    """The artefact of the program that `make` gives, compiled for this machine or for the CPU `target`, and for a device.
 
     identity: what the program depends on, entirely; the options, the CPU and burn itself are added. None for a program
     that is not kept. Raises what `make` and the compiler raise."""
     store = None if identity is None else Cache.from_environment()
     if store is None or identity is None:
-        return _compile(make, passes, target)
+        return _compile(make, passes, target, device)
     processor = target or " ".join(sorted(features()))
-    key = "\n".join([*identity, processor, passes or "", _native.__version__, _sources()]).encode()
+    card = f"{device.kind} {device.facts()['architecture']}" if device.is_card else ""
+    key = "\n".join([*identity, processor, card, passes or "", _native.__version__, _sources()]).encode()
     artefact = store.get(key)
     if artefact is None:
-        artefact = _compile(make, passes, target)
+        artefact = _compile(make, passes, target, device)
         store.put(key, artefact)
     return artefact
 
 
-def executable(program: Program, *, target: str | None = None, cache: bool = True) -> Executable:
+def executable(program: Program, *, target: str | None = None, cache: bool = True, device: Device = CPU) -> Executable:
     """The program compiled, or as it was compiled before."""
     renewed = program.renews.values()  # whether a call gives these up is said by the call
     given_up = [program.input_names[i] for i in program.given_up if i not in renewed]
-    artefact = artefact_of(_identity(program) if cache else None, lambda: program, target=target)
-    return Executable(artefact, given_up)
+    artefact = artefact_of(_identity(program) if cache else None, lambda: program, target=target, device=device)
+    return Executable(artefact, given_up, device)
 
 
 def _identity(program: Program) -> list[str]:
@@ -59,10 +62,10 @@ def _identity(program: Program) -> list[str]:
     return [to_text(program, locations=True), f"renews {sorted(program.renews.items())}", *constants]
 
 
-def _compile(make: Callable[[], Program], passes: str | None, target: str | None) -> Artefact:
+def _compile(make: Callable[[], Program], passes: str | None, target: str | None, device: Device) -> Artefact:
     from burn.compiler import compile_program
 
-    return compile_program(make(), passes=passes, target=target)
+    return compile_program(make(), passes=passes, target=target, device=device)
 
 
 @functools.cache

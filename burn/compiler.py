@@ -16,7 +16,8 @@ from burn.errors import TypeMismatch
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
-from burn.runtime.artefact import Target as ArtefactTarget
+from burn.runtime.device import CPU as HOST
+from burn.runtime.device import Device
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
@@ -30,17 +31,31 @@ def compile_count() -> int:
     return _compile_count
 
 
-def compile_program(program: Program, *, target: str | None = None, passes: str | None = None) -> Artefact:
-    """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default)."""
+def compile_program(
+    program: Program, *, target: str | None = None, passes: str | None = None, device: Device = HOST
+) -> Artefact:
+    """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default), or for a card beside
+    one. Raises CompileError, and DeviceError for a card that is not there."""
     global _compile_count
-    backend = backend_for(target)
+    backend = backend_for(target, device)
     artefact = _compile(program, backend, backend.passes if passes is None else passes)
     _compile_count += 1
     return artefact
 
 
-def backend_for(target: str | None = None) -> Backend:
-    """The back end for a target's name; this machine's CPU by default. Raises TypeMismatch."""
+def backend_for(target: str | None = None, device: Device = HOST) -> Backend:
+    """The back end for a CPU's name (this machine's by default) and a device. Raises TypeMismatch, and DeviceError for a card
+    that is not there."""
+    host = _cpu(target)
+    if not device.is_card:
+        return host
+    from burn.codegen.triton.backend import GPU
+
+    facts = device.facts()
+    return GPU(host, device.kind, facts["architecture"], facts["warp"])
+
+
+def _cpu(target: str | None) -> CPU:
     if target is None:
         return CPU(host_target(features()))
     if target not in TARGETS:
@@ -83,12 +98,13 @@ def _artefact(program: Program, built: Built, backend: Backend) -> Artefact:
     ]
     return Artefact(
         signature=Signature(tuple(inputs), tuple(outputs), program.random_state),
-        target=ArtefactTarget(backend.triple, backend.features),
+        target=backend.runs_on,
         code=built.code,
         constants=tuple(Constant.of(constant_array(v, program.weights)) for v in built.constants),
         live_ranges=tuple(built.live_ranges),
         kernels=tuple(KernelInfo(r.name, r.kind, r.sources, str(r.flops), str(r.bytes)) for r in built.records),
         sites=tuple(built.sites),
+        images=tuple(built.images),
         symbols={},
     )
 
@@ -102,6 +118,6 @@ def value_spec(name: str, type_: TensorType, container: Container | None, donate
     return ValueSpec(name, container.dtype, dims, None, container.kinds, container.shape is None)
 
 
-def executable(program: Program, **options) -> Executable:
+def executable(program: Program, device: Device = HOST, **options) -> Executable:
     donate = [program.input_names[i] for i in program.given_up]
-    return Executable(compile_program(program, **options), donate)
+    return Executable(compile_program(program, device=device, **options), donate, device)

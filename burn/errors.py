@@ -90,6 +90,10 @@ class RunError(BurnError):
     """The compiled program reported an error while it ran (an index out of range, memory exhausted ...)."""
 
 
+class DeviceError(BurnError, RuntimeError):
+    """A device is not there, or its driver cannot be used."""
+
+
 class DataError(BurnError, ValueError):
     """A row of a dataset cannot be read, or rows do not make a batch."""
 

@@ -14,6 +14,7 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.kernels.wants import Wants
+from burn.runtime.artefact import KernelImage, Target
 
 
 def pipeline(own: str = "") -> str:
@@ -48,6 +49,7 @@ class Built:
     live_ranges: Sequence[tuple[int, int]]
     records: Sequence[Record]
     sites: Sequence[str]
+    images: Sequence[KernelImage] = ()
 
 
 class Backend(Protocol):
@@ -76,13 +78,8 @@ class Backend(Protocol):
         ...
 
     @property
-    def triple(self) -> str:
-        """What LLVM calls the machine that the code is for."""
-        ...
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """What the device must have for the code to run."""
+    def runs_on(self) -> Target:
+        """What a machine must be for the code to run there."""
         ...
 
     def build(self, program: Program) -> Built:

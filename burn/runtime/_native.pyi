@@ -32,12 +32,15 @@ class Program:
         input_containers: Sequence[tuple[str, int]] = ...,
         output_containers: Sequence[tuple[str, int]] = ...,
         texts: Sequence[tuple[int, int]] = ...,
+        card: tuple[str, int, str | None] | None = ...,
+        images: Sequence[tuple[str, Any, int, int]] = ...,
     ) -> None:
         """`input_containers` and `output_containers` say for each value what is around its tensors ("s" a sequence, "o" an
         optional, from outside in, then "*" where they may have any rank) and the tensors' element type as burn_dtype numbers it;
         `texts` which constants are strings, and how many each holds. `constants` are buffers. `inputs` are (dtype, sizes) with
         -1 - s for the s-th symbol; `outputs` are
-        dtypes."""
+        dtypes. `card` is the device whose kernels `images` are: its kind, its number and its driver's file (None for the usual
+        one); an image is its function's name, its machine code, its bytes of shared memory and the threads of a block."""
 
     def arena_bytes(self) -> int:
         """The memory for intermediate results that runs have needed so far, one run at a time."""

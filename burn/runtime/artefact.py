@@ -4,7 +4,7 @@
     8     u32 format version, u32 zero
     16    u64 file size
     24    u64 offset, u64 size     header: JSON, UTF-8
-    40    u64 offset, u64 size     code: a relocatable object (64-byte aligned)
+    40    u64 offset, u64 size     code: a relocatable object, behind it the kernels for a card (64-byte aligned)
     56    u64 offset, u64 size     constants (4096-byte aligned; each constant in it 64-byte aligned)
     72    SHA-256 of the header and the code
     104   zeros
@@ -39,7 +39,7 @@ from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
 MAGIC = b"BURNPROG"
 COMPILED = ".burn"
 """What a compiled program's name ends in: no other file's contents are ever run."""
-VERSION = 2
+VERSION = 3
 _PREFIX = struct.Struct("<8sII7Q32s")
 _HEADER_AT = 128
 _CODE_ALIGNMENT, _CONSTANTS_ALIGNMENT, _CONSTANT_ALIGNMENT = 64, 4096, 64
@@ -129,11 +129,26 @@ class KernelInfo:
 
 
 @dataclass(frozen=True)
+class KernelImage:
+    """Machine code of one kernel for a card, and how it is launched."""
+
+    name: str  # of the function in it
+    data: Buffer = field(repr=False)
+    shared: int = 0  # bytes of dynamic shared memory
+    threads: int = 32  # of a block
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KernelImage, (self.name, memoryview(self.data).tobytes(), self.shared, self.threads)
+
+
+@dataclass(frozen=True)
 class Target:
-    """Where the code runs."""
+    """Where the code runs: the host's, and where kernels run on a card, that."""
 
     triple: str
     features: tuple[str, ...] = ()  # LLVM's names; all of them are required
+    card: str = ""  # "cuda"; "" for a program of the host's alone
+    architecture: str = ""  # of the card: "sm_90"
 
 
 @dataclass(frozen=True)
@@ -147,6 +162,7 @@ class Artefact:
     live_ranges: tuple[tuple[int, int], ...] = ()  # per planned buffer: first and last step
     kernels: tuple[KernelInfo, ...] = ()
     sites: tuple[str, ...] = ()  # source nodes that run-time errors name by index
+    images: tuple[KernelImage, ...] = ()  # what the entry function launches on a card, by number
     symbols: Mapping[str, str] = field(default_factory=dict)  # size symbol -> where its value comes from
     entry: str = "burn_entry"
     burn_version: str = _native.__version__
@@ -159,19 +175,19 @@ class Artefact:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file whole or not at all."""
         path = Path(path)
-        header, offset = self._header()
+        header, offset, code = self._header()
         encoded = json.dumps(header, separators=(",", ":")).encode()
         code_at = _align(_HEADER_AT + len(encoded), _CODE_ALIGNMENT)
-        code_size = memoryview(self.code).nbytes
+        code_size = len(code)
         constants_at = _align(code_at + code_size, _CONSTANTS_ALIGNMENT)
         digest = hashlib.sha256(encoded)
-        digest.update(self.code)
+        digest.update(code)
         prefix = _PREFIX.pack(
             MAGIC, VERSION, 0, constants_at + offset,
             _HEADER_AT, len(encoded), code_at, code_size, constants_at, offset, digest.digest(),
         )  # fmt: skip
         with files.whole(path) as file:
-            for at, data in ((0, prefix), (_HEADER_AT, encoded), (code_at, self.code)):
+            for at, data in ((0, prefix), (_HEADER_AT, encoded), (code_at, code)):
                 file.seek(at)
                 file.write(data)
             for entry, constant in zip(header["constants"], self.constants, strict=True):
@@ -179,14 +195,24 @@ class Artefact:
                 file.write(constant.data)
             file.truncate(constants_at + offset)
 
-    def _header(self) -> tuple[dict[str, Any], int]:
-        """The header, and the size of the constants' section."""
+    def _header(self) -> tuple[dict[str, Any], int, bytes]:
+        """The header, the size of the constants' section, and the code's section."""
+        code = bytearray(self.code)
+        images = []
+        for image in self.images:
+            code += bytes(-len(code) % _CODE_ALIGNMENT)
+            size = memoryview(image.data).nbytes
+            place = {"offset": len(code), "bytes": size}
+            images.append({"name": image.name, "shared": image.shared, "threads": image.threads} | place)
+            code += image.data
         header: dict[str, Any] = {name: asdict(getattr(self, name)) for name in ("signature", "target")} | {
             "kernels": [asdict(kernel) for kernel in self.kernels],
             "live_ranges": self.live_ranges,
             "sites": self.sites,
             "symbols": dict(self.symbols),
             "entry": self.entry,
+            "code": memoryview(self.code).nbytes,
+            "images": images,
             "burn_version": self.burn_version,
             "constants": [],
         }
@@ -202,7 +228,7 @@ class Artefact:
                 }
             )
             offset = _align(offset + constant.bytes, _CONSTANT_ALIGNMENT)
-        return header, offset
+        return header, offset, bytes(code)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Artefact:
@@ -316,11 +342,28 @@ def _constant(value: Any, section: memoryview) -> Constant:
     return Constant(dtype, shape, data)
 
 
+def _part(section: memoryview, offset: int, length: int) -> memoryview:
+    if offset > section.nbytes or length > section.nbytes - offset:
+        raise ValueError(f"{length} bytes of code at {offset} of {section.nbytes}")
+    return section[offset : offset + length]
+
+
+def _target(value: Any) -> Target:
+    features = tuple(map(_text, value["features"]))
+    return Target(_text(value["triple"]), features, _text(value["card"]), _text(value["architecture"]))
+
+
+def _image(value: Any, code: memoryview) -> KernelImage:
+    data = _part(code, _count(value["offset"]), _count(value["bytes"]))
+    return KernelImage(_text(value["name"]), data, _count(value["shared"]), _count(value["threads"]))
+
+
 def _decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
     return Artefact(
         signature=_signature(header["signature"]),
-        target=Target(_text(header["target"]["triple"]), tuple(map(_text, header["target"]["features"]))),
-        code=code,
+        target=_target(header["target"]),
+        code=_part(code, 0, _count(header["code"])),
+        images=tuple(_image(value, code) for value in header["images"]),
         constants=tuple(_constant(value, constants) for value in header["constants"]),
         live_ranges=tuple((_count(first), _count(last)) for first, last in header["live_ranges"]),
         kernels=tuple(map(_kernel, header["kernels"])),

@@ -21,6 +21,7 @@ from burn.runtime import _native, images, sizes
 from burn.runtime.abi import MESSAGES, Status
 from burn.runtime.arrays import Unfit, contained, like, to_numpy
 from burn.runtime.artefact import COMPILED, CONTAINERS, Artefact, Signature, ValueSpec
+from burn.runtime.device import CPU, Device
 from burn.runtime.dtypes import CODES, numpy_dtype
 from burn.runtime.host import missing_features
 from burn.runtime.profile import Profile
@@ -36,12 +37,13 @@ _native.set_image_decoder(images.decode)
 class Executable:
     """Callable from any number of threads at once."""
 
-    def __init__(self, artefact: Artefact, donate: Collection[str] = ()) -> None:
-        """donate: the inputs that every call gives up, as `run` does those it names. Raises RunError when this machine cannot
-        run the artefact's code."""
+    def __init__(self, artefact: Artefact, donate: Collection[str] = (), device: Device | None = None) -> None:
+        """donate: the inputs that every call gives up, as `run` does those it names. device: the card on which a program for one
+        runs, the first of its kind by default. Raises RunError when this machine cannot run the artefact's code."""
         self.artefact = artefact
+        self.device = device or (Device(artefact.target.card, 0) if artefact.target.card else CPU)
         signature = artefact.signature
-        problems = missing_features(artefact.target)
+        problems = missing_features(artefact.target) + self.device.cannot_run(artefact.target)
         if problems:
             raise RunError("this program cannot run here", problems)
         aliases = [-1] * len(signature.outputs)
@@ -64,6 +66,8 @@ class Executable:
                 input_containers=_containers(signature.inputs) + [("", 0)] * signature.random_state,
                 output_containers=_containers(signature.outputs),
                 texts=[(i, math.prod(c.shape)) for i, c in enumerate(artefact.constants) if c.dtype == "string"],
+                card=self.device.card,
+                images=[(image.name, image.data, image.shared, image.threads) for image in artefact.images],
             )
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
@@ -145,10 +149,10 @@ class Executable:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In a pickle or a copy lies the compiled program; its random numbers start anew."""
-        return Executable, (self.artefact,)
+        return Executable, (self.artefact, (), self.device)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Executable:
-        return Executable(self.artefact)
+        return Executable(self.artefact, (), self.device)
 
     def profile(self, *arrays: Any, repeat: int = 1, **by_name: Any) -> Profile:
         """Runs `repeat` times and says where the time went, kernel by kernel."""

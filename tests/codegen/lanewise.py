@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from burn.codegen.cpu.convert import element_type
-from burn.codegen.cpu.emit import PTR, Function, Value, vector
+from burn.codegen.host.emit import PTR, Function, Value, vector
 from burn.dialect.mlir import ExecutionEngine, PassManager, ir
 from burn.dialect.types import numpy_dtype
 

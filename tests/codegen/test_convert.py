@@ -12,7 +12,7 @@ import pytest
 from lanewise import Compiled, Lanewise
 
 from burn.codegen.cpu.convert import convert
-from burn.codegen.cpu.emit import Function, Value
+from burn.codegen.host.emit import Function, Value
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.errors import CompileError
 

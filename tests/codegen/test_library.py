@@ -10,7 +10,7 @@ import pytest
 from running import call, compiled, same
 
 import burn
-from burn.codegen.cpu import library
+from burn.codegen.host import library
 from burn.compiler import executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol

@@ -17,8 +17,8 @@ from lanewise import Compiled, Lanewise
 from mpmath import mp, mpf
 from symbols import symbols
 
-from burn.codegen.cpu.emit import Function, Value
 from burn.codegen.cpu.math import FUNCTIONS, apply
+from burn.codegen.host.emit import Function, Value
 from burn.dialect.types import numpy_dtype
 from burn.errors import CompileError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import burn
-from burn.codegen.cpu import parts
+from burn.codegen.host import parts
 from burn.compiler import executable
 from burn.errors import RunError
 from burn.runtime import Executable
@@ -35,7 +35,7 @@ def inputs(n: int, m: int) -> list[np.ndarray]:
 def test_a_short_function_is_left_alone_and_a_long_one_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     divide = parts.divide
-    monkeypatch.setattr("burn.codegen.cpu.entry.divide", lambda *given: made.append(len(p := divide(*given))) or p)
+    monkeypatch.setattr("burn.codegen.host.entry.divide", lambda *given: made.append(len(p := divide(*given))) or p)
     monkeypatch.setattr(parts, "LINES", 200)
     for number in (1, 30):
         executable(trace(lambda x, n=number: [(x * i).sort(0)[0] for i in range(n)], {"x": "float32[n, 2]"}))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from running import call, compiled, same
 
-from burn.codegen.cpu.emit import PTR, Function
-from burn.codegen.cpu.sizes import Sizes
+from burn.codegen.host.emit import PTR, Function
+from burn.codegen.host.sizes import Sizes
 from burn.dialect import ops
 from burn.dialect.dims import Dim, Expr, Symbol, floordiv, mod, product, symbol
 from burn.dialect.mlir import ir

@@ -91,7 +91,8 @@ int main(void) {
     static const burn_output_spec output = {.element_bytes = 8, .alias = -1};
     burn_program_info info = {.entry = entry, .inputs = 1, .outputs = 1, .buffers = 1, .kernels = 1,
                               .input_specs = &input, .output_specs = &output, .live_ranges = &range};
-    program = burn_program_new(&info);
+    char error[256];
+    program = burn_program_new(&info, error, sizeof error);
     burn_pool_set_threads(8);
     pthread_t callers[CALLERS];
     for (intptr_t i = 0; i < CALLERS; i++)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math
-from burn.codegen.cpu.emit import PTR, Int, Value, vector
 from burn.codegen.cpu.loops import across, conversions_size, open_kernel
 from burn.codegen.cpu.operands import place_rows
 from burn.codegen.cpu.target import Target
+from burn.codegen.host.emit import PTR, Int, Value, vector
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product, substitute
 from burn.kernels.body import AttentionKernel, Load, Reduction, Scalar
 from burn.kernels.parameters import argument_names

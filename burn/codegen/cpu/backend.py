@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from burn.codegen.backend import Built, pipeline
 from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.brief import is_brief
-from burn.codegen.cpu.entry import EntryBuilder
-from burn.codegen.cpu.object import compile_object
+from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import Target
+from burn.codegen.host.entry import EntryBuilder
+from burn.codegen.host.object import compile_object
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.kernels.wants import Wants
+from burn.runtime.artefact import Target as ArtefactTarget
 
 PIPELINE = pipeline("pack")
 """Right sides of products become panels."""
@@ -47,16 +49,12 @@ class CPU:
         return heuristics.packed_width(columns, dtype, self.target)
 
     @property
-    def triple(self) -> str:
-        return "x86_64-unknown-linux-gnu"
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        return self.target.features
+    def runs_on(self) -> ArtefactTarget:
+        return ArtefactTarget("x86_64-unknown-linux-gnu", self.target.features)
 
     def build(self, program: Program) -> Built:
         with context():
             target = replace(self.target, small=is_brief(program))
-            entry = EntryBuilder(program, target).build()
+            entry = EntryBuilder(program, KernelPrinter(target), target.attributes).build()
             code = compile_object(entry.functions)
         return Built(code, entry.constants, entry.live_ranges, entry.records, entry.sites)

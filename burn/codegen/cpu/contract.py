@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math
-from burn.codegen.cpu.emit import Int, Value, vector
 from burn.codegen.cpu.loops import conversions_size, open_kernel
 from burn.codegen.cpu.operands import Operands, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
+from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, product, substitute
 from burn.kernels.body import (
     Accumulator,

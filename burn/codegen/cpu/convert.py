@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import math
 
-from burn.codegen.cpu.emit import Function, Value
 from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL, Small
+from burn.codegen.host.emit import Function, Value
 from burn.errors import CompileError
 
 FLOATS = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}

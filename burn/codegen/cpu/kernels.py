@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from burn.codegen.cpu import attention, contract, heuristics, loops
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
+from burn.codegen.host.emit import PTR, Int, Value
+from burn.codegen.host.entry import EntryBuilder
+from burn.codegen.host.launches import Launches
+from burn.dialect.control import Group
 from burn.dialect.dims import Dim, symbol
+from burn.dialect.types import DTYPES
 from burn.errors import unreachable
 from burn.kernels.body import AttentionKernel, ContractionKernel, Kernel, LoopKernel
+from burn.kernels.builders import kernels
+from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.parameters import argument_names, fingerprint, parametrize
 from burn.kernels.rewrite import as_loops, collapse, lengthen
 
@@ -26,14 +33,29 @@ class Emitted:
     count: Dim
     grain: Dim
 
+    def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
+        """See `burn.codegen.host.launches.Launch`."""
+        code, words = entry.code, [b for b in buffers if b is not None] + [entry.sizes.dim(s) for s in self.sizes]
+        entry.set_words(words)
+        function = code.raw(f"llvm.mlir.addressof @{self.name} : {PTR}", PTR)
+        count, grain = entry.sizes.dim(self.count), entry.sizes.dim(self.grain)
+        entry.call("burn_rt_launch", record, function, entry.words, entry.unless_none(made, count), grain)
+
 
 class KernelPrinter:
-    """The functions of one program."""
+    """The functions of one program. See `burn.codegen.host.launches.Kernels`."""
 
-    def __init__(self, target: Target, sites: list[str]) -> None:
-        self.target, self.sites = target, sites
+    is_card = False
+
+    def __init__(self, target: Target, sites: list[str] | None = None) -> None:
+        self.target, self.sites = target, [] if sites is None else sites
         self.functions: list[str] = []
         self._known: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def group(self, group: Group) -> Launches:
+        calls = kernels(group, heuristics.WANTS)
+        shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
+        return Launches(tuple((self.print(call.kernel), tuple(call.bindings)) for call in calls), shared)
 
     def print(self, kernel: Kernel) -> Emitted:
         match collapse(kernel):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from burn.codegen.cpu.emit import Function, Value, bits, element_of, is_float, lanes_of, vector
+from burn.codegen.host.emit import Function, Value, bits, element_of, is_float, lanes_of, vector
 
 
 @dataclass(frozen=True)

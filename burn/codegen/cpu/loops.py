@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math, sums
-from burn.codegen.cpu.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
+from burn.codegen.host.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import (
     REDUCERS,

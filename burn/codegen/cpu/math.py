@@ -21,8 +21,8 @@ from burn.codegen.cpu.elementary import (
     remainder,
     trigonometric,
 )
-from burn.codegen.cpu.emit import Function, Value
 from burn.codegen.cpu.lanes import Lanes
+from burn.codegen.host.emit import Function, Value
 from burn.errors import CompileError
 
 Emit = Callable[..., Lanes]

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics
-from burn.codegen.cpu.emit import Int, Value, vector
 from burn.codegen.cpu.loops import conversions_size, scratch
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Dim, Expr, LoopVar, coefficient, exact_div, product
 from burn.errors import CompileError
 from burn.kernels.body import Load

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
-from burn.codegen.cpu.emit import PTR, Function, Int, Value, bits, element_of, lanes_of, vector
+from burn.codegen.host.emit import PTR, Function, Int, Value, bits, element_of, lanes_of, vector
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, coefficient, non_negative, substitute
 from burn.errors import CompileError
 from burn.kernels.body import (

@@ -1,13 +1,23 @@
-"""A graphics card as passes see it: what it wants of a program whose kernels Triton compiles."""
+"""Graphics cards as a back end: Triton compiles the kernels, LLVM the entry function, which runs on the host."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from burn.codegen.backend import pipeline
+from burn.codegen.backend import Built, pipeline
+from burn.codegen.cpu.backend import CPU
+from burn.codegen.cpu.kernels import KernelPrinter
+from burn.codegen.cpu.target import TARGETS
+from burn.codegen.host.entry import EntryBuilder
+from burn.codegen.host.object import compile_object
 from burn.codegen.triton.heuristics import WANTS
+from burn.codegen.triton.images import Machine, compile_all
+from burn.codegen.triton.launches import CardKernels
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
 from burn.errors import CompileError
 from burn.kernels.wants import Wants
+from burn.runtime.artefact import Target
 
 PIPELINE = pipeline()
 """Nothing is packed: block products read both sides as they lie."""
@@ -15,11 +25,26 @@ PIPELINE = pipeline()
 
 @dataclass(frozen=True)
 class GPU:
-    """See `burn.passes.environment.Device`."""
+    """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads that go in step; host: the CPU beside
+    the card."""
+
+    host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
+    kind: str = "cuda"
+    architecture: str = "sm_90"
+    warp: int = 32
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.architecture}"
 
     @property
     def passes(self) -> str:
         return PIPELINE
+
+    @property
+    def folding(self) -> str:
+        """What is run while compiling runs on the host."""
+        return self.host.folding
 
     @property
     def wants(self) -> Wants:
@@ -27,3 +52,16 @@ class GPU:
 
     def panel(self, columns: int, dtype: str) -> int:
         raise CompileError("Triton kernels read no panels: leave out the pass 'pack'")
+
+    @property
+    def runs_on(self) -> Target:
+        host = self.host.runs_on
+        return Target(host.triple, host.features, self.kind, self.architecture)
+
+    def build(self, program: Program) -> Built:
+        with context():
+            kernels = CardKernels(KernelPrinter(self.host.target))
+            entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
+            code = compile_object(entry.functions)
+        images = compile_all(kernels.sources, Machine.named(self.kind, self.architecture, self.warp))
+        return Built(code, entry.constants, entry.live_ranges, entry.records, entry.sites, images)

@@ -19,6 +19,9 @@ PERSISTENT = 4096
 
 WARPS = 4
 
+STAGES = 3
+"""Blocks of a product that are on their way from memory at once."""
+
 
 def power_of_two(number: int) -> int:
     """The next one upwards."""

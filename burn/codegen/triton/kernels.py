@@ -15,8 +15,8 @@ from burn.kernels.rewrite import as_loops, collapse
 class KernelPrinter:
     """The functions of one program. `sites`: source nodes that run-time errors name by number."""
 
-    def __init__(self) -> None:
-        self.sites: list[str] = []
+    def __init__(self, sites: list[str] | None = None) -> None:
+        self.sites: list[str] = [] if sites is None else sites
         self.functions: dict[str, Printed] = {}
         self._known: dict[str, str] = {}
 

@@ -10,6 +10,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -101,6 +103,9 @@ struct Freed {
 // How a value is contained: 's' for a sequence, 'o' for an optional, from outside in, then '*' where the tensors may have
 // any rank; and the burn_dtype of the tensors.
 using Containers = std::pair<std::string, int32_t>;
+
+// A device: its kind, its number, and its driver's file where that is not the usual one.
+using Card = std::tuple<std::string, int32_t, std::optional<std::string>>;
 
 // ---- Program --------------------------------------------------------------------------------------------------------
 
@@ -197,7 +202,8 @@ class Program {
             const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
             const std::vector<nb::object> &outputs, int64_t kernel_count, std::vector<int64_t> aliases,
             const std::vector<Containers> &input_containers, const std::vector<Containers> &output_containers,
-            const std::vector<std::pair<int64_t, int64_t>> &texts)
+            const std::vector<std::pair<int64_t, int64_t>> &texts, const std::optional<Card> &card,
+            const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images)
         : kernels_(kernel_count) {
         char error[512];
         {
@@ -208,6 +214,8 @@ class Program {
             throw nb::value_error((std::string("the object code cannot be loaded: ") + error).c_str());
         try {
             describe(inputs, outputs, input_containers, output_containers);
+            if (card)
+                open_card(*card, images);
             initialise(entry, constants, live_ranges, std::move(aliases), texts);
         } catch (...) {
             burn_image_unload(image_);
@@ -248,7 +256,7 @@ class Program {
         std::vector<burn_output> outputs(outputs_.size());
         std::vector<burn_profile_row> rows(profile ? static_cast<size_t>(kernels_) : 0);
         PyThreadState *state = PyEval_SaveThread();
-        burn_options options{profile ? rows.data() : nullptr, interrupted, &state};
+        burn_options options{profile ? rows.data() : nullptr, interrupted, &state, 0};
         burn_failure failure = burn_program_run(program_, inputs.data(), outputs.data(), &options);
         take_lock(state);
         if (failure.code == BURN_INPUT_MISMATCH)
@@ -293,6 +301,20 @@ class Program {
         }
     }
 
+    void open_card(const Card &card, const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images) {
+        char error[512] = "";
+        const auto &[kind, index, library] = card;
+        device_ = burn_device_open(kind.c_str(), index, library ? library->c_str() : nullptr, error, sizeof error);
+        if (!device_)
+            throw nb::value_error(error);
+        for (const auto &[name, image, shared, threads] : images) {
+            Buffer code(image);
+            names_.push_back(name);
+            device_kernels_.push_back({code.data(), code.bytes(), names_.back().c_str(), shared, threads});
+            held_.push_back(std::move(code));
+        }
+    }
+
     void initialise(const std::string &entry, nb::sequence constants,
                     const std::vector<std::pair<int64_t, int64_t>> &live_ranges, std::vector<int64_t> aliases,
                     const std::vector<std::pair<int64_t, int64_t>> &texts) {
@@ -329,9 +351,19 @@ class Program {
         info.live_ranges = ranges.data();
         info.input_specs = input_specs.data();
         info.output_specs = output_specs.data();
-        program_ = burn_program_new(&info);
+        if (device_) {
+            info.device = device_;
+            info.device_kernels = device_kernels_.data();
+            info.device_kernel_count = static_cast<int64_t>(device_kernels_.size());
+            for (const auto &[index, count] : texts) // strings stay with the host
+                if (index >= 0 && index < info.constants)
+                    on_card_[static_cast<size_t>(index)] = -1;
+            info.constant_bytes = on_card_.data();
+        }
+        char error[512];
+        program_ = burn_program_new(&info, error, sizeof error);
         if (!program_)
-            throw nb::value_error("the program's tables are out of range");
+            throw nb::value_error(error[0] ? error : "the program's tables are out of range");
         for (const auto &[index, count] : texts) {
             if (index < 0 || index >= info.constants)
                 throw nb::value_error("texts: no such constant");
@@ -360,6 +392,7 @@ class Program {
                 held_.push_back(std::move(buffer));
             }
             constant_bytes_.push_back(bytes);
+            on_card_.push_back(bytes);
             constant_data_.push_back(data);
         }
     }
@@ -391,7 +424,7 @@ class Program {
             kept.objects.push_back(nb::borrow(object));
         if (spec.is_text())
             return pack(array, dims, kept);
-        return {PyArray_DATA(array), PyArray_NBYTES(array), PyArray_NDIM(array), dims, 0};
+        return {PyArray_DATA(array), PyArray_NBYTES(array), PyArray_NDIM(array), dims, 0, 0};
     }
 
     // A list or tuple; for an optional, of at most one element.
@@ -406,7 +439,7 @@ class Program {
         for (Py_ssize_t i = 0; i < count; i++)
             elements[i] = check(PySequence_Fast_GET_ITEM(object, i), spec, level + 1, kept);
         *length = count;
-        return {elements, count * static_cast<int64_t>(sizeof(burn_input)), 1, length, 0};
+        return {elements, count * static_cast<int64_t>(sizeof(burn_input)), 1, length, 0, 0};
     }
 
     // An array of str as heap.h says that strings are packed.
@@ -434,7 +467,7 @@ class Program {
             std::memcpy(first + offsets[i], text, static_cast<size_t>(length));
             offsets[i + 1] = offsets[i] + length;
         }
-        return {packed, bytes, PyArray_NDIM(array), dims, 0};
+        return {packed, bytes, PyArray_NDIM(array), dims, 0, 0};
     }
 
     // Every output becomes an array, or is freed: also when wrapping one of them throws.
@@ -512,6 +545,10 @@ class Program {
     std::vector<std::unique_ptr<void, Freed>> copies_;
     std::vector<void *> constant_data_;
     std::vector<int64_t> constant_bytes_;
+    burn_device *device_ = nullptr;
+    std::list<std::string> names_; // of device_kernels_
+    std::vector<burn_device_kernel> device_kernels_;
+    std::vector<int64_t> on_card_; // bytes of each constant that goes to the card, or -1
 };
 
 // ---- DLPack ---------------------------------------------------------------------------------------------------------
@@ -636,11 +673,13 @@ NB_MODULE(_native, m) {
         .def(nb::init<nb::handle, const std::string &, nb::sequence, const std::vector<std::pair<int64_t, int64_t>> &,
                       const std::vector<std::pair<nb::object, std::vector<int64_t>>> &, const std::vector<nb::object> &,
                       int64_t, std::vector<int64_t>, const std::vector<Containers> &, const std::vector<Containers> &,
-                      const std::vector<std::pair<int64_t, int64_t>> &>(),
+                      const std::vector<std::pair<int64_t, int64_t>> &, const std::optional<Card> &,
+                      const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &>(),
              "object_code"_a, "entry"_a, nb::kw_only(), "constants"_a, "live_ranges"_a, "inputs"_a, "outputs"_a,
              "kernel_count"_a, "aliases"_a = std::vector<int64_t>(),
              "input_containers"_a = std::vector<Containers>(), "output_containers"_a = std::vector<Containers>(),
-             "texts"_a = std::vector<std::pair<int64_t, int64_t>>())
+             "texts"_a = std::vector<std::pair<int64_t, int64_t>>(), "card"_a = nb::none(),
+             "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>>())
         .def("arena_bytes", &Program::arena_bytes)
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false);
 

@@ -70,6 +70,24 @@ int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, con
 void burn_rt_enter(burn_run *run, int64_t kernel_id);
 void burn_rt_leave(burn_run *run, int64_t kernel_id);
 
+/* ---- cards: what only a program calls whose tensors lie in a card's memory ------------------------------------------- */
+/* Inputs, outputs, constants and the arena are addresses on the card then; so are those that go in and out here, but for the
+ * host's side of fetch and send. All is done in order, and nothing is waited for but by what reads. */
+void *burn_rt_device_alloc(burn_run *run, int64_t bytes); /* as burn_rt_alloc, with the same marks */
+void burn_rt_device_free(burn_run *run, void *memory);
+void *burn_rt_device_grow(burn_run *run, void *memory, int64_t bytes);
+void burn_rt_device_copy(burn_run *run, void *to, const void *from, int64_t bytes);
+int64_t burn_rt_device_read(burn_run *run, const void *from, int64_t bytes);
+void burn_rt_device_write(burn_run *run, void *to, int64_t value, int64_t bytes);
+/* A copy in memory of burn_rt_alloc; and from the host's memory to the card's. */
+void *burn_rt_fetch(burn_run *run, const void *from, int64_t bytes);
+void burn_rt_send(burn_run *run, void *to, const void *from, int64_t bytes);
+/* A word that is 0 until a kernel fails: then the number of its site plus one in the upper 16 bits, the index below. */
+void *burn_rt_device_failure(burn_run *run);
+/* Submits a kernel of the artefact's table for cards, as `blocks` blocks. `args` are `count` words. */
+int32_t burn_rt_device_launch(burn_run *run, int64_t kernel_id, int64_t kernel, const int64_t *args, int64_t count,
+                              int64_t blocks);
+
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 /* The first failure of a run wins. `code` is burn_status, `site` an index into the artefact's table of sites (source
  * nodes), `value` the offending number. */

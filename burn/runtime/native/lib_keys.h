@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the order of DTYPES in burn/codegen/cpu/library.py. */
+/* In the order of DTYPES in burn/codegen/host/library.py. */
 enum burn_dtype {
     BURN_F64, BURN_F32, BURN_F16, BURN_BF16,
     BURN_F8E4M3FN, BURN_F8E4M3FNUZ, BURN_F8E5M2, BURN_F8E5M2FNUZ, BURN_F8E8M0FNU, BURN_F4E2M1FN,

@@ -12,50 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "heap.h"
 #include "lib_keys.h"
-
-/* A block from burn_rt_alloc: its neighbours in the run's list are in front of the 64-byte aligned payload. */
-typedef struct allocation {
-    struct allocation *previous, *next;
-    int64_t bytes, order; /* of the payload; when it was allocated */
-    char padding[BURN_ALIGNMENT - 2 * sizeof(void *) - 2 * sizeof(int64_t)];
-} allocation;
-
-struct burn_run {
-    burn_program *program;
-    burn_run *next_free;
-    burn_worker worker; /* of the thread that called the program */
-    /* this inference */
-    const burn_input *inputs;
-    burn_output *outputs;
-    burn_options options;
-    int64_t polled_at; /* when the host was last asked; 0: not yet */
-    int64_t unpolled;  /* short launches since the clock was looked at */
-    int64_t bracket_depth; /* launches inside a bracketed library call are part of its time */
-    allocation *allocations; /* the latest first */
-    int64_t next_order;
-    int planned;
-    _Atomic int32_t status;
-    int64_t site, value;
-    burn_texts texts; /* strings, and on their heap lists */
-    /* kept between inferences */
-    void *arena;
-    int64_t arena_bytes;
-    int have_plan;
-    int64_t *sizes, *offsets;
-    int64_t *symbols;     /* the sizes of this call's inputs, one a symbol */
-    const burn_input **regions; /* room to sort the inputs by address */
-};
-
-struct burn_program {
-    burn_program_info info;
-    int64_t *dims; /* of all inputs, one after another */
-    int64_t symbols;
-    int made_in, made_out; /* whether any input, any output has another form for the caller than for the program */
-    burn_run *free_runs;
-    burn_texts texts; /* of the constants */
-};
+#include "run.h"
 
 /* Guards every program's stock of runs. It is held for a few instructions, and over a fork, so that the child finds it
  * free. */
@@ -107,7 +65,11 @@ static int copy_dims(burn_program *program) {
     return program->symbols <= MOST_SYMBOLS;
 }
 
-burn_program *burn_program_new(const burn_program_info *info) {
+int burn_is_plain(burn_kind kind) { return kind.depth == 0 && kind.dtype != BURN_TEXT; }
+
+burn_program *burn_program_new(const burn_program_info *info, char *error, size_t error_size) {
+    if (error_size)
+        error[0] = 0;
     pthread_once(&stock_once, guard_stock);
     burn_program *program = calloc(1, sizeof *program);
     if (!program)
@@ -118,14 +80,25 @@ burn_program *burn_program_new(const burn_program_info *info) {
     program->info.output_specs = copy_table(info->output_specs, info->outputs, sizeof(burn_output_spec), &ok);
     program->info.constant_data = copy_table(info->constant_data, info->constants, sizeof(void *), &ok);
     program->info.live_ranges = copy_table(info->live_ranges, info->buffers, sizeof(burn_live_range), &ok);
+    program->info.constant_bytes = NULL;
+    program->info.device_kernels = NULL;
+    if (info->device) {
+        int64_t kernels = info->device_kernel_count;
+        program->info.constant_bytes = copy_table(info->constant_bytes, info->constants, sizeof(int64_t), &ok);
+        program->info.device_kernels = copy_table(info->device_kernels, kernels, sizeof(burn_device_kernel), &ok);
+    }
     if (!ok || !copy_dims(program)) {
         burn_program_delete(program);
         return NULL;
     }
     for (int64_t i = 0; i < info->inputs; i++)
-        program->made_in |= info->input_specs[i].kind.depth || info->input_specs[i].kind.dtype == BURN_TEXT;
+        program->made_in |= !burn_is_plain(info->input_specs[i].kind);
     for (int64_t i = 0; i < info->outputs; i++)
-        program->made_out |= info->output_specs[i].kind.depth || info->output_specs[i].kind.dtype == BURN_TEXT;
+        program->made_out |= !burn_is_plain(info->output_specs[i].kind);
+    if (info->device && !burn_device_program(program, error, error_size)) {
+        burn_program_delete(program);
+        return NULL;
+    }
     return program;
 }
 
@@ -140,8 +113,21 @@ int32_t burn_program_texts(burn_program *program, int64_t constant, int64_t byte
     return status;
 }
 
+/* Memory for what the program plans or gives: on its device, if it has one. */
+static void *new_place(const burn_program *program, int64_t bytes) {
+    return program->info.device ? burn_device_alloc(program->info.device, bytes) : burn_memory_new(bytes);
+}
+
+static void free_place(const burn_program *program, void *memory) {
+    if (program->info.device)
+        burn_device_free(program->info.device, memory);
+    else
+        burn_memory_free(memory);
+}
+
 static void delete_run(burn_run *run) {
-    burn_memory_free(run->arena);
+    free_place(run->program, run->arena);
+    burn_device_run_end(run);
     burn_memory_free(run->worker.scratch);
     free(run->sizes);
     free(run->offsets);
@@ -163,6 +149,9 @@ void burn_program_delete(burn_program *program) {
     free((void *)program->info.constant_data);
     free((void *)program->info.live_ranges);
     free(program->dims);
+    burn_device_program_end(program);
+    free((void *)program->info.constant_bytes);
+    free((void *)program->info.device_kernels);
     burn_texts_clear(&program->texts);
     free(program);
 }
@@ -314,6 +303,8 @@ burn_texts *burn_run_texts(burn_run *run) { return &run->texts; }
 /* Puts what the caller gave into the form that compiled code works with. */
 static void take_inputs(burn_run *run) {
     const burn_program_info *info = &run->program->info;
+    if (!run->program->made_in && !info->device)
+        return;
     burn_input *inputs = burn_heap_new(&run->texts.heap, (info->inputs + 1) * (int64_t)sizeof *inputs);
     int32_t status = inputs ? BURN_OK : BURN_OUT_OF_MEMORY;
     for (int64_t i = 0; i < info->inputs && status == BURN_OK; i++)
@@ -321,6 +312,8 @@ static void take_inputs(burn_run *run) {
     run->inputs = inputs;
     if (status != BURN_OK)
         burn_rt_fail(run, status, -1, 0);
+    else if (info->device)
+        burn_device_take_inputs(run, inputs);
 }
 
 /* Puts the outputs into their caller's form; returns how many it changed. */
@@ -344,7 +337,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
         return (burn_failure){BURN_OUT_OF_MEMORY, -1, (int64_t)sizeof *run};
     run->inputs = inputs;
     run->outputs = outputs;
-    run->options = options ? *options : (burn_options){NULL, NULL, NULL};
+    run->options = options ? *options : (burn_options){NULL, NULL, NULL, 0};
     run->polled_at = 0;
     run->unpolled = 0;
     run->bracket_depth = 0;
@@ -355,24 +348,31 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     for (int64_t i = 0; i < program->info.outputs; i++) {
         outputs[i].data = NULL;
         outputs[i].taken_from = -1;
+        outputs[i].on_card = 0;
     }
     check_inputs(run, inputs);
-    if (!burn_run_failed(run) && program->made_in)
+    if (!burn_run_failed(run))
         take_inputs(run);
     if (!burn_run_failed(run)) {
         int32_t returned = program->info.entry(run);
         if (returned != BURN_OK)
             burn_rt_fail(run, returned, -1, 0); /* has no effect on a failure already recorded */
     }
-    while (run->allocations)
-        burn_rt_free(run, run->allocations + 1);
     for (int64_t i = 0; i < program->info.outputs; i++)
         if (!outputs[i].data)
             burn_rt_fail(run, BURN_OUT_OF_MEMORY, -1, 0);
+    if (program->info.device)
+        burn_device_give_outputs(run);
+    while (run->allocations)
+        burn_rt_free(run, run->allocations + 1);
+    burn_device_release(run, -1);
     int64_t given = give_outputs(run);
     burn_failure failure = {atomic_load(&run->status), run->site, run->value};
-    if (failure.code != BURN_OK)
-        for (int64_t i = 0; i < program->info.outputs; i++)
+    for (int64_t i = 0; failure.code != BURN_OK && i < program->info.outputs; i++)
+        if (outputs[i].on_card && outputs[i].taken_from < 0) {
+            burn_device_free(program->info.device, outputs[i].data);
+            outputs[i].data = NULL;
+        } else
             burn_output_free(i < given ? program->info.output_specs[i].kind : (burn_kind){0, 0}, &outputs[i]);
     burn_texts_clear(&run->texts);
     give_run(program, run);
@@ -381,7 +381,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
 
 /* Asks the host now and then whether the run shall stop. Looking at the clock costs as much as a small launch, so that
  * of short ones only every 64th does it. */
-static void poll(burn_run *run, int is_long) {
+void burn_run_poll(burn_run *run, int is_long) {
     static const int64_t INTERVAL_NS = 50000000;
     if (!run->options.poll || (!is_long && ++run->unpolled % 64))
         return;
@@ -414,61 +414,72 @@ int32_t burn_rt_status(burn_run *run) { return atomic_load_explicit(&run->status
 
 int burn_run_failed(burn_run *run) { return burn_rt_status(run) != BURN_OK; }
 
-static void *fail(burn_run *run, int64_t code, int64_t value) {
+void *burn_run_fail(burn_run *run, int64_t code, int64_t value) {
     burn_rt_fail(run, code, -1, value);
     return NULL;
 }
 
-/* An index that generated code gave the runtime. Only a faulty compiler gives a wrong one. */
-static int has_index(burn_run *run, int64_t index, int64_t count) {
+int burn_run_has(burn_run *run, int64_t index, int64_t count) {
     if (index >= 0 && index < count)
         return 1;
-    fail(run, BURN_INDEX_OUT_OF_RANGE, index);
+    burn_run_fail(run, BURN_INDEX_OUT_OF_RANGE, index);
     return 0;
 }
 
 /* ---- inputs, constants, outputs ---------------------------------------------------------------------------------- */
 
 void *burn_rt_input(burn_run *run, int64_t index) {
-    return has_index(run, index, run->program->info.inputs) ? run->inputs[index].data : NULL;
+    return burn_run_has(run, index, run->program->info.inputs) ? run->inputs[index].data : NULL;
 }
 
 int64_t burn_rt_input_dim(burn_run *run, int64_t index, int64_t axis) {
-    if (!has_index(run, index, run->program->info.inputs) || !has_index(run, axis, run->inputs[index].rank))
+    if (!burn_run_has(run, index, run->program->info.inputs) || !burn_run_has(run, axis, run->inputs[index].rank))
         return 0;
     return run->inputs[index].dims[axis];
 }
 
 void *burn_rt_constant(burn_run *run, int64_t index) {
-    return has_index(run, index, run->program->info.constants) ? run->program->info.constant_data[index] : NULL;
+    const burn_program *program = run->program;
+    if (!burn_run_has(run, index, program->info.constants))
+        return NULL;
+    if (program->device_constants && program->device_constants[index])
+        return program->device_constants[index];
+    return program->info.constant_data[index];
 }
 
 void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *dims, int64_t bytes) {
     const burn_program_info *info = &run->program->info;
-    if (burn_run_failed(run) || !has_index(run, index, info->outputs) || !has_index(run, rank, BURN_MAX_RANK + 1))
+    if (burn_run_failed(run) || !burn_run_has(run, index, info->outputs) || !burn_run_has(run, rank, BURN_MAX_RANK + 1))
         return NULL;
     for (int64_t axis = 0; axis < rank; axis++)
         if (dims[axis] < 0)
-            return fail(run, BURN_NEGATIVE_SIZE, dims[axis]);
+            return burn_run_fail(run, BURN_NEGATIVE_SIZE, dims[axis]);
     int64_t needed = tensor_bytes(info->output_specs[index].element_bytes, rank, dims);
     if (needed < 0)
-        return fail(run, BURN_SIZE_OVERFLOW, rank);
+        return burn_run_fail(run, BURN_SIZE_OVERFLOW, rank);
     if (needed != bytes)
-        return fail(run, BURN_SHAPE_MISMATCH, bytes);
+        return burn_run_fail(run, BURN_SHAPE_MISMATCH, bytes);
     burn_output *output = &run->outputs[index];
-    if (output->data && output->taken_from < 0)
-        burn_memory_free(output->data); /* asked for a second time, with another size */
+    int on_card = info->device && burn_is_plain(info->output_specs[index].kind);
+    if (output->data && output->taken_from < 0) { /* asked for a second time, with another size */
+        if (on_card)
+            burn_device_free(info->device, output->data);
+        else
+            burn_memory_free(output->data);
+    }
     output->taken_from = -1;
     output->data = NULL;
+    output->on_card = on_card;
     int64_t from = info->output_specs[index].alias;
     const burn_input *donor = from >= 0 && from < info->inputs ? &run->inputs[from] : NULL;
-    if (donor && donor->donated && donor->bytes == bytes && (uintptr_t)donor->data % BURN_ALIGNMENT == 0) {
+    int fits_in = donor && donor->donated && donor->bytes == bytes && donor->on_card == on_card;
+    if (fits_in && (uintptr_t)donor->data % BURN_ALIGNMENT == 0) {
         output->data = donor->data;
         output->taken_from = from;
     } else {
-        output->data = burn_memory_new(bytes);
+        output->data = on_card ? burn_device_alloc(info->device, bytes) : burn_memory_new(bytes);
         if (!output->data)
-            return fail(run, BURN_OUT_OF_MEMORY, bytes);
+            return burn_run_fail(run, BURN_OUT_OF_MEMORY, bytes);
     }
     output->bytes = bytes;
     output->rank = rank;
@@ -484,21 +495,21 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
     if (burn_run_failed(run))
         return NULL;
     if (count != info->buffers)
-        return fail(run, BURN_SHAPE_MISMATCH, count);
+        return burn_run_fail(run, BURN_SHAPE_MISMATCH, count);
     size_t table = (size_t)count * sizeof *sizes;
     if (!run->have_plan || (table && memcmp(sizes, run->sizes, table) != 0)) {
         if (run->planned) /* a second plan within a run would move buffers that are in use */
-            return fail(run, BURN_SHAPE_MISMATCH, count);
+            return burn_run_fail(run, BURN_SHAPE_MISMATCH, count);
         run->have_plan = 0;
         burn_plan_result plan = burn_plan(info->live_ranges, sizes, count, run->offsets);
         if (plan.status != BURN_OK)
-            return fail(run, plan.status, plan.value);
+            return burn_run_fail(run, plan.status, plan.value);
         if (plan.value > run->arena_bytes || !run->arena) {
-            burn_memory_free(run->arena);
+            free_place(run->program, run->arena);
             run->arena_bytes = 0;
-            run->arena = burn_memory_new(plan.value);
+            run->arena = new_place(run->program, plan.value);
             if (!run->arena)
-                return fail(run, BURN_OUT_OF_MEMORY, plan.value);
+                return burn_run_fail(run, BURN_OUT_OF_MEMORY, plan.value);
             run->arena_bytes = plan.value;
         }
         if (table)
@@ -515,12 +526,12 @@ static allocation *new_block(burn_run *run, int64_t bytes) {
     if (burn_run_failed(run))
         return NULL;
     if (bytes < 0)
-        return fail(run, BURN_NEGATIVE_SIZE, bytes);
+        return burn_run_fail(run, BURN_NEGATIVE_SIZE, bytes);
     allocation *block = bytes <= INT64_MAX - (int64_t)sizeof *block
                             ? burn_memory_new(bytes + (int64_t)sizeof *block)
                             : NULL;
     if (!block)
-        return fail(run, BURN_OUT_OF_MEMORY, bytes);
+        return burn_run_fail(run, BURN_OUT_OF_MEMORY, bytes);
     block->bytes = bytes;
     return block;
 }
@@ -560,11 +571,12 @@ void *burn_rt_grow(burn_run *run, void *memory, int64_t bytes) {
 }
 
 int64_t burn_rt_mark(burn_run *run) {
-    poll(run, 0);
+    burn_run_poll(run, 0);
     return burn_run_failed(run) ? -1 : run->next_order++;
 }
 
 void burn_rt_release(burn_run *run, int64_t mark) {
+    burn_device_release(run, mark);
     while (run->allocations && run->allocations->order > mark)
         burn_rt_free(run, run->allocations + 1);
 }
@@ -634,7 +646,7 @@ void burn_rt_write(burn_run *run, void *to, int64_t value, int64_t bytes) {
 
 int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
                        int64_t grain) {
-    poll(run, count > grain || grain <= 1);
+    burn_run_poll(run, count > grain || grain <= 1);
     if (burn_run_failed(run))
         return burn_rt_status(run);
     if (run->options.profile && !run->bracket_depth) {
@@ -648,14 +660,14 @@ int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, con
 
 void burn_rt_enter(burn_run *run, int64_t kernel_id) {
     burn_profile_row *rows = run->options.profile;
-    if (!rows || run->bracket_depth++ || !has_index(run, kernel_id, run->program->info.kernels))
+    if (!rows || run->bracket_depth++ || !burn_run_has(run, kernel_id, run->program->info.kernels))
         return;
     rows[kernel_id].entered_at = burn_clock_ns();
 }
 
 void burn_rt_leave(burn_run *run, int64_t kernel_id) {
     burn_profile_row *rows = run->options.profile;
-    if (!rows || --run->bracket_depth || !has_index(run, kernel_id, run->program->info.kernels))
+    if (!rows || --run->bracket_depth || !burn_run_has(run, kernel_id, run->program->info.kernels))
         return;
     rows[kernel_id].calls++;
     rows[kernel_id].nanoseconds += burn_clock_ns() - rows[kernel_id].entered_at;

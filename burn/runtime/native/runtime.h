@@ -5,6 +5,7 @@
 #define BURN_RUNTIME_H
 
 #include "burn_rt.h"
+#include "device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +53,8 @@ typedef struct burn_kind {
     int32_t dtype, depth;
 } burn_kind;
 
+int burn_is_plain(burn_kind kind); /* a tensor of numbers */
+
 /* What an input must be, or the tensors in it, whose symbols stand for any size then. A dim is a size, -1 - s where symbol s stands, or BURN_ANY_DIM where the entry function checks. */
 typedef struct burn_input_spec {
     int64_t element_bytes, rank;
@@ -68,13 +71,26 @@ typedef struct burn_output_spec {
     burn_kind kind;
 } burn_output_spec;
 
+/* A kernel for a card: its machine code, and how it is launched. */
+typedef struct burn_device_kernel {
+    const void *image;
+    int64_t bytes;
+    const char *name;
+    int64_t shared;  /* bytes of dynamic shared memory */
+    int32_t threads; /* of a block */
+} burn_device_kernel;
+
 typedef struct burn_program_info {
     burn_entry_fn entry;
     int64_t inputs, outputs, constants, buffers, kernels; /* how many of each */
     const burn_input_spec *input_specs;
     const burn_output_spec *output_specs;
     void *const *constant_data;                           /* 64-byte aligned; outlives the program */
+    const int64_t *constant_bytes;                        /* for a card: of each, or -1 for one that stays with the host */
     const burn_live_range *live_ranges;                   /* one a buffer */
+    burn_device *device;                                  /* the card whose program this is, or NULL */
+    const burn_device_kernel *device_kernels;
+    int64_t device_kernel_count;
 } burn_program_info;
 
 typedef struct burn_input {
@@ -82,6 +98,7 @@ typedef struct burn_input {
     int64_t bytes, rank;
     const int64_t *dims;
     int32_t donated; /* the caller gives up the contents */
+    int32_t on_card; /* data is an address in the memory of the program's device */
 } burn_input;
 
 typedef struct burn_output {
@@ -89,6 +106,7 @@ typedef struct burn_output {
     int64_t bytes, rank;
     int64_t dims[BURN_MAX_RANK];
     int64_t taken_from; /* the input whose memory this is, or -1 */
+    int32_t on_card;    /* data is an address in the memory of the program's device: burn_device_free */
 } burn_output;
 
 typedef struct burn_failure {
@@ -106,9 +124,11 @@ typedef struct burn_options {
     burn_profile_row *profile;    /* a row a kernel, or NULL */
     int (*poll)(void *context);   /* asked now and then, between launches, whether the run shall stop; or NULL */
     void *context;
+    int32_t stay; /* outputs stay on the program's device */
 } burn_options;
 
-burn_program *burn_program_new(const burn_program_info *info); /* copies info's tables; NULL: out of memory, or no such symbol */
+/* Copies info's tables. NULL: out of memory, no such symbol, or what `error` says of the card. */
+burn_program *burn_program_new(const burn_program_info *info, char *error, size_t error_size);
 void burn_program_delete(burn_program *program);
 int64_t burn_program_arena(const burn_program *program); /* bytes of the largest arena among runs that are done */
 /* Says that a constant is a tensor of `count` strings, packed in `bytes` bytes. Before the first run; a burn_status. */

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from burn.codegen.cpu.elementary.coefficients import COS, SIN
 from burn.codegen.cpu.elementary.formats import FORMATS
-from burn.codegen.cpu.emit import Value
 from burn.codegen.cpu.lanes import Lanes
+from burn.codegen.host.emit import Value
 
 _NEAR = 2.0**20
 # pi/2 in parts of 33, 33 and 53 bits.

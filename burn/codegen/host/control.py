@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from burn.codegen.cpu.emit import PTR, Value
-from burn.codegen.cpu.emitters import emits
+from burn.codegen.host.emit import PTR, Value
+from burn.codegen.host.emitters import emits
 from burn.dialect.control import If, Loop, yielded
 from burn.dialect.dims import Dim, Expr, Symbol, product
 from burn.dialect.mlir import ir
@@ -22,7 +22,11 @@ from burn.kernels.liveness import unchanged_values
 from burn.runtime.abi import Status
 
 if TYPE_CHECKING:
-    from burn.codegen.cpu.entry import EntryBuilder
+    from burn.codegen.host.entry import EntryBuilder
+
+
+CARD_ALIGNMENT = 16
+"""Bytes to which every address that a card's kernel is given is aligned."""
 
 
 def own_symbol(dim: Dim, own: set[str]) -> str | None:
@@ -137,19 +141,18 @@ class _LoopPrinter:
             self.start["go on"] = entry.flag(self.op.condition)
         for i in self.carried:
             initial = self.initial[i]
-            size = type_of(initial).bytes
             if self._grows(i):
-                buffers = [entry.call("burn_rt_alloc", entry.sizes.dim(size)) for _ in range(2)]
+                buffers = [entry.where(initial, "alloc", entry.size(initial)) for _ in range(2)]
             else:
                 buffers = [entry.define(self.results[i]), entry.define(self.arguments[i])]
-            entry.copy(buffers[0], entry.pointer(initial), size)
+            entry.copy(initial, buffers[0], entry.pointer(initial), type_of(initial).bytes)
             self.start["current", i], self.start["next", i] = buffers
         for i, axis, _ in self._argument_sizes():
             self.start["size", i, axis] = code.value(entry.sizes.dim(type_of(self.initial[i]).shape[axis]))
         for i in self.stacked:
             type_ = type_of(self.results[i])
             if self._grows(i):
-                self.start["stack", i] = entry.call("burn_rt_alloc", 0)
+                self.start["stack", i] = entry.where(self.results[i], "alloc", 0)
                 self.start |= {("size", i, axis): code.const(0) for axis, _ in self._slice_sizes(i)}
             else:
                 self.slices[i] = code.value(entry.sizes.dim(product(type_.shape[1:]) * type_.element_bytes))
@@ -185,7 +188,7 @@ class _LoopPrinter:
         for argument, value in ((self.iteration, state["iteration"]), (self.condition, state["go on"])):
             if list(argument.uses):
                 number = code.cast("arith.extui", value, "i64")
-                entry.call("burn_rt_write", entry.define(argument), number, type_of(argument).element_bytes)
+                entry.where(argument, "write", entry.define(argument), number, type_of(argument).element_bytes)
         for i, value in enumerate(self.given):
             home = entry.live.home(value)
             if self._in_place(i):
@@ -205,7 +208,11 @@ class _LoopPrinter:
 
     def _in_place(self, i: int) -> bool:
         home = self.entry.live.home(self.given[i])
-        return self.entry.live.in_place.get(home) == i and home.owner.operation.block == self.body
+        if self.entry.live.in_place.get(home) != i or home.owner.operation.block != self.body:
+            return False
+        size = type_of(home).bytes
+        whole = i not in self.slices or (isinstance(size, int) and size % CARD_ALIGNMENT == 0)
+        return whole or not self.entry.on_card(home)
 
     def _target(self, i: int) -> Value:
         """Where a value of fixed size that the body gives goes."""
@@ -232,13 +239,14 @@ class _LoopPrinter:
         code, entry = self.code, self.entry
         if i in self.slices:
             if not self._in_place(i):
-                entry.copy(self._target(i), entry.pointer(self.given[i]), type_of(self.given[i]).bytes)
+                entry.copy(self.given[i], self._target(i), entry.pointer(self.given[i]), type_of(self.given[i]).bytes)
             return
         size = entry.sizes.value(type_of(self.given[i]).bytes)
         offset = entry.sizes.times(self.state["iteration"], size)
-        following["stack", i] = entry.call("burn_rt_grow", self.state["stack", i], entry.sizes.plus(offset, size))
-        target = code.gep(following["stack", i], offset, "i8")
-        entry.copy(target, entry.pointer(self.given[i]), type_of(self.given[i]).bytes)
+        grown = entry.where(self.results[i], "grow", self.state["stack", i], entry.sizes.plus(offset, size))
+        following["stack", i] = grown
+        target = code.gep(grown, offset, "i8")
+        entry.copy(self.given[i], target, entry.pointer(self.given[i]), type_of(self.given[i]).bytes)
 
     def _hand_on(self, i: int, following: dict[Hashable, Value]) -> None:
         entry, state = self.entry, self.state
@@ -246,8 +254,8 @@ class _LoopPrinter:
         if not self._in_place(i):
             size = type_of(self.given[i]).bytes
             if self._grows(i):
-                target = entry.call("burn_rt_grow", target, entry.sizes.dim(size))
-            entry.copy(target, entry.pointer(self.given[i]), size)
+                target = entry.where(self.given[i], "grow", target, entry.sizes.dim(size))
+            entry.copy(self.given[i], target, entry.pointer(self.given[i]), size)
         following["current", i], following["next", i] = target, state["current", i]
 
     # ---- after -------------------------------------------------------------------------------------------------------

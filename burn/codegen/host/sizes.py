@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from burn.codegen.cpu.emit import Function, Int, Value
+from burn.codegen.host.emit import Function, Int, Value
 from burn.dialect.dims import Atom, Call, Dim, Expr, Symbol, at_most, coefficient, symbols
 from burn.dialect.dims.expression import normal, remove
 from burn.errors import CompileError, Problem

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from burn.codegen.cpu.emit import PTR, Function, Value
+from burn.codegen.host.emit import PTR, Function, Value
 
 LINES = 2000
 """A part ends at the first place behind so many lines where it may."""

@@ -1,13 +1,14 @@
 """Prints a program's entry function: sizes, the memory plan, and one launch after another.
 
-`EntryBuilder(program, target).build()` gives everything an artefact is made of. Before printing, `Liveness` numbers the ops
+`EntryBuilder(program, kernels).build()` gives everything an artefact is made of. Before printing, `Liveness` numbers the ops
 and finds how long each buffer lives; buffers whose size is known once the inputs are go into the arena, the others (sizes
 read from data, values inside loops with sizes of their own) come from the runtime's allocator.
 
 The function is one region of basic blocks. After each call that may fail it goes on, or to its end: `call` prints both. An
 address is asked for where it is used, so that none stays in a register from one launch to another: with ten thousand launches
 LLVM would spend its time on them; and a long function becomes several (parts.py). Elements of tensors are touched through the
-runtime alone.
+runtime alone: they may lie in the memory of a card. Then what the library computes, and kernels that the card has none for, get
+copies in the host's memory, and what they make is sent back; strings and lists stay with the host.
 """
 
 from __future__ import annotations
@@ -16,29 +17,31 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from burn.codegen.cpu import checks, control, inputs, library  # noqa: F401  they register their emitters
-from burn.codegen.cpu.emit import PTR, Function, Int, Value
-from burn.codegen.cpu.emitters import EMITTERS, emits
-from burn.codegen.cpu.heuristics import WANTS
-from burn.codegen.cpu.kernels import Emitted, KernelPrinter
-from burn.codegen.cpu.parts import divide
-from burn.codegen.cpu.sizes import Sizes
-from burn.codegen.cpu.target import Target
+from burn.codegen.host import checks, control, inputs, library  # noqa: F401  they register their emitters
+from burn.codegen.host.emit import PTR, Function, Int, Value
+from burn.codegen.host.emitters import EMITTERS, emits
+from burn.codegen.host.launches import Binding, Kernels, Launches
+from burn.codegen.host.parts import divide
+from burn.codegen.host.sizes import Sizes
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Symbol, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.program import Program
 from burn.dialect.query import op_of
-from burn.dialect.types import DTYPES, TensorType, type_of
+from burn.dialect.types import TensorType, type_of
 from burn.errors import CompileError, Problem
-from burn.kernels.builders import kernels
-from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.likeness import likeness
 from burn.kernels.liveness import Liveness
 from burn.runtime.abi import FUNCTIONS, MAX_RANK, Status
 
 END, FAIL = "^end", "^fail"
+STAY = ("string", "list")
+"""Elements that are addresses in the host's memory."""
+
+ON_HOST = "host"
+"""The kind of what runs on the host though the program is for a card."""
+
 _WRONG = {"at most": "sgt", "indexed": "slt"}
 """How an agreement fails, in arith.cmpi's words; by not being equal if not said here."""
 
@@ -60,8 +63,7 @@ class Printed:
     profiles are told."""
 
     needs: tuple[tuple[int, Agreement], ...]
-    calls: tuple[tuple[Emitted, tuple[tuple[str, int] | None, ...]], ...]
-    shared: tuple[Dim, ...]  # bytes of each buffer that the launches hand on
+    launches: Launches
     record: KernelRecord
 
 
@@ -77,12 +79,13 @@ class Entry:
 
 
 class EntryBuilder:
-    def __init__(self, program: Program, target: Target) -> None:
-        self.program, self.target = program, target
+    def __init__(self, program: Program, kernels: Kernels, attributes: str) -> None:
+        """attributes: LLVM's, of the function."""
+        self.program, self.kernels = program, kernels
         self.results = program.outputs
-        self.code = Function("burn_entry", [("run", PTR)], "i32", attributes=target.attributes)
+        self.code = Function("burn_entry", [("run", PTR)], "i32", attributes=attributes)
         self.run = self.code.arguments[0]
-        self.sites: list[str] = []
+        self.sites = kernels.sites
         self.sizes = Sizes(self.code)
         self.live = Liveness(program.block)
         self.pointers: dict[ir.Value, Value] = {}
@@ -92,7 +95,6 @@ class EntryBuilder:
         self.shared: dict[tuple[ir.Value, int], int] = {}  # planned too: a group by its first result, and a number
         self.offsets: Value | None = None
         self.base: Value | None = None
-        self.printer = KernelPrinter(target, self.sites)
         self._printed: dict[Hashable, Printed] = {}
         self.records: list[KernelRecord] = []
         self.outputs: dict[ir.Value, int] = {}
@@ -115,7 +117,7 @@ class EntryBuilder:
         parts = divide(code, self._close, END)
         ranges = [self.live.range(v) for v in self.planned]
         ranges += [(step, step) for step in (self.live.range(v)[0] for v, _ in self.shared)]
-        functions = [*self.printer.functions, *(part.text() for part in parts)]
+        functions = [*self.kernels.functions, *(part.text() for part in parts)]
         return Entry(functions, list(self.constants), ranges, self.records, self.sites)
 
     def _close(self, part: Function) -> None:
@@ -141,14 +143,16 @@ class EntryBuilder:
         """Sizes of all arena buffers, and one call that places them."""
         code = self.code
         for value in self.live.buffers:
-            if value not in self.outputs and self.sizes.known(type_of(value).elements):
+            in_arena = self.on_card(value) or not self.kernels.is_card
+            if in_arena and value not in self.outputs and self.sizes.known(type_of(value).elements):
                 self.planned[value] = len(self.planned)
         handed_on: list[Dim] = []
         for operation in self.live.operations:
             group = operation.opview
             if isinstance(group, Group) and group.kind == "reduce":
-                for number, size in enumerate(self.printed(group).shared):
-                    if self.sizes.known(size):
+                launches = self.printed(group).launches
+                for number, size in enumerate(launches.shared):
+                    if self.sizes.known(size) and not launches.on_host:
                         self.shared[operation.results[0], number] = len(self.planned) + len(handed_on)
                         handed_on.append(size)
         count = len(self.planned) + len(handed_on)
@@ -172,7 +176,7 @@ class EntryBuilder:
             if self.live.roots(value) and self.outputs.get(self.live.roots(value)[0]) == i:
                 continue
             type_ = type_of(value)
-            self.copy(self._output(i, type_, type_), self.pointer(value), type_.bytes)
+            self.copy(value, self._output(i, type_, type_), self.pointer(value), type_.bytes)
 
     def _output(self, index: int, type_: TensorType, written: TensorType) -> Value:
         """The memory of an output, into which a value of type `written` goes."""
@@ -219,13 +223,14 @@ class EntryBuilder:
             self.sites.append(name)
         return self.sites.index(name)
 
-    def copy(self, target: Value, source: Value, size: Dim) -> None:
-        self.call("burn_rt_copy", target, source, self.sizes.dim(size))
+    def copy(self, like: ir.Value, target: Value, source: Value, size: Dim) -> None:
+        """From one place to another in the memory where `like` lies."""
+        self.where(like, "copy", target, source, self.sizes.dim(size))
 
     def read(self, value: ir.Value, position: int = 0) -> Value:
         """An element of a tensor of integers or bools, as an i64."""
         size = type_of(value).element_bytes
-        return self.call("burn_rt_read", self.code.gep(self.pointer(value), position * size, "i8"), size)
+        return self.where(value, "read", self.code.gep(self.pointer(value), position * size, "i8"), size)
 
     def flag(self, value: ir.Value) -> Value:
         """The element of a bool[] as an i1."""
@@ -236,8 +241,54 @@ class EntryBuilder:
         self.reserve_words(index + 1)
         self.code.store(self.code.word(value), self.words, index)
 
+    def set_words(self, values: Sequence[Int]) -> None:
+        """All of a launch's."""
+        for i, value in enumerate(values):
+            self.set_word(i, value)
+        self.reserve_words(len(values))
+
+    def unless_none(self, made: Int, count: Int) -> Int:
+        """A count, but 0 where nothing is made."""
+        if isinstance(made, int):
+            return count
+        return self.code.select(self.code.cmp("eq", made, 0), self.code.const(0), self.code.value(count))
+
     def reserve_words(self, count: int) -> None:
         self._words = max(self._words, count)
+
+    # ---- the host's memory and a card's --------------------------------------------------------------------------------
+    def on_card(self, value: ir.Value) -> bool:
+        """Whether a value's elements lie in the memory of a card."""
+        return self.kernels.is_card and type_of(value).dtype not in STAY
+
+    def where(self, value: ir.Value, what: str, *operands: Int) -> Value:
+        """Calls the runtime's function for the memory where a value lies: "alloc", "grow", "copy", "read", "write"."""
+        return self.call(f"burn_rt_{'device_' * self.on_card(value)}{what}", *operands)
+
+    def fetched(self, value: ir.Value) -> Value:
+        """The address of a value's elements in the host's memory: of a copy, where they lie on a card."""
+        pointer = self.pointer(value)
+        return self.call("burn_rt_fetch", pointer, self.size(value)) if self.on_card(value) else pointer
+
+    def drafted(self, value: ir.Value) -> Value:
+        """Host memory for what the host computes of an op's result; `sent` brings it where it belongs."""
+        return self.call("burn_rt_alloc", self.size(value)) if self.on_card(value) else self.define(value)
+
+    def sent(self, value: ir.Value, draft: Value) -> None:
+        """A result has been written to memory from `drafted`."""
+        if self.on_card(value):
+            self.call("burn_rt_send", self.define(value), draft, self.size(value))
+
+    def adopt(self, value: ir.Value, made: Value) -> None:
+        """A result lies in host memory that the library has allocated."""
+        if self.on_card(value):
+            self.sent(value, made)
+        else:
+            self.pointers[value] = made
+
+    def size(self, value: ir.Value) -> Int:
+        """Bytes of a value."""
+        return self.sizes.dim(type_of(value).bytes)
 
     # ---- values --------------------------------------------------------------------------------------------------------
     def pointer(self, value: ir.Value) -> Value:
@@ -260,7 +311,11 @@ class EntryBuilder:
     def handed_on(self, group: Group, number: int, size: Dim) -> Value:
         """Memory that the kernels of one group share."""
         planned = self.shared.get((group.operation.results[0], number))
-        return self._in_arena(planned) if planned is not None else self.call("burn_rt_alloc", self.sizes.dim(size))
+        if planned is not None:
+            return self._in_arena(planned)
+        if self.kernels.is_card and not self.printed(group).launches.on_host:
+            return self.call("burn_rt_device_alloc", self.sizes.dim(size))
+        return self.call("burn_rt_alloc", self.sizes.dim(size))
 
     def define(self, value: ir.Value) -> Value:
         """The memory for an op's result, made now unless it was planned."""
@@ -276,7 +331,7 @@ class EntryBuilder:
                 self.require(Agreement(type_of(value).elements, type_.elements), source_name(maker))
             self.pointers[value] = self._output(index, type_, type_of(value))
         else:
-            self.pointers[value] = self.call("burn_rt_alloc", self.sizes.dim(type_of(value).bytes))
+            self.pointers[value] = self.where(value, "alloc", self.size(value))
         return self.pointers[value]
 
     def bind(self, name: str, value: Value) -> None:
@@ -291,7 +346,7 @@ class EntryBuilder:
             emit = EMITTERS.get(op.OP_NAME)
             if emit is None:
                 raise CompileError(
-                    "the CPU code generator cannot compile this program",
+                    "the code generator cannot compile this program",
                     [Problem(f"burn.{op.OP_NAME} has no kernel", op=op.OP_NAME, node=source_name(op))],
                 )
             if self.code.at_top:
@@ -303,14 +358,13 @@ class EntryBuilder:
         """A group's kernels, printed unless those of a group like it were."""
         key = likeness(group)
         if key not in self._printed:
-            ops, calls = group.ops, kernels(group, WANTS)
+            ops, launches = group.ops, self.kernels.group(group)
             bytes_ = sum_dims([type_of(v).bytes for v in (*group.operation.operands, *group.operation.results)])
             name = "+".join(inner.OP_NAME for inner in ops[:4]) + ("+..." if len(ops) > 4 else "")
             self._printed[key] = Printed(
                 tuple((place, need) for place, inner in enumerate(ops) for need in inner.must_agree()),
-                tuple((self.printer.print(call.kernel), call.bindings) for call in calls),
-                tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls)),
-                KernelRecord(name, group.kind, (), flops(group), bytes_),
+                launches,
+                KernelRecord(name, ON_HOST if launches.on_host else group.kind, (), flops(group), bytes_),
             )
         return self._printed[key]
 
@@ -323,31 +377,20 @@ class EntryBuilder:
             self.settle()
         self.pointers = pointers
 
-    def launch(self, emitted: Emitted, pointers: Sequence[Value], record: KernelRecord, elements: Dim) -> None:
-        """`elements`: how many the kernel makes in all. One that makes none does not run: its loops may be as long as a size
-        can be, around an empty one."""
-        code = self.code
-        for i, pointer in enumerate(pointers):
-            self.set_word(i, pointer)
-        for i, size in enumerate(emitted.sizes):
-            self.set_word(len(pointers) + i, self.sizes.dim(size))
-        function = code.raw(f"llvm.mlir.addressof @{emitted.name} : {PTR}", PTR)
-        self.records.append(record)
-        count, grain, made = (self.sizes.dim(d) for d in (emitted.count, emitted.grain, elements))
-        if not isinstance(made, int):
-            count = code.select(code.cmp("eq", made, 0), code.const(0), code.value(count))
-        self.reserve_words(len(pointers) + len(emitted.sizes))
-        self.call("burn_rt_launch", len(self.records) - 1, function, self.words, count, grain)
-
     def library(self, op: Op, function: str, operands: Sequence[Int]) -> Value:
         """Calls library code, bracketed for profiles. Returns what the function does."""
         bytes_ = sum_dims([type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)])
-        self.records.append(KernelRecord(function, "library", (source_name(op),), 0, bytes_))
-        number = len(self.records) - 1
+        kind = ON_HOST if self.kernels.is_card else "library"
+        number = self.record(KernelRecord(function, kind, (source_name(op),), 0, bytes_))
         self.call("burn_rt_enter", number)
         value = self.call(function, *operands)
         self.call("burn_rt_leave", number)
         return value
+
+    def record(self, record: KernelRecord) -> int:
+        """The number under which a launch is told of."""
+        self.records.append(record)
+        return len(self.records) - 1
 
     def check_sizes(self, op: Op) -> None:
         """Ends the run where sizes that the op's kernel takes to be equal are not: nothing is read out of bounds."""
@@ -401,17 +444,32 @@ def _group(entry: EntryBuilder, op: Op) -> None:
     printed = entry.printed(op)
     for place, need in printed.needs:
         entry.require(need, names[place])
-    results = [entry.define(r) for r in op.operation.results]
-    elements = sum_dims([type_of(r).elements for r in op.operation.results])
-    shared = [entry.handed_on(op, number, size) for number, size in enumerate(printed.shared)]
-    for emitted, bindings in printed.calls:
-        pointers = []
-        for binding in bindings:
-            if binding is not None:
-                side, number = binding
-                operand = entry.pointer(op.operation.operands[number]) if side == "in" else None
-                pointers.append(operand or (shared if side == "shared" else results)[number])
-        entry.launch(emitted, pointers, replace(printed.record, sources=tuple(dict.fromkeys(names))), elements)
+    launches, results = printed.launches, list(op.operation.results)
+    made = entry.sizes.dim(sum_dims([type_of(r).elements for r in results]))
+    reach = entry.fetched if launches.on_host else entry.pointer
+    places = [entry.drafted(r) if launches.on_host else entry.define(r) for r in results]
+    shared = [entry.handed_on(op, number, size) for number, size in enumerate(launches.shared)]
+    number = entry.record(replace(printed.record, sources=tuple(dict.fromkeys(names))))
+    given: dict[ir.Value, Value] = {}
+
+    def buffer(binding: Binding) -> Value | None:
+        if binding is None:
+            return None
+        side, place = binding
+        if side != "in":
+            return (shared if side == "shared" else places)[place]
+        operand = op.operation.operands[place]
+        if launches.on_host:  # one copy for all launches
+            if operand not in given:
+                given[operand] = reach(operand)
+            return given[operand]
+        return reach(operand)
+
+    for launch, bindings in launches.calls:
+        launch.print(entry, [buffer(b) for b in bindings], number, made)
+    for result, place in zip(results, places, strict=True):
+        if launches.on_host:
+            entry.sent(result, place)
 
 
 def flops(group: Group) -> Dim:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from burn.codegen.cpu.emit import PTR, Int
-from burn.codegen.cpu.emitters import emits
+from burn.codegen.host.emit import PTR, Int, Value
+from burn.codegen.host.emitters import emits
 from burn.dialect.dims import Dim, product
 from burn.dialect.image import PIXEL_FORMATS
 from burn.dialect.mlir import ir
@@ -20,12 +20,12 @@ from burn.errors import CompileError, Problem
 from burn.runtime.dtypes import CODES as DTYPES
 
 if TYPE_CHECKING:
-    from burn.codegen.cpu.entry import EntryBuilder
+    from burn.codegen.host.entry import EntryBuilder
 
 
 def refuse(op: Op, reason: str) -> None:
     problem = Problem(reason, op=op.OP_NAME, node=source_name(op))
-    raise CompileError("the CPU code generator cannot compile this program", [problem])
+    raise CompileError("the code generator cannot compile this program", [problem])
 
 
 def dtype_code(op: Op, value: ir.Value, allowed: Sequence[str] = DTYPES) -> int:
@@ -50,17 +50,20 @@ class Call:
         self.entry, self.op = entry, op
         self.operands: list[Int] = []
         self._words = 0
+        self._drafts: list[tuple[ir.Value, Value]] = []
 
     def number(self, *dims: Dim) -> Call:
         self.operands += [self.entry.sizes.dim(d) for d in dims]
         return self
 
     def read(self, *values: ir.Value) -> Call:
-        self.operands += [self.entry.pointer(v) for v in values]
+        self.operands += [self.entry.fetched(v) for v in values]
         return self
 
     def write(self, *values: ir.Value) -> Call:
-        self.operands += [self.entry.define(v) for v in values]
+        drafts = [(v, self.entry.drafted(v)) for v in values]
+        self._drafts += drafts
+        self.operands += [draft for _, draft in drafts]
         return self
 
     def words(self, dims: Sequence[Dim]) -> Call:
@@ -71,17 +74,21 @@ class Call:
         self.operands.append(self.entry.code.gep(self.entry.words, first, "i64"))
         return self
 
-    def run(self, function: str) -> None:
-        self.entry.library(self.op, function, self.operands)
+    def run(self, function: str, *more: Int) -> Value:
+        """Returns what the function does."""
+        value = self.entry.library(self.op, function, [*self.operands, *more])
+        for result, draft in self._drafts:
+            self.entry.sent(result, draft)
+        return value
 
     def allocates(self, function: str, count: str, *results: ir.Value) -> None:
         """Runs a function whose last operands are places for results' addresses, and which returns their length."""
         entry, code = self.entry, self.entry.code
         first = self._reserve(len(results))
         places = [code.gep(entry.words, first + i, "i64") for i in range(len(results))]
-        entry.bind(count, entry.library(self.op, function, [*self.operands, *places]))
+        entry.bind(count, self.run(function, *places))
         for place, result in zip(places, results, strict=True):
-            entry.pointers[result] = code.load(place, 0, PTR)
+            entry.adopt(result, code.load(place, 0, PTR))
 
     def _reserve(self, count: int) -> int:
         self._words += count
@@ -199,14 +206,14 @@ def _take(call: Call, function: str) -> None:
     """Runs a function whose last operand are the wanted sizes of the op's result, which it overwrites with the sizes found."""
     entry, op, result = call.entry, call.op, call.op.operation.results[0]
     first = call._words
-    data = entry.library(op, function, call.words(op.sizes).operands)
+    data = call.words(op.sizes).run(function)
     places = [axis for axis, size in enumerate(op.sizes) if size < 0]
     for name, axis in zip(op.symbols, places, strict=True):
         entry.bind(name, entry.code.load(entry.words, first + axis, "i64"))
-    if places:
-        entry.pointers[result] = data
+    if places or entry.on_card(result):
+        entry.adopt(result, data)
     else:  # of known size: it may have its place already
-        entry.copy(entry.define(result), data, type_of(result).bytes)
+        entry.copy(result, entry.define(result), data, type_of(result).bytes)
 
 
 @emits("list_empty")
@@ -266,6 +273,7 @@ def _list_split(entry: EntryBuilder, op: Op) -> None:
 @emits("image_decode")
 def _image_decode(entry: EntryBuilder, op: Op) -> None:
     call = _site(entry, op).number(list(PIXEL_FORMATS).index(op.form), type_of(op.x).elements).read(op.x).words((0, 0))
-    entry.pointers[op.operation.results[0]] = entry.library(op, "burn_lib_image_decode", call.operands)
+    pixels = call.run("burn_lib_image_decode")
     for i, name in enumerate(op.symbols):
         entry.bind(name, entry.code.load(entry.words, i, "i64"))
+    entry.adopt(op.operation.results[0], pixels)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from burn.codegen.cpu.entry import EntryBuilder
+    from burn.codegen.host.entry import EntryBuilder
 
 Emit = Callable[["EntryBuilder", Any], None]
 EMITTERS: dict[str, Emit] = {}

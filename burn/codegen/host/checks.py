@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burn.codegen.cpu.emitters import emits
+from burn.codegen.host.emitters import emits
 from burn.dialect.op import Agreement, Op
 from burn.dialect.shape import CheckSize
 from burn.runtime.abi import Status
 
 if TYPE_CHECKING:
-    from burn.codegen.cpu.entry import EntryBuilder
+    from burn.codegen.host.entry import EntryBuilder
 
 _WRONG = {"==": "ne", "!=": "eq", "<=": "sgt", "<": "sge", ">=": "slt", ">": "sle"}
 """How a relation fails, in arith.cmpi's words."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from burn.codegen.cpu.emit import Value
-from burn.codegen.cpu.sizes import linear_in
+from burn.codegen.host.emit import Value
+from burn.codegen.host.sizes import linear_in
 from burn.dialect.dims import Expr, Symbol, symbols
 from burn.dialect.types import type_of
 from burn.runtime.abi import Status
 
 if TYPE_CHECKING:
-    from burn.codegen.cpu.entry import EntryBuilder
+    from burn.codegen.host.entry import EntryBuilder
 
 Axis = tuple[int, int, Expr]
 

@@ -1,0 +1,60 @@
+"""What the entry function wants of a device's kernel printer: a group as launches. See `Kernels`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim
+
+if TYPE_CHECKING:
+    from burn.codegen.host.emit import Int, Value
+    from burn.codegen.host.entry import EntryBuilder
+
+Binding = tuple[str, int] | None
+"""What a kernel's buffer is: ("in", the group's operand), ("out", its result), ("shared", a number), or the kernel's own."""
+
+
+class Launch(Protocol):
+    """A kernel that has been printed, ready to be launched any number of times."""
+
+    def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
+        """Prints a launch into the entry function. buffers: the address of each of the kernel's; None for its own. made: how
+        many elements it makes in all: one that makes none must not run, as its loops may be as long as a size can be, around
+        an empty one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Launches:
+    """A group: its kernels in order, and the bytes of each buffer that they hand on. on_host: they run on the host, whatever
+    the device is, so that what they read and write is copied."""
+
+    calls: tuple[tuple[Launch, tuple[Binding, ...]], ...]
+    shared: tuple[Dim, ...]
+    on_host: bool = False
+
+
+class Kernels(Protocol):
+    """Prints the kernels of one program, for a device."""
+
+    @property
+    def is_card(self) -> bool:
+        """Whether tensors lie in the memory of a card, and not in the host's."""
+        ...
+
+    @property
+    def sites(self) -> list[str]:
+        """Source nodes that run-time errors name by number; the entry function adds its own."""
+        ...
+
+    @property
+    def functions(self) -> Sequence[str]:
+        """The LLVM functions that host launches call."""
+        ...
+
+    def group(self, group: Group) -> Launches:
+        """Raises CompileError for what there is no kernel for."""
+        ...

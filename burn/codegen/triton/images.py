@@ -1,0 +1,188 @@
+"""Machine code of printed kernels: `compile_all`, which spreads the work over processes.
+
+A kernel is compiled once for each way in which its sizes matter to the code: a size that is 1, or a multiple of 16, is known to
+be that; numbers of places are 32 bits wide where all sizes are known to fit. Triton keeps what it has compiled in burn's own
+cache folder, so that the same kernel of another program costs little.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import linecache
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from burn.codegen.triton.program import with_library
+from burn.errors import CompileError, Problem
+from burn.runtime.artefact import KernelImage
+from burn.runtime.cache import Cache
+
+ALONE = 3
+"""Up to so many kernels are compiled in this process: another one takes as long to start."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What Triton compiles for: "cuda" and a compute capability such as 90, or "hip" and an architecture. warp: threads that go
+    in step."""
+
+    kind: str
+    architecture: int | str
+    warp: int
+
+    @staticmethod
+    def named(kind: str, architecture: str, warp: int) -> Machine:
+        """architecture: "sm_90", "gfx942"."""
+        return Machine(kind, int(architecture.removeprefix("sm_")) if kind == "cuda" else architecture, warp)
+
+    @property
+    def code(self) -> str:
+        """The kind of machine code."""
+        return "cubin" if self.kind == "cuda" else "hsaco"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A function, and what is known of its arguments: Triton's types in order ("constexpr" for those that are in `constants`),
+    and the numbers of those that are multiples of 16."""
+
+    name: str
+    text: str
+    types: tuple[str, ...]
+    constants: tuple[tuple[int, int], ...]  # of arguments, by their number
+    named: tuple[tuple[str, int], ...]  # those behind the arguments
+    multiples: tuple[int, ...]
+    wide: bool  # whether places are counted in 64 bits
+    warps: int
+    stages: int
+    nodes: tuple[str, ...] = ()  # where it comes from
+
+
+def compile_all(sources: Sequence[Source], machine: Machine) -> list[KernelImage]:
+    """Raises CompileError, which names each kernel that cannot be compiled, its nodes and the file that its text is in then."""
+    if importlib.util.find_spec("triton") is None:
+        hint = "pip install 'burn-mlir[gpu]'"
+        raise CompileError("kernels for cards need Triton", [Problem("it is not installed here", hint=hint)])
+    workers = min(len(sources) // 2, os.cpu_count() or 1)
+    if len(sources) <= ALONE or workers < 2:
+        made = [_tried(source, machine) for source in sources]
+    else:
+        made = _in_processes(sources, machine, workers)
+    problems = [
+        Problem(f"{source.name}: {result}; its text is in {_kept(source)}", node=", ".join(source.nodes))
+        for source, result in zip(sources, made, strict=True)
+        if isinstance(result, str)
+    ]
+    if problems:
+        raise CompileError("Triton cannot compile this program's kernels", problems)
+    return [result for result in made if isinstance(result, KernelImage)]
+
+
+def _folder() -> Path:
+    return Cache.from_environment().directory / "triton"
+
+
+def _kept(source: Source) -> Path:
+    path = _folder() / "failed" / f"{source.name}-{abs(hash(source)):x}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source.text)
+    return path
+
+
+def _tried(source: Source, machine: Machine) -> KernelImage | str:
+    """The image, or why there is none."""
+    try:
+        return _compiled(source, machine)
+    except Exception as error:  # whatever Triton, LLVM or the assembler raises
+        return f"{type(error).__name__}: {error}"[:2000]
+
+
+def _compiled(source: Source, machine: Machine) -> KernelImage:
+    os.environ.setdefault("TRITON_CACHE_DIR", str(_folder()))
+    import triton
+    import triton.language as tl
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    function = _function(source)
+    names = function.arg_names
+    signature = dict(zip(names, source.types, strict=False)) | dict.fromkeys(names[len(source.types) :], "constexpr")
+    constants: dict[Any, Any] = {(number,): value for number, value in source.constants}
+    constants |= {(names.index("INT"),): tl.int64 if source.wide else tl.int32}
+    constants |= {(names.index(name),): value for name, value in source.named}
+    attributes = {(number,): [["tt.divisibility", 16]] for number in source.multiples}
+    target = GPUTarget(machine.kind, machine.architecture, machine.warp)
+    options = {"num_warps": source.warps, "num_stages": source.stages}
+    made = triton.compile(ASTSource(function, signature, constants, attributes), target=target, options=options)
+    facts = made.metadata
+    if getattr(facts, "global_scratch_size", 0):
+        raise CompileError("the kernel wants scratch memory, which the runtime does not give")
+    return KernelImage(facts.name, made.asm[machine.code], facts.shared, facts.num_warps * machine.warp)
+
+
+def _function(source: Source) -> Any:
+    name = f"<{source.name} {hash(source.text):x}>"
+    linecache.cache[name] = (
+        len(source.text),
+        None,
+        source.text.splitlines(keepends=True),
+        name,
+    )  # Triton reads sources
+    names: dict[str, Any] = {"__name__": name}
+    exec(compile(source.text, name, "exec"), names)
+    return names[source.name]
+
+
+@functools.lru_cache(maxsize=1024)
+def module(name: str, text: str) -> str:
+    """A kernel's text as a module of its own."""
+    return with_library([text], f"{name}, and what it calls.")
+
+
+# ---- processes ---------------------------------------------------------------------------------------------------------
+
+
+def _in_processes(sources: Sequence[Source], machine: Machine, workers: int) -> list[KernelImage | str]:
+    """Each process gets every so many-th kernel. They are started as modules: a program that uses burn is not run again."""
+    command = [sys.executable, "-m", "burn.codegen.triton.images"]
+    running = []
+    try:
+        for worker in range(workers):
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            running.append(process)
+            assert process.stdin is not None
+            process.stdin.write(pickle.dumps((sources[worker::workers], machine, sys.path)))
+            process.stdin.close()
+        made: list[KernelImage | str] = [""] * len(sources)
+        for worker, process in enumerate(running):
+            assert process.stdout is not None
+            answer = process.stdout.read()
+            if process.wait() != 0:
+                raise CompileError(f"a process that compiles kernels ended with status {process.returncode}")
+            made[worker::workers] = pickle.loads(answer)
+        return made
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def main() -> None:
+    """A worker: sources from standard input, images to standard output."""
+    output = os.dup(1)
+    os.dup2(2, 1)  # whatever prints
+    sources, machine, path = pickle.load(sys.stdin.buffer)
+    sys.path[:] = path
+    with os.fdopen(output, "wb") as file:
+        pickle.dump([_tried(source, machine) for source in sources], file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Groups as launches on a card: `CardKernels`, which the entry function asks.
+
+What Triton's language has no words for (complex numbers, strings) runs on the host, as kernels for its CPU: the entry function
+copies what they need, and profiles say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from burn.codegen.host.emit import Int, Value
+from burn.codegen.host.entry import EntryBuilder
+from burn.codegen.host.launches import Kernels, Launches
+from burn.codegen.triton.functions import TYPES
+from burn.codegen.triton.heuristics import STAGES, WANTS
+from burn.codegen.triton.images import Source, module
+from burn.codegen.triton.kernels import KernelPrinter
+from burn.codegen.triton.printed import Argument, Printed
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim
+from burn.dialect.op import source_name
+from burn.dialect.types import DTYPES, type_of
+from burn.errors import CompileError
+from burn.kernels.body import Buffer
+from burn.kernels.builders import kernels
+from burn.kernels.builders.builder import shared_buffers
+
+POINTERS = {
+    "tl.float64": "*fp64", "tl.float32": "*fp32", "tl.float16": "*fp16", "tl.bfloat16": "*bf16", "tl.int1": "*i8",
+    **{f"tl.int{bits}": f"*i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"tl.uint{bits}": f"*u{bits}" for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+"""Where elements lie; a bool is a byte."""
+
+MULTIPLE = 16
+"""Addresses are multiples of this, and Triton's compiler wants to know which sizes are."""
+
+NARROW = 1 << 31
+HIDDEN = (0, 0)
+"""What Triton adds to a kernel's arguments: addresses of scratch memory, of which burn's kernels have none."""
+
+
+@dataclass(frozen=True)
+class CardLaunch:
+    """A kernel of the artefact's table, and what it is given. See `burn.codegen.host.launches.Launch`."""
+
+    number: int
+    arguments: tuple[Argument, ...]
+    buffers: tuple[Buffer, ...]
+    blocks: Dim
+
+    def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
+        own = []
+        words: list[Int] = []
+        for argument in self.arguments:
+            match argument.kind:
+                case "buffer":
+                    address = buffers[argument.number]
+                    assert address is not None
+                    words.append(address)
+                case "workspace":
+                    size = argument.size * DTYPES[self.buffers[argument.number].dtype].size
+                    own.append(entry.call("burn_rt_device_alloc", entry.sizes.dim(size)))
+                    words.append(own[-1])
+                case "failure":
+                    words.append(entry.call("burn_rt_device_failure"))
+                case "size":
+                    words.append(entry.sizes.dim(argument.size))
+        words += HIDDEN
+        entry.set_words(words)
+        blocks = entry.unless_none(made, entry.sizes.dim(self.blocks))
+        entry.call("burn_rt_device_launch", record, self.number, entry.words, len(words), blocks)
+        for memory in own:
+            entry.call("burn_rt_device_free", memory)
+
+
+class CardKernels:
+    """The kernels of one program. See `burn.codegen.host.launches.Kernels`.
+
+    `sources` is what is to be compiled, in the order of the artefact's table; `refused` says of each group that runs on the
+    host why it does."""
+
+    is_card = True
+
+    def __init__(self, host: Kernels) -> None:
+        """host: prints what runs there."""
+        self.host, self.sites = host, host.sites
+        self.printer = KernelPrinter(self.sites)
+        self.sources: list[Source] = []
+        self.refused: dict[str, str] = {}
+        self._numbers: dict[Source, int] = {}
+
+    @property
+    def functions(self) -> Sequence[str]:
+        return self.host.functions
+
+    def group(self, group: Group) -> Launches:
+        nodes = tuple(dict.fromkeys(name for op in group.ops if (name := source_name(op))))
+        calls = kernels(group, WANTS)
+        try:
+            printed = [self.printer.print(call.kernel) for call in calls]
+        except CompileError as error:
+            self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
+            return replace(self.host.group(group), on_host=True)
+        shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
+        wide = _is_wide(group, printed)
+        launches = [self._launch(p, call.kernel.buffers, nodes, wide) for p, call in zip(printed, calls, strict=True)]
+        return Launches(tuple((x, tuple(c.bindings)) for x, c in zip(launches, calls, strict=True)), shared)
+
+    def _launch(self, printed: Printed, buffers: Sequence[Buffer], nodes: tuple[str, ...], wide: bool) -> CardLaunch:
+        types: list[str] = []
+        constants, multiples, given = [], [], []
+        for number, argument in enumerate(printed.arguments):
+            if argument.kind != "size":
+                pointer = argument.kind == "failure"
+                types.append("*i64" if pointer else POINTERS[TYPES[buffers[argument.number].dtype]])
+                multiples.append(number)
+            elif argument.size == 1:
+                types.append("constexpr")
+                constants.append((number, 1))
+                continue
+            else:
+                types.append("i64" if wide else "i32")
+                if isinstance(argument.size, int) and argument.size % MULTIPLE == 0:
+                    multiples.append(number)
+            given.append(argument)
+        named = tuple(printed.constants.items())
+        text = module(printed.name, printed.text)
+        source = Source(
+            printed.name, text, tuple(types), tuple(constants), named, tuple(multiples), wide, printed.warps, STAGES
+        )
+        if source not in self._numbers:
+            self._numbers[source] = len(self.sources)
+            self.sources.append(replace(source, nodes=nodes))
+        return CardLaunch(self._numbers[source], tuple(given), tuple(buffers), printed.programs)
+
+
+def _is_wide(group: Group, printed: Sequence[Printed]) -> bool:
+    """Whether a place may not fit 32 bits: where a size is not known, or large."""
+    sizes = [type_of(v).elements for v in (*group.operation.operands, *group.operation.results)]
+    sizes += [a.size for p in printed for a in p.arguments if a.kind in ("size", "workspace")]
+    return any(not isinstance(size, int) or size >= NARROW for size in sizes)

@@ -1,0 +1,99 @@
+"""Where programs run and tensors lie: `device("cuda:1")`.
+
+A device's name is its kind and its number: "cpu", "cuda" (the first card of that kind), "cuda:1". Cards are reached through their
+driver's library, which is opened when the first one is asked for: no other part of a toolkit is needed to run a program.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from burn.errors import DeviceError, Problem
+from burn.runtime import _native
+from burn.runtime.artefact import Target
+
+KINDS = ("cpu", "cuda")
+_NAME = re.compile(r"([a-z]+)(?::(\d{1,4}))?")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A kind of device and a number. See `device`."""
+
+    kind: str
+    index: int = 0
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "cpu" else f"{self.kind}:{self.index}"
+
+    @property
+    def is_card(self) -> bool:
+        return self.kind != "cpu"
+
+    @property
+    def card(self) -> tuple[str, int, str | None] | None:
+        """As the native part takes it; None for the CPU."""
+        return (self.kind, self.index, library()) if self.is_card else None
+
+    @property
+    def native(self) -> Any:
+        """The card, opened. Raises DeviceError."""
+        return _opened(self.kind, self.index, library())
+
+    def facts(self) -> dict[str, Any]:
+        """What the driver says of a card: name, architecture, memory and more."""
+        return self.native.facts()
+
+    def cannot_run(self, target: Target) -> list[Problem]:
+        """Why code for `target` cannot run here; nothing when it can."""
+        if target.card != ("" if self.kind == "cpu" else self.kind):
+            return [Problem(f"it was compiled for {target.card or 'the CPU'} and the device is {self}")]
+        if not self.is_card:
+            return []
+        try:
+            facts = self.facts()
+        except DeviceError as error:
+            return list(error.problems)
+        if facts["architecture"] == target.architecture:
+            return []
+        here = f"{facts['name']}, {facts['architecture']}"
+        return [Problem(f"it was compiled for {target.architecture} and {self} is {here}", hint="compile it again")]
+
+
+CPU = Device("cpu")
+
+
+def device(name: str | Device) -> Device:
+    """The device of a name such as "cpu", "cuda" or "cuda:1". Raises DeviceError for what is no such name; whether there is such
+    a card is asked when it is used."""
+    if isinstance(name, Device):
+        return name
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if match is None or match[1] not in KINDS or (match[1] == "cpu" and int(match[2] or 0)):
+        raise DeviceError(f"there is no device {name!r}", [f"devices are {', '.join(KINDS)}, with a number: cuda:1"])
+    return Device(match[1], int(match[2] or 0))
+
+
+def count(kind: str = "cuda") -> int:
+    """How many cards of a kind this process can use; 0 where there is no driver."""
+    try:
+        return max(0, _native.device_count(kind, library()))
+    except RuntimeError:
+        return 0
+
+
+def library() -> str | None:
+    """The driver's file where it is not in its usual place: the environment's BURN_CUDA_DRIVER."""
+    return os.environ.get("BURN_CUDA_DRIVER") or None
+
+
+@functools.lru_cache(maxsize=64)
+def _opened(kind: str, index: int, path: str | None) -> Any:
+    try:
+        return _native.Device(kind, index, path)
+    except RuntimeError as error:
+        raise DeviceError(f"{kind}:{index} cannot be used", [Problem(str(error))]) from None

@@ -1,0 +1,87 @@
+/* A program and a run of it, as run.c and run_device.c share them. */
+#ifndef BURN_RUN_H
+#define BURN_RUN_H
+
+#include <stdatomic.h>
+
+#include "device.h"
+#include "heap.h"
+#include "runtime.h"
+
+/* A block from burn_rt_alloc: its neighbours in the run's list are in front of the 64-byte aligned payload. */
+typedef struct allocation {
+    struct allocation *previous, *next;
+    int64_t bytes, order; /* of the payload; when it was allocated */
+    char padding[BURN_ALIGNMENT - 2 * sizeof(void *) - 2 * sizeof(int64_t)];
+} allocation;
+
+/* Memory from burn_rt_device_alloc. */
+typedef struct burn_device_block {
+    struct burn_device_block *next;
+    void *memory;
+    int64_t bytes, order;
+} burn_device_block;
+
+struct burn_run {
+    burn_program *program;
+    burn_run *next_free;
+    burn_worker worker; /* of the thread that called the program */
+    /* this inference */
+    const burn_input *inputs;
+    burn_output *outputs;
+    burn_options options;
+    int64_t polled_at; /* when the host was last asked; 0: not yet */
+    int64_t unpolled;  /* short launches since the clock was looked at */
+    int64_t bracket_depth; /* launches inside a bracketed library call are part of its time */
+    allocation *allocations; /* the latest first */
+    int64_t next_order;
+    int planned;
+    _Atomic int32_t status;
+    int64_t site, value;
+    burn_texts texts; /* strings, and on their heap lists */
+    /* kept between inferences */
+    void *arena;
+    int64_t arena_bytes;
+    int have_plan;
+    int64_t *sizes, *offsets;
+    int64_t *symbols;     /* the sizes of this call's inputs, one a symbol */
+    const burn_input **regions; /* room to sort the inputs by address */
+    /* on a card: see run_device.c */
+    burn_device_block *blocks; /* the latest first */
+    void *failure;             /* a word there, 0 until a kernel fails; kept between inferences */
+    int failure_given;         /* to a kernel of this inference */
+};
+
+struct burn_program {
+    burn_program_info info;
+    int64_t *dims; /* of all inputs, one after another */
+    int64_t symbols;
+    int made_in, made_out; /* whether any input, any output has another form for the caller than for the program */
+    burn_run *free_runs;
+    burn_texts texts; /* of the constants */
+    /* on a card */
+    void **device_constants;
+    burn_device_module **modules;
+    burn_device_function **functions;
+};
+
+/* ---- run.c --------------------------------------------------------------------------------------------------------- */
+void *burn_run_fail(burn_run *run, int64_t code, int64_t value); /* records a failure; NULL */
+/* An index that generated code gave the runtime. Only a faulty compiler gives a wrong one. */
+int burn_run_has(burn_run *run, int64_t index, int64_t count);
+void burn_run_poll(burn_run *run, int is_long);
+
+/* ---- run_device.c ---------------------------------------------------------------------------------------------------- */
+/* Loads a program's kernels and constants; 0: `error` says why not. */
+int burn_device_program(burn_program *program, char *error, size_t error_size);
+void burn_device_program_end(burn_program *program);
+/* What the program takes instead of a caller's inputs: on the card. Memory is the run's. */
+void burn_device_take_inputs(burn_run *run, burn_input *inputs);
+/* Looks whether a kernel has failed, and waits for that. */
+void burn_device_look(burn_run *run);
+/* Brings the outputs to the host, if they belong there. */
+void burn_device_give_outputs(burn_run *run);
+void burn_device_release(burn_run *run, int64_t mark);
+void burn_device_run_end(burn_run *run);
+
+#endif

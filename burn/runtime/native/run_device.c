@@ -1,0 +1,281 @@
+/* Runs on a card: the part of burn_rt.h that only programs for one call, and what run.c asks for them.
+ *
+ * A program's constants and kernels are brought to the card once. Inputs that lie with the host are sent when a run begins, and
+ * outputs fetched when it ends unless its caller wants them where they are. All work goes to the device's one stream, so
+ * that memory may be freed as soon as the last launch that uses it was submitted.
+ *
+ * A kernel tells of an index out of range in a word on the card, and leaves alone what it would have touched. The word is looked
+ * at wherever the host waits for the card anyway, before it uses what it waited for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib_keys.h"
+#include "run.h"
+
+/* Kernels take addresses for multiples of this many bytes. */
+enum { KERNEL_ALIGNMENT = 16 };
+
+/* A failure's word: the number of its site plus one above, the index below. */
+enum { INDEX_BITS = 48 };
+
+static int check(burn_run *run, int32_t status, int64_t bytes) {
+    if (status != BURN_OK)
+        burn_rt_fail(run, status, -1, status == BURN_OUT_OF_MEMORY ? bytes : 0);
+    return status == BURN_OK;
+}
+
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
+
+static int load_kernels(burn_program *program, char *error, size_t error_size) {
+    int64_t count = program->info.device_kernel_count;
+    program->modules = calloc((size_t)count + 1, sizeof *program->modules);
+    program->functions = calloc((size_t)count + 1, sizeof *program->functions);
+    if (!program->modules || !program->functions)
+        return 0;
+    for (int64_t i = 0; i < count; i++) {
+        const burn_device_kernel *kernel = &program->info.device_kernels[i];
+        program->modules[i] =
+            burn_device_load(program->info.device, kernel->image, (size_t)kernel->bytes, error, error_size);
+        if (!program->modules[i])
+            return 0;
+        program->functions[i] = burn_device_find(program->modules[i], kernel->name, kernel->shared);
+        if (!program->functions[i]) {
+            strncat(error, burn_device_error(), error_size - strlen(error) - 1);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int send_constants(burn_program *program, char *error, size_t error_size) {
+    const burn_program_info *info = &program->info;
+    program->device_constants = calloc((size_t)info->constants + 1, sizeof *program->device_constants);
+    if (!program->device_constants)
+        return 0;
+    for (int64_t i = 0; i < info->constants; i++) {
+        if (info->constant_bytes[i] < 0)
+            continue; /* stays with the host */
+        void *place = burn_device_alloc(info->device, info->constant_bytes[i]);
+        program->device_constants[i] = place;
+        if (!place || burn_device_send(info->device, place, info->constant_data[i], info->constant_bytes[i]) != BURN_OK) {
+            strncat(error, place ? burn_device_error() : "the device has no memory left for the program's constants",
+                    error_size - strlen(error) - 1);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int burn_device_program(burn_program *program, char *error, size_t error_size) {
+    return load_kernels(program, error, error_size) && send_constants(program, error, error_size);
+}
+
+void burn_device_program_end(burn_program *program) {
+    const burn_program_info *info = &program->info;
+    for (int64_t i = 0; program->modules && i < info->device_kernel_count; i++)
+        burn_device_unload(program->modules[i]);
+    for (int64_t i = 0; program->device_constants && i < info->constants; i++)
+        burn_device_free(info->device, program->device_constants[i]);
+    free(program->modules);
+    free(program->functions);
+    free(program->device_constants);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+void *burn_rt_device_alloc(burn_run *run, int64_t bytes) {
+    if (burn_run_failed(run))
+        return NULL;
+    if (bytes < 0)
+        return burn_run_fail(run, BURN_NEGATIVE_SIZE, bytes);
+    burn_device_block *block = malloc(sizeof *block);
+    void *memory = block ? burn_device_alloc(run->program->info.device, bytes) : NULL;
+    if (!memory) {
+        free(block);
+        return burn_run_fail(run, BURN_OUT_OF_MEMORY, bytes);
+    }
+    *block = (burn_device_block){run->blocks, memory, bytes, run->next_order++};
+    run->blocks = block;
+    return memory;
+}
+
+static burn_device_block **find(burn_run *run, const void *memory) {
+    burn_device_block **at = &run->blocks;
+    while (*at && (*at)->memory != memory)
+        at = &(*at)->next;
+    return at;
+}
+
+void burn_rt_device_free(burn_run *run, void *memory) {
+    burn_device_block **at = find(run, memory), *block = *at;
+    if (!memory || !block)
+        return;
+    *at = block->next;
+    burn_device_free(run->program->info.device, block->memory);
+    free(block);
+}
+
+void *burn_rt_device_grow(burn_run *run, void *memory, int64_t bytes) {
+    burn_device *device = run->program->info.device;
+    burn_device_block *block = memory ? *find(run, memory) : NULL;
+    if (!block)
+        return burn_rt_device_alloc(run, bytes);
+    if (burn_run_failed(run))
+        return NULL;
+    if (bytes < 0)
+        return burn_run_fail(run, BURN_NEGATIVE_SIZE, bytes);
+    if (bytes <= block->bytes)
+        return memory;
+    int64_t more = block->bytes + block->bytes / 2, size = bytes > more ? bytes : more;
+    void *larger = burn_device_alloc(device, size);
+    if (!larger)
+        return burn_run_fail(run, BURN_OUT_OF_MEMORY, size);
+    int copied = check(run, burn_device_copy(device, larger, memory, block->bytes), 0);
+    burn_device_free(device, memory);
+    block->memory = larger;
+    block->bytes = size;
+    return copied ? larger : NULL;
+}
+
+void burn_device_release(burn_run *run, int64_t mark) {
+    while (run->blocks) {
+        burn_device_block *block = run->blocks;
+        if (block->order <= mark)
+            return;
+        run->blocks = block->next;
+        burn_device_free(run->program->info.device, block->memory);
+        free(block);
+    }
+}
+
+void burn_device_run_end(burn_run *run) {
+    if (run->failure)
+        burn_device_free(run->program->info.device, run->failure);
+}
+
+/* ---- failures of kernels ----------------------------------------------------------------------------------------- */
+
+void *burn_rt_device_failure(burn_run *run) {
+    burn_device *device = run->program->info.device;
+    if (!run->failure && !burn_run_failed(run)) {
+        run->failure = burn_device_alloc(device, sizeof(int64_t));
+        if (!run->failure)
+            return burn_run_fail(run, BURN_OUT_OF_MEMORY, sizeof(int64_t));
+        check(run, burn_device_fill(device, run->failure, 0, sizeof(int64_t)), 0);
+    }
+    run->failure_given = 1;
+    return burn_run_failed(run) ? NULL : run->failure;
+}
+
+void burn_device_look(burn_run *run) {
+    burn_device *device = run->program->info.device;
+    int64_t word = 0;
+    if (!run->failure_given || !run->failure)
+        return;
+    if (!check(run, burn_device_fetch(device, &word, run->failure, sizeof word), 0) || word == 0)
+        return;
+    int64_t index = (int64_t)((uint64_t)word << (64 - INDEX_BITS)) >> (64 - INDEX_BITS);
+    burn_rt_fail(run, BURN_INDEX_OUT_OF_RANGE, (word >> INDEX_BITS) - 1, index);
+    burn_device_fill(device, run->failure, 0, sizeof word); /* for the next run */
+}
+
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
+void burn_rt_device_copy(burn_run *run, void *to, const void *from, int64_t bytes) {
+    if (bytes > 0 && to != from && !burn_run_failed(run))
+        check(run, burn_device_copy(run->program->info.device, to, from, bytes), 0);
+}
+
+int64_t burn_rt_device_read(burn_run *run, const void *from, int64_t bytes) {
+    int64_t word = 0;
+    burn_device_look(run);
+    if (burn_run_failed(run) || !check(run, burn_device_fetch(run->program->info.device, &word, from, bytes), 0))
+        return 0;
+    return burn_rt_read(run, &word, bytes);
+}
+
+void burn_rt_device_write(burn_run *run, void *to, int64_t value, int64_t bytes) {
+    if (!burn_run_failed(run))
+        check(run, burn_device_send(run->program->info.device, to, &value, bytes), 0);
+}
+
+void *burn_rt_fetch(burn_run *run, const void *from, int64_t bytes) {
+    burn_device_look(run);
+    void *to = burn_rt_alloc(run, bytes);
+    if (to && bytes > 0 && !check(run, burn_device_fetch(run->program->info.device, to, from, bytes), 0))
+        return NULL;
+    return to;
+}
+
+void burn_rt_send(burn_run *run, void *to, const void *from, int64_t bytes) {
+    if (bytes > 0 && !burn_run_failed(run))
+        check(run, burn_device_send(run->program->info.device, to, from, bytes), 0);
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
+
+int32_t burn_rt_device_launch(burn_run *run, int64_t kernel_id, int64_t kernel, const int64_t *args, int64_t count,
+                              int64_t blocks) {
+    const burn_program_info *info = &run->program->info;
+    burn_run_poll(run, 0);
+    if (burn_run_failed(run) || !burn_run_has(run, kernel, info->device_kernel_count))
+        return burn_rt_status(run);
+    int timed = run->options.profile && !run->bracket_depth;
+    if (timed) {
+        check(run, burn_device_wait(info->device), 0);
+        burn_rt_enter(run, kernel_id);
+    }
+    check(run, burn_device_launch(info->device, run->program->functions[kernel], blocks,
+                                  info->device_kernels[kernel].threads, args, (int32_t)count), 0);
+    if (timed) {
+        check(run, burn_device_wait(info->device), 0);
+        burn_rt_leave(run, kernel_id);
+    }
+    return burn_rt_status(run);
+}
+
+/* ---- inputs and outputs ------------------------------------------------------------------------------------------ */
+
+void burn_device_take_inputs(burn_run *run, burn_input *inputs) {
+    const burn_program_info *info = &run->program->info;
+    run->failure_given = 0;
+    for (int64_t i = 0; i < info->inputs && !burn_run_failed(run); i++) {
+        burn_input *input = &inputs[i];
+        if (!burn_is_plain(info->input_specs[i].kind))
+            continue;
+        if (input->on_card && (uintptr_t)input->data % KERNEL_ALIGNMENT == 0)
+            continue;
+        void *place = burn_rt_device_alloc(run, input->bytes);
+        if (!place)
+            return;
+        if (input->on_card)
+            burn_rt_device_copy(run, place, input->data, input->bytes);
+        else
+            burn_rt_send(run, place, input->data, input->bytes);
+        input->data = place;
+        input->on_card = 1;
+        input->donated = 0;
+    }
+}
+
+void burn_device_give_outputs(burn_run *run) {
+    const burn_program_info *info = &run->program->info;
+    burn_device_look(run);
+    for (int64_t i = 0; i < info->outputs && !run->options.stay; i++) {
+        burn_output *output = &run->outputs[i];
+        if (burn_run_failed(run) || !output->on_card)
+            continue;
+        void *place = burn_memory_new(output->bytes);
+        if (!place) {
+            burn_run_fail(run, BURN_OUT_OF_MEMORY, output->bytes);
+            return;
+        }
+        check(run, burn_device_fetch(info->device, place, output->data, output->bytes), 0);
+        if (output->taken_from < 0)
+            burn_device_free(info->device, output->data);
+        output->taken_from = -1;
+        output->data = place;
+        output->on_card = 0;
+    }
+}
