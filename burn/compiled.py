@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from burn.caching import executable
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import like
+from burn.runtime.device import CPU, Device
+from burn.runtime.device import device as as_device
 from burn.tensors import trees
 from burn.tracing.arguments import Arguments, Dynamic, donated_names
 from burn.tracing.trace import Traced, arguments_of, signature_of, trace_call
@@ -32,11 +34,13 @@ def compile(
     *,
     kwargs: Mapping[str, Any] | None = None,
     target: str | None = None,
+    device: str | Device = CPU,
     donate: Sequence[int | str] = (),
     cache: bool = True,
     train: bool = False,
 ) -> Any:
-    """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`).
+    """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`), to run on
+    `device`: "cpu", or a card, "cuda" or "cuda:1".
 
     example_inputs: arrays, types ("float32[batch, 3]") or containers of them (lists, tuples, dictionaries, dataclasses), by
     position (in a tuple, where there are several) or by name; a module that knows its inputs (as imported ones do) needs
@@ -52,14 +56,18 @@ def compile(
     train: give a module of burn's to be trained instead (`burn.nn.Graph`), which a PyTorch module or an exported program becomes:
     it has the parameters' names and elements, is called as the module is, and `copy_to(module)` gives the elements back.
 
-    Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported, and CompileError."""
+    Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported, CompileError, and
+    DeviceError for a card that is not there."""
+    where = as_device(device)
     if is_torch(function):
         from burn.adapters.torch import compile_module, to_train
 
         examples = () if example_inputs is None else example_inputs  # a tensor has no truth value
         if train:
             return to_train(function, examples, kwargs, dynamic)
-        return compile_module(function, examples, kwargs, dynamic, target=target, donate=donate, cache=cache)
+        return compile_module(
+            function, examples, kwargs, dynamic, target=target, device=where, donate=donate, cache=cache
+        )
     if train:
         raise TypeMismatch(
             "burn.compile turns PyTorch's modules into ones that burn trains", ["burn's own are trained as they are"]
@@ -67,7 +75,7 @@ def compile(
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
-    made = executable_of(traced, target, donate, cache)
+    made = executable_of(traced, target, donate, cache, where)
     return made if traced.is_flat else CompiledFunction(made, traced.arguments, traced.results)
 
 
@@ -88,10 +96,14 @@ def _by_name(function: Callable[..., Any], examples: Any, kwargs: Mapping[str, A
 
 
 def executable_of(
-    traced: Traced, target: str | None = None, donate: Sequence[int | str] = (), cache: bool = True
+    traced: Traced,
+    target: str | None = None,
+    donate: Sequence[int | str] = (),
+    cache: bool = True,
+    device: Device = CPU,
 ) -> Executable:
     traced.program.given_up = (*_given_up(traced.arguments, donate), *traced.program.renews.values())
-    return executable(traced.program, target=target, cache=cache)
+    return executable(traced.program, target=target, cache=cache, device=device)
 
 
 def _given_up(arguments: Arguments, donate: Sequence[int | str]) -> tuple[int, ...]:

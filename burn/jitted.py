@@ -23,6 +23,8 @@ from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import TypeMismatch
 from burn.runtime._native import trim_memory
+from burn.runtime.device import CPU, Device
+from burn.runtime.device import device as as_device
 from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tracing.arguments import Arguments, Dynamic, bound, described
@@ -86,10 +88,11 @@ class Jit:
         static: Collection[str],
         donate: Sequence[int | str] = (),
         opens: bool = False,
+        device: Device = CPU,
     ) -> None:
         """As `jit`. opens: whether parameters are inputs from the first program on."""
         functools.update_wrapper(self, function)
-        self._function, self._dynamic, self._donate = function, dynamic or {}, donate
+        self._function, self._dynamic, self._donate, self._device = function, dynamic or {}, donate, device
         self._signature = signature_of(function)
         self._static = frozenset(static)
         self._varied = opens  # whether parameters change
@@ -155,7 +158,8 @@ class Jit:
         except Assigned:  # what changes is an input
             self._varied = True
             traced = trace_call(self._function, arguments, opens=True)
-        function = CompiledFunction(executable_of(traced, donate=self._donate), arguments, traced.results)
+        made = executable_of(traced, donate=self._donate, device=self._device)
+        function = CompiledFunction(made, arguments, traced.results)
         # what the function itself changes while it is traced is no reason to trace it again
         return _Program.of(function, traced, Seen({**owners, **traced.tracer.modules}.values()))
 
@@ -194,6 +198,7 @@ def jit(
     dynamic: Dynamic | None = None,
     static: str | Collection[str] = (),
     donate: Sequence[int | str] = (),
+    device: str | Device = CPU,
 ) -> Any:
     """A function that is compiled at its first call with each signature: the element types and shapes of the arrays and
     tensors in its arguments (also inside of lists, tuples, dictionaries and dataclasses; Python's numbers are float32 and
@@ -201,7 +206,7 @@ def jit(
 
     numpy arrays in, numpy arrays out; tensors in, tensors out. dynamic: as for `compile`; sizes named there do not count
     into the signature. static: names of arguments that the function sees as they are, numbers too: each value is a signature
-    of its own, and has a hash. donate: as for `compile`. In a function that is being traced, the call is part of that.
+    of its own, and has a hash. donate and device: as for `compile`. In a function that is being traced, the call is part of that.
 
     Parameters and buffers of modules are what they are at each call: their first change makes them inputs of one more program,
     which serves all later ones (in training, they are inputs of the first one). A parameter that the
@@ -214,7 +219,7 @@ def jit(
         raise TypeMismatch(
             "burn.jit is for functions of burn's tensors", ["compile a PyTorch module with burn.compile"]
         )
-    names = (static,) if isinstance(static, str) else tuple(static)
+    names, where = (static,) if isinstance(static, str) else tuple(static), as_device(device)
     if function is None:
-        return functools.partial(jit, dynamic=dynamic, static=names, donate=donate)
-    return Jit(function, dynamic, names, donate)
+        return functools.partial(jit, dynamic=dynamic, static=names, donate=donate, device=where)
+    return Jit(function, dynamic, names, donate, device=where)

@@ -19,6 +19,8 @@ from burn.caching import artefact_of
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.runtime import Artefact, Executable, _native
 from burn.runtime.artefact import COMPILED, MAGIC
+from burn.runtime.device import CPU, Device
+from burn.runtime.device import device as as_device
 from burn.runtime.files import mapped
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ def load(
     threads: int | None = None,
     dims: Mapping[str, int] | None = None,
     target: str | None = None,
+    device: str | Device = CPU,
     train: Literal[False] = False,
 ) -> Executable: ...
 
@@ -53,6 +56,7 @@ def load(
     threads: int | None = None,
     dims: Mapping[str, int] | None = None,
     target: str | None = None,
+    device: str | Device = CPU,
     train: Literal[True],
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Graph: ...
@@ -65,6 +69,7 @@ def load(
     threads: int | None = None,
     dims: Mapping[str, int] | None = None,
     target: str | None = None,
+    device: str | Device = CPU,
     train: bool = False,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Any:
@@ -77,20 +82,24 @@ def load(
 
     cache: take the compiled program from the disk cache, and put it there. threads: how many the process uses from now
     on (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. target: the
-    CPU to compile for, this machine's by default. train: give a module to be trained instead (`burn.nn.Graph`), whose parameters
-    are the model's weights; not for what is compiled already. dynamic: with train, names for sizes that vary though an ONNX model
-    fixes them: {"input": {0: "batch"}}.
+    CPU to compile for, this machine's by default. device: where it runs: "cpu", or a card, "cuda" or "cuda:1". train: give a
+    module to be trained instead (`burn.nn.Graph`), whose parameters are the model's weights; not for what is compiled already.
+    dynamic: with train, names for sizes that vary though an ONNX model fixes them: {"input": {0: "batch"}}.
 
-    Raises ModelError, listing everything that is wrong with the model, and CompileError.
+    Raises ModelError, listing everything that is wrong with the model, CompileError, and DeviceError for a card that is not
+    there.
     """
+    where = as_device(device)
     if threads is not None:
         set_num_threads(threads)
     if train:
+        if where.is_card:
+            raise ModelError("a model that is to be trained is not compiled yet", ["give the device to what trains it"])
         return _to_train(path, dims, target, dynamic)
     if dynamic is not None:
         raise TypeMismatch("sizes that a model fixes vary where it is trained only", ["give train=True, or no dynamic"])
     if not isinstance(path, (str, os.PathLike)):
-        return _load_model(path, cache, dims, target)
+        return _load_model(path, cache, dims, target, where)
     path = Path(path)
     with _opened(path) as content:
         compiled = content[: len(MAGIC)] == MAGIC
@@ -100,20 +109,28 @@ def load(
         if compiled and (dims or target):
             raise ModelError(f"{path} is compiled already", [Problem("sizes and target cannot be changed any more")])
         if path.suffix == COMPILED:
-            return Executable(Artefact.load(path))
+            artefact = Artefact.load(path)
+            kind = artefact.target.card
+            return Executable(artefact, device=where if where.is_card or not kind else None)
         identity = _identity(path, content, dims) if cache else None
-    return Executable(artefact_of(identity, lambda: read_program(path, dims), target=target))
+    made = artefact_of(identity, lambda: read_program(path, dims), target=target, device=where)
+    return Executable(made, device=where)
 
 
 def _load_model(
-    model: bytes | bytearray | onnx.ModelProto, cache: bool, dims: Mapping[str, int] | None, target: str | None
+    model: bytes | bytearray | onnx.ModelProto,
+    cache: bool,
+    dims: Mapping[str, int] | None,
+    target: str | None,
+    device: Device,
 ) -> Executable:
     """An ONNX model in memory. Its bytes are all there is to it."""
     from burn.importers.onnx import import_onnx
 
     content = _content(model)
     identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if cache else None
-    return Executable(artefact_of(identity, lambda: import_onnx(content, dims=dims), target=target))
+    made = artefact_of(identity, lambda: import_onnx(content, dims=dims), target=target, device=device)
+    return Executable(made, device=device)
 
 
 def _content(model: Any) -> bytes:

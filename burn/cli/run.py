@@ -28,6 +28,7 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option("--tolerance", default=TOLERANCE, show_default=True, help="difference relative to the largest value")
 @click.option("--profile", "with_profile", is_flag=True, help="show the time of every kernel")
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="runs, of which the best is shown")
+@click.option("--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1")
 @click.option("--threads", type=click.IntRange(1), help="the number of cores by default")
 @click.option("--no-cache", is_flag=True, help="compile, whatever the cache holds")
 @click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
@@ -42,6 +43,7 @@ def main(
     tolerance: float,
     with_profile: bool,
     repeat: int,
+    device: str,
     threads: int | None,
     no_cache: bool,
     as_json: bool,
@@ -58,7 +60,8 @@ def main(
     start = time.perf_counter()
     fixed = dict(dims)
     compiled = model.suffix == COMPILED  # its sizes are what they are, --dim only chooses those of random inputs
-    executable = burn.load(model, cache=not no_cache, threads=threads, dims=None if compiled else fixed)
+    sizes_given = None if compiled else fixed
+    executable = burn.load(model, cache=not no_cache, threads=threads, dims=sizes_given, device=device)
     load_seconds = time.perf_counter() - start
     limits = {} if compiled else _limits(model, fixed, executable.inputs, dict(inputs))
     feeds, sizes = make_inputs(executable.inputs, dict(inputs), fixed if compiled else {}, seed, limits)

@@ -17,6 +17,7 @@ from burn.importers.torch.export import export
 from burn.importers.torch.exported import ImportedProgram, import_program, tensor_of
 from burn.importers.torch.random import draw_state
 from burn.runtime import Executable
+from burn.runtime.device import CPU, Device
 from burn.tensors import Tensor
 from burn.tracing.arguments import donated_names
 
@@ -28,6 +29,7 @@ def compile_module(
     dynamic: Mapping[Any, Any] | None = None,
     *,
     target: str | None = None,
+    device: Device = CPU,
     donate: Sequence[int | str] = (),
     cache: bool = True,
 ) -> CompiledModule:
@@ -48,7 +50,8 @@ def compile_module(
         exported, names, answers = made.program, made.names, made.answers
     imported = import_program(exported, names=names, answers=answers)
     imported.program.given_up = _given_up(exported, imported, donate)
-    return CompiledModule(executable(imported.program, target=target, cache=cache), imported, exported)
+    made = executable(imported.program, target=target, cache=cache, device=device)
+    return CompiledModule(made, imported, exported)
 
 
 class CompiledModule:
