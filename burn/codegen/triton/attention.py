@@ -73,7 +73,7 @@ class _Attention:
         programs = batch * ceildiv(self.count, self.blocks["ROWS"])
         about = "A block of rows each, over the keys with a softmax on the way."
         iterations = batch * self.count
-        return closed(printer, kernel, about, self.blocks, programs, self.values, iterations, heuristics.WARPS)
+        return closed(printer, kernel, about, self.blocks, programs, self.values, iterations)
 
     def _bounds(self) -> tuple[str, str]:
         """From which key to which one of the block's rows sees any."""

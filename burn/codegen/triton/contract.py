@@ -32,7 +32,10 @@ class _Contraction:
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.rows = product([v.extent for v in sizes.rows])
         self.depth = product([v.extent for v in sizes.depth])
-        self.tile = heuristics.product_tile(self.rows, sizes.column.extent, self.depth)
+        batch = product([v.extent for v in sizes.batch])
+        self.narrow = self._narrow()
+        self.tile = heuristics.product_tile(self.rows, sizes.column.extent, self.depth, batch, self.narrow)
+        self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code
 
@@ -42,13 +45,17 @@ class _Contraction:
         code.line("program = tl.program_id(0).to(INT)")
         code.line(f"across = tl.cdiv({columns}, COLUMNS)")
         code.line(f"down = tl.cdiv({rows}, ROWS)")
-        code.line("x = (program // across % down) * ROWS + tl.arange(0, ROWS)[:, None]")
-        code.line("y = (program % across) * COLUMNS + tl.arange(0, COLUMNS)[None, :]")
-        code.line(f"inside_x = x < {rows}")
-        code.line(f"inside_y = y < {columns}")
-        printer.walk_flat(kernel.batch, code.let("program // across // down", "batch"), NONE)
+        code.line("place = program % (across * down)")
+        code.line("first = place // (GROUP * across) * GROUP")
+        code.line("height = tl.minimum(down - first, GROUP)")
+        code.line("within_group = place % (GROUP * across)")
+        code.line("x = (first + within_group % height) * ROWS + tl.arange(0, ROWS)[:, None]")
+        code.line("y = (within_group // height) * COLUMNS + tl.arange(0, COLUMNS)[None, :]")
+        self._inside("x", self.rows, self.tile.rows, rows)
+        self._inside("y", self.sizes.column.extent, self.tile.columns, columns)
+        printer.walk_flat(kernel.batch, code.let("program // (across * down)", "batch"), NONE)
         self._sum()
-        printer.axes |= {"x": Axis("x", "inside_x"), "y": Axis("y", "inside_y")}
+        printer.axes |= {axis: Axis(axis, mask) for axis, mask in self.masks.items()}
         printer.walk_flat(kernel.rows, "x", frozenset("x"))
         printer.put(kernel.column, "y", frozenset("y"))
         printer.accumulator = ("total", frozenset("xy"))
@@ -56,12 +63,18 @@ class _Contraction:
             printer.value(write.value)
         for write in kernel.epilogue:
             printer.store(write)
-        tile: dict[str, int] = dict(zip(("ROWS", "COLUMNS", "DEPTH"), self.tile, strict=True))
+        tile = self.tile
+        constants = {"ROWS": tile.rows, "COLUMNS": tile.columns, "DEPTH": tile.depth, "GROUP": heuristics.GROUP}
         batch = product([v.extent for v in self.sizes.batch])
-        programs = batch * ceildiv(self.rows, self.tile[0]) * ceildiv(self.sizes.column.extent, self.tile[1])
+        programs = batch * ceildiv(self.rows, tile.rows) * ceildiv(self.sizes.column.extent, tile.columns)
         iterations = batch * self.rows * self.sizes.column.extent
         about = "A tile of rows and columns each, summed along the depth."
-        return closed(printer, kernel, about, tile, programs, self.values, iterations, heuristics.WARPS)
+        return closed(printer, kernel, about, constants, programs, self.values, iterations, tile.warps, tile.stages)
+
+    def _inside(self, axis: str, size: Dim, block: int, text: str) -> None:
+        """Says which places of an axis there are, unless all blocks are whole."""
+        even = isinstance(size, int) and size % block == 0
+        self.masks[axis] = "" if even else self.code.let(f"{axis} < {text}", f"inside_{axis}")
 
     def _sum(self) -> None:
         kernel, printer, code = self.kernel, self.printer, self.code
@@ -69,9 +82,8 @@ class _Contraction:
         code.line(f"total = tl.full([ROWS, COLUMNS], 0.0, {triton_type(kernel.dtype)})")
         with code.block(f"for start in range(0, {depth}, DEPTH):"), printer.scope():
             code.line("k = (start + tl.arange(0, DEPTH)).to(INT)")
-            narrow = self._narrow()
-            left = self._side(kernel.lhs, "x", narrow)
-            right = self._side(kernel.rhs, "y", narrow)
+            left = self._side(kernel.lhs, "x", self.narrow)
+            right = self._side(kernel.rhs, "y", self.narrow)
             code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
 
     def _narrow(self) -> bool:
@@ -84,9 +96,11 @@ class _Contraction:
         """A block of one side, zero outside: [ROWS, DEPTH] or [DEPTH, COLUMNS]."""
         kernel, printer, code = self.kernel, self.printer, self.code
         depth = code.let("k[None, :]" if axis == "x" else "k[:, None]", "k")
-        within = code.let(f"{depth} < {printer.dim(product([v.extent for v in kernel.depth]))}", "within")
+        even = isinstance(self.depth, int) and self.depth % self.tile.depth == 0
+        limit = printer.dim(product([v.extent for v in kernel.depth]))
+        within = "" if even else code.let(f"{depth} < {limit}", "within")
         with printer.scope():
-            printer.axes = {axis: Axis(axis, f"inside_{axis}"), "k": Axis(depth, within)}
+            printer.axes = {axis: Axis(axis, self.masks[axis]), "k": Axis(depth, within)}
             printer.walk_flat(kernel.depth, depth, frozenset("k"))
             if axis == "x":
                 printer.walk_flat(kernel.rows, "x", frozenset("x"))
@@ -94,7 +108,7 @@ class _Contraction:
                 printer.put(kernel.column, "y", frozenset("y"))
             node = side.arg if narrow and isinstance(side, Convert) else side
             value = printer.value(node)
-            if not isinstance(node, Load) or "k" not in printer.span(node.offset):
+            if within and (not isinstance(node, Load) or "k" not in printer.span(node.offset)):
                 value = f"tl.where({within}, {value}, 0.0).to({triton_type(node.dtype)})"
             shape = "[ROWS, DEPTH]" if axis == "x" else "[DEPTH, COLUMNS]"
             return code.let(f"tl.broadcast_to({value}, {shape})", "left" if axis == "x" else "right")

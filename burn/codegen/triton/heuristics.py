@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from burn.dialect.dims import Dim
 from burn.kernels.wants import Wants
 
@@ -50,13 +52,67 @@ LEAST = 16
 """Rows, columns and depth of a block product at least."""
 
 
-def product_tile(rows: Dim, columns: Dim, depth: Dim) -> tuple[int, int, int]:
-    """(rows, columns, depth) of a block product."""
+@dataclass(frozen=True)
+class Tile:
+    """A block product: its sizes, the warps that share it, and the blocks of the depth that are on their way from memory at once.
+    `speed`: what it reaches of the card's arithmetic, by estimate, when every processor has one."""
 
-    def cut(size: Dim, most: int) -> int:
-        return max(LEAST, min(most, power_of_two(size))) if isinstance(size, int) else most
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int
+    speed: float = 1.0
 
-    return cut(rows, 64), cut(columns, 64), cut(depth, 32)
+
+HALVES = (
+    Tile(128, 256, 64, 8, 3, 1.0),
+    Tile(128, 128, 64, 4, 4, 0.85),
+    Tile(64, 256, 64, 4, 4, 0.8),
+    Tile(128, 64, 64, 4, 4, 0.65),
+    Tile(64, 128, 64, 4, 4, 0.65),
+    Tile(64, 64, 64, 4, 4, 0.45),
+    Tile(32, 128, 64, 4, 4, 0.35),
+    Tile(32, 64, 128, 4, 4, 0.25),
+    Tile(16, 128, 128, 4, 4, 0.2),
+    Tile(16, 64, 128, 4, 4, 0.12),
+    Tile(16, 32, 256, 4, 4, 0.08),
+)
+"""Of products on tensor cores, 16 bits an element."""
+
+SINGLES = (
+    Tile(128, 64, 16, 8, 3, 1.0),
+    Tile(64, 64, 32, 4, 3, 0.8),
+    Tile(32, 64, 32, 4, 3, 0.5),
+    Tile(32, 32, 32, 4, 3, 0.3),
+    Tile(16, 64, 32, 4, 3, 0.25),
+    Tile(16, 32, 32, 2, 3, 0.15),
+    Tile(16, 16, 64, 2, 3, 0.1),
+)
+"""Of products of float32 in float32's own precision, without tensor cores."""
+
+PROCESSORS = 132
+"""Of the card: as many tiles are worked on at a time."""
+
+ANY = 4096
+"""What a size counts as that is not known."""
+
+GROUP = 8
+"""Rows of tiles that are gone through together, column by column, so that what they read is still near."""
+
+
+def product_tile(rows: Dim, columns: Dim, depth: Dim, batch: Dim, halves: bool) -> Tile:
+    """The tile with which a product should take the least time; its sizes are no larger than the product's need."""
+    m, n, k = (size if isinstance(size, int) else ANY for size in (rows, columns, depth))
+    times = batch if isinstance(batch, int) else 1
+
+    def time(tile: Tile) -> float:
+        tiles = -(-m // tile.rows) * -(-n // tile.columns) * max(1, times)
+        return -(-tiles // PROCESSORS) * tile.rows * tile.columns / tile.speed
+
+    best = min(HALVES if halves else SINGLES, key=time)
+    shallow = max(LEAST, min(best.depth, power_of_two(k)))
+    return replace(best, depth=shallow)
 
 
 def attention_block(dtype: str) -> tuple[int, int]:

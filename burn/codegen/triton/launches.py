@@ -13,7 +13,7 @@ from burn.codegen.host.emit import Int, Value
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Kernels, Launches
 from burn.codegen.triton.functions import TYPES
-from burn.codegen.triton.heuristics import STAGES, WANTS
+from burn.codegen.triton.heuristics import WANTS
 from burn.codegen.triton.images import Source, module
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Argument, Printed
@@ -127,9 +127,8 @@ class CardKernels:
             given.append(argument)
         named = tuple(printed.constants.items())
         text = module(printed.name, printed.text)
-        source = Source(
-            printed.name, text, tuple(types), tuple(constants), named, tuple(multiples), wide, printed.warps, STAGES
-        )
+        shape = (printed.warps, printed.stages)
+        source = Source(printed.name, text, tuple(types), tuple(constants), named, tuple(multiples), wide, *shape)
         if source not in self._numbers:
             self._numbers[source] = len(self.sources)
             self.sources.append(replace(source, nodes=nodes))

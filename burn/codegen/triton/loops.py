@@ -77,7 +77,7 @@ class _Loops:
             written |= {w.buffer for w in stage.writes}
         constants = {"ROWS": self.rows} | ({"COLUMNS": self.columns} if self.wide else {})
         programs = ceildiv(self.count, self.rows)
-        return closed(printer, kernel, self._about(), constants, programs, self.values, self.count, heuristics.WARPS)
+        return closed(printer, kernel, self._about(), constants, programs, self.values, self.count)
 
     def _about(self) -> str:
         kinds = [r.kind for s in self.kernel.stages for r in s.reductions]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from burn.codegen.triton import heuristics
 from burn.codegen.triton.code import Code
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.scalars import ScalarPrinter
@@ -35,6 +36,7 @@ class Printed:
     constants: Mapping[str, int]
     programs: Dim
     warps: int
+    stages: int
 
 
 def opened(buffers: Sequence[Buffer], sites: list[str]) -> ScalarPrinter:
@@ -53,7 +55,8 @@ def closed(
     programs: Dim,
     values: Mapping[str, Dim],
     iterations: Dim,
-    warps: int,
+    warps: int = heuristics.WARPS,
+    stages: int = heuristics.STAGES,
 ) -> Printed:
     """The function around a body. values: what the names of sizes stand for; iterations: of the parallel loops."""
     names, arguments = [], []
@@ -72,4 +75,6 @@ def closed(
         arguments.append(Argument("size", 0, values[name] if name in values else symbol(name)))
     names += [f"{name}: tl.constexpr" for name in ("INT", *constants)]
     head = ["@triton.jit", f"def KERNEL({', '.join(names)}):", f'    """{about}"""']
-    return Printed("KERNEL", "\n".join([*head, *printer.code.lines]), tuple(arguments), constants, programs, warps)
+    return Printed(
+        "KERNEL", "\n".join([*head, *printer.code.lines]), tuple(arguments), constants, programs, warps, stages
+    )
