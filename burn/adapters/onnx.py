@@ -15,9 +15,11 @@ from onnx import helper, numpy_helper
 from onnx.backend.base import Backend, BackendRep
 
 from burn.compiler import executable
-from burn.errors import InputError
+from burn.errors import DeviceError, InputError
 from burn.importers.onnx import import_onnx
 from burn.runtime import Executable
+from burn.runtime.device import CPU, Device, count
+from burn.runtime.device import device as as_device
 
 
 def load_onnx(model: Any, *, dims: Mapping[str, int] | None = None, **options: Any) -> Executable:
@@ -28,14 +30,14 @@ def load_onnx(model: Any, *, dims: Mapping[str, int] | None = None, **options: A
 class BurnRep(BackendRep):
     """A compiled model. Inputs are in the order of the graph's inputs, or by name; outputs are in the graph's order."""
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, device: Device = CPU) -> None:
         initialised = {tensor.name for tensor in model.graph.initializer}
         initialised |= {sparse.values.name for sparse in model.graph.sparse_initializer}
         names = [value.name for value in model.graph.input]
         self.required = [name for name in names if name not in initialised]
         self.inputs = self.required + [name for name in names if name in initialised]
         self.outputs = [value.name for value in model.graph.output]
-        self.executable: Executable = load_onnx(model)
+        self.executable: Executable = load_onnx(model, device=device)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Raises InputError when inputs are missing, in excess or of the wrong type; RunError from the program."""
@@ -55,14 +57,16 @@ class BurnBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        return device.split(":")[0] == "CPU"
+        try:
+            return not (where := as_device(device.lower())).is_card or count(where.kind) > where.index
+        except DeviceError:
+            return False
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> BurnRep:
-        """Compile a model. Raises BurnError for one that is malformed or not supported."""
-        if not cls.supports_device(device):
-            raise InputError("unsupported device", [f"'{device}'; the ONNX backend runs on CPU"])
-        return BurnRep(model)
+        """Compile a model for "CPU", "CUDA" or "CUDA:1". Raises BurnError for one that is malformed or not supported, and for a
+        device that is not there."""
+        return BurnRep(model, as_device(device.lower()))
 
     @classmethod
     def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:

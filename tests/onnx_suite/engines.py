@@ -21,6 +21,12 @@ def burn(model: bytes) -> Run:
     return prepare(onnx.load_from_string(model)).run
 
 
+def burn_cuda(model: bytes) -> Run:
+    from burn.adapters.onnx import prepare
+
+    return prepare(onnx.load_from_string(model), "CUDA").run
+
+
 def import_only(model: bytes) -> None:
     from burn.importers.onnx import import_onnx
 
@@ -60,6 +66,7 @@ def _input_names(model: onnx.ModelProto) -> list[str]:
 
 ENGINES: dict[str, Callable[[bytes], Run | None]] = {
     "burn": burn,
+    "cuda": burn_cuda,
     "import": import_only,
     "reference": reference,
     "onnxruntime": onnxruntime,

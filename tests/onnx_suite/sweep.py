@@ -22,22 +22,25 @@ from pathlib import Path
 from .cases import CACHE, SUITES, Case, load_cases
 from .engines import ENGINES
 from .outcome import Outcome, reason, run_case, verify
+from .pool import MEMORY as LIMIT
 from .pool import Died, Pool
 
 FAILING = Path(__file__).with_name("failing.txt")
 PRELOAD = {
     "burn": ("burn.adapters.onnx", "burn.compiler"),
+    "cuda": ("burn.adapters.onnx", "burn.codegen.triton.backend"),
     "import": ("burn.importers.onnx",),
     "reference": ("onnx.reference",),
     "onnxruntime": (),  # it starts threads when imported
 }
+MEMORY = dict.fromkeys(ENGINES, LIMIT) | {"cuda": 0}  # drivers of cards reserve more addresses than there is memory
 
 
 def sweep(cases: list[Case], engine: str = "burn", jobs: int = 2, timeout: float = 60.0) -> list[Outcome]:
     """Run the cases in worker processes; outcomes are in the order of the cases."""
     outcomes: dict[int, Outcome] = {}
     start, shown = time.monotonic(), 0.0
-    pool: Pool[tuple[str, Case], Outcome] = Pool(run_case, jobs, timeout, PRELOAD[engine])
+    pool: Pool[tuple[str, Case], Outcome] = Pool(run_case, jobs, timeout, PRELOAD[engine], MEMORY[engine])
     for index, answer in pool.run([(engine, case) for case in cases]):
         if isinstance(answer, Died):
             case = cases[index]

@@ -21,7 +21,7 @@ enum { INDEX_BITS = 48 };
 
 static int check(burn_run *run, int32_t status, int64_t bytes) {
     if (status != BURN_OK)
-        burn_rt_fail(run, status, -1, status == BURN_OUT_OF_MEMORY ? bytes : 0);
+        burn_rt_fail(run, status, -1, status == BURN_OUT_OF_MEMORY ? bytes : burn_device_error_code());
     return status == BURN_OK;
 }
 
