@@ -1,0 +1,65 @@
+"""Whole programs on a card that this machine need not have: a simulated driver, whose launches run in Triton's interpreter."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from burn.codegen.triton.images import Machine, Source
+from burn.runtime.artefact import KernelImage
+from tests.codegen.gpu.simulated import interpreting, loaded
+
+REACH = 1 << 24
+"""Bytes behind an address that a kernel may look at; the kernel knows where its buffers end."""
+
+
+class Card:
+    """Kernels as they are printed, in place of machine code. `sources` are all that were compiled."""
+
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self._modules: dict[str, Any] = {}
+
+    def compile_all(self, sources: Sequence[Source], machine: Machine) -> list[KernelImage]:
+        first = len(self.sources)
+        self.sources += sources
+        return [KernelImage(s.name, f"{first + i}".encode(), 0, 32 * s.warps) for i, s in enumerate(sources)]
+
+    def launch(self, image: str, function: str, blocks: int, threads: int, shared: int, words: list[int]) -> None:
+        import triton.language as tl
+
+        source = self.sources[int(image)]
+        assert function == source.name and threads == 32 * source.warps
+        if source.text not in self._modules:
+            self._modules[source.text] = loaded(source.text)[source.name]
+        constants, rest = dict(source.constants), iter(words)
+        arguments: list[Any] = []
+        for number, type_ in enumerate(source.types):
+            if number in constants:
+                arguments.append(constants[number])
+                continue
+            word = next(rest)
+            if number in source.multiples:
+                assert word % 16 == 0, f"argument {number} of {function} is {word}"
+            arguments.append(_memory(word, type_) if type_.startswith("*") else _number(word, type_))
+        assert list(rest) == [0, 0]  # Triton's own
+        with np.errstate(all="ignore"), interpreting():
+            wide = tl.int64 if source.wide else tl.int32
+            self._modules[source.text][(blocks,)](*arguments, INT=wide, **dict(source.named))
+
+
+def _number(word: int, type_: str) -> int:
+    assert type_ == "i64" or -(1 << 31) <= word < 1 << 31
+    return word
+
+
+def _memory(address: int, type_: str) -> Any:
+    import torch
+
+    kinds = {"*fp64": torch.float64, "*fp32": torch.float32, "*fp16": torch.float16, "*bf16": torch.bfloat16}
+    kinds |= {f"*i{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)}
+    kinds |= {f"*u{bits}": getattr(torch, f"uint{bits}") for bits in (8, 16, 32, 64)}
+    return torch.frombuffer((ctypes.c_char * REACH).from_address(address), dtype=kinds[type_])

@@ -1,0 +1,97 @@
+"""Programs run on a (simulated) card and give the CPU's numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn.adapters.onnx import load_onnx
+from burn.errors import DeviceError, IndexRunError
+from burn.runtime.device import device
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+from tests.codegen.gpu.cards import Card
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
+CUDA = device("cuda")
+
+
+def both(function: Any, *arrays: np.ndarray, dynamic: Any = None, tolerance: float = 1e-5) -> Any:
+    """Runs a function on the card and on the CPU; returns the card's executable."""
+    made = [burn.compile(function, arrays, dynamic, cache=False, device=where) for where in ("cuda", "cpu")]
+    got, want = (m(*arrays) for m in made)
+    for a, b in zip(
+        got if isinstance(got, tuple) else (got,), want if isinstance(want, tuple) else (want,), strict=True
+    ):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        if a.dtype.kind in "fc":
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+        else:
+            np.testing.assert_array_equal(a, b)
+    return made[0]
+
+
+def test_a_whole_model(card: Card) -> None:
+    on_card, on_host = (load_onnx(DIGITS, device=device(name)) for name in ("cuda", "cpu"))
+    (spec,) = on_host.inputs
+    name, shape = spec.name, [d if isinstance(d, int) else 3 for d in spec.dims]
+    image = np.random.default_rng(0).integers(0, 255, shape).astype(spec.dtype)
+    (got,), (want,) = (tuple(made.run({name: image}).values()) for made in (on_card, on_host))
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    assert not [k for k in on_card.artefact.kernels if k.kind == "host"]
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_named_sizes(card: Card, n: int) -> None:
+    x = np.random.default_rng(n).standard_normal((n, 5)).astype(np.float32)
+    both(lambda x: burn.softmax(x * 2 + 1, axis=1) @ x.T.reshape(5, -1), x, dynamic={"x": {0: "n"}})
+
+
+def test_sizes_from_data_and_what_runs_on_the_host(card: Card) -> None:
+    x = np.array([3.0, 0.0, -1.0, 0.0, 2.0], np.float32)
+    made = both(lambda x: (burn.nonzero(x)[0] * 2, burn.sort(x) + 1, burn.unique(x)), x)
+    kinds = [k.kind for k in made.artefact.kernels]
+    assert "host" in kinds and set(kinds) != {"host"}
+
+
+def test_strings_stay_on_the_host(card: Card) -> None:
+    from onnx import TensorProto, helper
+
+    nodes = [helper.make_node("StringConcat", ["a", "b"], ["c"]), helper.make_node("Add", ["x", "x"], ["y"])]
+    text = [helper.make_tensor_value_info(name, TensorProto.STRING, ["n"]) for name in "abc"]
+    number = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", [*text[:2], number[0]], [text[2], number[1]])
+    made = load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), device=CUDA)
+    words, doubled = made(np.array(["x", "y"], object), np.array(["1", ""], object), np.ones(2, np.float32))
+    assert words.tolist() == ["x1", "y"]
+    np.testing.assert_array_equal(doubled, [2, 2])
+
+
+def test_loops(card: Card) -> None:
+    def grow(x: burn.Tensor) -> Any:
+        return burn.scan(lambda c, row: (c + row, c * 2), burn.zeros((3,)), x)
+
+    both(grow, np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32))
+
+
+def test_an_index_out_of_range_is_an_error_and_the_card_works_on(card: Card) -> None:
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    take = burn.compile(
+        lambda t, i: burn.take(t, i, axis=0), (table, np.zeros(2, np.int64)), cache=False, device="cuda"
+    )
+    with pytest.raises(IndexRunError, match="index 9 is out of range"):
+        take(table, np.array([1, 9]))
+    np.testing.assert_array_equal(take(table, np.array([1, -1])), table[[1, 3]])
+
+
+def test_no_such_card(card: Card) -> None:
+    with pytest.raises(DeviceError, match="cuda:7"):
+        burn.compile(lambda x: x + 1, (np.zeros(3, np.float32),), cache=False, device="cuda:7")
+    with pytest.raises(DeviceError, match="no device 'tpu'"):
+        burn.compile(lambda x: x + 1, (np.zeros(3, np.float32),), cache=False, device="tpu")
