@@ -153,9 +153,12 @@ def test_callers_and_thread_changes_under_a_sanitizer(tmp_path: Path, sanitizer:
     if not supported or subprocess.run([str(tmp_path / "probe")], capture_output=True).returncode != 0:
         pytest.skip(f"the compiler has no {sanitizer} sanitizer that works here")
     native = Path(__file__).parents[2] / "burn" / "runtime" / "native"
-    sources = [str(native / f"{name}.c") for name in ("cpu", "heap", "memory", "plan", "pool", "run")]
+    names = ("cpu", "heap", "memory", "plan", "pool", "run")
+    sources = [*(native / f"{name}.c" for name in names), *native.glob("*device*.c"), *native.glob("driver*.c")]
     stress = str(Path(__file__).parent / "stress.c")
-    subprocess.run([*flags, f"-I{native}", stress, *sources, "-lpthread", "-o", str(tmp_path / "stress")], check=True)
+    subprocess.run(
+        [*flags, f"-I{native}", stress, *sources, "-lpthread", "-ldl", "-o", str(tmp_path / "stress")], check=True
+    )
     run = subprocess.run([str(tmp_path / "stress")], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr
 
