@@ -110,7 +110,7 @@ class DeviceGraph:
 
 class DeviceMoment:
     def since(self, other: DeviceMoment) -> int:
-        """Nanoseconds of the device's time. Waits for this moment."""
+        """Nanoseconds of the device's time between the two. Waits for both."""
 
 class Device:
     """A card, opened once in a process: see native/device.h. Failures are RuntimeError and MemoryError with the reason. Where

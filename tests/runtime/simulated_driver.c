@@ -53,6 +53,7 @@ static const char *const KIND_NAMES[KINDS] = {"memory", "pinned", "event", "modu
 
 /* Never freed, so that one that is used after its end is known. */
 typedef struct object {
+    struct object *older;
     kind kind;
     int alive;
 } object;
@@ -71,11 +72,13 @@ typedef struct block { /* of a device, or pinned memory of the host */
 
 typedef struct module {
     object object;
+    struct function *functions;
     char image[];
 } module;
 
 typedef struct function {
     object object;
+    struct function *next;
     const module *module;
     unsigned shared;
     char name[];
@@ -127,7 +130,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the lists and c
 static pthread_mutex_t work;                             /* recursive: over what the devices do */
 static int initialised, lazy;
 static context contexts[DEVICES];
-static stream standard = {.object = {STREAM, 1}}, *streams = &standard;
+static stream standard = {.object = {NULL, STREAM, 1}}, *streams = &standard;
+static object *objects;
 static block *blocks[2]; /* of devices, of the host */
 static size_t used[DEVICES];
 static int64_t alive[KINDS];
@@ -174,6 +178,10 @@ static object *new_object(kind what, size_t bytes) {
     object *made = calloc(1, bytes);
     made->kind = what;
     made->alive = 1;
+    pthread_mutex_lock(&lock);
+    made->older = objects;
+    objects = made;
+    pthread_mutex_unlock(&lock);
     __atomic_fetch_add(&alive[what], 1, __ATOMIC_RELAXED);
     return made;
 }
@@ -361,7 +369,7 @@ API int cuInit(unsigned flags) {
         pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
         pthread_mutex_init(&work, &recursive);
         for (int i = 0; i < DEVICES; i++)
-            contexts[i] = (context){{CONTEXT, 1}, i};
+            contexts[i] = (context){{NULL, CONTEXT, 1}, i};
         initialised = 1;
     }
     return SUCCESS;
@@ -656,10 +664,17 @@ API int cuModuleGetFunction(void **handle, void *of, const char *name) {
         return INVALID_HANDLE;
     if (!*name)
         return NOT_FOUND;
-    function *made = (function *)new_object(FUNCTION, sizeof *made + strlen(name) + 1);
-    made->module = of;
-    made->shared = USUAL_SHARED;
-    strcpy(made->name, name);
+    function *made = ((module *)of)->functions;
+    while (made && strcmp(made->name, name) != 0)
+        made = made->next;
+    if (!made) {
+        made = (function *)new_object(FUNCTION, sizeof *made + strlen(name) + 1);
+        made->next = ((module *)of)->functions;
+        made->module = of;
+        made->shared = USUAL_SHARED;
+        strcpy(made->name, name);
+        ((module *)of)->functions = made;
+    }
     *handle = made;
     return SUCCESS;
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 
 from burn.runtime import _native
 from tests.runtime.programs import compile_object, scale_object
+from tests.runtime.sanitizers import NATIVE, compiler_with
 
 F32 = np.dtype(np.float32)
 
@@ -143,22 +143,12 @@ def test_donated_input_becomes_the_output(scale: bytes) -> None:
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_callers_and_thread_changes_under_a_sanitizer(tmp_path: Path, sanitizer: str) -> None:
     """The C sources alone, with stress.c for a main program."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    probe = tmp_path / "probe.c"
-    probe.write_text("int main(void) { return 0; }")
-    flags = [compiler, "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", f"-fsanitize={sanitizer}"]
-    supported = subprocess.run([*flags, str(probe), "-o", str(tmp_path / "probe")], capture_output=True).returncode == 0
-    if not supported or subprocess.run([str(tmp_path / "probe")], capture_output=True).returncode != 0:
-        pytest.skip(f"the compiler has no {sanitizer} sanitizer that works here")
-    native = Path(__file__).parents[2] / "burn" / "runtime" / "native"
+    flags = compiler_with(sanitizer, tmp_path)
     names = ("cpu", "heap", "memory", "plan", "pool", "run")
-    sources = [*(native / f"{name}.c" for name in names), *native.glob("*device*.c"), *native.glob("driver*.c")]
+    sources = [*(NATIVE / f"{name}.c" for name in names), *NATIVE.glob("*device*.c"), *NATIVE.glob("driver*.c")]
     stress = str(Path(__file__).parent / "stress.c")
-    subprocess.run(
-        [*flags, f"-I{native}", stress, *sources, "-lpthread", "-ldl", "-o", str(tmp_path / "stress")], check=True
-    )
+    libraries = ["-lpthread", "-ldl", "-lm"]
+    subprocess.run([*flags, stress, *sources, *libraries, "-o", str(tmp_path / "stress")], check=True)
     run = subprocess.run([str(tmp_path / "stress")], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stdout + run.stderr
 

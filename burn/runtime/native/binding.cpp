@@ -24,8 +24,6 @@
 #include <optional>
 #include <utility>
 
-#include <unistd.h>
-
 extern "C" {
 #include "checksum.h"
 }
@@ -136,20 +134,6 @@ struct Kept {
 };
 
 // ---- the interpreter lock -------------------------------------------------------------------------------------------
-
-// Takes the lock again after a run. In a daemon thread, while the interpreter ends, Python ends the thread from in here,
-// which unwinds the stack through destructors that need the lock: the thread waits for the process to end instead.
-void take_lock(PyThreadState *state) {
-    struct Waiting {
-        bool armed = true;
-        ~Waiting() {
-            while (armed)
-                pause();
-        }
-    } waiting;
-    PyEval_RestoreThread(state);
-    waiting.armed = false;
-}
 
 // Whether a signal has come whose Python handler raises, such as Ctrl-C. The exception stays set.
 int interrupted(void *context) {

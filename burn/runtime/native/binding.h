@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include <unistd.h>
+
 #include "device.h"
 
 // A Python object's bytes, held.
@@ -27,6 +29,20 @@ class Buffer {
   private:
     Py_buffer view_{};
 };
+
+// Takes the interpreter lock again after a run. In a daemon thread, while the interpreter ends, Python ends the thread from in
+// here, which unwinds the stack through destructors that need the lock: the thread waits for the process to end instead.
+inline void take_lock(PyThreadState *state) {
+    struct Waiting {
+        bool armed = true;
+        ~Waiting() {
+            while (armed)
+                pause();
+        }
+    } waiting;
+    PyEval_RestoreThread(state);
+    waiting.armed = false;
+}
 
 // ---- binding_device.cpp ---------------------------------------------------------------------------------------------
 

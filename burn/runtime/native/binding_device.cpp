@@ -7,7 +7,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "runtime.h"
@@ -24,8 +24,15 @@ void device_failed() {
 namespace {
 
 template <typename Call> auto unlocked(Call call) {
-    nb::gil_scoped_release released;
-    return call();
+    PyThreadState *state = PyEval_SaveThread();
+    if constexpr (std::is_void_v<decltype(call())>) {
+        call();
+        take_lock(state);
+    } else {
+        auto result = call();
+        take_lock(state);
+        return result;
+    }
 }
 
 // Something that burn_device_* does and may fail at.

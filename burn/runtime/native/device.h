@@ -94,7 +94,7 @@ int32_t burn_device_replay(burn_device *device, burn_device_graph *graph);
 void burn_device_graph_delete(burn_device *device, burn_device_graph *graph); /* accepts NULL */
 
 /* ---- clocks ------------------------------------------------------------------------------------------------------ */
-/* Marks a moment of the device's work; the nanoseconds between two, which waits for the later one. -1: failed. */
+/* Marks a moment of the device's work; the nanoseconds between two, whichever is first, which waits for both. -1: failed. */
 typedef struct burn_device_moment burn_device_moment;
 burn_device_moment *burn_device_mark(burn_device *device);
 int64_t burn_device_between(burn_device_moment *first, burn_device_moment *last);

@@ -1,4 +1,5 @@
 /* Kernels on a device: modules and their functions, launches, launches recorded and done again, and clocks. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,13 +262,15 @@ int64_t burn_device_between(burn_device_moment *first, burn_device_moment *last)
     int entered = burn_device_enter(device);
     if (entered < 0)
         return -1;
-    int code = driver->wait(last->event);
+    int code = driver->wait(first->event);
+    if (!code)
+        code = driver->wait(last->event);
     if (!code)
         code = driver->elapsed(&milliseconds, first->event, last->event);
     if (code)
         burn_device_failed(device, "reading a clock", code);
     burn_device_leave(device, entered);
-    return code ? -1 : (int64_t)((double)milliseconds * 1e6);
+    return code ? -1 : (int64_t)fabs((double)milliseconds * 1e6);
 }
 
 void burn_device_moment_delete(burn_device_moment *moment) {
