@@ -129,7 +129,8 @@ static void give_back(burn_device *device) {
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
 
-static burn_block *new_block(burn_device *device, int64_t bytes) {
+/* `asked`: what the caller wanted, for the error's text. */
+static burn_block *new_block(burn_device *device, int64_t bytes, int64_t asked) {
     burn_block *block = malloc(sizeof *block);
     int entered = block ? burn_device_enter(device) : -1;
     if (!block)
@@ -149,7 +150,7 @@ static burn_block *new_block(burn_device *device, int64_t bytes) {
         device->driver->free(&left, &total);
         burn_device_refuse(device, BURN_OUT_OF_MEMORY,
                            "out of memory: %lld bytes were asked for, %lld of %lld are free; burn uses %lld",
-                           (long long)bytes, (long long)left, (long long)total, (long long)device->store.used_bytes);
+                           (long long)asked, (long long)left, (long long)total, (long long)device->store.used_bytes);
     } else if (code)
         burn_device_failed(device, "allocating memory", code);
     burn_device_leave(device, entered);
@@ -174,7 +175,7 @@ void *burn_device_alloc(burn_device *device, int64_t bytes) {
     pthread_mutex_lock(&store->lock);
     burn_block *block = take_kept(store, usual, most > usual ? most : usual);
     if (!block)
-        block = new_block(device, usual);
+        block = new_block(device, usual, bytes);
     if (block)
         add_used(store, block);
     pthread_mutex_unlock(&store->lock);
