@@ -46,7 +46,7 @@ class Attention(Op, name="attention"):
         same_type(cls, q, k, v)
         if not q.rank == k.rank == v.rank == 4:
             cls.fail(f"q, k and v must have rank 4, not {q}, {k}, {v}")
-        if exact_div(q.shape[1], k.shape[1]) is None:
+        if q.shape[1] != k.shape[1] and exact_div(q.shape[1], k.shape[1]) is None:
             cls.fail(f"{q.shape[1]} query heads do not share {k.shape[1]} key heads evenly")
         pairs = ((q, 0, k, 0), (k, 0, v, 0), (q, 3, k, 3), (k, 1, v, 1), (k, 2, v, 2))
         if any(_differ(a.shape[i], b.shape[j]) for a, i, b, j in pairs):
@@ -83,9 +83,9 @@ class Attention(Op, name="attention"):
         return mix(probabilities(bias(raw, mask, allowed), precision), v)
 
 
-def _share(heads: Dim, groups: Dim) -> Dim:
-    """How many query heads each key head serves."""
-    share = exact_div(heads, groups)
+def heads_per_group(heads: Dim, groups: Dim) -> Dim:
+    """How many query heads each key head serves; one where there are none of either."""
+    share = 1 if heads == groups else exact_div(heads, groups)
     if share is None:
         raise TypeMismatch(f"{heads} query heads do not share {groups} key heads evenly")
     return share
@@ -105,7 +105,7 @@ def scores(q: ir.Value, k: ir.Value, scale: float) -> ir.Value:
         q, k = ops.mul(q, root), ops.mul(k, root)
     elif scale != 1.0:
         q = ops.mul(q, number(scale, type_.dtype))
-    share = _share(heads, groups)
+    share = heads_per_group(heads, groups)
     if share == 1:
         return ops.dot_general(q, k, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(3,))
     q = reshape(q, (batch, groups, share * length, depth))
@@ -180,7 +180,7 @@ def mix(p: ir.Value, v: ir.Value) -> ir.Value:
     batch, heads, length, total = type_of(p).shape
     groups, depth = type_of(v).shape[1], type_of(v).shape[3]
     if groups != heads:
-        p = reshape(p, (batch, groups, _share(heads, groups) * length, total))
+        p = reshape(p, (batch, groups, heads_per_group(heads, groups) * length, total))
     out = ops.dot_general(p, v, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(2,))
     return out if groups == heads else reshape(out, (batch, heads, length, depth))
 

@@ -6,7 +6,7 @@ it; what is rare arrives as its parts. One rule, so that a new builder needs no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -26,7 +26,7 @@ def for_export() -> Any:
     for op in [op for op in table if str(op) in BUILDERS]:
         table.pop(op)
     for op, function in _registered().items():
-        if op not in table:
+        if op not in table or op in MENDED:
             table[op] = function
     return table
 
@@ -39,9 +39,22 @@ def for_autograd() -> dict[Any, Callable[..., Any]]:
 
 
 def _registered() -> dict[Any, Callable[..., Any]]:
-    """Decompositions of operators that have no builder: torch's, and those that it lacks."""
+    """Decompositions of operators that have no builder: torch's, those that it lacks, and some with its mistakes mended."""
     return {
         op: function
-        for op, function in (*decomposition_table.items(), *GRADIENTS.items())
+        for op, function in (*decomposition_table.items(), *GRADIENTS.items(), *MENDED.items())
         if isinstance(op, torch._ops.OpOverload) and str(op) not in BUILDERS
     }
+
+
+# ---- torch's, whose mistakes in some versions are known --------------------------------------------------------------------
+NORM = torch.ops.aten.linalg_vector_norm.default
+
+
+def vector_norm(x: torch.Tensor, ord: Any = 2, dim: Sequence[int] | None = None, *rest: Any, **options: Any) -> Any:
+    """Before torch 2.13 an axis of size 1 stays there if it is counted from the end."""
+    axes = None if dim is None else [d % max(x.ndim, 1) for d in dim]
+    return decomposition_table[NORM](x, ord, axes, *rest, **options)
+
+
+MENDED: dict[Any, Callable[..., Any]] = {NORM: vector_norm}

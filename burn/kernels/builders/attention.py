@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from burn.dialect.attention import heads_per_group
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, Expr, LoopVar, dim_max, dim_min, exact_div
+from burn.dialect.dims import Dim, Expr, LoopVar, dim_max, dim_min
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
 from burn.kernels.body import Accumulator, Apply, AttentionKernel, Const, Index, Scalar, Where, Write
@@ -27,9 +28,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
     q, k, v = (type_of(x) for x in (op.q, op.k, op.v))
     dtype = accumulate_type(q.dtype) if op.precision != "float64" else "float64"
     batch, groups, length = LoopVar("b", q.shape[0]), LoopVar("g", k.shape[1]), LoopVar("i", q.shape[2])
-    shared = exact_div(q.shape[1], k.shape[1])
-    assert shared is not None
-    share = LoopVar("r", shared)
+    share = LoopVar("r", heads_per_group(q.shape[1], k.shape[1]))
     key, depth, column = LoopVar("j", k.shape[2]), LoopVar("k", q.shape[3]), LoopVar("e", v.shape[3])
     b, g, r, i = place((batch, groups, share, length))
     j, d, e = (Expr.of(v) for v in (key, depth, column))

@@ -258,6 +258,7 @@ REDUCTIONS = {
         x.var(1, unbiased=False, keepdim=True),
     ),
     "norm": lambda x: (x.norm(), torch.linalg.vector_norm(x, 1, 1), torch.linalg.vector_norm(x, float("inf"))),
+    "norm of one": lambda x: torch.linalg.vector_norm(x[:, :1], 2, -2),
     "logsumexp": lambda x: (x.logsumexp(1), torch.logsumexp(x, (0, 2), keepdim=True)),
     "running": lambda x: (x.cumsum(1), x.cumprod(2), *x.cummax(1), *x.cummin(2)),
     "sort": lambda x: (*x.sort(1), *x.sort(2, descending=True), x.argsort(0)),
@@ -453,6 +454,7 @@ def test_attention() -> None:
         "causal": lambda q, k, v, m: F.scaled_dot_product_attention(q, k[:, :, :5], v[:, :, :5], is_causal=True),
         "three axes": lambda q, k, v, m: F.scaled_dot_product_attention(q[0], k[0], v[0]),
         "grouped": lambda q, k, v, m: F.scaled_dot_product_attention(q, k[:, :1], v[:, :1], enable_gqa=True),
+        "no heads": lambda q, k, v, m: F.scaled_dot_product_attention(q[:, :0], k[:, :0], v[:, :0], enable_gqa=True),
     }
     check(table, q, k, v, mask)
 

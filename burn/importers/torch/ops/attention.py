@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.attention import bias, probabilities, scores, visible
+from burn.dialect.attention import bias, heads_per_group, probabilities, scores, visible
 from burn.dialect.compose import broadcast_to, convert, dim_value, number_like, reshape, transpose
 from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
@@ -122,7 +122,7 @@ def _fitted(q: ir.Value, x: ir.Value) -> ir.Value:
     are symbols, so that nothing is known of how they share, every query head gets keys of its own."""
     (batch, heads, *_), (_, own, *rest) = type_of(q).shape, type_of(x).shape
     x = reshape(x, (batch, own, *rest))
-    return x if exact_div(heads, own) is not None else ops.gather(x, _shared_head(heads, own), axis=1)
+    return x if heads == own or exact_div(heads, own) is not None else ops.gather(x, _shared_head(heads, own), axis=1)
 
 
 def _shared_head(heads: Dim, own: Dim) -> ir.Value:
@@ -145,9 +145,7 @@ def _grouped(x: ir.Value, keys: ir.Value) -> ir.Value:
     """What belongs to queries, [b, h, s, n], as rows of the g key heads that they look at: [b, g, h / g * s, n]."""
     batch, heads, length, depth = type_of(x).shape
     groups = type_of(keys).shape[1]
-    share = exact_div(heads, groups)
-    assert share is not None
-    return reshape(x, (batch, groups, share * length, depth))
+    return reshape(x, (batch, groups, heads_per_group(heads, groups) * length, depth))
 
 
 def _biased(q: ir.Value, scale: float, k: ir.Value, mask: ir.Value | None, causal: bool) -> ir.Value:
