@@ -77,18 +77,23 @@ class Call:
     def run(self, function: str, *more: Int) -> Value:
         """Returns what the function does."""
         value = self.entry.library(self.op, function, [*self.operands, *more])
+        self._send()
+        return value
+
+    def _send(self) -> None:
         for result, draft in self._drafts:
             self.entry.sent(result, draft)
-        return value
 
     def allocates(self, function: str, count: str, *results: ir.Value) -> None:
         """Runs a function whose last operands are places for results' addresses, and which returns their length."""
         entry, code = self.entry, self.entry.code
         first = self._reserve(len(results))
         places = [code.gep(entry.words, first + i, "i64") for i in range(len(results))]
-        entry.bind(count, self.run(function, *places))
-        for place, result in zip(places, results, strict=True):
-            entry.adopt(result, code.load(place, 0, PTR))
+        entry.bind(count, entry.library(self.op, function, [*self.operands, *places]))
+        made = [code.load(place, 0, PTR) for place in places]  # the words may serve another call from here on
+        self._send()
+        for result, memory in zip(results, made, strict=True):
+            entry.adopt(result, memory)
 
     def _reserve(self, count: int) -> int:
         self._words += count

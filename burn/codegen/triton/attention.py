@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 from burn.codegen.triton import heuristics
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.functions import triton_type
+from burn.codegen.triton.functions import narrow, triton_type
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.errors import CompileError
-from burn.kernels.body import AttentionKernel, Convert, Load, Scalar
+from burn.kernels.body import Accumulator, Apply, AttentionKernel, Const, Convert, Load, Scalar, Where
 
 
 def emit(kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]) -> Printed:
@@ -27,19 +27,22 @@ def _padded(loop: LoopVar, what: str) -> int:
     return max(heuristics.LEAST, heuristics.power_of_two(loop.extent))
 
 
+LOG2E = 1.4426950408889634
+
+
 class _Attention:
+    """`narrow`: queries, keys and values are halves, and stay so for the block products, whose sums are float32. Scores are kept
+    times log2(e) then, so that their powers are powers of two."""
+
     def __init__(
         self, kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]
     ) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.count = product([v.extent for v in sizes.rows])
-        rows, keys = heuristics.attention_block(kernel.dtype)
-        self.blocks = {
-            "ROWS": rows,
-            "KEYS": keys,
-            "DEPTH": _padded(sizes.depth, "queries"),
-            "COLUMNS": _padded(sizes.column, "values"),
-        }
+        self.narrow = narrow((kernel.query, kernel.keys, kernel.values), kernel.dtype)
+        depth, columns = _padded(sizes.depth, "queries"), _padded(sizes.column, "values")
+        self.block = heuristics.attention_block(kernel.dtype, bool(self.narrow), self.count, max(depth, columns))
+        self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
         self.type = triton_type(kernel.dtype)
         self.sum = "tl.float64" if kernel.dtype == "float64" else "tl.float32"
         self.printer = opened(kernel.buffers, sites)
@@ -50,10 +53,12 @@ class _Attention:
         rows = printer.dim(product([v.extent for v in kernel.rows]))
         code.line("program = tl.program_id(0).to(INT)")
         code.line(f"down = tl.cdiv({rows}, ROWS)")
-        code.line("x = (program % down) * ROWS + tl.arange(0, ROWS)[:, None]")
-        code.line(f"inside_x = x < {rows}")
+        # the last rows of a causal attention see the most keys: they begin first
+        place = "program % down" if kernel.stop == kernel.key.extent else "down - 1 - program % down"
+        code.line(f"x = ({place}) * ROWS + tl.arange(0, ROWS)[:, None]")
+        even = isinstance(self.count, int) and self.count % self.block.rows == 0
+        printer.axes = {"x": Axis("x", "" if even else code.let(f"x < {rows}", "inside_x"))}
         printer.walk_flat(kernel.batch, code.let("program // down", "batch"), NONE)
-        printer.axes = {"x": Axis("x", "inside_x")}
         printer.walk_flat(kernel.rows, "x", frozenset("x"))
         query = self._block(
             kernel.query, "query", {"d": (kernel.depth, "tl.arange(0, DEPTH)[None, :]")}, "[ROWS, DEPTH]"
@@ -61,74 +66,126 @@ class _Attention:
         code.line(f'top = tl.full([ROWS, 1], float("-inf"), {self.sum})')
         code.line(f"weight = tl.full([ROWS, 1], 0.0, {self.sum})")
         code.line(f"total = tl.full([ROWS, COLUMNS], 0.0, {self.sum})")
-        first, stop = self._bounds()
-        with code.block(f"for start in range({first}, {stop}, KEYS):"), printer.scope():
-            self._keys(query)
-        printer.axes["y"] = self._axis("y", kernel.column, "tl.arange(0, COLUMNS)[None, :]")
+        self._all_keys(query)
+        printer.axes["y"] = self._axis("y", kernel.column, "tl.arange(0, COLUMNS)[None, :]", "COLUMNS")
         code.line("total = tl.where(weight > 0, total / weight, 0.0)")
         printer.accumulator = (f"total.to({self.type})", frozenset("xy"))
         for write in kernel.epilogue:
             printer.store(write)
         batch = product([v.extent for v in self.sizes.batch])
-        programs = batch * ceildiv(self.count, self.blocks["ROWS"])
+        programs = batch * ceildiv(self.count, self.block.rows)
         about = "A block of rows each, over the keys with a softmax on the way."
         iterations = batch * self.count
-        return closed(printer, kernel, about, self.blocks, programs, self.values, iterations)
+        shape = (self.block.warps, self.block.stages)
+        return closed(printer, kernel, about, self.blocks, programs, self.values, iterations, *shape)
 
-    def _bounds(self) -> tuple[str, str]:
-        """From which key to which one of the block's rows sees any."""
-        printer, code = self.printer, self.code
+    # ---- which keys --------------------------------------------------------------------------------------------------------
+    def _all_keys(self, query: str) -> None:
+        """Blocks of keys from the first that any row sees to the last. Those in the middle, which every row sees whole, need no
+        condition."""
+        kernel, code = self.kernel, self.code
+        first, full_from = self._bound(kernel.first, "first", "min", "max")
+        stop, full_to = self._bound(kernel.stop, "stop", "max", "min")
+        free = isinstance(kernel.score, Where) or (kernel.first == 0 and kernel.stop == kernel.key.extent)
+        if not free:  # the score hides keys by what it reads
+            self._some_keys(query, first, stop, kernel.score, True)
+            return
+        score = kernel.score.then if isinstance(kernel.score, Where) else kernel.score
+        begin = first
+        if kernel.first != 0:
+            begin = code.let(f"{first} + tl.cdiv(tl.maximum({full_from} - {first}, 0), KEYS) * KEYS", "begin")
+            begin = code.let(f"tl.minimum({begin}, {stop})", "begin")
+            self._some_keys(query, first, begin, kernel.score, True)
+        extent = self.sizes.key.extent
+        whole = isinstance(extent, int) and extent % self.block.keys == 0
+        if kernel.stop == kernel.key.extent and whole:
+            self._some_keys(query, begin, stop, score, False)
+            return
+        end = code.let(f"{begin} + tl.maximum(tl.minimum({full_to}, {stop}) - {begin}, 0) // KEYS * KEYS", "end")
+        self._some_keys(query, begin, end, score, False)
+        self._some_keys(query, end, stop, kernel.score, True)
+
+    def _bound(self, dim: Dim, name: str, outer: str, inner: str) -> tuple[str, str]:
+        """A bound of the keys, of the row that sees the most on this side and of the one that sees the least."""
+        printer, code, extent = self.printer, self.code, self.printer.dim(self.kernel.key.extent)
+        text = printer.dim(dim)
+        if not printer.span(dim):
+            bound = code.let(f"tl.minimum(tl.maximum({text}, 0), {extent})", name) if text != "0" else "0"
+            return bound, bound
         bounds = []
-        for dim, reduce, hidden in ((self.kernel.first, "min", self.kernel.key.extent), (self.kernel.stop, "max", 0)):
-            text = printer.dim(dim)
-            if printer.span(dim):
-                rows = f"tl.where(inside_x, {text}, {printer.dim(hidden)})"
-                text = code.let(f"tl.{reduce}(tl.broadcast_to({rows}, [ROWS, 1]))", "bound")
-            bounds.append(text)
-        low, high = code.let(f"tl.maximum({bounds[0]}, 0)", "first"), bounds[1]
-        return low, code.let(f"tl.minimum({high}, {printer.dim(self.kernel.key.extent)})", "stop")
+        for reduce in (outer, inner):
+            inside, beyond = printer.axes["x"].mask, "0" if reduce == "max" else extent
+            rows = f"tl.where({inside}, {text}, {beyond})" if inside else text
+            least = code.let(f"tl.{reduce}(tl.broadcast_to({rows}, [ROWS, 1]))", name)
+            bounds.append(code.let(f"tl.minimum(tl.maximum({least}, 0), {extent})", name))
+        return bounds[0], bounds[1]
 
-    def _axis(self, name: str, loop: LoopVar, places: str) -> Axis:
-        """An axis along one loop, whose place it sets."""
+    def _some_keys(self, query: str, start: str, stop: str, score: Scalar, hidden: bool) -> None:
+        with self.code.block(f"for start in range({start}, {stop}, KEYS):"), self.printer.scope():
+            self._keys(query, score, hidden)
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------------
+    def _axis(self, name: str, loop: LoopVar, places: str, block: str = "", whole: bool = False) -> Axis:
+        """An axis along one loop, whose place it sets. block: it is as long as that; whole: all of it is inside."""
         printer, code = self.printer, self.code
         text = code.let(f"({places}).to(INT)", name)
         printer.put(loop, text, frozenset(name))
-        return Axis(text, code.let(f"{text} < {printer.dim(loop.extent)}", "within"))
+        inside = whole or (block and loop.extent == self.blocks[block])
+        return Axis(text, "" if inside else code.let(f"{text} < {printer.dim(loop.extent)}", "within"))
 
-    def _block(self, node: Scalar, name: str, axes: Mapping[str, tuple[LoopVar, str]], shape: str) -> str:
-        """A side of a product, zero outside."""
+    def _block(
+        self, node: Scalar, name: str, axes: Mapping[str, tuple[LoopVar, str]], shape: str, whole: bool = False
+    ) -> str:
+        """A side of a product, zero outside. whole: all its keys are inside."""
         printer, code = self.printer, self.code
         with printer.scope():
             printer.axes = {"x": printer.axes["x"]} if name == "query" else {}
             for axis, (loop, places) in axes.items():
-                printer.axes[axis] = self._axis(axis, loop, places)
+                block = {"d": "DEPTH", "y": "COLUMNS"}.get(axis, "")
+                printer.axes[axis] = self._axis(axis, loop, places, block, whole and axis == "k")
+            if self.narrow and isinstance(node, Convert):
+                node = node.arg
             value = printer.value(node)
             load = node.arg if isinstance(node, Convert) else node
-            if not isinstance(load, Load):
-                mask = " & ".join(a.mask for a in printer.axes.values())
+            mask = " & ".join(a.mask for a in printer.axes.values() if a.mask)
+            if mask and not isinstance(load, Load):
                 value = f"tl.where({mask}, {value}, 0.0)"
-            return code.let(f"tl.broadcast_to({value}, {shape}).to({self.type})", name)
+            return code.let(f"tl.broadcast_to({value}, {shape}).to({self.narrow or self.type})", name)
 
-    def _keys(self, query: str) -> None:
-        """One block of keys: scores, their softmax so far, and what it mixes of the values."""
+    def _keys(self, query: str, score: Scalar, hidden: bool) -> None:
+        """One block of keys: scores, their softmax so far, and what it mixes of the values. hidden: some may not count."""
         kernel, printer, code = self.kernel, self.printer, self.code
         here = "start + tl.arange(0, KEYS)"
         depth = {"d": (kernel.depth, "tl.arange(0, DEPTH)[:, None]"), "k": (kernel.key, f"({here})[None, :]")}
-        keys = self._block(kernel.keys, "keys", depth, "[DEPTH, KEYS]")
+        keys = self._block(kernel.keys, "keys", depth, "[DEPTH, KEYS]", not hidden)
         product = code.let(self._dot(query, keys, f"tl.full([ROWS, KEYS], 0.0, {self.sum})"), "product")
-        printer.axes["k"] = self._axis("k", kernel.key, f"({here})[None, :]")
+        printer.axes["k"] = self._axis("k", kernel.key, f"({here})[None, :]", whole=not hidden)
         printer.accumulator = (f"{product}.to({self.type})", frozenset("xk"))
-        score = f"tl.broadcast_to({printer.value(kernel.score)}, [ROWS, KEYS]).to({self.sum})"
-        code.line(f'score = tl.where({printer.axes["k"].mask}, {score}, float("-inf"))')
+        text = f"tl.broadcast_to({printer.value(self._in_twos(score))}, [ROWS, KEYS]).to({self.sum})"
+        if hidden:
+            text = f'tl.where({printer.axes["k"].mask}, {text}, float("-inf"))'
+        code.line(f"score = {text}")
         code.line("higher = tl.maximum(top, tl.max(score, 1)[:, None])")
-        code.line('shift = tl.where(higher == float("-inf"), 0.0, higher)')
-        code.line("p = tl.exp(score - shift)")
-        code.line("fade = tl.exp(top - shift)")
+        code.line('shift = tl.where(higher == float("-inf"), 0.0, higher)' if hidden else "shift = higher")
+        power = "exp2" if self.narrow else "exp"
+        code.line(f"p = tl.{power}(score - shift)")
+        code.line(f"fade = tl.{power}(top - shift)")
         code.line("weight = weight * fade + tl.sum(p, 1)[:, None]")
         mixed = {"k": (kernel.key, f"({here})[:, None]"), "y": (kernel.column, "tl.arange(0, COLUMNS)[None, :]")}
-        values = self._block(kernel.values, "values", mixed, "[KEYS, COLUMNS]")
-        code.line(f"total = {self._dot(f'p.to({self.type})', values, 'total * fade')}")
+        values = self._block(kernel.values, "values", mixed, "[KEYS, COLUMNS]", not hidden)
+        code.line(f"total = {self._dot(f'p.to({self.narrow or self.type})', values, 'total * fade')}")
         code.line("top = higher")
+
+    def _in_twos(self, score: Scalar) -> Scalar:
+        """A score times log2(e), where scores are kept so."""
+        if not self.narrow:
+            return score
+        match score:
+            case Where(dtype=dtype, ranges=ranges, then=then, otherwise=otherwise):
+                return Where(dtype, ranges, self._in_twos(then), otherwise)
+            case Apply("float32", "mul", (Accumulator() as total, Const(value=factor))):
+                return Apply("float32", "mul", (total, Const("float32", factor * LOG2E)))
+        return Apply("float32", "mul", (score, Const("float32", LOG2E)))
 
     def _dot(self, left: str, right: str, total: str) -> str:
         if self.kernel.dtype == "float64":

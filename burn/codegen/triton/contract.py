@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from burn.codegen.triton import heuristics
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.functions import triton_type
+from burn.codegen.triton.functions import narrow, triton_type
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.kernels.body import ContractionKernel, Convert, Load, Scalar
@@ -33,7 +33,7 @@ class _Contraction:
         self.rows = product([v.extent for v in sizes.rows])
         self.depth = product([v.extent for v in sizes.depth])
         batch = product([v.extent for v in sizes.batch])
-        self.narrow = self._narrow()
+        self.narrow = bool(narrow((kernel.lhs, kernel.rhs), kernel.dtype))
         self.tile = heuristics.product_tile(self.rows, sizes.column.extent, self.depth, batch, self.narrow)
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)
@@ -85,12 +85,6 @@ class _Contraction:
             left = self._side(kernel.lhs, "x", self.narrow)
             right = self._side(kernel.rhs, "y", self.narrow)
             code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
-
-    def _narrow(self) -> bool:
-        """Whether both sides are halves that were widened for the sum: their products are exact all the same."""
-        kernel = self.kernel
-        kinds = {s.arg.dtype if isinstance(s, Convert) else s.dtype for s in (kernel.lhs, kernel.rhs)}
-        return len(kinds) == 1 and kinds <= {"float16", "bfloat16"}
 
     def _side(self, side: Scalar, axis: str, narrow: bool) -> str:
         """A block of one side, zero outside: [ROWS, DEPTH] or [DEPTH, COLUMNS]."""

@@ -7,11 +7,13 @@ and `{2}` for the operands. float16 and bfloat16 are computed in float32 and rou
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL
 from burn.dialect.types import DTYPES
 from burn.errors import CompileError
+from burn.kernels.body import Convert, Scalar
 
 TYPES = {
     "float64": "tl.float64", "float32": "tl.float32", "float16": "tl.float16", "bfloat16": "tl.bfloat16",
@@ -29,6 +31,13 @@ def triton_type(dtype: str) -> str:
     if dtype not in TYPES:
         raise CompileError(f"Triton kernels do not compute with elements of type {dtype}")
     return TYPES[dtype]
+
+
+def narrow(sides: Iterable[Scalar], total: str) -> str:
+    """The type of halves that a product's sides all are, and were widened from for a sum in float32: their products are exact all
+    the same. "" where they are not."""
+    kinds = {side.arg.dtype if isinstance(side, Convert) else side.dtype for side in sides}
+    return TYPES[kinds.pop()] if total == "float32" and len(kinds) == 1 and kinds <= set(HALVES) else ""
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,23 @@ def product_tile(rows: Dim, columns: Dim, depth: Dim, batch: Dim, halves: bool) 
     return replace(best, depth=shallow)
 
 
-def attention_block(dtype: str) -> tuple[int, int]:
-    """(rows, keys) of a block. Products of float64 are formed in registers, all of them at once."""
-    return (16, 16) if dtype == "float64" else (64, 64)
+@dataclass(frozen=True)
+class Block:
+    """Rows and keys of a block of attention, the warps that share it, and the blocks of keys that are on their way at once."""
+
+    rows: int
+    keys: int
+    warps: int = 4
+    stages: int = 3
+
+
+def attention_block(dtype: str, halves: bool, rows: Dim, depth: int) -> Block:
+    """dtype: of the sums; depth: of a head, the larger of the two. Products of float64 are formed in registers, all of them at
+    once; those of float32 have no tensor cores, and large blocks would not fit the registers."""
+    if dtype == "float64":
+        return Block(16, 16)
+    if not halves:
+        return Block(32, 32)
+    if isinstance(rows, int) and rows <= 64:
+        return Block(max(LEAST, power_of_two(rows)), 64)
+    return Block(128, 64, 4) if depth <= 64 else Block(128, 64, 8) if depth <= 128 else Block(64, 32, 8, 2)

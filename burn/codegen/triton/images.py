@@ -8,6 +8,7 @@ cache folder, so that the same kernel of another program costs little.
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
 import linecache
 import os
@@ -70,8 +71,8 @@ def compile_all(sources: Sequence[Source], machine: Machine) -> list[KernelImage
     if importlib.util.find_spec("triton") is None:
         hint = "pip install 'burn-mlir[gpu]'"
         raise CompileError("kernels for cards need Triton", [Problem("it is not installed here", hint=hint)])
-    workers = min(len(sources) // 2, os.cpu_count() or 1)
-    if len(sources) <= ALONE or workers < 2:
+    workers = min(max(1, len(sources) // 2), os.cpu_count() or 1)
+    if len(sources) <= ALONE:
         made = [_tried(source, machine) for source in sources]
     else:
         made = _in_processes(sources, machine, workers)
@@ -90,7 +91,8 @@ def _folder() -> Path:
 
 
 def _kept(source: Source) -> Path:
-    path = _folder() / "failed" / f"{source.name}-{abs(hash(source)):x}.py"
+    digest = hashlib.sha256(source.text.encode()).hexdigest()[:12]
+    path = _folder() / "failed" / f"{source.name}-{digest}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source.text)
     return path

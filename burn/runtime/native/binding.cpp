@@ -212,7 +212,10 @@ class Program {
     int64_t arena_bytes() const { return burn_program_arena(program_); }
 
     ~Program() {
+        PyThreadState *state = device_ ? PyEval_SaveThread() : nullptr; // unloading kernels waits for the card
         burn_program_delete(program_);
+        if (state)
+            take_lock(state);
         burn_image_unload(image_);
     }
 

@@ -25,6 +25,14 @@ static int check(burn_run *run, int32_t status, int64_t bytes) {
     return status == BURN_OK;
 }
 
+/* Memory of the device, or NULL: then the run has failed. */
+static void *take(burn_run *run, int64_t bytes) {
+    void *memory = burn_device_alloc(run->program->info.device, bytes);
+    if (!memory)
+        check(run, burn_device_error_status(), bytes);
+    return memory;
+}
+
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 static int load_kernels(burn_program *program, char *error, size_t error_size) {
@@ -59,8 +67,7 @@ static int send_constants(burn_program *program, char *error, size_t error_size)
         void *place = burn_device_alloc(info->device, info->constant_bytes[i]);
         program->device_constants[i] = place;
         if (!place || burn_device_send(info->device, place, info->constant_data[i], info->constant_bytes[i]) != BURN_OK) {
-            strncat(error, place ? burn_device_error() : "the device has no memory left for the program's constants",
-                    error_size - strlen(error) - 1);
+            strncat(error, burn_device_error(), error_size - strlen(error) - 1);
             return 0;
         }
     }
@@ -90,10 +97,12 @@ void *burn_rt_device_alloc(burn_run *run, int64_t bytes) {
     if (bytes < 0)
         return burn_run_fail(run, BURN_NEGATIVE_SIZE, bytes);
     burn_device_block *block = malloc(sizeof *block);
-    void *memory = block ? burn_device_alloc(run->program->info.device, bytes) : NULL;
+    if (!block)
+        return burn_run_fail(run, BURN_OUT_OF_MEMORY, sizeof *block);
+    void *memory = take(run, bytes);
     if (!memory) {
         free(block);
-        return burn_run_fail(run, BURN_OUT_OF_MEMORY, bytes);
+        return NULL;
     }
     *block = (burn_device_block){run->blocks, memory, bytes, run->next_order++};
     run->blocks = block;
@@ -128,9 +137,9 @@ void *burn_rt_device_grow(burn_run *run, void *memory, int64_t bytes) {
     if (bytes <= block->bytes)
         return memory;
     int64_t more = block->bytes + block->bytes / 2, size = bytes > more ? bytes : more;
-    void *larger = burn_device_alloc(device, size);
+    void *larger = take(run, size);
     if (!larger)
-        return burn_run_fail(run, BURN_OUT_OF_MEMORY, size);
+        return NULL;
     int copied = check(run, burn_device_copy(device, larger, memory, block->bytes), 0);
     burn_device_free(device, memory);
     block->memory = larger;
@@ -159,9 +168,9 @@ void burn_device_run_end(burn_run *run) {
 void *burn_rt_device_failure(burn_run *run) {
     burn_device *device = run->program->info.device;
     if (!run->failure && !burn_run_failed(run)) {
-        run->failure = burn_device_alloc(device, sizeof(int64_t));
+        run->failure = take(run, sizeof(int64_t));
         if (!run->failure)
-            return burn_run_fail(run, BURN_OUT_OF_MEMORY, sizeof(int64_t));
+            return NULL;
         check(run, burn_device_fill(device, run->failure, 0, sizeof(int64_t)), 0);
     }
     run->failure_given = 1;

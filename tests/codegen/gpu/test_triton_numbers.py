@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import burn
 from burn.codegen.triton.backend import GPU
-from burn.compiler import environment
 from burn.dialect import ops
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype
 from burn.errors import RunError
-from burn.importers.onnx import import_onnx
 from burn.kernels.interpret import IndexOutOfRange
 from burn.passes import pipeline
 from burn.passes.environment import Environment
@@ -100,15 +96,6 @@ def test_numbers_of_a_few_bits(dtype: str) -> None:
             results += [ops.cast(code, dtype="float16"), ops.cast(code, dtype="int64")]
     program.finish([(f"y{i}", y) for i, y in enumerate(results)])
     check(program, [codes, x.astype(np.float32)], "fuse")
-
-
-def test_a_whole_model() -> None:
-    """Convolutions, normalisation, products, softmax, with a batch that the program does not know."""
-    images = np.random.default_rng(0).standard_normal((2, 1, 8, 8)).astype(np.float32)
-    program = import_onnx(DIGITS)
-    pipeline.run(pipeline.parse(GPU().passes), program, replace(environment(), backend=GPU()))
-    (got,) = interpreted(program, [images], simulated.Simulator().launch, GPU().wants)
-    np.testing.assert_allclose(got, burn.load(DIGITS)(images), rtol=1e-4, atol=1e-5)
 
 
 def test_an_index_out_of_range_is_named() -> None:
