@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._decomp import decomposition_table
 
 from burn.importers.torch.gradients import GRADIENTS
@@ -49,12 +50,21 @@ def _registered() -> dict[Any, Callable[..., Any]]:
 
 # ---- torch's, whose mistakes in some versions are known --------------------------------------------------------------------
 NORM = torch.ops.aten.linalg_vector_norm.default
+GROUPS = torch.ops.aten.native_group_norm_backward.default
 
 
-def vector_norm(x: torch.Tensor, ord: Any = 2, dim: Sequence[int] | None = None, *rest: Any, **options: Any) -> Any:
+def vector_norm(x: Tensor, ord: Any = 2, dim: Sequence[int] | None = None, *rest: Any, **options: Any) -> Any:
     """Before torch 2.13 an axis of size 1 stays there if it is counted from the end."""
     axes = None if dim is None else [d % max(x.ndim, 1) for d in dim]
     return decomposition_table[NORM](x, ord, axes, *rest, **options)
 
 
-MENDED: dict[Any, Callable[..., Any]] = {NORM: vector_norm}
+def group_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
+    """For x's share it divides by the elements of a group, of which there may be none."""
+    *rest, (of_x, *others) = rest
+    some = x.numel() != 0
+    share, *shares = decomposition_table[GROUPS](grad, x, *rest, [of_x and some, *others])
+    return (share if some or not of_x else torch.zeros_like(x), *shares)
+
+
+MENDED: dict[Any, Callable[..., Any]] = {NORM: vector_norm, GROUPS: group_norm_backward}

@@ -90,6 +90,10 @@ GROUPS: dict[str, dict[str, Case]] = {
         "first axis": (lambda v, g: torch._weight_norm(v, g, 0), (3, 4, 5), (3, 1, 1)),
         "last axis": (lambda v, g: torch._weight_norm(v, g, 2), (3, 4, 5), (1, 1, 5)),
     },
+    "groups of nothing": {
+        "channels": (lambda x: F.group_norm(x, 2), (2, 4, 0)),
+        "batch": (lambda x, w: F.group_norm(x, 2, w, w), (0, 4, 3), (4,)),
+    },
     "matrices": {
         "inverse": (torch.linalg.inv, (3, 4, 4)),
         "Cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4)), (3, 4, 4)),

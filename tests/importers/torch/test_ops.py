@@ -234,6 +234,7 @@ VIEWS = {
     "as_strided": lambda x: x.as_strided((3, 2), (5, 1), 4),
     "rot90": lambda x: torch.rot90(x, 1, (0, 1)),
     "slice_scatter": lambda x: torch.slice_scatter(x, torch.zeros(2, 3, 2), 2, 1, 5, 2),
+    "slice_scatter of nothing": lambda x: torch.slice_scatter(x[..., :0], torch.zeros(2, 3, 0), 2),
     "select_scatter": lambda x: torch.select_scatter(x, torch.ones(2, 5), 1, -1),
 }
 

@@ -311,6 +311,8 @@ def triangle(node: Node, x: ir.Value, diagonal: Any = 0) -> ir.Value:
 def replaced(x: ir.Value, new: ir.Value, axis: int, start: Dim, size: Dim, step: int = 1) -> ir.Value:
     """x with `size` places of an axis, `step` apart from `start`, taken from `new`."""
     length = type_of(x).shape[axis]
+    if length == 0:
+        return x
     if step == 1:
         pieces = [part(x, axis, 0, start), new, part(x, axis, start + size, length - start - size)]
         pieces = [p for p in pieces if type_of(p).shape[axis] != 0]
