@@ -61,9 +61,9 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Sequence[int] | None = None, *rest
 
 def group_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
     """For x's share it divides by the elements of a group, of which there may be none."""
-    *rest, (of_x, *others) = rest
+    *facts, (of_x, *others) = rest
     some = x.numel() != 0
-    share, *shares = decomposition_table[GROUPS](grad, x, *rest, [of_x and some, *others])
+    share, *shares = decomposition_table[GROUPS](grad, x, *facts, [of_x and some, *others])
     return (share if some or not of_x else torch.zeros_like(x), *shares)
 
 

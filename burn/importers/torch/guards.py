@@ -17,7 +17,16 @@ from typing import Any
 import sympy
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.utils._sympy.functions import FloorDiv, IntTrueDiv, Mod, PythonMod
+from torch.utils._sympy.functions import (
+    CeilToInt,
+    FloorDiv,
+    FloorToInt,
+    IntTrueDiv,
+    Mod,
+    PythonMod,
+    ToFloat,
+    TruncToInt,
+)
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from burn.dialect.compose import check_size
@@ -212,14 +221,14 @@ def _condition(node: ast.expr, inputs: Inputs) -> Any:
 
 
 def _number(node: ast.expr, inputs: Inputs) -> Any:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return sympy.Integer(node.value)
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return sympy.sympify(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_number(node.operand, inputs)
     if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
         return ARITHMETIC[type(node.op)](_number(node.left, inputs), _number(node.right, inputs))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS and not node.keywords:
-        return CALLS[node.func.id](*(_number(a, inputs) for a in node.args))
+    if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in CALLS and not node.keywords:
+        return CALLS[name](*(_number(a, inputs) for a in node.args))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "storage_offset":
         raise MemoryLayout
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
@@ -255,6 +264,11 @@ CALLS: dict[str, Callable[..., Any]] = {
     "FloorDiv": FloorDiv,
     "Mod": PythonMod,
     "PythonMod": PythonMod,
+    "torch.sym_float": ToFloat,
+    "float": ToFloat,
+    "math.floor": FloorToInt,
+    "math.trunc": TruncToInt,
+    "math.ceil": CeilToInt,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ QUESTIONS = {
     "a limit": lambda rows, columns: rows > 4,
     "parity": lambda rows, columns: rows % 2 == 0,
     "of two sizes": lambda rows, columns: rows + columns <= 16,
+    "a part, rounded": lambda rows, columns: math.floor(rows * 1.5) + math.ceil(columns * 0.25) > 8,
     "a quotient": lambda rows, columns: rows // 3 != columns // 4,
     "either": lambda rows, columns: torch.sym_not(torch.sym_not(rows > 3) & torch.sym_not(columns > 7)),
 }
