@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Collection
 
+from burn.codegen.host.recent import Recent
 from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir
 from burn.errors import CompileError
 from burn.runtime.abi import FUNCTIONS
@@ -22,9 +23,12 @@ HALF = ("__extendhfsf2", "__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__trun
 LIBC = ("memset", "memcpy", "memmove", "fmod", "fmodf", *HALF)
 """What LLVM itself may call (symbols.c): conversions of halves only where the CPU has no instruction for them."""
 
+KEPT = 16 << 20
+"""Bytes of objects that stay in memory: those of thousands of small programs, or of tens of networks."""
 
 _CALLED = re.compile(r"@(burn_\w+)\(")
 _own = threading.local()
+_recent = Recent(KEPT)
 
 
 def declarations(called: Collection[str]) -> str:
@@ -50,7 +54,7 @@ def lowering() -> PassManager:
 
 
 def compile_object(functions: list[str]) -> bytes:
-    """The relocatable object that defines the given `llvm.func`s.
+    """The relocatable object that defines the given `llvm.func`s: of these, or of the same lately.
 
     Raises CompileError, with the text of what failed, when MLIR or LLVM refuses: that is a bug of the code generator."""
     body = "\n".join(functions)
@@ -58,6 +62,10 @@ def compile_object(functions: list[str]) -> bytes:
     if path := os.environ.get("BURN_DUMP_MLIR"):
         with open(path, "w") as file:
             file.write(text)
+    return _recent.get(text, _compiled)
+
+
+def _compiled(text: str) -> bytes:
     with context():
         try:
             module = ir.Module.parse(text)
