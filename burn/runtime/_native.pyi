@@ -1,4 +1,4 @@
-"""The native module's types; see native/binding.cpp and native/binding_device.cpp."""
+"""The native module's types; see native/binding*.cpp."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, overload
@@ -47,13 +47,23 @@ class Program:
 
     @overload
     def run(
-        self, inputs: Sequence[Any], donated: Sequence[int] | None = None, profile: Literal[False] = False
-    ) -> list[np.ndarray]: ...
+        self,
+        inputs: Sequence[Any],
+        donated: Sequence[int] | None = None,
+        profile: Literal[False] = False,
+        keep: bool | None = None,
+    ) -> list[Any]: ...
     @overload
     def run(
-        self, inputs: Sequence[Any], donated: Sequence[int] | None = None, *, profile: Literal[True]
-    ) -> tuple[list[np.ndarray], list[tuple[int, int]]]:
-        """With `profile`: the outputs and, per kernel, (calls, nanoseconds)."""
+        self,
+        inputs: Sequence[Any],
+        donated: Sequence[int] | None = None,
+        *,
+        profile: Literal[True],
+        keep: bool | None = None,
+    ) -> tuple[list[Any], list[tuple[int, int]]]:
+        """With `profile`: the outputs and, per kernel, (calls, nanoseconds). On a card inputs may be `CardArray`s, and outputs
+        are where `keep` says so; without that, where an input is one."""
 
 def plan(live_ranges: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[list[int], int]:
     """Offsets of buffers in an arena, and the arena's bytes."""
@@ -117,6 +127,10 @@ class Device:
     memory is wanted, an address does as well."""
 
     def __init__(self, kind: str, index: int = 0, library: str | None = None) -> None: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def index(self) -> int: ...
     def facts(self) -> dict[str, Any]:
         """The fields of burn_device_facts."""
 
@@ -165,3 +179,40 @@ def device_to_dlpack(
 
 def device_from_dlpack(capsule: Any) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int, int, int, Any]:
     """Of a capsule: address, shape, strides in elements, type code, bits, device type and index, and what keeps it alive."""
+
+class CardArray:
+    """A dense array in a card's memory, in row-major order: what burn.runtime.card.CardArray is made of."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def numpy_dtype(self) -> np.dtype: ...
+    @property
+    def card(self) -> Device: ...
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the memory is another library's."""
+
+    def lent(self, stream: int) -> Lent:
+        """Keeps the memory for a library that works on `stream`."""
+
+    def reshaped(self, shape: Sequence[int]) -> Any:
+        """The same memory in another shape."""
+
+class Lent: ...
+
+def new_card_array(device: Device, dtype: np.dtype, shape: Sequence[int]) -> Any:
+    """New memory, of any content."""
+
+def foreign_card_array(
+    device: Device, address: int, dtype: np.dtype, shape: Sequence[int], owner: Any, stream: int | None
+) -> Any:
+    """Another library's memory, which lives as long as `owner`. When that is let go of, `stream` comes after burn's work so far;
+    without a stream, that is waited for."""
+
+def set_card_array_type(type: Any) -> None:
+    """The class of all card arrays: derived from `CardArray`, without fields of its own."""

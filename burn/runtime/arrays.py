@@ -1,7 +1,8 @@
 """Arrays at the boundary: what callers pass becomes numpy arrays, and outputs become what the callers work with.
 
 numpy arrays go through as they are. Anything with DLPack (torch, jax, cupy ...) is taken without a copy, and the
-outputs are then given back as `Array`, which offers DLPack too; torch tensors in mean torch tensors out.
+outputs are then given back as `Array`, which offers DLPack too; torch tensors in mean torch tensors out. What lies on a card
+is card.py's.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from burn.runtime.artefact import ValueSpec
 
 _CPU = 1  # DLPack's kDLCPU
+CARDS = {2: "cuda", 10: "hip"}
+"""Kinds of cards by DLPack's device types."""
+
+
+def device_named(kind: int, index: int) -> str:
+    return f"{CARDS[kind]}:{index}" if kind in CARDS else f"another device (DLPack device type {int(kind)})"
 
 
 class Unfit(Exception):
@@ -62,6 +69,23 @@ class Array:
 
     def __repr__(self) -> str:
         return f"Array({self._array!r})"
+
+
+def as_given(value: Any) -> Any:
+    """What to look at instead of an input: a class whose instances have `__as_input__` (burn.Tensor does) says what its elements
+    are, an array of the host's or a card's."""
+    hook = getattr(value, "__as_input__", None)
+    return value if hook is None else hook()
+
+
+def on_host(value: Any) -> np.ndarray:
+    """Any library's array, wherever it lies, as a numpy array."""
+    if not isinstance(value, (np.ndarray, np.generic)):
+        if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] != _CPU and hasattr(value, "cpu"):
+            value = value.cpu()
+        if hasattr(value, "numpy"):
+            value = value.numpy()
+    return np.asarray(value)
 
 
 def is_foreign(value: object) -> bool:
@@ -155,9 +179,9 @@ def _strings(value: object) -> np.ndarray:
 
 def _from_dlpack(value: Any) -> np.ndarray:
     try:
-        device, _ = value.__dlpack_device__()
+        device, index = value.__dlpack_device__()
         if device != _CPU:
-            raise Unfit(f"lies on another device (DLPack device type {device}); copy it to the CPU first")
+            raise Unfit(f"lies on {device_named(device, index)}; bring it to the CPU first, or to the program's device")
         try:
             capsule = value.__dlpack__(max_version=(1, 0))
         except TypeError:  # a library from before DLPack 1.0
@@ -197,15 +221,19 @@ def _from_python(value: bool | complex | Sequence[Any], wanted: np.dtype) -> np.
     return np.ascontiguousarray(array).reshape(natural.shape)
 
 
-def like(outputs: list[np.ndarray], inputs: Sequence[object]) -> list[Any]:
-    """The outputs in the form of the inputs: numpy unless one of them came through DLPack. A class whose instances have
+def like(outputs: Sequence[Any], inputs: Sequence[object]) -> list[Any]:
+    """The outputs in the form of the inputs: as they are unless one of those came through DLPack. A class whose instances have
     `__like_input__` (burn.Tensor does) makes its own."""
-    if not any(map(is_foreign, inputs)):
+    if not any(is_foreign(value) and not isinstance(value, _native.CardArray) for value in inputs):
         return list(outputs)
     for value in inputs:
         if (wrap := getattr(value, "__like_input__", None)) is not None:
             return list(map(wrap, outputs))
     torch = sys.modules.get("torch")  # never imported here: only a caller that has it can have passed its tensors
     if torch is not None and any(isinstance(value, torch.Tensor) for value in inputs):
-        return [torch.from_dlpack(Array(output)) for output in outputs]
-    return [Array(output) for output in outputs]
+        return [torch.from_dlpack(_handed_on(output)) for output in outputs]
+    return [_handed_on(output) for output in outputs]
+
+
+def _handed_on(output: Any) -> Any:
+    return output if isinstance(output, _native.CardArray) else Array(output)

@@ -19,8 +19,9 @@ import numpy as np
 from burn.errors import DivisionRunError, IndexRunError, InputError, MemoryRunError, Problem, RunError
 from burn.runtime import _native, images, sizes
 from burn.runtime.abi import MESSAGES, Status
-from burn.runtime.arrays import Unfit, contained, like, to_numpy
+from burn.runtime.arrays import Unfit, as_given, contained, like, to_numpy
 from burn.runtime.artefact import COMPILED, CONTAINERS, Artefact, Signature, ValueSpec
+from burn.runtime.card import CardArray, resident
 from burn.runtime.device import CPU, Device
 from burn.runtime.dtypes import CODES, numpy_dtype
 from burn.runtime.host import missing_features
@@ -105,7 +106,9 @@ class Executable:
 
         Inputs by position, by name, or both: numpy arrays of the declared element types, DLPack tensors (the outputs
         are then DLPack arrays, or torch tensors for torch tensors), or Python numbers and lists that the element type
-        holds exactly. Raises InputError, naming every input that does not fit, and RunError.
+        holds exactly. A program on a card takes what lies there without a copy, and its outputs stay there then; from the host
+        inputs are sent, and where all are, outputs are fetched. Raises InputError, naming every input that does not fit,
+        and RunError.
         """
         if self._direct and not by_name:
             try:
@@ -120,9 +123,9 @@ class Executable:
         outputs = like(self._execute(call.arrays, call.donated), call.given)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def run_giving(self, arrays: Sequence[Any], given_up: Sequence[int]) -> list[np.ndarray]:
-        """All outputs as numpy arrays, given the inputs by position. Those numbered in `given_up` besides the ones that every
-        call gives up are donated in this call. Raises InputError and RunError."""
+    def run_giving(self, arrays: Sequence[Any], given_up: Sequence[int]) -> list[Any]:
+        """All outputs as arrays of numpy's or of a card's, given the inputs by position. Those numbered in `given_up` besides the
+        ones that every call gives up are donated in this call. Raises InputError and RunError."""
         donated = [*(self._donated or ()), *given_up]
         state = self._state()  # drawn once, whatever kind of arrays it goes with
         try:
@@ -133,11 +136,14 @@ class Executable:
         except _native.RunFailure as failure:
             raise self._run_error(failure) from None
 
-    def run(self, inputs: Mapping[str, Any], *, donate: Collection[str] = ()) -> dict[str, Any]:
+    def run(
+        self, inputs: Mapping[str, Any], *, donate: Collection[str] = (), keep: bool | None = None
+    ) -> dict[str, Any]:
         """Outputs by name. The inputs named in `donate` are given up: an output may take over their memory, so their
-        contents are undefined afterwards."""
+        contents are undefined afterwards. keep: whether the outputs of a program on a card stay there; without it, they do
+        where an input lies there."""
         call = self._prepare((), inputs, donate)
-        outputs = like(self._execute(call.arrays, call.donated), call.given)
+        outputs = like(self._execute(call.arrays, call.donated, keep=keep), call.given)
         return {spec.name: output for spec, output in zip(self.outputs, outputs, strict=True)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -179,10 +185,14 @@ class Executable:
         return [np.array(self._random(), np.uint64)] if self.artefact.signature.random_state else []
 
     def _execute(
-        self, arrays: list[np.ndarray], donated: list[int] | None = None, state: list[np.ndarray] | None = None
-    ) -> list[np.ndarray]:
+        self,
+        arrays: list[Any],
+        donated: list[int] | None = None,
+        state: list[np.ndarray] | None = None,
+        keep: bool | None = None,
+    ) -> list[Any]:
         try:
-            return self._program.run([*arrays, *(self._state() if state is None else state)], donated)
+            return self._program.run([*arrays, *(self._state() if state is None else state)], donated, keep=keep)
         except _native.RunFailure as failure:
             raise self._run_error(failure) from None
         except _native.InputMismatch as mismatch:  # sizes that the program can tell apart and the signature cannot
@@ -212,7 +222,7 @@ class Executable:
                 if spec.containers:
                     arrays[spec.name] = contained(given[spec.name], spec)
                     continue
-                array = to_numpy(given[spec.name], spec.dtype)
+                array = self._array(as_given(given[spec.name]), spec)
             except Unfit as error:
                 problems.append(Problem(f"input '{spec.name}' {error}"))
                 continue
@@ -234,6 +244,17 @@ class Executable:
             raise InputError("the inputs do not fit the program", problems)
         ordered = [arrays[name] for name in self._names]
         return _Call(ordered, [given[name] for name in self._names], symbols, donated)
+
+    def _array(self, value: Any, spec: ValueSpec) -> np.ndarray | CardArray:
+        """An input where it lies: on the program's card, or with the host. Raises Unfit."""
+        if not self.device.is_card or spec.dtype == "string":
+            return to_numpy(value, spec.dtype)
+        array = resident(value, self.device)
+        if array is None:
+            return to_numpy(value, spec.dtype)
+        if array.dtype != spec.dtype:
+            raise Unfit(f"has element type {array.dtype}, must be {spec.dtype}")
+        return array
 
     def _match(self, positional: Sequence[Any], by_name: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
         names = self._names
@@ -259,6 +280,9 @@ class Executable:
             array = arrays.get(name)
             if name not in self._names:
                 problems.append(Problem(f"there is no input '{name}' to donate"))
+            elif isinstance(array, CardArray):
+                if array.is_foreign:
+                    problems.append(Problem(f"input '{name}' is another library's memory and cannot be donated"))
             elif array is not None and not isinstance(array, np.ndarray):
                 problems.append(Problem(f"input '{name}' is not a tensor and cannot be donated"))
             elif array is not None and not array.flags.writeable:

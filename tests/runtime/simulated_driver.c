@@ -349,6 +349,11 @@ API void burn_simulated_fault(char text[256]) {
     memcpy(text, fault, sizeof fault);
     *fault = 0;
 }
+/* Bytes from an address on a device to the end of its block; 0 where there is none. */
+API int64_t burn_simulated_reach(uint64_t address) {
+    const block *found = block_of(OF_DEVICE, (const char *)(uintptr_t)address, 1);
+    return found ? found->begin + found->bytes - (const char *)(uintptr_t)address : 0;
+}
 /* Lets a call of the function fail with that code: the next one after `after` others. */
 API void burn_simulated_fail(const char *name, int code, int after) {
     snprintf(failing, sizeof failing, "%s", name);

@@ -31,6 +31,7 @@ class Simulation:
         self.path = path
         self.library = ctypes.CDLL(path)
         self.library.burn_simulated_alive.restype = ctypes.c_int64
+        self.library.burn_simulated_reach.restype = ctypes.c_int64
         self._errors: list[Exception] = []
         self._callback: Any = None
 
@@ -67,6 +68,10 @@ class Simulation:
     def alive(self, what: str) -> int:
         """How many there are of "memory" (blocks that the driver gave), "event", "module", "graph" ..."""
         return self.library.burn_simulated_alive(what.encode())
+
+    def reach(self, address: int) -> int:
+        """Bytes from an address on a device to the end of its block; 0 where there is none."""
+        return self.library.burn_simulated_reach(ctypes.c_uint64(address))
 
     def fail(self, function: str, code: int, after: int = 0) -> None:
         """Lets a call of the driver's function fail: the next one after `after` others."""

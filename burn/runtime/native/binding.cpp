@@ -219,7 +219,9 @@ class Program {
         burn_image_unload(image_);
     }
 
-    nb::object run(nb::sequence arguments, std::optional<std::vector<int64_t>> donated, bool profile) {
+    // keep: whether outputs stay on the program's card; without it, where an input lies there.
+    nb::object run(nb::sequence arguments, std::optional<std::vector<int64_t>> donated, bool profile,
+                   std::optional<bool> keep) {
         size_t count = inputs_.size();
         nb::object fast = nb::steal(PySequence_Fast(arguments.ptr(), "inputs must be a sequence"));
         if (!fast.is_valid())
@@ -234,16 +236,17 @@ class Program {
             for (int64_t index : *donated) {
                 if (index < 0 || static_cast<size_t>(index) >= count)
                     throw nb::index_error("donated: no such input");
-                auto *array = reinterpret_cast<PyArrayObject *>(
-                    PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(index)));
-                if (!PyArray_ISWRITEABLE(array))
+                if (!is_writable(PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(index))))
                     mismatch("donated array: it is read-only");
                 inputs[static_cast<size_t>(index)].donated = 1;
             }
+        bool stay = keep.value_or(false);
+        for (size_t i = 0; device_ && !keep && i < count; i++)
+            stay |= inputs[i].on_card != 0;
         std::vector<burn_output> outputs(outputs_.size());
         std::vector<burn_profile_row> rows(profile ? static_cast<size_t>(kernels_) : 0);
         PyThreadState *state = PyEval_SaveThread();
-        burn_options options{profile ? rows.data() : nullptr, interrupted, &state, 0};
+        burn_options options{profile ? rows.data() : nullptr, interrupted, &state, stay};
         burn_failure failure = burn_program_run(program_, inputs.data(), outputs.data(), &options);
         take_lock(state);
         if (failure.code == BURN_INPUT_MISMATCH)
@@ -395,11 +398,11 @@ class Program {
 
     // What the runtime cannot see of an array: its type and its layout. The sizes are the runtime's to check. `level` is
     // how many containers are around the object.
-    static burn_input check(PyObject *object, const Spec &spec, size_t level, Kept &kept) {
+    burn_input check(PyObject *object, const Spec &spec, size_t level, Kept &kept) const {
         if (level < spec.depth())
             return check_container(object, spec, level, kept);
         if (!PyArray_Check(object))
-            mismatch("not a numpy array");
+            return check_on_card(object, spec);
         auto *array = reinterpret_cast<PyArrayObject *>(object);
         if (PyArray_DESCR(array) != spec.descr() && !PyArray_EquivTypes(PyArray_DESCR(array), spec.descr()))
             mismatch("dtype");
@@ -414,8 +417,27 @@ class Program {
         return {PyArray_DATA(array), PyArray_NBYTES(array), PyArray_NDIM(array), dims, 0, 0};
     }
 
+    // An array in the memory of the program's card.
+    burn_input check_on_card(PyObject *object, const Spec &spec) const {
+        if (!nb::isinstance<CardArray>(object))
+            mismatch("not a numpy array");
+        const CardArray &array = *nb::inst_ptr<CardArray>(object);
+        if (array.device() != device_ || !spec.is_plain())
+            mismatch("another device");
+        auto *descr = reinterpret_cast<PyArray_Descr *>(array.dtype().ptr());
+        if (descr != spec.descr() && !PyArray_EquivTypes(descr, spec.descr()))
+            mismatch("dtype");
+        return {array.address(), array.bytes(), static_cast<int64_t>(array.shape().size()), array.shape().data(), 0, 1};
+    }
+
+    static bool is_writable(PyObject *object) {
+        if (PyArray_Check(object))
+            return PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject *>(object));
+        return nb::isinstance<CardArray>(object) && !nb::inst_ptr<CardArray>(object)->memory()->is_foreign();
+    }
+
     // A list or tuple; for an optional, of at most one element.
-    static burn_input check_container(PyObject *object, const Spec &spec, size_t level, Kept &kept) {
+    burn_input check_container(PyObject *object, const Spec &spec, size_t level, Kept &kept) const {
         if (!PyList_Check(object) && !PyTuple_Check(object))
             mismatch("not a list");
         Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
@@ -468,7 +490,10 @@ class Program {
                 if (output.taken_from >= 0)
                     owner = PySequence_Fast_GET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(output.taken_from));
                 const Spec &spec = outputs_[next];
-                if (spec.is_plain()) {
+                if (output.on_card) {
+                    next++;
+                    results.append(wrap_on_card(output, spec.dtype, owner));
+                } else if (spec.is_plain()) {
                     next++;
                     results.append(wrap(output, spec.dtype, owner));
                 } else {
@@ -478,10 +503,24 @@ class Program {
             }
         } catch (...) {
             for (; next < outputs.size(); next++)
-                burn_output_free(outputs_[next].kind(), &outputs[next]);
+                if (!outputs[next].on_card)
+                    burn_output_free(outputs_[next].kind(), &outputs[next]);
+                else if (outputs[next].taken_from < 0)
+                    unlocked([&] { burn_device_free(device_, outputs[next].data); });
             throw;
         }
         return results;
+    }
+
+    // The array owns the memory, or shares that of the donated input it was.
+    nb::object wrap_on_card(const burn_output &output, nb::handle dtype, nb::handle owner) const {
+        std::shared_ptr<CardMemory> memory;
+        if (owner.is_valid())
+            memory = nb::inst_ptr<CardArray>(owner)->memory();
+        else
+            memory = std::make_shared<CardMemory>(device_, output.data);
+        std::vector<int64_t> shape(output.dims, output.dims + output.rank);
+        return new_card_array({std::move(memory), output.data, output.bytes, nb::borrow(dtype), std::move(shape)});
     }
 
     // Strings as an array of str, a sequence as a list, an optional as its element or None. What becomes part of the
@@ -668,9 +707,11 @@ NB_MODULE(_native, m) {
              "texts"_a = std::vector<std::pair<int64_t, int64_t>>(), "card"_a = nb::none(),
              "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>>())
         .def("arena_bytes", &Program::arena_bytes)
-        .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false);
+        .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false,
+             "keep"_a = nb::none());
 
     bind_devices(m);
+    bind_arrays(m);
     m.def("set_image_decoder", [](nb::object decoder) {
         Py_XSETREF(image_decoder, decoder.release().ptr());
         burn_set_image_decoder(decode_image);

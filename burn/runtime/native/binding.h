@@ -6,8 +6,12 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -44,11 +48,24 @@ inline void take_lock(PyThreadState *state) {
     waiting.armed = false;
 }
 
+template <typename Call> auto unlocked(Call call) {
+    PyThreadState *state = PyEval_SaveThread();
+    if constexpr (std::is_void_v<decltype(call())>) {
+        call();
+        take_lock(state);
+    } else {
+        auto result = call();
+        take_lock(state);
+        return result;
+    }
+}
+
 // ---- binding_device.cpp ---------------------------------------------------------------------------------------------
 
 class Device {
   public:
     Device(const std::string &kind, int32_t index, const std::optional<std::string> &library);
+    explicit Device(burn_device *device) : device_(device) {}
     burn_device *get() const { return device_; }
 
   private:
@@ -77,5 +94,54 @@ class DeviceMemory {
 [[noreturn]] void device_failed();
 
 void bind_devices(nanobind::module_ &m);
+
+// ---- binding_array.cpp ----------------------------------------------------------------------------------------------
+
+// Memory of a device that arrays share: burn's own, which is freed with the last of them, or another library's.
+class CardMemory {
+  public:
+    // Takes over what burn_device_alloc gave.
+    CardMemory(burn_device *device, void *address) : device_(device), address_(address) {}
+    // Another library's, as long as `owner` lives. What the library does with it then comes after all that burn has been given
+    // until now: on that stream of the driver; or at all, which has to be waited for.
+    CardMemory(burn_device *device, nanobind::object owner, std::optional<uintptr_t> stream)
+        : device_(device), owner_(std::move(owner)), stream_(stream) {}
+    CardMemory(const CardMemory &) = delete;
+    ~CardMemory();
+    burn_device *device() const { return device_; }
+    bool is_foreign() const { return owner_.is_valid(); }
+
+  private:
+    burn_device *device_;
+    void *address_ = nullptr;
+    nanobind::object owner_;
+    std::optional<uintptr_t> stream_;
+};
+
+// A dense array in a device's memory, in row-major order. Python's class burn.runtime.card.CardArray derives from this one.
+class CardArray {
+  public:
+    CardArray(std::shared_ptr<CardMemory> memory, void *address, int64_t bytes, nanobind::object dtype,
+              std::vector<int64_t> shape)
+        : memory_(std::move(memory)), address_(address), bytes_(bytes), dtype_(std::move(dtype)), shape_(std::move(shape)) {}
+    const std::shared_ptr<CardMemory> &memory() const { return memory_; }
+    burn_device *device() const { return memory_->device(); }
+    void *address() const { return address_; }
+    int64_t bytes() const { return bytes_; }
+    nanobind::handle dtype() const { return dtype_; }
+    const std::vector<int64_t> &shape() const { return shape_; }
+
+  private:
+    std::shared_ptr<CardMemory> memory_;
+    void *address_;
+    int64_t bytes_;
+    nanobind::object dtype_; // numpy's
+    std::vector<int64_t> shape_;
+};
+
+// As an object of Python's class.
+nanobind::object new_card_array(CardArray array);
+
+void bind_arrays(nanobind::module_ &m);
 
 #endif

@@ -7,7 +7,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <type_traits>
 #include <vector>
 
 #include "runtime.h"
@@ -22,18 +21,6 @@ void device_failed() {
 }
 
 namespace {
-
-template <typename Call> auto unlocked(Call call) {
-    PyThreadState *state = PyEval_SaveThread();
-    if constexpr (std::is_void_v<decltype(call())>) {
-        call();
-        take_lock(state);
-    } else {
-        auto result = call();
-        take_lock(state);
-        return result;
-    }
-}
 
 // Something that burn_device_* does and may fail at.
 template <typename Call> void act(Call call) {
@@ -239,6 +226,8 @@ void bind_devices(nb::module_ &m) {
         .def(nb::init<const std::string &, int32_t, const std::optional<std::string> &>(), "kind"_a, "index"_a = 0,
              "library"_a = nb::none())
         .def("facts", &facts_of)
+        .def_prop_ro("kind", [](Device &device) { return burn_device_kind(device.get()); })
+        .def_prop_ro("index", [](Device &device) { return burn_device_index(device.get()); })
         .def("alloc", [](Device &device, int64_t bytes) { return new DeviceMemory(device.get(), bytes); }, "bytes"_a)
         .def("trim", [](Device &device) { unlocked([&] { burn_device_trim(device.get()); }); })
         .def("send", [](Device &device, nb::handle to, nb::handle from) {

@@ -194,6 +194,9 @@ burn_device *burn_device_open(const char *kind, int32_t index, const char *libra
     return found;
 }
 
+const char *burn_device_kind(const burn_device *device) { return device->driver->kind; }
+int32_t burn_device_index(const burn_device *device) { return device->index; }
+
 int32_t burn_device_describe(burn_device *device, burn_device_facts *facts) {
     size_t unused = 0, total = 0;
     int entered = burn_device_enter(device);

@@ -41,6 +41,8 @@ typedef struct burn_device_facts {
     int32_t driver;         /* its version: 13000 for 13.0 */
 } burn_device_facts;
 
+const char *burn_device_kind(const burn_device *device); /* "cuda" */
+int32_t burn_device_index(const burn_device *device);
 int32_t burn_device_describe(burn_device *device, burn_device_facts *facts);
 /* This thread's last failure in one line, its burn_status, and the driver's number for it (0: burn refused by itself). */
 const char *burn_device_error(void);

@@ -260,10 +260,10 @@ static burn_kind inside(burn_kind kind) { return (burn_kind){kind.dtype, kind.de
 
 int32_t burn_value_in(burn_texts *texts, burn_kind kind, const burn_input *given, burn_input *made) {
     *made = *given;
-    made->donated = 0;
     if (kind.depth == 0) {
         if (kind.dtype != BURN_TEXT)
             return BURN_OK;
+        made->donated = 0; /* what the program writes is not the caller's */
         int64_t count = elements_of(given->rank, given->dims), bytes = burn_lib_bytes(count, sizeof(int64_t));
         int64_t *words = burn_heap_new(&texts->heap, bytes < BURN_ALIGNMENT ? BURN_ALIGNMENT : bytes);
         if (!words)

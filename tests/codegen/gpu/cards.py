@@ -11,9 +11,7 @@ import numpy as np
 from burn.codegen.triton.images import Machine, Source
 from burn.runtime.artefact import KernelImage
 from tests.codegen.gpu.simulated import interpreting, loaded
-
-REACH = 1 << 24
-"""Bytes behind an address that a kernel may look at; the kernel knows where its buffers end."""
+from tests.runtime.simulation import simulation
 
 
 class Card:
@@ -62,4 +60,5 @@ def _memory(address: int, type_: str) -> Any:
     kinds = {"*fp64": torch.float64, "*fp32": torch.float32, "*fp16": torch.float16, "*bf16": torch.bfloat16}
     kinds |= {f"*i{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)}
     kinds |= {f"*u{bits}": getattr(torch, f"uint{bits}") for bits in (8, 16, 32, 64)}
-    return torch.frombuffer((ctypes.c_char * REACH).from_address(address), dtype=kinds[type_])
+    memory = (ctypes.c_char * simulation().reach(address)).from_address(address)  # a kernel knows where its buffer ends
+    return torch.frombuffer(memory, dtype=kinds[type_])

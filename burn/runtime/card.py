@@ -1,0 +1,180 @@
+"""Arrays in a card's memory, and what other libraries have there.
+
+A program on a card takes such arrays where they lie, and leaves its outputs there. Other libraries' tensors come and go through
+DLPack without a copy: a library that gives a tensor has burn's stream of work wait for its own, and burn has the stream wait of
+whoever takes an array. So nobody waits on the host, and no element is read before it is written.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from burn.runtime import _native
+from burn.runtime.arrays import CARDS, Array, Unfit, device_named, is_foreign
+from burn.runtime.device import Device
+from burn.runtime.device import device as as_device
+from burn.runtime.dtypes import DTYPES, from_dlpack, name_of
+
+_CODES = {name: code for code, name in CARDS.items()}
+
+
+class CardArray(_native.CardArray):
+    """A dense array in a card's memory, in row-major order. Programs on that card take it as it is, and other libraries through
+    DLPack: `torch.from_dlpack(array)`. Made by `to_card`, and by programs."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> str:
+        return name_of(self.numpy_dtype)
+
+    @property
+    def device(self) -> Device:
+        card = self.card
+        return Device(card.kind, card.index)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def numpy(self) -> np.ndarray:
+        """A copy in the host's memory. Waits for what computes the elements."""
+        return self.card.fetch(self.address, self.nbytes).view(self.numpy_dtype).reshape(self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("the elements lie on a card: numpy needs a copy")
+        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
+
+    def to(self, device: str | Device) -> Any:
+        """On another device: a copy, which is a numpy array for "cpu"; itself where it lies there already."""
+        where = as_device(device)
+        if where == self.device:
+            return self
+        return to_card(self.numpy(), where) if where.is_card else self.numpy()
+
+    def copy(self) -> CardArray:
+        made = _native.new_card_array(self.card, self.numpy_dtype, self.shape)
+        self.card.copy(made.address, self.address, self.nbytes)
+        return made
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """stream: the consumer's, as the array API numbers them for CUDA (None or 1: the default one, 2: the thread's own, -1:
+        nobody waits). Raises BufferError for element types that DLPack lacks, and for other devices but the CPU."""
+        versions = {} if max_version is None else {"max_version": max_version}
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            if tuple(dl_device) != (1, 0) or copy is False:
+                raise BufferError(f"an array on {self.device} does not become one on {device_named(*dl_device)}")
+            return Array(self.numpy()).__dlpack__(**versions)
+        element = DTYPES[self.dtype]
+        if element.dlpack is None:
+            raise BufferError(f"DLPack has no layout for {self.dtype} with one element a byte")
+        if stream == 0:
+            raise BufferError("stream 0 may mean two streams: say 1 or 2")
+        array = self.copy() if copy else self
+        theirs = 0 if stream in (None, 1, -1) else stream  # the driver's word for its default stream is 0
+        if stream != -1:
+            self.card.let_wait(theirs)
+        owner = array.lent(theirs)
+        code, index = self.__dlpack_device__()
+        made = _native.device_to_dlpack(owner, array.address, self.shape, element.dlpack, element.bits, code, index)
+        return made.__dlpack__(**versions)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        card = self.card
+        return _CODES[card.kind], card.index
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a number")
+        return self.shape[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In a pickle lie the elements; they go to the same card."""
+        return to_card, (self.numpy(), self.device)
+
+    def __repr__(self) -> str:
+        return f"CardArray({self.dtype}{list(self.shape)}, {self.device})"
+
+
+_native.set_card_array_type(CardArray)
+
+
+def to_card(array: np.ndarray, device: str | Device) -> CardArray:
+    """A copy on a card. Raises DeviceError, and MemoryError where there is no room."""
+    card = as_device(device).native
+    made = _native.new_card_array(card, array.dtype, array.shape)
+    card.send(made.address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return made
+
+
+def resident(value: Any, device: Device) -> CardArray | None:
+    """An array that lies on the card `device`, as it is; None for what lies with the host. Raises Unfit for what lies elsewhere,
+    and for a layout that its library cannot change."""
+    if isinstance(value, CardArray):
+        if value.device != device:
+            raise Unfit(_elsewhere(str(value.device), device))
+        return value
+    if not is_foreign(value) or isinstance(value, Array):
+        return None
+    try:
+        kind, index = value.__dlpack_device__()
+    except Exception as error:  # whatever the tensor's library raises
+        raise Unfit(f"cannot be read through DLPack: {error}") from error
+    if kind == 1:
+        return None
+    if (CARDS.get(kind), index) != (device.kind, device.index):
+        raise Unfit(_elsewhere(device_named(kind, index), device))
+    return _taken(value, device)
+
+
+def _elsewhere(place: str, device: Device) -> str:
+    return f"lies on {place}, and the program runs on {device}; bring it there first"
+
+
+def _taken(value: Any, device: Device, again: bool = True) -> CardArray:
+    card = device.native
+    try:
+        try:
+            capsule = value.__dlpack__(stream=card.stream, max_version=(1, 0))
+        except TypeError:  # a library from before DLPack 1.0
+            capsule = value.__dlpack__(stream=card.stream)
+        address, shape, strides, code, bits, _, _, owner = _native.device_from_dlpack(capsule)
+    except Exception as error:  # whatever the tensor's library raises: a torch tensor that needs a gradient, say
+        raise Unfit(f"cannot be read through DLPack: {error}") from error
+    dtype = from_dlpack(code, bits)
+    if dtype is None:
+        raise Unfit(f"has an element type that burn does not know (DLPack code {code}, {bits} bits)")
+    if not _is_dense(shape, strides):
+        if again and hasattr(value, "contiguous"):
+            return _taken(value.contiguous(), device, again=False)
+        raise Unfit("is not dense in row-major order; make a copy that is")
+    return _native.foreign_card_array(card, address, dtype.numpy, shape, owner, _stream_of(value))
+
+
+def _is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1 and stride != expected:
+            return 0 in shape
+        expected *= size
+    return True
+
+
+def _stream_of(value: Any) -> int | None:
+    """The stream on which the tensor's library may write over its memory, where that is known."""
+    torch = sys.modules.get("torch")  # never imported here: only a caller that has it can have passed its tensors
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    return torch.cuda.current_stream(value.device).cuda_stream

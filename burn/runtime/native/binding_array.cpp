@@ -1,0 +1,101 @@
+// Arrays in a device's memory, as Python sees them and as programs take and give them.
+#include "binding.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+CardMemory::~CardMemory() {
+    if (!owner_.is_valid())
+        unlocked([this] { burn_device_free(device_, address_); });
+    else if (stream_)
+        unlocked([this] { burn_device_let_wait(device_, reinterpret_cast<void *>(*stream_)); });
+    else
+        unlocked([this] { burn_device_wait(device_); });
+}
+
+namespace {
+
+// What keeps an array's memory as long as another library has it: then burn's work comes after what that library's stream was
+// given until then.
+class Lent {
+  public:
+    Lent(CardArray &array, uintptr_t stream) : memory_(array.memory()), stream_(stream) {}
+    Lent(const Lent &) = delete;
+    ~Lent() {
+        unlocked([this] { burn_device_wait_for(memory_->device(), reinterpret_cast<void *>(stream_)); });
+    }
+
+  private:
+    std::shared_ptr<CardMemory> memory_;
+    uintptr_t stream_;
+};
+
+PyObject *array_type = nullptr; // burn.runtime.card.CardArray
+
+int64_t bytes_of(nb::handle dtype, const std::vector<int64_t> &shape) {
+    auto bytes = nb::cast<int64_t>(dtype.attr("itemsize"));
+    for (int64_t size : shape)
+        if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
+            throw nb::value_error("no memory holds an array of this shape");
+    return bytes;
+}
+
+nb::object new_array(Device &device, nb::object dtype, std::vector<int64_t> shape) {
+    int64_t bytes = bytes_of(dtype, shape);
+    void *address = unlocked([&] { return burn_device_alloc(device.get(), bytes); });
+    if (!address)
+        device_failed();
+    auto memory = std::make_shared<CardMemory>(device.get(), address);
+    return new_card_array({std::move(memory), address, bytes, std::move(dtype), std::move(shape)});
+}
+
+nb::object foreign_array(Device &device, uintptr_t address, nb::object dtype, std::vector<int64_t> shape, nb::object owner,
+                         std::optional<uintptr_t> stream) {
+    int64_t bytes = bytes_of(dtype, shape);
+    auto memory = std::make_shared<CardMemory>(device.get(), std::move(owner), stream);
+    return new_card_array({std::move(memory), reinterpret_cast<void *>(address), bytes, std::move(dtype), std::move(shape)});
+}
+
+nb::object reshaped(CardArray &array, std::vector<int64_t> shape) {
+    int64_t bytes = bytes_of(array.dtype(), shape);
+    if (bytes != array.bytes())
+        throw nb::value_error("another number of elements");
+    return new_card_array({array.memory(), array.address(), bytes, nb::borrow(array.dtype()), std::move(shape)});
+}
+
+nb::tuple shape_of(CardArray &array) {
+    nb::object shape = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(array.shape().size())));
+    if (!shape.is_valid())
+        throw nb::python_error();
+    for (size_t axis = 0; axis < array.shape().size(); axis++)
+        PyTuple_SET_ITEM(shape.ptr(), static_cast<Py_ssize_t>(axis), PyLong_FromLongLong(array.shape()[axis]));
+    return nb::borrow<nb::tuple>(shape);
+}
+
+} // namespace
+
+nb::object new_card_array(CardArray array) {
+    nb::object made = nb::inst_alloc(array_type ? nb::handle(array_type) : nb::type<CardArray>());
+    new (nb::inst_ptr<CardArray>(made)) CardArray(std::move(array));
+    nb::inst_mark_ready(made);
+    return made;
+}
+
+void bind_arrays(nb::module_ &m) {
+    nb::class_<CardArray>(m, "CardArray")
+        .def_prop_ro("shape", &shape_of)
+        .def_prop_ro("address", [](CardArray &array) { return reinterpret_cast<uintptr_t>(array.address()); })
+        .def_prop_ro("nbytes", &CardArray::bytes)
+        .def_prop_ro("numpy_dtype", &CardArray::dtype)
+        .def_prop_ro("card", [](CardArray &array) { return new Device(array.device()); })
+        .def_prop_ro("is_foreign", [](CardArray &array) { return array.memory()->is_foreign(); })
+        .def("lent", [](CardArray &array, uintptr_t stream) { return new Lent(array, stream); }, "stream"_a)
+        .def("reshaped", &reshaped, "shape"_a);
+    nb::class_<Lent>(m, "Lent");
+    m.def("new_card_array", &new_array, "device"_a, "dtype"_a, "shape"_a);
+    m.def("foreign_card_array", &foreign_array, "device"_a, "address"_a, "dtype"_a, "shape"_a, "owner"_a, "stream"_a.none());
+    m.def("set_card_array_type", [](nb::object type) { Py_XSETREF(array_type, type.release().ptr()); }, "type"_a);
+}

@@ -1,0 +1,200 @@
+"""Arrays that stay on a (simulated) card: programs take and give them, other libraries share their memory."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import burn
+from burn.errors import InputError
+from burn.runtime.card import CardArray, to_card
+from burn.runtime.device import device
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+import torch
+
+from tests.codegen.gpu.cards import Card
+from tests.runtime.simulation import simulation
+
+X = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+
+
+class Theirs:
+    """Another library's tensor, over the memory of an array on a card. strides: in elements, where it is not dense."""
+
+    def __init__(self, array: CardArray, turned: bool = False) -> None:
+        self.array, self.turned, self.streams = array, turned, []
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __dlpack__(self, *, stream: int, max_version: Any = None) -> Any:
+        self.streams.append(stream)
+        return self.array.__dlpack__(stream=-1, max_version=max_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+def twice() -> Any:
+    return burn.compile(lambda x: x * 2 + 1, (X,), cache=False, device="cuda")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.bool_, np.int8, np.complex64])
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 1, 5)])
+def test_there_and_back(card: Card, dtype: Any, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).integers(0, 2, shape).astype(dtype)
+    array = to_card(x, "cuda:1")
+    assert (array.shape, array.dtype, str(array.device)) == (shape, np.dtype(dtype).name, "cuda:1")
+    back = array.numpy()
+    assert back.dtype == x.dtype and back.flags.writeable
+    np.testing.assert_array_equal(back, x)
+    np.testing.assert_array_equal(np.asarray(array), x)
+    moved = array.to("cuda:0")
+    assert str(moved.device) == "cuda:0" and array.to("cuda:1") is array
+    np.testing.assert_array_equal(moved.to("cpu"), x)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(moved)).numpy(), x)
+
+
+def test_outputs_stay_where_inputs_are(card: Card) -> None:
+    made = twice()
+    want = X * 2 + 1
+    on_host, on_card = made(X), made(to_card(X, "cuda"))
+    assert isinstance(on_host, np.ndarray) and isinstance(on_card, CardArray)
+    np.testing.assert_allclose(on_host, want, rtol=1e-6)
+    np.testing.assert_allclose(on_card.numpy(), want, rtol=1e-6)
+    again = made(on_card)  # no copy on the way
+    np.testing.assert_allclose(again.numpy(), want * 2 + 1, rtol=1e-6)
+
+
+def test_keep_says_where_outputs_go(card: Card) -> None:
+    made = twice()
+    name, output = made.inputs[0].name, made.outputs[0].name
+    assert isinstance(made.run({name: X}, keep=True)[output], CardArray)
+    assert isinstance(made.run({name: to_card(X, "cuda")}, keep=False)[output], np.ndarray)
+    assert isinstance(made.run({name: to_card(X, "cuda")})[output], CardArray)
+
+
+def test_memory_is_freed_with_the_array(card: Card) -> None:
+    made, used = twice(), lambda: device("cuda").facts()["used"]
+    made(X)
+    gc.collect()
+    before = used()
+    kept = made(to_card(X, "cuda"))
+    assert used() > before
+    view = kept.reshaped((5, 3))
+    del kept
+    np.testing.assert_allclose(view.numpy(), (X * 2 + 1).reshape(5, 3), rtol=1e-6)
+    del view
+    gc.collect()
+    assert used() == before
+
+
+def test_a_donated_array_becomes_the_output(card: Card) -> None:
+    made = burn.compile(lambda x, y: x * 2 + y, (X, X), cache=False, device="cuda", donate=("x",))
+    x, y = to_card(X, "cuda"), to_card(X, "cuda")
+    address = x.address
+    for _ in range(3):
+        x = made(x, y)
+        assert x.address == address
+    np.testing.assert_allclose(x.numpy(), X * 15, rtol=1e-5)
+    with pytest.raises(InputError, match="'x' is donated but shares memory"):
+        made(x, x)
+    with pytest.raises(InputError, match="another library's memory and cannot be donated"):
+        made(Theirs(x), y)
+
+
+def test_other_libraries_arrays_are_taken_without_a_copy(card: Card) -> None:
+    made = burn.compile(lambda x: (x * 1, x + 1), (X,), cache=False, device="cuda")
+    array = to_card(X, "cuda")
+    theirs = Theirs(array)
+    same, more = made(theirs)
+    assert theirs.streams == [device("cuda").native.stream]
+    assert isinstance(same, CardArray) and isinstance(more, CardArray)
+    np.testing.assert_array_equal(same.numpy(), X)
+    np.testing.assert_array_equal(more.numpy(), X + 1)
+
+
+def test_others_take_arrays_in_the_order_of_work(card: Card) -> None:
+    made = twice()
+    with simulation().lazy():  # nothing is done before somebody waits
+        result = made(to_card(X, "cuda"))
+        theirs = Theirs(result)
+        again = made(theirs)
+        del result, theirs
+        np.testing.assert_allclose(again.numpy(), (X * 2 + 1) * 2 + 1, rtol=1e-6)
+
+
+def test_through_dlpack(card: Card) -> None:
+    array = to_card(X, "cuda")
+    assert array.__dlpack_device__() == (2, 0)
+    np.testing.assert_array_equal(torch.from_dlpack(to_card(X, "cuda").to("cpu")).numpy(), X)
+
+    class OnHost:
+        def __dlpack__(self, **options: Any) -> Any:
+            return array.__dlpack__(dl_device=(1, 0), max_version=(1, 0))
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    np.testing.assert_array_equal(np.from_dlpack(OnHost()), X)
+    for stream in (None, 1, -1):
+        array.__dlpack__(stream=stream)
+    with pytest.raises(BufferError, match="stream 0"):
+        array.__dlpack__(stream=0)
+    with pytest.raises(BufferError, match="cuda:1"):
+        array.__dlpack__(dl_device=(2, 1))
+    with pytest.raises(BufferError, match="no layout for int4"):
+        to_card(np.zeros(3, ml_dtypes.int4), "cuda").__dlpack__()
+
+
+def test_from_the_host_beside_the_card(card: Card) -> None:
+    made = burn.compile(lambda x, y: x - y, (X, X), cache=False, device="cuda")
+    y = X * 3
+    mixed = made(to_card(X, "cuda"), y)
+    assert isinstance(mixed, CardArray)
+    np.testing.assert_allclose(mixed.numpy(), X - y, rtol=1e-6)
+    tensors = made(torch.tensor(X), torch.tensor(y))
+    assert isinstance(tensors, torch.Tensor) and tensors.device.type == "cpu"
+    np.testing.assert_allclose(tensors.numpy(), X - y, rtol=1e-6)
+
+
+def test_elsewhere(card: Card) -> None:
+    on_card, on_host = twice(), burn.compile(lambda x: x * 2 + 1, (X,), cache=False)
+    with pytest.raises(InputError, match=r"'x' lies on cuda:1, and the program runs on cuda:0"):
+        on_card(to_card(X, "cuda:1"))
+    with pytest.raises(InputError, match=r"'x' lies on cuda:1, and the program runs on cuda:0"):
+        on_card(Theirs(to_card(X, "cuda:1")))
+    for array in (to_card(X, "cuda"), Theirs(to_card(X, "cuda"))):
+        with pytest.raises(InputError, match=r"'x' lies on cuda:0; bring it to the CPU"):
+            on_host(array)
+
+
+def test_what_does_not_fit(card: Card) -> None:
+    made = twice()
+    with pytest.raises(InputError, match="element type float64, must be float32"):
+        made(to_card(X.astype(np.float64), "cuda"))
+    with pytest.raises(InputError, match="has shape"):
+        made(to_card(X[0], "cuda"))
+    with pytest.raises(InputError):
+        made(to_card(X.T, "cuda"))
+
+
+def test_a_failed_run_leaves_nothing_behind(card: Card) -> None:
+    table = to_card(np.arange(12, dtype=np.float32).reshape(4, 3), "cuda")
+    take = burn.compile(
+        lambda t, i: burn.take(t, i, axis=0), (table, np.zeros(2, np.int64)), cache=False, device="cuda"
+    )
+    take(table, np.array([1, 3]))
+    gc.collect()
+    before = device("cuda").facts()["used"]
+    with pytest.raises(burn.RunError, match="index 9 is out of range"):
+        take(table, np.array([1, 9]))
+    gc.collect()
+    assert device("cuda").facts()["used"] == before
+    np.testing.assert_array_equal(take(table, np.array([3, 0])).numpy(), table.numpy()[[3, 0]])

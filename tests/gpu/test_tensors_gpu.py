@@ -1,0 +1,101 @@
+"""Arrays that stay on a real card, and torch's tensors there. Skipped where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn.errors import InputError
+from burn.runtime.card import CardArray, to_card
+from burn.runtime.device import count
+
+if count() == 0:
+    pytest.skip("no card", allow_module_level=True)
+pytest.importorskip("triton")
+
+X = np.random.default_rng(0).standard_normal((64, 129)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    found = pytest.importorskip("torch")
+    if not found.cuda.is_available():
+        pytest.skip("torch sees no card")
+    return found
+
+
+@pytest.fixture(scope="module")
+def twice() -> Callable[..., Any]:
+    return burn.compile(lambda x: x * 2 + 1, (X,), dynamic={"x": {0: "n"}}, device="cuda")
+
+
+def test_arrays_stay(twice: Any) -> None:
+    array = to_card(X, "cuda")
+    for _ in range(20):
+        array = twice(array)
+    assert isinstance(array, CardArray)
+    want = X.astype(np.float64)
+    for _ in range(20):
+        want = want * 2 + 1
+    np.testing.assert_allclose(array.numpy(), want, rtol=1e-5)
+
+
+def test_a_donated_array_becomes_the_output() -> None:
+    made = burn.compile(lambda x, y: x + y, (X, X), cache=False, device="cuda", donate=("x",))
+    x, y = to_card(X, "cuda"), to_card(X, "cuda")
+    address = x.address
+    for _ in range(10):
+        x = made(x, y)
+    assert x.address == address
+    np.testing.assert_allclose(x.numpy(), X * 11, rtol=1e-5)
+
+
+def test_torch_in_torch_out(torch: Any, twice: Any) -> None:
+    x = torch.tensor(X, device="cuda")
+    y = twice(x)
+    assert y.is_cuda and torch.equal(y, x * 2 + 1)
+    turned = twice(torch.tensor(X.T.copy(), device="cuda").T)  # not dense in row-major order
+    assert torch.equal(turned, y)
+
+
+def test_torch_keeps_the_order_of_work(torch: Any, twice: Any) -> None:
+    """Each side reads what the other is still computing, in memory that both hand out again at once."""
+    n = 1 << 22
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for i in range(50):
+            x = torch.full((n // 129 + 1, 129), float(i), device="cuda")
+            y = twice(x * 1)
+            del x
+            z = y - 1
+            del y
+            torch.full((n // 129 + 1, 129), -1.0, device="cuda")
+            assert bool((z == 2 * i).all()), i
+
+
+def test_memory_lent_to_torch_is_not_handed_out(torch: Any) -> None:
+    for i in range(20):
+        tensor = torch.from_dlpack(to_card(np.full(1 << 20, i, np.float32), "cuda"))
+        total = tensor.double().sum()
+        del tensor
+        to_card(np.full(1 << 20, -1, np.float32), "cuda")
+        assert total.item() == i * (1 << 20)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bool", "int8", "int64", "float64", "complex64"])
+def test_element_types_through_torch(torch: Any, dtype: str) -> None:
+    x = torch.arange(7, device="cuda").to(getattr(torch, dtype))
+    same = burn.compile(lambda x: x.reshape(7, 1), (x.cpu(),), cache=False, device="cuda")(x)
+    assert same.is_cuda and same.dtype == x.dtype and torch.equal(same, x.reshape(7, 1))
+
+
+def test_errors(torch: Any, twice: Any) -> None:
+    on_host = burn.compile(lambda x: x * 2 + 1, (X,))
+    with pytest.raises(InputError, match=r"lies on cuda:0; bring it to the CPU"):
+        on_host(torch.tensor(X, device="cuda"))
+    with pytest.raises(InputError, match="require gradient"):
+        twice(torch.tensor(X, device="cuda", requires_grad=True))
+    np.testing.assert_allclose(twice(torch.tensor(X)).numpy(), X * 2 + 1)  # sent and fetched
