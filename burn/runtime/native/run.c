@@ -354,7 +354,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     if (!burn_run_failed(run))
         take_inputs(run);
     if (!burn_run_failed(run)) {
-        int32_t returned = program->info.entry(run);
+        int32_t returned = program->info.device ? burn_recorded_entry(run) : program->info.entry(run);
         if (returned != BURN_OK)
             burn_rt_fail(run, returned, -1, 0); /* has no effect on a failure already recorded */
     }
@@ -460,6 +460,10 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
     if (needed != bytes)
         return burn_run_fail(run, BURN_SHAPE_MISMATCH, bytes);
     burn_output *output = &run->outputs[index];
+    if (run->recording) { /* it has its place, which is part of what is recorded */
+        int placed = output->data && output->rank == rank && output->bytes == bytes;
+        return placed ? output->data : burn_run_fail(run, BURN_SHAPE_MISMATCH, bytes);
+    }
     int on_card = info->device && burn_is_plain(info->output_specs[index].kind);
     if (output->data && output->taken_from < 0) { /* asked for a second time, with another size */
         if (on_card)
@@ -505,6 +509,8 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
         if (plan.status != BURN_OK)
             return burn_run_fail(run, plan.status, plan.value);
         if (plan.value > run->arena_bytes || !run->arena) {
+            if (run->program->info.device)
+                burn_recordings_clear(run);
             free_place(run->program, run->arena);
             run->arena_bytes = 0;
             run->arena = new_place(run->program, plan.value);
@@ -646,6 +652,7 @@ void burn_rt_write(burn_run *run, void *to, int64_t value, int64_t bytes) {
 
 int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
                        int64_t grain) {
+    run->touched = 1;
     burn_run_poll(run, count > grain || grain <= 1);
     if (burn_run_failed(run))
         return burn_rt_status(run);

@@ -15,6 +15,8 @@ typedef struct allocation {
     char padding[BURN_ALIGNMENT - 2 * sizeof(void *) - 2 * sizeof(int64_t)];
 } allocation;
 
+typedef struct burn_recording burn_recording;
+
 /* Memory from burn_rt_device_alloc. */
 typedef struct burn_device_block {
     struct burn_device_block *next;
@@ -50,6 +52,9 @@ struct burn_run {
     burn_device_block *blocks; /* the latest first */
     void *failure;             /* a word there, 0 until a kernel fails; kept between inferences */
     int failure_given;         /* to a kernel of this inference */
+    int touched;               /* the host took part in this inference */
+    burn_recording *recordings; /* the latest first: see run_recorded.c */
+    burn_recording *recording; /* what the entry function submits goes there */
 };
 
 struct burn_program {
@@ -63,6 +68,7 @@ struct burn_program {
     void **device_constants;
     burn_device_module **modules;
     burn_device_function **functions;
+    _Atomic int unrecordable; /* its runs need the host; set once, by any thread */
 };
 
 /* ---- run.c --------------------------------------------------------------------------------------------------------- */
@@ -83,5 +89,11 @@ void burn_device_look(burn_run *run);
 void burn_device_give_outputs(burn_run *run);
 void burn_device_release(burn_run *run, int64_t mark);
 void burn_device_run_end(burn_run *run);
+
+/* ---- run_recorded.c -------------------------------------------------------------------------------------------------- */
+int32_t burn_recorded_entry(burn_run *run);    /* the entry function, or what it submitted when it was called so before */
+void burn_recordings_clear(burn_run *run);   /* as what they refer to is no more */
+/* Memory that the run gives up while it is being recorded. */
+void burn_recording_hold(burn_recording *recording, burn_device_block *block);
 
 #endif

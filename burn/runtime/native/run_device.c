@@ -116,13 +116,22 @@ static burn_device_block **find(burn_run *run, const void *memory) {
     return at;
 }
 
+/* Memory that recorded work uses is not handed out to anybody else. */
+static void let_go(burn_run *run, burn_device_block *block) {
+    if (run->recording) {
+        burn_recording_hold(run->recording, block);
+        return;
+    }
+    burn_device_free(run->program->info.device, block->memory);
+    free(block);
+}
+
 void burn_rt_device_free(burn_run *run, void *memory) {
     burn_device_block **at = find(run, memory), *block = *at;
     if (!memory || !block)
         return;
     *at = block->next;
-    burn_device_free(run->program->info.device, block->memory);
-    free(block);
+    let_go(run, block);
 }
 
 void *burn_rt_device_grow(burn_run *run, void *memory, int64_t bytes) {
@@ -140,6 +149,7 @@ void *burn_rt_device_grow(burn_run *run, void *memory, int64_t bytes) {
     void *larger = take(run, size);
     if (!larger)
         return NULL;
+    run->touched = 1;
     int copied = check(run, burn_device_copy(device, larger, memory, block->bytes), 0);
     burn_device_free(device, memory);
     block->memory = larger;
@@ -153,12 +163,13 @@ void burn_device_release(burn_run *run, int64_t mark) {
         if (block->order <= mark)
             return;
         run->blocks = block->next;
-        burn_device_free(run->program->info.device, block->memory);
-        free(block);
+        let_go(run, block);
     }
 }
 
 void burn_device_run_end(burn_run *run) {
+    if (run->program->info.device)
+        burn_recordings_clear(run);
     if (run->failure)
         burn_device_free(run->program->info.device, run->failure);
 }
@@ -198,6 +209,7 @@ void burn_rt_device_copy(burn_run *run, void *to, const void *from, int64_t byte
 
 int64_t burn_rt_device_read(burn_run *run, const void *from, int64_t bytes) {
     int64_t word = 0;
+    run->touched = 1;
     burn_device_look(run);
     if (burn_run_failed(run) || !check(run, burn_device_fetch(run->program->info.device, &word, from, bytes), 0))
         return 0;
@@ -205,11 +217,13 @@ int64_t burn_rt_device_read(burn_run *run, const void *from, int64_t bytes) {
 }
 
 void burn_rt_device_write(burn_run *run, void *to, int64_t value, int64_t bytes) {
+    run->touched = 1;
     if (!burn_run_failed(run))
         check(run, burn_device_send(run->program->info.device, to, &value, bytes), 0);
 }
 
 void *burn_rt_fetch(burn_run *run, const void *from, int64_t bytes) {
+    run->touched = 1;
     burn_device_look(run);
     void *to = burn_rt_alloc(run, bytes);
     if (to && bytes > 0 && !check(run, burn_device_fetch(run->program->info.device, to, from, bytes), 0))
@@ -218,6 +232,7 @@ void *burn_rt_fetch(burn_run *run, const void *from, int64_t bytes) {
 }
 
 void burn_rt_send(burn_run *run, void *to, const void *from, int64_t bytes) {
+    run->touched = 1;
     if (bytes > 0 && !burn_run_failed(run))
         check(run, burn_device_send(run->program->info.device, to, from, bytes), 0);
 }

@@ -17,6 +17,7 @@ pytest.importorskip("triton")
 pytest.importorskip("torch")
 
 from tests.codegen.gpu.cards import Card
+from tests.runtime.simulation import simulation
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 CUDA = device("cuda")
@@ -88,6 +89,40 @@ def test_an_index_out_of_range_is_an_error_and_the_card_works_on(card: Card) -> 
     with pytest.raises(IndexRunError, match="index 9 is out of range"):
         take(table, np.array([1, 9]))
     np.testing.assert_array_equal(take(table, np.array([1, -1])), table[[1, 3]])
+
+
+def test_calls_alike_are_recorded_and_replayed(card: Card) -> None:
+    """The third call runs no entry function; other sizes have a recording of their own; results stay right."""
+    model = burn.compile(lambda x: burn.softmax(x * 2 + 1, axis=1), ("float32[n, 5]",), cache=False, device="cuda")
+    host = burn.compile(lambda x: burn.softmax(x * 2 + 1, axis=1), ("float32[n, 5]",), cache=False)
+    before = simulation().alive("graph")
+    random = np.random.default_rng(3)
+    for n in (3, 3, 3, 2, 3, 2, 2, 700, 3, 3, 3):
+        x = random.standard_normal((n, 5)).astype(np.float32)
+        np.testing.assert_allclose(model(x), host(x), rtol=1e-5, atol=1e-6)
+    assert simulation().alive("graph") > before
+    del model
+    assert simulation().alive("graph") == before
+
+
+def test_a_recorded_call_tells_of_an_index_out_of_range(card: Card) -> None:
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    take = burn.compile(
+        lambda t, i: burn.take(t, i, axis=0), (table, np.zeros(2, np.int64)), cache=False, device="cuda"
+    )
+    for places in ([0, 1], [1, 1], [2, 0], [3, 3]):
+        np.testing.assert_array_equal(take(table, np.array(places)), table[places])
+    with pytest.raises(IndexRunError, match="index -5 is out of range"):
+        take(table, np.array([1, -5]))
+    np.testing.assert_array_equal(take(table, np.array([1, -1])), table[[1, 3]])
+
+
+def test_what_reads_in_mid_run_is_not_recorded(card: Card) -> None:
+    model = burn.compile(lambda x: burn.nonzero(x)[0] * 2, (np.zeros(4, np.float32),), cache=False, device="cuda")
+    before = simulation().alive("graph")
+    for x in ([0, 1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [0, 1, 0, 0]):
+        np.testing.assert_array_equal(model(np.array(x, np.float32)), np.nonzero(x)[0] * 2)
+    assert simulation().alive("graph") == before
 
 
 def test_no_such_card(card: Card) -> None:

@@ -1,0 +1,194 @@
+/* A program's work on a card recorded once and submitted at once from then on: a call costs one submission, not one a kernel.
+ *
+ * What is recorded has its addresses in it. So a recording is for inputs at certain places with certain sizes, and for outputs at
+ * certain places; memory that a run gives up again is handed out anew in the same order, so that calls in a row usually find their
+ * recording. Seen for the first time, a call is run kernel by kernel; for the second time, it is recorded; later ones replay
+ * it. A program that reads from the card in mid run, or computes on the host, is never recorded.
+ *
+ * Recordings belong to the run context, as do the arena and the failure's word, which are in them too.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+enum { MOST = 8 }; /* recordings that a context keeps; those not used for longest go first */
+
+struct burn_recording {
+    struct burn_recording *next;
+    burn_device_graph *graph;  /* NULL: seen, not recorded yet */
+    burn_device_block *blocks; /* memory that the recorded work uses besides the arena */
+    burn_output *outputs;
+    int failure_given;
+    int64_t words;
+    int64_t key[]; /* of each input: where it lies, whether it is given up, its sizes */
+};
+
+static void delete_recording(burn_run *run, burn_recording *recording) {
+    burn_device *device = run->program->info.device;
+    burn_device_graph_delete(device, recording->graph);
+    while (recording->blocks) {
+        burn_device_block *block = recording->blocks;
+        recording->blocks = block->next;
+        burn_device_free(device, block->memory);
+        free(block);
+    }
+    free(recording->outputs);
+    free(recording);
+}
+
+void burn_recordings_clear(burn_run *run) {
+    while (run->recordings) {
+        burn_recording *recording = run->recordings;
+        run->recordings = recording->next;
+        delete_recording(run, recording);
+    }
+}
+
+void burn_recording_hold(burn_recording *recording, burn_device_block *block) {
+    block->next = recording->blocks;
+    recording->blocks = block;
+}
+
+/* ---- which recording is a call's --------------------------------------------------------------------------------- */
+
+static burn_recording *new_recording(burn_run *run) {
+    const burn_program_info *info = &run->program->info;
+    int64_t words = 0;
+    for (int64_t i = 0; i < info->inputs; i++)
+        words += 2 + run->inputs[i].rank;
+    burn_recording *made = calloc(1, sizeof *made + (size_t)words * sizeof *made->key);
+    burn_output *outputs = calloc((size_t)info->outputs + 1, sizeof *outputs);
+    if (!made || !outputs) {
+        free(made);
+        free(outputs);
+        return NULL;
+    }
+    made->outputs = outputs;
+    for (int64_t i = 0; i < info->inputs; i++) {
+        const burn_input *input = &run->inputs[i];
+        made->key[made->words++] = (int64_t)(intptr_t)input->data;
+        made->key[made->words++] = input->donated;
+        for (int64_t axis = 0; axis < input->rank; axis++)
+            made->key[made->words++] = input->dims[axis];
+    }
+    return made;
+}
+
+static int same(const burn_recording *a, const burn_recording *b) {
+    return a->words == b->words && memcmp(a->key, b->key, (size_t)a->words * sizeof *a->key) == 0;
+}
+
+/* Memory for the outputs of a call like a recorded one. 0: the run has failed. */
+static int place_outputs(burn_run *run, const burn_recording *like) {
+    const burn_program_info *info = &run->program->info;
+    for (int64_t i = 0; i < info->outputs; i++) {
+        burn_output *output = &run->outputs[i];
+        *output = like->outputs[i];
+        output->data = output->taken_from < 0 ? burn_device_alloc(info->device, output->bytes)
+                                              : run->inputs[output->taken_from].data;
+        if (!output->data) {
+            burn_rt_fail(run, burn_device_error_status(), -1, output->bytes);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int outputs_are(const burn_run *run, const burn_recording *recording) {
+    for (int64_t i = 0; i < run->program->info.outputs; i++)
+        if (run->outputs[i].data != recording->outputs[i].data)
+            return 0;
+    return 1;
+}
+
+/* ---- a run ------------------------------------------------------------------------------------------------------- */
+
+static void keep(burn_run *run, burn_recording *recording) {
+    recording->next = run->recordings;
+    run->recordings = recording;
+    int64_t count = 1;
+    for (burn_recording *at = recording; at->next; at = at->next)
+        if (count++ == MOST) {
+            delete_recording(run, at->next); /* the only one behind */
+            at->next = NULL;
+            return;
+        }
+}
+
+static int32_t plainly(burn_run *run) {
+    run->touched = 0;
+    int32_t status = run->program->info.entry(run);
+    if (run->touched)
+        run->program->unrecordable = 1;
+    return status;
+}
+
+/* Runs the entry function, whose work is recorded, and does that work. Its outputs have their places. */
+static int32_t record(burn_run *run, burn_recording *recording) {
+    burn_device *device = run->program->info.device;
+    int32_t status = burn_device_record(device);
+    if (status != BURN_OK) {
+        burn_rt_fail(run, status, -1, burn_device_error_code());
+        return status;
+    }
+    run->recording = recording;
+    run->touched = 0;
+    status = run->program->info.entry(run);
+    run->recording = NULL;
+    burn_device_graph *graph = burn_device_recorded(device);
+    if (status == BURN_OK && (!graph || run->touched)) /* the host took no part in the run before */
+        burn_rt_fail(run, BURN_DEVICE_FAILED, -1, burn_device_error_code());
+    recording->graph = graph;
+    recording->failure_given = run->failure_given;
+    if (burn_run_failed(run))
+        return burn_rt_status(run);
+    status = burn_device_replay(device, graph);
+    if (status != BURN_OK)
+        burn_rt_fail(run, status, -1, burn_device_error_code());
+    return status;
+}
+
+int32_t burn_recorded_entry(burn_run *run) {
+    burn_program *program = run->program;
+    if (run->options.profile || program->unrecordable || program->made_in || program->made_out)
+        return plainly(run);
+    burn_recording *call = new_recording(run), *found = run->recordings;
+    if (!call)
+        return plainly(run);
+    while (found && !same(found, call))
+        found = found->next;
+    if (!found) { /* the first time */
+        int32_t status = plainly(run);
+        if (status != BURN_OK || program->unrecordable || burn_run_failed(run)) {
+            delete_recording(run, call);
+            return status;
+        }
+        memcpy(call->outputs, run->outputs, (size_t)program->info.outputs * sizeof *call->outputs);
+        keep(run, call);
+        return status;
+    }
+    if (!place_outputs(run, found)) {
+        delete_recording(run, call);
+        return burn_rt_status(run);
+    }
+    while (found && !(found->graph && same(found, call) && outputs_are(run, found)))
+        found = found->next;
+    if (found) {
+        delete_recording(run, call);
+        run->failure_given = found->failure_given;
+        int32_t status = burn_device_replay(program->info.device, found->graph);
+        if (status != BURN_OK)
+            burn_rt_fail(run, status, -1, burn_device_error_code());
+        return status;
+    }
+    memcpy(call->outputs, run->outputs, (size_t)program->info.outputs * sizeof *call->outputs);
+    int32_t status = record(run, call);
+    if (call->graph && status == BURN_OK) {
+        keep(run, call);
+        return status;
+    }
+    delete_recording(run, call);
+    program->unrecordable = 1;
+    return status;
+}
