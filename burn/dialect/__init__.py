@@ -16,6 +16,7 @@ FAMILIES = (
     "activation",
     "normalization",
     "convolution",
+    "tiles",
     "attention",
     "recurrent",
     "resize",

@@ -33,6 +33,7 @@ MODULES = (
     "decompose",
     "fold",
     "layout",
+    "winograd",
     "pack",
     "release",
     "rematerialise",

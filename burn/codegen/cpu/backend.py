@@ -16,8 +16,8 @@ from burn.dialect.program import Program
 from burn.kernels.wants import Wants
 from burn.runtime.artefact import Target as ArtefactTarget
 
-PIPELINE = pipeline("pack")
-"""Right sides of products become panels."""
+PIPELINE = pipeline("winograd,pack")
+"""Convolutions whose filters learn become products of fewer multiplications; right sides of products become panels."""
 
 FOLDING = "decompose,fuse,release"
 """For programs of constants, which run once: quick to compile."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from burn.dialect.control import Group
-from burn.kernels.builders import attention, contract, cumulative, loop, reduce, scatter, window
+from burn.kernels.builders import attention, contract, cumulative, loop, reduce, scatter, tiles, window
 from burn.kernels.builders.builder import Call
 from burn.kernels.wants import Wants
 
@@ -20,6 +20,8 @@ BUILDERS: dict[str, Callable[[Group, Wants], list[Call]]] = {
     "attention": attention.build,
     "cumulative": cumulative.build,
     "scatter": scatter.build,
+    "split": tiles.split,
+    "join": tiles.join,
 }
 
 

@@ -29,6 +29,8 @@ ANCHORS = {
     "cumulative": "cumulative",
     "scatter_elements": "scatter",
     "scatter_nd": "scatter",
+    "split_tiles": "split",
+    "join_tiles": "join",
 }
 """Ops that decide what kernel a group becomes."""
 
@@ -139,4 +141,6 @@ JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
     "attention": _joins_epilogue,
     "cumulative": lambda *_: False,
     "scatter": lambda *_: False,
+    "split": lambda *_: False,
+    "join": _joins_epilogue,
 }

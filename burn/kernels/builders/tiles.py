@@ -1,0 +1,187 @@
+"""Tiles mapped along both of their axes: loops over tiles, in which columns are mapped into scratch memory, and then rows.
+
+Written out for all elements of a tile at once the code would be six times as long, and hardly faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, LoopVar, product
+from burn.dialect.tiles import counts
+from burn.dialect.types import type_of
+from burn.kernels.body import Apply, Const, LoopKernel, Scalar, Stage, Where, Write
+from burn.kernels.builders.builder import Builder, Call, anchor_of, loops, place
+from burn.kernels.lower import linear
+from burn.kernels.wants import Wants
+
+APART = 16
+"""Elements between the rows of scratch memory: at a power of two they would lie in one set of the cache."""
+
+
+def split(group: Group, wants: Wants) -> list[Call]:
+    """One `split_tiles`."""
+    op = anchor_of(group, "split_tiles")
+    x, result = type_of(op.x), type_of(op.operation.results[0])
+    rows = _rows(op.matrix, op.size)
+    builder = Builder(group)
+    variables = loops((x.shape[0], *op.tiles, *x.shape[3:]))
+    n, down, along, *rest = place(variables)
+    column, row = LoopVar("column", op.size), LoopVar("row", len(rows))
+    (j,), (k,) = place((column,)), place((row,))
+
+    def pixel(i: int) -> Scalar:
+        """At row i of the tile and the column that is mapped."""
+        within = ((down * op.step + i - op.low[0], i, i), (along * op.step + j - op.low[1], 0, op.size - 1))
+        ranges = tuple(
+            (at, size)
+            for (at, first, last), low, count, size in zip(within, op.low, op.tiles, x.shape[1:3], strict=True)
+            if first < low or not isinstance(size, int) or (count - 1) * op.step + last - low >= size
+        )
+        found = builder.low.at(op.x, (n, *(at for at, *_ in within), *rest))
+        return Where(x.dtype, ranges, found, Const(x.dtype, 0)) if ranges else found
+
+    held = _Held(builder, x.dtype, (len(rows), op.size), variables[-1])
+    columns = _mapped(rows, [pixel(i) for i in range(op.size)])
+    mapped = tuple(Write(held.buffer, held.at(i, j), scalar) for i, scalar in enumerate(columns))
+    shape = (result.shape[0], *(v.extent for v in variables))
+    writes = tuple(
+        Write(builder.out(0), linear((k * len(rows) + number, *place(variables)), shape), scalar)
+        for number, scalar in enumerate(_mapped(rows, [held.load(k, at) for at in range(op.size)]))
+    )
+    stages = (Stage((column, variables[-1]), (), mapped), Stage((row, variables[-1]), (), writes))
+    return [builder.call(lambda buffers: LoopKernel(variables[:-1], stages, buffers))]
+
+
+def join(group: Group, wants: Wants) -> list[Call]:
+    """One `join_tiles`, then what follows at the same places: a kernel for whole tiles, and others for those at the borders of
+    which less is left."""
+    op = anchor_of(group, "join_tiles")
+    parts = [_parts(size, op.size) for size in op.sizes]
+    return [_joined(group, down, along) for down in parts[0] for along in parts[1]]
+
+
+Part = tuple[int, int, int]
+"""(the first tile, how many, how much there is of each)"""
+
+
+def _parts(size: int, tile: int) -> list[Part]:
+    whole, left = divmod(size, tile)
+    return [part for part in ((0, whole, tile), (whole, 1, left)) if part[1] and part[2]]
+
+
+def _joined(group: Group, down: Part, along: Part) -> Call:
+    op = anchor_of(group, "join_tiles")
+    x, result = type_of(op.x), op.operation.results[0]
+    points = len(op.matrix) // op.size
+    rows = _rows(op.matrix, points)
+    builder = Builder(group)
+    variables = loops((op.batch, down[1], along[1], *x.shape[2:]))
+    n, first, second, *rest = place(variables)
+    first, second = first + down[0], second + along[0]
+    tile = linear((n, first, second), (op.batch, *counts(op.sizes, op.size)))
+    column, row = LoopVar("column", points), LoopVar("row", down[2])
+    (j,), (k,) = place((column,)), place((row,))
+    held = _Held(builder, x.dtype, (op.size, points), variables[-1])
+    columns = _mapped(rows, [builder.low.at(op.x, (i * points + j, tile, *rest)) for i in range(points)])
+    mapped = tuple(Write(held.buffer, held.at(i, j), scalar) for i, scalar in enumerate(columns))
+    pixels = _mapped(rows, [held.load(k, at) for at in range(points)])[: along[2]]
+    writes = []
+    for number, value in enumerate(group.yielded):
+        for within, pixel in enumerate(pixels):
+            builder.low.define(result, lambda index, pixel=pixel: pixel)
+            index = (n, first * op.size + k, second * op.size + within, *rest)
+            writes.append(
+                Write(builder.out(number), linear(index, type_of(result).shape), builder.low.at(value, index))
+            )
+    stages = (Stage((column, variables[-1]), (), mapped), Stage((row, variables[-1]), (), tuple(writes)))
+    return builder.call(lambda buffers: LoopKernel(variables[:-1], stages, buffers))
+
+
+class _Held:
+    """Scratch memory for tiles of which one axis has been mapped, at all places of the innermost loop."""
+
+    def __init__(self, builder: Builder, dtype: str, sizes: tuple[int, int], inner: LoopVar) -> None:
+        self.builder, self.columns = builder, sizes[1]
+        self.length = inner.extent + APART
+        (self.inner,) = place((inner,))
+        self.buffer = builder.scratch(dtype, product(sizes) * self.length)
+
+    def at(self, row: Dim, column: Dim) -> Dim:
+        return (row * self.columns + column) * self.length + self.inner
+
+    def load(self, row: Dim, column: Dim) -> Scalar:
+        return self.builder.low.load(self.buffer, self.at(row, column))
+
+
+def _rows(numbers: Sequence[float], columns: int) -> list[list[float]]:
+    return [list(numbers[at : at + columns]) for at in range(0, len(numbers), columns)]
+
+
+def _mapped(matrix: list[list[float]], vector: list[Scalar]) -> list[Scalar]:
+    """matrix * vector. Points come in pairs, x and -x: what rows have in common, or columns, is computed once."""
+    matrix, vector = _paired(matrix, vector)
+    sums = _Sums(vector)
+    return [sums.row(row) for row in matrix]
+
+
+def _paired(matrix: list[list[float]], vector: list[Scalar]) -> tuple[list[list[float]], list[Scalar]]:
+    """Neighbouring columns that are equal but for signs become the columns of a sum and of a difference."""
+    columns = [list(column) for column in zip(*matrix, strict=True)]
+    at = 0
+    vector = list(vector)
+    while at + 1 < len(columns):
+        a, b = columns[at], columns[at + 1]
+        if any(a) and all(abs(p) == abs(q) for p, q in zip(a, b, strict=True)):
+            x, y = vector[at], vector[at + 1]
+            columns[at] = [p if p == q else 0.0 for p, q in zip(a, b, strict=True)]
+            columns[at + 1] = [p if p == -q else 0.0 for p, q in zip(a, b, strict=True)]
+            vector[at : at + 2] = [Apply(x.dtype, "add", (x, y)), Apply(x.dtype, "sub", (x, y))]
+            at += 1
+        at += 1
+    return [list(row) for row in zip(*columns, strict=True)], vector
+
+
+class _Sums:
+    """Sums of products of numbers with a vector's elements: those of even places and of odd ones are kept, for rows that
+    differ in the signs of one of them."""
+
+    def __init__(self, vector: list[Scalar]) -> None:
+        self.vector = vector
+        self.dtype = vector[0].dtype
+        self.kept: dict[tuple[tuple[int, float], ...], Scalar] = {}
+
+    def row(self, numbers: list[float]) -> Scalar:
+        parts = []
+        for start in (0, 1):
+            terms = [(at, numbers[at]) for at in range(start, len(numbers), 2) if numbers[at]]
+            if terms:
+                turned = terms[0][1] < 0
+                parts.append((turned, self.sum(tuple((at, -n if turned else n) for at, n in terms))))
+        if not parts:
+            return Const(self.dtype, 0)
+        parts.sort(key=lambda part: part[0])  # a sum that is taken away comes last
+        turned, total = parts[0]
+        if turned:
+            total = Apply(self.dtype, "neg", (total,))
+        for turned, part in parts[1:]:
+            total = Apply(self.dtype, "sub" if turned else "add", (total, part))
+        return total
+
+    def sum(self, terms: tuple[tuple[int, float], ...]) -> Scalar:
+        if terms not in self.kept:
+            total: Scalar | None = None
+            for at, number in sorted(terms, key=lambda term: abs(term[1]) != 1):  # what needs no multiplication first
+                total = self._with(total, number, self.vector[at])
+            assert total is not None
+            self.kept[terms] = total
+        return self.kept[terms]
+
+    def _with(self, total: Scalar | None, number: float, x: Scalar) -> Scalar:
+        if abs(number) == 1:
+            if total is None:
+                return x if number == 1 else Apply(self.dtype, "neg", (x,))
+            return Apply(self.dtype, "add" if number == 1 else "sub", (total, x))
+        product = Apply(self.dtype, "mul", (x, Const(self.dtype, number)))
+        return product if total is None else Apply(self.dtype, "add", (total, product))

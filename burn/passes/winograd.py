@@ -1,0 +1,214 @@
+"""Convolutions with filters of 3 x 3 become products of tiles at points, which take a quarter of the multiplications.
+
+Tiles of 4 x 4 results and the filter are evaluated at six points along each axis, multiplied there channel by channel (a
+product of matrices for each of the 36 points) and interpolated (A. Lavin and S. Gray, arXiv 1509.09308). The gradient of the
+filter is the same sum the other way round. Only filters that change from run to run: their evaluation is four times as large,
+and constant ones would have to be kept so. The points are chosen for accuracy (B. Barabasz et al., arXiv 1803.10986): the
+result's error is some five times that of the plain sum. Convolutions are channels-last by then (`layout`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from burn.dialect import ops
+from burn.dialect.dims import Dim, product
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.dialect.query import blocks, erase_dead, is_named, splat
+from burn.dialect.tiles import counts
+from burn.dialect.types import type_of
+from burn.passes.constants import Constants
+from burn.passes.environment import ANYWHERE, Environment
+from burn.passes.pipeline import register
+
+TILE, TAPS = 4, 3
+POINTS = (Fraction(0), Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2))
+"""And infinity. All numbers that come of them but the filter's are exact in float32."""
+
+COUNT = len(POINTS) + 1
+
+FLOATS = ("float32", "float64")
+"""Element types that have room for what the evaluation takes of their precision."""
+
+TYPICAL = 8
+"""What a named number of images counts as."""
+
+PER_ELEMENT = 48
+"""Multiplications and additions in the time in which an element is written to memory that no core has for itself, or read."""
+
+GAIN = 0.8
+"""What is expected to take more than this part of the time is left as it is."""
+
+
+def _polynomial(roots: list[Fraction]) -> list[Fraction]:
+    """The coefficients of the product of all x - root, the lowest first."""
+    found = [Fraction(1)]
+    for root in roots:
+        found = [a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)]
+    return found
+
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+def _matrices() -> tuple[Matrix, Matrix, Matrix]:
+    """(pixels, filter, results): the convolution of d with g is results * ((filter * g) . (pixels * d)). By A. L. Toom and
+    S. A. Cook."""
+    pixels, taps = [], []
+    for point in POINTS:
+        others = [p for p in POINTS if p != point]
+        scale = Fraction(1)
+        for other in others:
+            scale *= point - other
+        pixels.append([*_polynomial(others), Fraction(0)])
+        taps.append([point**i / scale for i in range(TAPS)])
+    pixels.append(_polynomial(list(POINTS)))
+    taps.append([Fraction(0)] * (TAPS - 1) + [Fraction(1)])
+    results = [[p**i for p in POINTS] + [Fraction(int(i == TILE - 1))] for i in range(TILE)]
+    return tuple(tuple(tuple(map(float, row)) for row in matrix) for matrix in (pixels, taps, results))  # type: ignore[return-value]
+
+
+def _flat(matrix: Matrix) -> tuple[float, ...]:
+    return tuple(number for row in matrix for number in row)
+
+
+def _turned(matrix: Matrix) -> Matrix:
+    return tuple(zip(*matrix, strict=True))
+
+
+PIXELS, FILTER, RESULTS = _matrices()
+
+
+@register
+@dataclass(frozen=True)
+class Winograd:
+    """`always` takes convolutions, too, of which no gain is expected."""
+
+    name: ClassVar[str] = "winograd"
+    always: bool = False
+
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
+        with context():
+            constant = Constants()
+            for block in blocks(program.block):
+                for operation in list(block.operations):
+                    op = operation.opview
+                    if not isinstance(op, Op):
+                        continue
+                    with op.operation.location, ir.InsertionPoint(op.operation):
+                        if _is_plain(op) and not constant(op.weight) and self._pays(op.x, op.weight, op):
+                            made = _convolution(op, env)
+                        elif (padded := _gradient_of(op)) is not None and self._pays(padded[0], op, op.rhs):
+                            made = _gradient(op, *padded)
+                        else:
+                            continue
+                    op.operation.results[0].replace_all_uses_with(made)
+            erase_dead(program.block)
+
+    def _pays(self, x: ir.Value, weight: ir.Value | Op, y: ir.Value | Op) -> bool:
+        """By the multiplications and additions, and by the elements of what is evaluated, each written once and read once."""
+        if self.always:
+            return True
+        *_, channels, outputs = _shape(weight)
+        images, *sizes, _ = _shape(y)
+        pixels = product([d for d in sizes if isinstance(d, int)])
+        images = images if isinstance(images, int) else TYPICAL
+        tiles = images * product(counts(tuple(d for d in sizes if isinstance(d, int)), TILE))
+        assert isinstance(channels, int) and isinstance(outputs, int) and isinstance(pixels, int)
+        assert isinstance(tiles, int)
+        plain = 2 * TAPS**2 * images * pixels * channels * outputs
+        points = COUNT**2
+        moved = 2 * points * (tiles * (channels + outputs) + channels * outputs)
+        return 2 * points * tiles * channels * outputs + PER_ELEMENT * moved < GAIN * plain
+
+
+def _shape(value: ir.Value | Op) -> tuple[Dim, ...]:
+    return type_of(value.operation.results[0] if isinstance(value, Op) else value).shape
+
+
+def _known(*dims: Dim) -> bool:
+    return all(isinstance(d, int) and d > 0 for d in dims)
+
+
+def _is_plain(op: Op) -> bool:
+    """A channels-last convolution of 3 x 3 pixels side by side whose sizes are known, but for the number of images."""
+    if op.OP_NAME != "conv" or op.layout != "last" or op.columns is not None or op.dtype is not None:
+        return False
+    if op.groups != 1 or op.strides != (1, 1) or op.dilations != (1, 1) or type_of(op.x).dtype not in FLOATS:
+        return False
+    sizes = (*_shape(op.x)[1:], *_shape(op.weight), *_shape(op)[1:])
+    return _shape(op.weight)[:2] == (TAPS, TAPS) and _known(*sizes) and all(isinstance(d, int) for d in op.low)
+
+
+def _convolution(op: Op, env: Environment) -> ir.Value:
+    images, down, along, _ = _shape(op)
+    filter, columns = _evaluated(op.weight, env)
+    pixels = _pixels(op.x, op.low, counts((down, along), TILE))
+    depth = 1 if columns is None else 2
+    products = ops.dot_general(
+        pixels, filter, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(depth,), columns=columns
+    )
+    return ops.join_tiles(products, matrix=_flat(RESULTS), size=TILE, batch=images, sizes=(down, along))
+
+
+def _pixels(x: ir.Value, low: tuple[int, ...], tiles: tuple[int, ...]) -> ir.Value:
+    return ops.split_tiles(x, matrix=_flat(PIXELS), size=COUNT, step=TILE, low=low, tiles=tiles)
+
+
+def _evaluated(weight: ir.Value, env: Environment) -> tuple[ir.Value, int | None]:
+    """A filter [3, 3, channels, outputs] at the points, and in panels (`pack`) where they come out even; how many columns these
+    hold."""
+    channels, outputs = _shape(weight)[2:]
+    assert isinstance(outputs, int)
+    width = 0 if env.backend is None else env.backend.panel(outputs, type_of(weight).dtype)
+    if not width or outputs % width:
+        return _filter(ops.reshape(weight, shape=(1, TAPS, TAPS, channels, outputs))), None
+    panels = ops.reshape(weight, shape=(TAPS, TAPS, channels, outputs // width, width))
+    panels = ops.transpose(panels, permutation=(0, 1, 3, 2, 4))
+    return _filter(ops.reshape(panels, shape=(1, TAPS, TAPS, outputs // width, channels, width))), outputs
+
+
+def _filter(weight: ir.Value) -> ir.Value:
+    points = ops.split_tiles(weight, matrix=_flat(FILTER), size=TAPS, step=TAPS, low=(0, 0), tiles=(1, 1))
+    shape = type_of(points).shape
+    return ops.reshape(points, shape=(shape[0], *shape[2:]))
+
+
+def _gradient_of(op: Op) -> tuple[ir.Value, tuple[int, ...]] | None:
+    """The images under a filter, and the zeros in front of them, where the op sums what lies under each tap, times what is owed
+    to the results: over images and pixels."""
+    if op.OP_NAME != "dot_general" or op.columns is not None or op.dtype is not None or op.lhs_batch:
+        return None
+    under = is_named(op.lhs, "windows")
+    if under is None or op.lhs_contract != (0, 1, 2) or op.rhs_contract != (0, 1, 2):
+        return None
+    if under.axis != 1 or under.window != (TAPS, TAPS) or under.strides != (1, 1) or under.dilations != (1, 1):
+        return None
+    x, low = under.x, (0, 0)
+    if type_of(x).rank != 4 or type_of(op.rhs).rank != 4 or type_of(x).dtype not in FLOATS:
+        return None
+    pad = is_named(x, "pad")
+    if (
+        pad is not None
+        and splat(pad.value) == 0
+        and not any((*pad.interior, *(p[a] for p in (pad.low, pad.high) for a in (0, 3))))
+    ):
+        x, low = pad.x, pad.low[1:3]
+    return (x, low) if _known(*_shape(x)[1:], *_shape(op.rhs)[1:]) else None
+
+
+def _gradient(op: Op, x: ir.Value, low: tuple[int, ...]) -> ir.Value:
+    _, down, along, outputs = _shape(op.rhs)
+    channels = _shape(x)[-1]
+    tiles = counts((down, along), TILE)
+    owed = ops.split_tiles(op.rhs, matrix=_flat(_turned(RESULTS)), size=TILE, step=TILE, low=(0, 0), tiles=tiles)
+    products = ops.dot_general(
+        _pixels(x, low, tiles), owed, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(1,), rhs_contract=(1,)
+    )
+    products = ops.reshape(products, shape=(COUNT**2, 1, channels, outputs))
+    taps = ops.join_tiles(products, matrix=_flat(_turned(FILTER)), size=TAPS, batch=1, sizes=(TAPS, TAPS))
+    return ops.reshape(taps, shape=(TAPS, TAPS, channels, outputs))
