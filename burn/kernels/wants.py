@@ -13,8 +13,11 @@ class Wants:
     a kernel of its own.
 
     `reduce_block`: a reduction of everything, or of leading axes, is formed in blocks of about so many elements, in parallel, and
-    a second kernel joins what came out of them: the result does not depend on the number of threads. 0: in one piece."""
+    a second kernel joins what came out of them: the result does not depend on the number of threads. 0: in one piece.
+
+    `reduce_rows`: such a block has at least so many rows, so that little comes out of it."""
 
     keep_rows: bool = True
     columns_apart: bool = False
     reduce_block: int = 0
+    reduce_rows: int = 0

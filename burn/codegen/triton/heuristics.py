@@ -7,22 +7,58 @@ from dataclasses import dataclass, replace
 from burn.dialect.dims import Dim
 from burn.kernels.wants import Wants
 
-WANTS = Wants(keep_rows=False, columns_apart=True, reduce_block=16384)
-"""A row's values stay in registers, and strided columns are read as they are."""
-
-ELEMENTS = 1024
-"""Elements of a block that a program takes, without loops inside."""
-
-TILE = 2048
-"""Elements of a block of rows and columns."""
-
-PERSISTENT = 4096
-"""A row of up to so many elements is held as a whole, so that nothing is read twice."""
+WANTS = Wants(keep_rows=False, columns_apart=True, reduce_block=16384, reduce_rows=64)
+"""A row's values stay in registers, and strided columns are read as they are. What blocks of columns' sums leave is 1/64 of what
+they read."""
 
 WARPS = 4
 
 STAGES = 3
 """Blocks of a product that are on their way from memory at once."""
+
+PROCESSORS = 132
+"""Of the card: as many tiles are worked on at a time."""
+
+ENOUGH = 2 * PROCESSORS
+"""Programs that keep a card busy."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """What a program of a loop kernel takes: places of the parallel loops, places of a stage's loops (or, where a block is
+    turned, of the loop across), and the warps that share it."""
+
+    rows: int
+    columns: int = 1
+    warps: int = WARPS
+
+
+ELEMENTS = 1024
+"""Elements of a block without loops inside: eight a thread, which 16 bytes of halves are."""
+
+FEW = 256
+"""The same where there is little to do."""
+
+TILE = 2048
+"""Elements of a block of rows and columns."""
+
+HELD = 16384
+"""A row of up to so many elements is held as a whole, so that nothing is read twice."""
+
+NEAR = 4
+"""Steps in memory, in elements, up to which neighbours share what is fetched."""
+
+APART = 8
+"""Steps from which on they do not."""
+
+TURNED = 8
+"""Length of an axis from which on blocks are turned in shared memory."""
+
+SQUARE = 64
+"""Side of a block that is turned: a line of the memory's, 128 bytes, of halves."""
+
+SIDE = 64
+"""Columns of a block that are summed downwards, side by side."""
 
 
 def power_of_two(number: int) -> int:
@@ -30,19 +66,63 @@ def power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def persistent(length: Dim) -> bool:
-    return isinstance(length, int) and 1 <= length <= PERSISTENT
+def _warps(elements: int) -> int:
+    """16 elements a thread, or fewer where there are no more than four warps then."""
+    return max(1, min(4, elements // 64), min(16, elements // 512))
 
 
-def rows_and_columns(rows: Dim, length: Dim) -> tuple[int, int]:
-    """(rows of a block, columns of a block)."""
-    columns = power_of_two(length) if isinstance(length, int) and persistent(length) else TILE // 2
-    most = max(1, TILE // max(columns, 1))
-    return (min(most, power_of_two(rows)) if isinstance(rows, int) else most), columns
+def _few(count: Dim, block: int) -> bool:
+    return isinstance(count, int) and count < ENOUGH * block
 
 
-def elements(count: Dim) -> int:
-    return min(ELEMENTS, power_of_two(count)) if isinstance(count, int) else ELEMENTS
+def flat(count: Dim, bytes_: int) -> Places:
+    """bytes_: of the widest element."""
+    if _few(count, ELEMENTS):
+        return Places(FEW)
+    return Places(ELEMENTS * 2 if bytes_ == 1 else ELEMENTS)
+
+
+def square(rows: Dim, columns: Dim, others: Dim) -> Places:
+    """A block that is turned."""
+    side = SQUARE // 2 if _few(rows * columns * others, SQUARE * SQUARE) else SQUARE
+    high, wide = (min(side, power_of_two(d)) if isinstance(d, int) else side for d in (rows, columns))
+    most = side * side
+    if high < side:
+        wide = _up_to(columns, most // high)
+    elif wide < side:
+        high = _up_to(rows, most // wide)
+    return Places(wide, high, _warps(high * wide))
+
+
+def _up_to(size: Dim, most: int) -> int:
+    return min(most, power_of_two(size)) if isinstance(size, int) else most
+
+
+def held(length: Dim, turned: bool, shared: bool) -> bool:
+    """Whether rows are held as a whole. shared: more than one stage goes along them."""
+    if not isinstance(length, int) or length < 1:
+        return False
+    if turned:
+        return power_of_two(length) <= (HELD // 16 if shared else 2 * TILE // SIDE)
+    padded = power_of_two(length)
+    return length <= TILE or (padded <= HELD and (shared or padded * 3 <= length * 4))
+
+
+def rows_and_columns(rows: Dim, length: Dim, turned: bool, shared: bool) -> Places:
+    """rows: places of the parallel loops; length: of the rows, the longest one's."""
+    whole = power_of_two(length) if isinstance(length, int) and held(length, turned, shared) else 0
+    if turned:
+        wide = _up_to(rows, SIDE)
+        while wide > 16 and (wide * whole > HELD // 2 or _few(rows, wide)):
+            wide //= 2
+        columns = whole or _up_to(length, 2 * TILE // wide)
+        return Places(wide, columns, _warps(wide * columns))
+    columns = whole or _up_to(length, TILE * 2 if _few(rows, 1) else TILE)
+    most = max(1, TILE // columns)
+    while most > 1 and most * columns > FEW and _few(rows, most):
+        most //= 2
+    block = _up_to(rows, most)
+    return Places(block, columns, _warps(block * columns))
 
 
 IN_TURN = 128
@@ -90,9 +170,6 @@ SINGLES = (
     Tile(16, 16, 64, 2, 3, 0.1),
 )
 """Of products of float32 in float32's own precision, without tensor cores."""
-
-PROCESSORS = 132
-"""Of the card: as many tiles are worked on at a time."""
 
 ANY = 4096
 """What a size counts as that is not known."""

@@ -1,14 +1,17 @@
 """Prints loop kernels: a block of places of the parallel loops, beside it a block of each stage's loops.
 
 The parallel loops are walked as one number, x; those of a stage as another, r. A row that is short enough is held as a whole:
-its stages then share what they read. `emit` is the entry point.
+its stages then share what they read. A block that is turned has a parallel loop along each axis, x and y (`blocks.py` says
+when). `emit` is the entry point.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from burn.codegen.triton import heuristics
+from burn.codegen.triton.blocks import layout
 from burn.codegen.triton.code import NONE, Axes, Axis
 from burn.codegen.triton.functions import triton_type
 from burn.codegen.triton.printed import Printed, closed, opened
@@ -37,36 +40,48 @@ def _length(stage: Stage) -> Dim:
 
 class _Loops:
     def __init__(self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> None:
-        self.kernel, self.values = kernel, values
+        self.kernel, self.values, self.sizes = kernel, values, sizes
         self.count = product([v.extent for v in sizes.parallel])
-        blocks = [_length(s) for s in sizes.stages if s.loops and s.order == "parallel"]
-        self.wide = bool(blocks)
-        numbers = [b for b in blocks if isinstance(b, int)]
-        same = len({s.loops for s in kernel.stages if s.loops and s.order == "parallel"}) == 1
-        self.short = same and all(map(heuristics.persistent, blocks))
-        if self.wide:
-            longest = max(numbers) if len(numbers) == len(blocks) else blocks[0]
-            self.rows, self.columns = heuristics.rows_and_columns(self.count, longest)
+        self.layout = layout(sizes)
+        along = [s for s in sizes.stages if s.loops and s.order == "parallel"]
+        self.wide = bool(along) or self.layout.across is not None
+        self.short = False
+        if along:
+            lengths = [_length(s) for s in along]
+            numbers = [n for n in lengths if isinstance(n, int)]
+            longest = (
+                max(numbers) if len(numbers) == len(lengths) else next(n for n in lengths if not isinstance(n, int))
+            )
+            turned, shared = self.layout.turned, len(along) > 1
+            self.short = len({s.loops for s in along}) == 1 and heuristics.held(longest, turned, shared)
+            self.block = heuristics.rows_and_columns(self.count, longest, turned, shared)
+        elif self.layout.across is not None:
+            order = [sizes.parallel[i].extent for i in (*self.layout.order, self.layout.across)]
+            self.block = heuristics.square(order[-1], order[-2], product(order[:-2]))
         else:
-            self.rows, self.columns = heuristics.elements(self.count), 1
+            widest = max(DTYPES[b.dtype].bits for b in sizes.buffers)
+            self.block = heuristics.flat(self.count, (widest + 7) // 8)
         if any(s.order != "parallel" for s in kernel.stages):
-            self.rows = min(self.rows, heuristics.IN_TURN)
+            self.block = replace(self.block, rows=min(self.block.rows, heuristics.IN_TURN))
+        last = self.layout.turned or self.layout.across is not None
+        self.down, self.right = "[:, None]", "[None, :]"  # the axes of x and of what lies across
+        self.axis, self.shape, self.narrow = 1, "[ROWS, COLUMNS]", "[ROWS, 1]"
+        if last:
+            self.down, self.right = self.right, self.down
+            self.axis, self.shape, self.narrow = 0, "[COLUMNS, ROWS]", "[1, ROWS]"
+        if not self.wide:
+            self.down, self.narrow = "", "[ROWS]"
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code
 
     def print(self) -> Printed:
         kernel, printer, code = self.kernel, self.printer, self.code
-        turned = "[:, None]" if self.wide else ""
-        count = printer.dim(product([v.extent for v in kernel.parallel]))
-        code.line(f"x = tl.program_id(0).to(INT) * ROWS + tl.arange(0, ROWS){turned}")
-        code.line(f"inside = x < {count}")
-        printer.axes["x"] = Axis("x", "inside")
+        programs = self._square() if self.layout.across is not None else self._places()
         for number, buffer in enumerate(kernel.buffers):
             if buffer.role == "scratch":
                 printer.private[number] = code.let(f"workspace{number} + x * {printer.dim(buffer.elements)}", "own")
-        printer.walk_flat(kernel.parallel, "x", frozenset("x"))
         written: set[int] = set()
-        if self.short and self.wide:
+        if self.short:
             self._columns(next(s for s in kernel.stages if s.loops and s.order == "parallel"), "COLUMNS")
         for stage in kernel.stages:
             read = {n.buffer for n in walk(*stage.scalars) if isinstance(n, Load)}
@@ -75,9 +90,49 @@ class _Loops:
                 printer.forget()
             self._stage(stage)
             written |= {w.buffer for w in stage.writes}
-        constants = {"ROWS": self.rows} | ({"COLUMNS": self.columns} if self.wide else {})
-        programs = ceildiv(self.count, self.rows)
-        return closed(printer, kernel, self._about(), constants, programs, self.values, self.count)
+        block = self.block
+        constants = {"ROWS": block.rows} | ({"COLUMNS": block.columns} if self.wide else {})
+        return closed(printer, kernel, self._about(), constants, programs, self.values, self.count, block.warps)
+
+    def _places(self) -> Dim:
+        """The places of the parallel loops, as one number; returns how many programs there are."""
+        kernel, printer, code = self.kernel, self.printer, self.code
+        first = "tl.program_id(0).to(INT)"
+        code.line(f"x = {first} * ROWS + tl.arange(0, ROWS){self.down}")
+        count = printer.dim(product([v.extent for v in kernel.parallel]))
+        printer.axes["x"] = Axis("x", self._inside("inside", "x", count, self.count, self.block.rows))
+        printer.walk_flat([kernel.parallel[i] for i in self.layout.order], "x", frozenset("x"))
+        return ceildiv(self.count, self.block.rows)
+
+    def _square(self) -> Dim:
+        """The places of two parallel loops, each along an axis of its own; the others have one place in a program."""
+        kernel, printer, code = self.kernel, self.printer, self.code
+        order, across = self.layout.order, self.layout.across
+        assert across is not None
+        rest: str = code.let("tl.program_id(0).to(INT)", "program")
+        programs: Dim = 1
+        for axis, number, name, size, where in (
+            ("x", order[-1], "ROWS", self.block.rows, self.down),
+            ("y", across, "COLUMNS", self.block.columns, self.right),
+        ):
+            loop, extent = kernel.parallel[number], self.sizes.parallel[number].extent
+            blocks = code.let(f"tl.cdiv({printer.dim(loop.extent)}, {name})", "blocks")
+            code.line(f"{axis} = ({rest} % {blocks}) * {name} + tl.arange(0, {name}){where}")
+            inside = self._inside(f"inside_{axis}", axis, printer.dim(loop.extent), extent, size)
+            printer.axes[axis] = Axis(axis, inside)
+            printer.put(loop, axis, frozenset(axis))
+            rest = code.let(f"{rest} // {blocks}", "program")
+            programs = programs * ceildiv(extent, size)
+        others = order[:-1]
+        printer.walk_flat([kernel.parallel[i] for i in others], rest, NONE)
+        return programs * product([self.sizes.parallel[i].extent for i in others])
+
+    def _inside(self, name: str, places: str, count: str, size: Dim, block: int) -> str:
+        """The name of what says which places there are; none where all blocks are whole."""
+        if isinstance(size, int) and size % block == 0:
+            return ""
+        self.code.line(f"{name} = {places} < {count}")
+        return name
 
     def _about(self) -> str:
         kinds = [r.kind for s in self.kernel.stages for r in s.reductions]
@@ -116,8 +171,10 @@ class _Loops:
         printer, code = self.printer, self.code
         length = printer.dim(_length(stage))
         first = "" if start == "COLUMNS" else f"{start} + "
-        columns = code.let(f"({first}tl.arange(0, COLUMNS)[None, :]).to(INT)", "r")
-        printer.axes["r"] = Axis(columns, code.let(f"{columns} < {length}", "within"))
+        columns = code.let(f"({first}tl.arange(0, COLUMNS){self.right}).to(INT)", "r")
+        size = next(_length(s) for s, mine in zip(self.sizes.stages, self.kernel.stages, strict=True) if mine is stage)
+        within = self._inside(code.fresh("within"), columns, length, size, self.block.columns)
+        printer.axes["r"] = Axis(columns, within)
         printer.walk_flat(stage.loops, columns, frozenset("r"))
 
     def _block(self, stage: Stage) -> None:
@@ -156,7 +213,7 @@ class _Loops:
         printer, code = self.printer, self.code
         printer.axes.pop("r", None)
         totals = [
-            (code.let(f"tl.full([ROWS{', 1' if self.wide else ''}], {self._identity(r)}, {self._type(r)})", "total"), r)
+            (code.let(f"tl.full({self.narrow}, {self._identity(r)}, {self._type(r)})", "total"), r)
             for r in stage.reductions
         ]
         with code.block(f"for step in range(0, {printer.dim(_length(stage))}):"), printer.scope():
@@ -180,13 +237,13 @@ class _Loops:
         return text[len("tl.full((), ") : text.rindex(",")]
 
     def _start(self, r: Reduction) -> str:
-        return f"tl.full([ROWS, COLUMNS], {self._identity(r)}, {self._type(r)})"
+        return f"tl.full({self.shape}, {self._identity(r)}, {self._type(r)})"
 
     def _first_place(self, r: Reduction) -> str:
-        return self.code.let("tl.full([ROWS, COLUMNS], -1, tl.int64)", "place") if r.kind.startswith("arg") else ""
+        return self.code.let(f"tl.full({self.shape}, -1, tl.int64)", "place") if r.kind.startswith("arg") else ""
 
     def _full(self, text: str) -> str:
-        return f"tl.broadcast_to({text}, [ROWS, COLUMNS])"
+        return f"tl.broadcast_to({text}, {self.shape})"
 
     def _value(self, r: Reduction) -> str:
         """What a block adds to a reduction, its identity outside of the row."""
@@ -194,8 +251,8 @@ class _Loops:
         text = self._full(value)
         if r.kind.startswith("arg"):
             return self.code.let(text)
-        if self._adds_nothing(r):
-            return self.code.let(text)
+        if not within or self._adds_nothing(r):
+            return self.code.let(f"{text}.to({self._type(r)})" if not within else text)
         return self.code.let(f"tl.where({within}, {text}, {self._identity(r)}).to({self._type(r)})")
 
     def _adds_nothing(self, r: Reduction) -> bool:
@@ -211,21 +268,19 @@ class _Loops:
         if not r.kind.startswith("arg"):
             return ""
         index, within = self.printer.dim(r.index), self.printer.axes["r"].mask
-        return self.code.let(
-            f"tl.where({within}, {self._full(index) if self.printer.span(r.index) else index}, -1).to(tl.int64)",
-            "place",
-        )
+        text = self._full(index)
+        return self.code.let(f"{f'tl.where({within}, {text}, -1)' if within else text}.to(tl.int64)", "place")
 
     def _finish(self, r: Reduction, value: str, place: str) -> None:
         code = self.code
         axes: Axes = frozenset("x")
         if r.kind.startswith("arg"):
             name = code.fresh("best")
-            code.line(f"_, {name} = tl.reduce(({value}, {place}), 1, {ARG[r.kind, r.last]})")
-            self.printer.reduced[r.name] = (code.let(f"{name}[:, None]", "best"), axes)
+            code.line(f"_, {name} = tl.reduce(({value}, {place}), {self.axis}, {ARG[r.kind, r.last]})")
+            self.printer.reduced[r.name] = (code.let(f"{name}{self.down}", "best"), axes)
             return
         if r.kind == "sum" and DTYPES[r.dtype].kind == "float":
-            text = f"tl.sum({value}, 1)"
+            text = f"tl.sum({value}, {self.axis})"
         else:
-            text = f"tl.reduce({value}, 1, {COMBINE[r.kind]})"
-        self.printer.reduced[r.name] = (code.let(f"{text}[:, None]", r.kind), axes)
+            text = f"tl.reduce({value}, {self.axis}, {COMBINE[r.kind]})"
+        self.printer.reduced[r.name] = (code.let(f"{text}{self.down}", r.kind), axes)

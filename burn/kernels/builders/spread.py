@@ -2,8 +2,8 @@
 
 A reduction over leading axes keeps few places (the channels of a batch of images, the features of a batch of tokens), of which
 each would be one long loop on one thread. Here every stage that reduces becomes two kernels: blocks of rows, in parallel, and
-what joins their results; the stages that write become kernels of their own, over all places. The result does not depend on the
-number of threads.
+what joins their results and writes what is made of them alone; stages that write elsewhere become kernels of their own, over all
+places. The result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ from burn.kernels.body import (
 )
 from burn.kernels.builders.builder import Call, place
 from burn.kernels.lower import linear
+from burn.kernels.wants import Wants
 
 MOST_KEPT = 16384
 """Kept places above which there is enough to do side by side."""
 
 
-def spread(call: Call, block: int) -> list[Call]:
-    """The kernels that compute what a reduction's kernel does, in blocks of about `block` elements; the kernel itself where that
-    would win nothing, or where its stages hand rows on."""
+def spread(call: Call, wants: Wants) -> list[Call]:
+    """The kernels that compute what a reduction's kernel does, in blocks of about `wants.reduce_block` elements; the kernel
+    itself where that would win nothing, or where its stages hand rows on."""
     kernel = call.kernel
     if not isinstance(kernel, LoopKernel):
         return [call]
     places = product([v.extent for v in kernel.parallel])
-    if not isinstance(places, int) or not _pays(kernel, places, block):
+    if not isinstance(places, int) or not _pays(kernel, places, wants):
         return [call]
-    return _Spread(call, kernel, places, block).calls()
+    return _Spread(call, kernel, places, wants).calls()
 
 
-def _pays(kernel: LoopKernel, kept: int, block: int) -> bool:
-    inner = kernel.stages[0].loops
+def _pays(kernel: LoopKernel, kept: int, wants: Wants) -> bool:
+    inner, block = kernel.stages[0].loops, max(wants.reduce_block, kept * wants.reduce_rows)
     rows = product([v.extent for v in inner])
     if not 1 < kept <= MOST_KEPT or not inner:
         return False
@@ -60,7 +61,7 @@ class _Spread:
     """One kernel being taken apart. `found` are the reductions made so far: by name the buffer, in the buffers of all, that holds
     their results."""
 
-    def __init__(self, call: Call, kernel: LoopKernel, places: int, block: int) -> None:
+    def __init__(self, call: Call, kernel: LoopKernel, places: int, wants: Wants) -> None:
         self.call, self.kernel = call, kernel
         self.kept = kernel.parallel
         self.places = places
@@ -68,21 +69,26 @@ class _Spread:
         self.bindings = list(call.bindings)
         self.found: dict[str, int] = {}
         self.numbers = 0
+        block = max(wants.reduce_block, places * wants.reduce_rows)
         self.outer, self.within, self.at, self.guard = _blocks(kernel.stages[0].loops, self.places, block)
 
     def calls(self) -> list[Call]:
         made: list[Call] = []
-        for stage in self.kernel.stages:
+        stages = list(self.kernel.stages)
+        while stages:
+            stage = stages.pop(0)
             if stage.reductions:
-                made += self._reduce(stage)
+                last = stages if len(stages) == 1 and not stages[0].loops else []
+                made += self._reduce(stage, tuple(w for s in last for w in s.writes))
+                stages = [] if last else stages
             else:
                 read = self._reader()
                 writes = tuple(Write(w.buffer, w.offset, read(w.value)) for w in stage.writes)
                 made.append(self._call((*stage.loops, *self.kept), (Stage((), (), writes),)))
         return made
 
-    def _reduce(self, stage: Stage) -> list[Call]:
-        """Partial results of each block, then the results."""
+    def _reduce(self, stage: Stage, last: tuple[Write, ...]) -> list[Call]:
+        """Partial results of each block, then the results, or what alone is made of them."""
         count = product([v.extent for v in self.outer])
         here = linear((*place(self.outer), *place(self.kept)), [v.extent for v in (*self.outer, *self.kept)])
         flat = LoopVar("block", count)
@@ -90,13 +96,15 @@ class _Spread:
         reductions, parts, joined, results = [], [], [], []
         for r in stage.reductions:
             partial = self._shared(r.dtype, count * self.places)
-            total = self._shared(r.dtype, self.places)
             reductions.append(replace(r, body=self._guarded(read(r.body), r)))
             parts.append(Write(partial, here, Reduced(r.dtype, r.name)))
             there = linear((Expr.of(flat), *place(self.kept)), [count, *(v.extent for v in self.kept)])
             joined.append(Reduction(r.name, r.kind, r.dtype, Load(r.dtype, partial, there)))
-            results.append(Write(total, self._mine(), Reduced(r.dtype, r.name)))
-        self.found |= {r.name: w.buffer for r, w in zip(stage.reductions, results, strict=True)}
+            if not last:
+                total = self.found[r.name] = self._shared(r.dtype, self.places)
+                results.append(Write(total, self._mine(), Reduced(r.dtype, r.name)))
+        here_too = self._reader()
+        results += [Write(w.buffer, w.offset, here_too(w.value)) for w in last]
         blocks = (Stage(self.within, tuple(reductions)), Stage((), (), tuple(parts)))
         return [
             self._call((*self.outer, *self.kept), blocks),
@@ -111,7 +119,10 @@ class _Spread:
         return Rewriter(lambda d: substitute(d, at) if at else d, self._leaf)
 
     def _leaf(self, node: Scalar) -> Scalar:
-        return Load(node.dtype, self.found[node.name], self._mine()) if isinstance(node, Reduced) else node
+        """The result of an earlier kernel's reduction is read; that of the kernel's own is at hand."""
+        if isinstance(node, Reduced) and node.name in self.found:
+            return Load(node.dtype, self.found[node.name], self._mine())
+        return node
 
     def _guarded(self, body: Scalar, reduction: Reduction) -> Scalar:
         """A body that past the last row is what changes nothing."""

@@ -1,0 +1,95 @@
+"""How the places of a loop kernel lie in a program's block, so that neighbouring threads touch neighbouring elements: `layout`.
+
+Memory wants to be read along the axis whose elements lie side by side, which index maps show: it is the loop with the least
+factor. A result may be walked along another axis than an operand (a transpose): its block is a square of both, which Triton turns
+in shared memory. Where a reduction's places lie side by side and its rows do not (sums of columns), places are the block's last
+axis instead of its first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from burn.codegen.triton.heuristics import APART, NEAR, TURNED
+from burn.dialect.dims import Dim, LoopVar, coefficient
+from burn.kernels.body import Load, LoopKernel, Stage, walk
+
+
+@dataclass(frozen=True)
+class Layout:
+    """order: the parallel loops that one axis of the block walks as one number, by number, the fastest one last. across: the
+    loop along the block's other axis, if that is a parallel one too: then `order` ends with the one along its last axis, and
+    those before it have no axis. turned: a stage's loops lie along the first axis, the parallel ones along the last."""
+
+    order: tuple[int, ...]
+    across: int | None = None
+    turned: bool = False
+
+
+def layout(kernel: LoopKernel) -> Layout:
+    order = list(range(len(kernel.parallel)))
+    parallel = all(s.order == "parallel" for s in kernel.stages)
+    if any(s.loops for s in kernel.stages if s.order == "parallel"):
+        fast = _side_by_side(kernel)
+        return Layout(tuple(order)) if fast is None else Layout(_last(order, fast), turned=True)
+    pair = _pair(kernel) if parallel and not any(b.role == "scratch" for b in kernel.buffers) else None
+    if pair is None:
+        return Layout(tuple(order))
+    along, across = pair
+    return Layout(_last([i for i in order if i != across], along), across)
+
+
+def _last(order: Sequence[int], number: int) -> tuple[int, ...]:
+    return (*(i for i in order if i != number), number)
+
+
+def _fastest(offset: Dim, loops: Sequence[LoopVar]) -> LoopVar | None:
+    """The loop along which an offset takes the least steps, if they are steps to a neighbour or little more."""
+    steps = {v: abs(c) for v in loops if isinstance(c := coefficient(offset, v), int) and c != 0}
+    best = min(steps, key=lambda v: steps[v], default=None)
+    return best if best is not None and steps[best] <= NEAR else None
+
+
+def _moves(offset: Dim, loop: LoopVar) -> bool:
+    """Whether an offset takes long steps along a loop."""
+    step = coefficient(offset, loop)
+    return step is not None and step != 0 and not (isinstance(step, int) and abs(step) < APART)
+
+
+def _loads(stage: Stage) -> Iterator[Dim]:
+    return (node.offset for node in walk(*stage.scalars) if isinstance(node, Load))
+
+
+def _pair(kernel: LoopKernel) -> tuple[int, int] | None:
+    """(the loop along which results lie side by side, that along which operands do), by number, if they are not the same."""
+    loops = kernel.parallel
+    targets = Counter(_fastest(w.offset, loops) for s in kernel.stages for w in s.writes)
+    target = targets.most_common(1)[0][0] if targets else None
+    if target is None or not _long(target):
+        return None
+    found: Counter[LoopVar] = Counter()
+    for offset in (offset for s in kernel.stages for offset in _loads(s)):
+        fast = _fastest(offset, loops)
+        if fast is not None and fast != target and _long(fast) and _moves(offset, target):
+            found[fast] += 1
+    return (loops.index(target), loops.index(found.most_common(1)[0][0])) if found else None
+
+
+def _long(loop: LoopVar) -> bool:
+    return not isinstance(loop.extent, int) or loop.extent >= TURNED
+
+
+def _side_by_side(kernel: LoopKernel) -> int | None:
+    """The parallel loop, by number, along which most of what stages read and write lies side by side; None if that is one of
+    their own loops."""
+    votes: Counter[LoopVar | None] = Counter()
+    for stage in kernel.stages:
+        for offset in (*_loads(stage), *(w.offset for w in stage.writes)) if stage.loops else ():
+            inner, outer = (any(coefficient(offset, v) != 0 for v in vs) for vs in (stage.loops, kernel.parallel))
+            if inner and outer:
+                fast = _fastest(offset, (*kernel.parallel, *stage.loops))
+                votes[fast if fast in kernel.parallel else None] += 1
+    best = max(votes, key=lambda v: (votes[v], v is None), default=None)
+    return None if best is None else kernel.parallel.index(best)

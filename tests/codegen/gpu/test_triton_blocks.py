@@ -1,0 +1,152 @@
+"""Blocks of places that are turned, held and cut: each way in which a loop kernel walks memory gives the right numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.blocks import Layout, layout
+from burn.dialect import ops
+from burn.dialect.dims import parse
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.kernels.body import LoopKernel
+from burn.kernels.builders import kernels
+from burn.kernels.rewrite import collapse
+from burn.kernels.text import groups
+from burn.passes import pipeline
+from burn.passes.environment import Environment
+from tests.kernels.interpreting import interpreted
+from tests.passes.cases import random
+
+simulated = pytest.importorskip("tests.codegen.gpu.simulated")
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+Shape = tuple[int | str, ...]
+Function = Callable[..., Any]
+
+
+def program(function: Function, *shapes: Shape, dtype: str = "float32") -> Program:
+    types = [TensorType(dtype, tuple(parse(d) if isinstance(d, str) else d for d in shape)) for shape in shapes]
+    made = Program.create([(f"x{i}", t) for i, t in enumerate(types)])
+    with made.building("node"):
+        y = function(*made.inputs)
+    made.finish([("y", y)])
+    pipeline.run(pipeline.parse("decompose,fuse"), made, Environment(GPU()))
+    return made
+
+
+def numbers(function: Function, want: Function, *shapes: Shape, dtype: str = "float32", **sizes: int) -> None:
+    """want: the same in numpy, of arrays of float64."""
+    made = program(function, *shapes, dtype=dtype)
+    arrays = [random(t, sizes, i) for i, t in enumerate(made.input_types)]
+    (got,) = interpreted(made, arrays, simulated.Simulator().launch, GPU().wants)
+    expected = want(*(x.astype(np.float64) for x in arrays))
+    assert got.shape == expected.shape
+    tolerance = 4e-3 if dtype == "float16" else 1e-5
+    np.testing.assert_allclose(got.astype(np.float64), expected, rtol=tolerance, atol=tolerance)
+
+
+def turn(*permutation: int) -> Function:
+    return lambda x: ops.neg(ops.transpose(x, permutation=permutation))
+
+
+def total(axis: int, kind: str = "sum") -> Function:
+    return lambda x: ops.reduce(x, kind=kind, axes=(axis,))
+
+
+TURNS = [
+    ((67, 70), (1, 0)),
+    ((3, 33, 40), (0, 2, 1)),
+    ((33, 3, 9), (2, 1, 0)),
+    ((2, 9, 130), (2, 0, 1)),
+    ((64, 64), (1, 0)),
+]
+
+
+@pytest.mark.parametrize(("shape", "permutation"), TURNS)
+def test_turned(shape: Shape, permutation: tuple[int, ...]) -> None:
+    numbers(turn(*permutation), lambda x: -x.transpose(permutation), shape)
+
+
+@pytest.mark.parametrize("n", [0, 1, 35])
+def test_turned_with_a_size_that_has_a_name(n: int) -> None:
+    numbers(turn(0, 2, 1), lambda x: -x.transpose(0, 2, 1), (2, "n", 11), n=n)
+
+
+def test_turned_behind_a_pad_beside_others() -> None:
+    def function(x: Any, y: Any) -> Any:
+        value = ops.full(shape=(), value=0.5, dtype="float16")
+        return ops.add(ops.pad(ops.transpose(x, permutation=(1, 0)), value, low=(2, 1), high=(0, 3)), y)
+
+    def want(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.pad(x.T, ((2, 0), (1, 3)), constant_values=0.5) + y
+
+    numbers(function, want, (33, 40), (42, 37), dtype="float16")
+
+
+@pytest.mark.parametrize("kind", ["sum", "max"])
+@pytest.mark.parametrize(("shape", "axis"), [((71, 33), 0), ((3, 19, 10), 1), ((1, 9), 0), ((5, 1), 0)])
+def test_reduced_downwards(shape: Shape, axis: int, kind: str) -> None:
+    numbers(total(axis, kind), lambda x: getattr(x, kind)(axis), shape)
+
+
+@pytest.mark.parametrize("n", [0, 1, 70])
+def test_rows_without_a_number(n: int) -> None:
+    numbers(total(0), lambda x: x.sum(0), ("n", 33), n=n)
+
+
+@pytest.mark.parametrize("shape", [(1201, 65), (8, 1201, 9)])
+def test_columns_summed_in_blocks_of_rows(shape: Shape) -> None:
+    axes = tuple(range(len(shape) - 1))
+
+    def function(x: Any) -> Any:
+        return ops.sqrt(ops.reduce(ops.mul(x, x), kind="sum", axes=axes))
+
+    numbers(function, lambda x: np.sqrt((x * x).sum(axes)), shape)
+
+
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+@pytest.mark.parametrize("shape", [(37, 5), (1100, 3)])
+def test_softmax_downwards(shape: Shape) -> None:
+    numbers(lambda x: ops.softmax(x, axis=0), lambda x: softmax(x, 0), shape)
+
+
+def test_places_downwards() -> None:
+    numbers(lambda x: ops.arg_reduce(x, kind="max", axis=0), lambda x: x.argmax(0), (13, 5))
+
+
+@pytest.mark.parametrize("shape", [(70, 5), (2, 4097), (1, 17000)])
+def test_rows_of_all_lengths(shape: Shape) -> None:
+    numbers(lambda x: ops.softmax(x, axis=1), lambda x: softmax(x, 1), shape)
+    numbers(total(1), lambda x: x.sum(1), shape)
+
+
+LAYOUTS = [
+    (turn(1, 0), (67, 70), Layout((1,), across=0)),
+    (turn(2, 1, 0), (33, 3, 9), Layout((1, 2), across=0)),
+    (turn(1, 0), (67, 3), Layout((0, 1))),  # too narrow to pay
+    (lambda x: ops.neg(x), (67, 70), Layout((0,))),
+    (total(0), (50, 33), Layout((0,), turned=True)),
+    (total(1), (50, 33), Layout((0,))),
+    (lambda x: total(1)(ops.transpose(x, permutation=(2, 1, 0))), (9, 3, 33), Layout((1, 0), turned=True)),
+]
+
+
+@pytest.mark.parametrize(("function", "shape", "want"), LAYOUTS)
+def test_layout(function: Function, shape: Shape, want: Layout) -> None:
+    made = program(function, shape)
+    with context():
+        (call,) = (c for g in groups(made.block) for c in kernels(g, GPU().wants))
+        kernel = collapse(call.kernel)
+        assert isinstance(kernel, LoopKernel) and layout(kernel) == want
