@@ -45,7 +45,7 @@ def operator(d: Draft) -> None:
     w = d.like(v) if d.random.random() < 0.75 else d.pick(lambda w: w.dtype != "bool" and _meets(v, w))
     whole = v.is_int and w.is_int
     symbol = d.random.choice(words("+ - * & | ^ // %") if whole else words("+ - * / // %"))
-    if symbol in ("/", "//", "%") and (w.array == 0).any():
+    if symbol in ("/", "//", "%") and (d.named or (w.array == 0).any()):  # other sizes have other numbers
         w = d.add(f"m.domain('not zero', {w.name})")[0]
     d.add(f"m.op({symbol!r}, {v.name}, {w.name})")
 
@@ -75,7 +75,9 @@ def operator_with_a_number(d: Draft) -> None:
     if v.is_float:
         symbol, number = d.random.choice(words("+ - * / ** // % < >")), d.random.choice(NUMBERS)
         reverse = symbol in "+ - * /" and d.random.random() < 0.4
-        if (symbol in ("/", "//", "%") and number == 0) or (symbol == "/" and reverse and (v.array == 0).any()):
+        if (symbol in ("/", "//", "%") and number == 0) or (
+            symbol == "/" and reverse and (d.named or (v.array == 0).any())
+        ):
             raise Unfit
     else:
         symbol = d.random.choice(words("+ - * // % << >> & | ^ ** / < =="))
