@@ -185,8 +185,12 @@ class _Made:
     """A graph's output that the program computes: its place among the executable's, what it stands for, where it lies."""
 
     place: int
-    kind: str  # "tensor"; "pairs", of complex numbers; "size"
+    kind: str  # "tensor"; "pairs", of complex numbers; or one of NUMBERS
     layout: Layout | None = None
+
+
+NUMBERS: dict[str, Callable[[Any], Any]] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
+"""torch's numbers of a graph -> what it takes for one when the graph runs."""
 
 
 def _result(output: Any, results: Sequence[Any], values: Sequence[Any]) -> Any:
@@ -195,8 +199,8 @@ def _result(output: Any, results: Sequence[Any], values: Sequence[Any]) -> Any:
         return output.empty(values)
     if not isinstance(output, _Made):
         return output
-    if output.kind == "size":
-        return int(results[output.place])
+    if output.kind in NUMBERS:
+        return NUMBERS[output.kind](results[output.place])
     tensor = to_tensor(results[output.place])
     tensor = torch.view_as_complex(tensor) if output.kind == "pairs" else tensor
     return tensor if output.layout is None else output.layout.holding(tensor, values)
@@ -235,7 +239,8 @@ class _Build:
                 if value is None or (isinstance(value, (int, float, bool)) and not isinstance(meta, torch.Tensor)):
                     self.outputs.append(value)
                     continue
-                kind = "size" if isinstance(meta, torch.SymInt) else "pairs" if isinstance(value, Complex) else "tensor"
+                number = type(meta).__name__
+                kind = number if number in NUMBERS else "pairs" if isinstance(value, Complex) else "tensor"
                 self.outputs.append(_Made(len(outputs), kind, layout))
                 outputs.append((f"output_{i}", as_pairs(value) if isinstance(value, Complex) else as_output(value)))
         return importer.finish(outputs)

@@ -226,6 +226,16 @@ def test_graph_breaks_and_sizes_as_results() -> None:
         torch.testing.assert_close(compiled(x), broken(x))
 
 
+def test_the_way_back_takes_a_fraction_of_a_size() -> None:
+    def scaled(x: Any) -> Any:
+        return x * (x.shape[0] / 3)
+
+    compiled = torch.compile(scaled, backend="burn", dynamic=True)
+    for rows in (3, 5):
+        x = torch.randn(rows, 2, requires_grad=True)
+        torch.testing.assert_close(*(torch.autograd.grad(f(x).sin().sum(), x) for f in (compiled, scaled)))
+
+
 def test_what_cannot_be_done_is_one_error() -> None:
     def unsupported(x: Any) -> Any:
         return torch.geqrf(x)[0] + torch.special.airy_ai(x)
