@@ -15,9 +15,13 @@ class Wants:
     `reduce_block`: a reduction of everything, or of leading axes, is formed in blocks of about so many elements, in parallel, and
     a second kernel joins what came out of them: the result does not depend on the number of threads. 0: in one piece.
 
+    `repeat_small`: what a cheap loop computes of few elements (a bias that is converted) is computed again where it is read: a
+    kernel of its own costs more than that.
+
     `reduce_rows`: such a block has at least so many rows, so that little comes out of it."""
 
     keep_rows: bool = True
     columns_apart: bool = False
     reduce_block: int = 0
     reduce_rows: int = 0
+    repeat_small: bool = False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from burn.dialect.control import captured, defined_symbols
+from burn.dialect.dims import Dim, product
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
+from burn.kernels.body import EXPENSIVE
 from burn.kernels.lower import has_rule
 from burn.kernels.wants import Wants
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
@@ -17,6 +19,12 @@ from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous
 
 FEW = 16384
 """Elements that a kernel may store one by one."""
+
+LITTLE = 4
+"""Ops of a loop that is computed again rather than run as a kernel of its own."""
+
+MANY = 16
+"""How many times it is then computed at least; fewer, and the results are large themselves."""
 
 MANY_STREAMS = 4
 """Tensors that a loop walks through beside a turned one from which on that is turned beforehand: to turn squares on the way, the
@@ -57,23 +65,39 @@ class Choice:
                 self._join(op, cluster)
                 self._unite(op, cluster)
                 return
-        self._start(op)
+        self._unite(op, self._start(op), new=True)
 
-    def _unite(self, op: Op, cluster: Cluster) -> None:
-        """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too."""
+    def _unite(self, op: Op, cluster: Cluster, new: bool = False) -> None:
+        """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too. new: the op
+        began the cluster, having found none to join."""
         for other in self._candidates(op):
             if (
                 other is not cluster
                 and other.kind == "loop"
-                and (
-                    cluster.kind in ("loop", "reduce")
-                    or (cluster.kind == "contract" and self._serves(other, op, cluster))
-                )
+                and ((not new and self._computes(other, op, cluster)) or self._repeats(other, op, cluster))
                 and len(cluster.members) + len(other.members) <= self.max_ops
-                and all(_moves(m) and JOINS[cluster.kind](self, m, cluster) for m in other.members)
                 and not leads_to(cluster.needs - {other}, other)
             ):
                 self._merge(other, cluster)
+
+    def _computes(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
+        """Whether a cluster's kernel can do what a loop does, at the same places."""
+        together = cluster.kind in ("loop", "reduce")
+        return (together or (cluster.kind == "contract" and self._serves(other, op, cluster))) and all(
+            _moves(m) and JOINS[cluster.kind](self, m, cluster) for m in other.members
+        )
+
+    def _repeats(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
+        """Whether a cluster's kernel had better compute again, at each of its many places, the little that a small loop does."""
+        if not self.wants.repeat_small or cluster.kind not in ("loop", "reduce", "contract", "attention"):
+            return False
+        return (
+            op.OP_NAME not in ANCHORS
+            and op.OP_NAME != "concat"
+            and _is_little(other)
+            and _is_wider(cluster.space, other.space)
+            and self._serves(other, op, cluster)
+        )
 
     def _serves(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """Whether nothing but a cluster, and the op that joins it, reads what another computes."""
@@ -256,6 +280,19 @@ class Choice:
                 self._reads_memory(u.owner, op.operation.results[0]) for u in op.operation.results[0].uses
             )
         return True
+
+
+def _is_little(cluster: Cluster) -> bool:
+    """Whether a loop does no more for an element than a few cheap functions."""
+    return len(cluster.members) <= LITTLE and all(
+        isinstance(m, Pointwise) and m.FUNCTION not in EXPENSIVE for m in cluster.members
+    )
+
+
+def _is_wider(space: tuple[Dim, ...], other: tuple[Dim, ...]) -> bool:
+    """Whether a space is many times another, which has no size without a number."""
+    many, few = product(space), product(other)
+    return isinstance(few, int) and (not isinstance(many, int) or many >= MANY * few)
 
 
 def _moves(op: Op) -> bool:

@@ -21,7 +21,7 @@ from burn.kernels.rewrite import collapse
 from burn.kernels.text import groups
 from burn.passes import pipeline
 from burn.passes.environment import Environment
-from tests.kernels.interpreting import interpreted
+from tests.kernels.interpreting import agree, interpreted
 from tests.passes.cases import random
 
 simulated = pytest.importorskip("tests.codegen.gpu.simulated")
@@ -130,6 +130,34 @@ def test_places_downwards() -> None:
 def test_rows_of_all_lengths(shape: Shape) -> None:
     numbers(lambda x: ops.softmax(x, axis=1), lambda x: softmax(x, 1), shape)
     numbers(total(1), lambda x: x.sum(1), shape)
+
+
+def widened(x: Any) -> Any:
+    return ops.mul(ops.cast(x, dtype="float32"), ops.full(shape=(), value=2.0, dtype="float32"))
+
+
+def contracted(x: Any, y: Any) -> Any:
+    return ops.dot_general(x, y, lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(0,))
+
+
+SMALL = [
+    (lambda x, w: ops.add(ops.cast(x, dtype="float32"), widened(w)), [(40, 33), (33,)], 1),
+    (lambda x, w: ops.add(x, ops.cast(widened(w), dtype="float16")), [(40, 33), (33,)], 1),
+    (lambda x, w: ops.mul(ops.softmax(ops.cast(x, dtype="float32"), axis=1), widened(w)), [(40, 33), (33,)], 1),
+    (lambda x, y, w: ops.add(ops.cast(contracted(x, y), dtype="float32"), widened(w)), [(40, 9), (9, 33), (33,)], 1),
+    (lambda x, w: ops.add(ops.cast(x, dtype="float32"), widened(w)), [(4, 33), (33,)], 2),  # not so small
+    (lambda x, w: ops.add(ops.cast(x, dtype="float32"), ops.exp(widened(w))), [(40, 33), (33,)], 2),  # costly
+]
+
+
+@pytest.mark.parametrize(("function", "shapes", "want"), SMALL)
+def test_what_is_small_is_computed_where_it_is_read(function: Function, shapes: list[Shape], want: int) -> None:
+    made = program(function, *shapes, dtype="float16")
+    assert len(list(groups(made.block))) == want
+    arrays = [random(t, {}, i) for i, t in enumerate(made.input_types)]
+    with context():
+        (got,) = interpreted(made, arrays, simulated.Simulator().launch, GPU().wants)
+        agree([got], interpreted(made, arrays, wants=GPU().wants))
 
 
 LAYOUTS = [
