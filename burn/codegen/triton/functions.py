@@ -25,6 +25,10 @@ TYPES = {
 
 HALVES = ("float16", "bfloat16")
 
+QUOTIENT = re.compile(r"tl\.div_rn\(([^,]*), (.*)\)$")
+QUOTIENTS = ("div", "reciprocal", "sqrt", "rsqrt")
+"""Functions that cost much less when they are not rounded exactly."""
+
 
 def triton_type(dtype: str) -> str:
     """Raises CompileError for a type that Triton has none for."""
@@ -52,19 +56,25 @@ class Rule:
     any_width: bool = False  # no arithmetic: halves need no float32
 
 
-def apply(name: str, dtype: str, *operands: str) -> str:
-    """A pointwise function of operands of that type (for `select`, of the two behind the condition). Raises CompileError where it
-    has no meaning for the type."""
+def apply(name: str, dtype: str, *operands: str, rough: bool = False) -> str:
+    """A pointwise function of operands of that type (for `select`, of the two behind the condition); `rough` where the last bits
+    do not matter. Raises CompileError where it has no meaning for the type."""
     rule, text = _rule(name, dtype)
     half = dtype in HALVES and not rule.any_width
     if half:
         operands = tuple(f"{x}.to(tl.float32)" for x in operands)
-    if dtype == "float64":
-        text = text.replace("tl.div_rn({0}, {1})", "({0} / {1})").replace("tl.sqrt_rn(", "tl.sqrt(")
+    if half or rough or dtype == "float64":
+        text = _plain(text)
     bits, type_ = DTYPES[dtype].bits, TYPES[dtype]
     ones = f"tl.full((), {-1 if DTYPES[dtype].kind == 'int' else (1 << bits) - 1}, {type_})"
     result = text.format(*operands, width=bits, ones=ones, unsigned=f"tl.uint{bits}", type=type_)
     return f"({result}).to({type_})" if half and not rule.predicate else result
+
+
+def _plain(text: str) -> str:
+    """Quotients and roots as Triton writes them: of doubles they are exact, and of floats good to two units in the last place of
+    24, which is enough where halves come of them."""
+    return QUOTIENT.sub(r"(\1 / \2)", text).replace("tl.sqrt_rn(", "tl.sqrt(")
 
 
 def calls(name: str, dtype: str) -> bool:
@@ -136,7 +146,7 @@ FUNCTIONS: dict[str, Rule] = {
     "log": Rule("tl.log({0})"),
     "log2": Rule("tl.log2({0})"),
     "log1p": _device("log1p"),
-    "sigmoid": Rule("tl.div_rn(1.0, 1.0 + tl.exp(-{0}))"),
+    "sigmoid": Rule("1.0 / (1.0 + tl.exp(-{0}))"),
     "softplus": Rule("softplus({0})"),
     "erf": Rule("tl.erf({0})"),
     # trigonometric and hyperbolic

@@ -1,8 +1,8 @@
 """Machine code of printed kernels: `compile_all`, which spreads the work over processes.
 
-A kernel is compiled once for each way in which its sizes matter to the code: a size that is 1, or a multiple of 16, is known to
-be that; numbers of places are 32 bits wide where all sizes are known to fit. Triton keeps what it has compiled in burn's own
-cache folder, so that the same kernel of another program costs little.
+A kernel is compiled once for each way in which its sizes matter to the code: a size that is 1, or a multiple of 4, 8 or 16, is
+known to be that; numbers of places are 32 bits wide where all sizes are known to fit. Triton keeps what it has compiled in burn's
+own cache folder, so that the same kernel of another program costs little.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Machine:
 @dataclass(frozen=True)
 class Source:
     """A function, and what is known of its arguments: Triton's types in order ("constexpr" for those that are in `constants`),
-    and the numbers of those that are multiples of 16."""
+    and of what those are multiples that are any (the argument's number, of which)."""
 
     name: str
     text: str
     types: tuple[str, ...]
     constants: tuple[tuple[int, int], ...]  # of arguments, by their number
     named: tuple[tuple[str, int], ...]  # those behind the arguments
-    multiples: tuple[int, ...]
+    multiples: tuple[tuple[int, int], ...]
     wide: bool  # whether places are counted in 64 bits
     warps: int
     stages: int
@@ -119,7 +119,7 @@ def _compiled(source: Source, machine: Machine) -> KernelImage:
     constants: dict[Any, Any] = {(number,): value for number, value in source.constants}
     constants |= {(names.index("INT"),): tl.int64 if source.wide else tl.int32}
     constants |= {(names.index(name),): value for name, value in source.named}
-    attributes = {(number,): [["tt.divisibility", 16]] for number in source.multiples}
+    attributes = {(number,): [["tt.divisibility", of]] for number, of in source.multiples}
     target = GPUTarget(machine.kind, machine.architecture, machine.warp)
     options = {"num_warps": source.warps, "num_stages": source.stages}
     made = triton.compile(ASTSource(function, signature, constants, attributes), target=target, options=options)

@@ -33,8 +33,9 @@ POINTERS = {
 }  # fmt: skip
 """Where elements lie; a bool is a byte."""
 
-MULTIPLE = 16
-"""Addresses are multiples of this, and Triton's compiler wants to know which sizes are."""
+MULTIPLES = (16, 8, 4)
+"""Addresses are multiples of the first, and Triton's compiler wants to know of which of these sizes are: so many elements lie in
+one access."""
 
 NARROW = 1 << 31
 HIDDEN = (0, 0)
@@ -115,15 +116,16 @@ class CardKernels:
             if argument.kind != "size":
                 pointer = argument.kind == "failure"
                 types.append("*i64" if pointer else POINTERS[TYPES[buffers[argument.number].dtype]])
-                multiples.append(number)
+                multiples.append((number, MULTIPLES[0]))
             elif argument.size == 1:
                 types.append("constexpr")
                 constants.append((number, 1))
                 continue
             else:
                 types.append("i64" if wide else "i32")
-                if isinstance(argument.size, int) and argument.size % MULTIPLE == 0:
-                    multiples.append(number)
+                size = argument.size
+                if isinstance(size, int) and (of := next((m for m in MULTIPLES if size % m == 0), 0)):
+                    multiples.append((number, of))
             given.append(argument)
         named = tuple(printed.constants.items())
         text = module(printed.name, printed.text)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from burn.codegen.triton.code import NONE, Axes, Axis, Code, Guard
 from burn.codegen.triton.convert import convert
-from burn.codegen.triton.functions import HALVES, apply, calls, triton_type
+from burn.codegen.triton.functions import HALVES, QUOTIENTS, apply, calls, triton_type
 from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol, non_negative, symbols
 from burn.dialect.types import DTYPES
 from burn.errors import CompileError
@@ -249,12 +249,19 @@ class ScalarPrinter:
             case Apply(function=function, args=args):
                 return apply(function, args[-1].dtype, *self._operands(function, args))
             case Convert(dtype=dtype, arg=arg, saturate=saturate):
-                return convert(self.value(arg), arg.dtype, dtype, saturate)
+                return convert(self._before(dtype, arg), arg.dtype, dtype, saturate)
             case Reinterpret(dtype=dtype, arg=arg):
                 return f"{self.value(arg)}.to({triton_type(dtype)}, bitcast=True)"
             case Where():
                 return self._where(node)
         raise CompileError(f"internal: no way to print {type(node).__name__}")
+
+    def _before(self, dtype: str, arg: Scalar) -> str:
+        """What becomes a `dtype`: a quotient that is nothing else, and a half at once, need not be rounded exactly."""
+        once = dtype in HALVES and arg.dtype == "float32" and self._known(id(arg)) is None
+        if once and isinstance(arg, Apply) and arg.function in QUOTIENTS:
+            return self.code.let(apply(arg.function, arg.dtype, *self._operands(arg.function, arg.args), rough=True))
+        return self.value(arg)
 
     def _operands(self, function: str, args: Sequence[Scalar]) -> list[str]:
         """A number is written as such beside a value that has its type."""

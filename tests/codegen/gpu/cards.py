@@ -40,8 +40,8 @@ class Card:
                 arguments.append(constants[number])
                 continue
             word = next(rest)
-            if number in source.multiples:
-                assert word % 16 == 0, f"argument {number} of {function} is {word}"
+            of = dict(source.multiples).get(number, 1)
+            assert word % of == 0, f"argument {number} of {function} is {word}"
             arguments.append(_memory(word, type_) if type_.startswith("*") else _number(word, type_))
         assert list(rest) == [0, 0]  # Triton's own
         with np.errstate(all="ignore"), interpreting():
