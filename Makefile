@@ -11,17 +11,20 @@ NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard burn/runtime/
 # Editable: Python changes take effect at once, and a change of the native code rebuilds it at the next `make`.
 install: .venv/installed
 
-.venv/installed: $(NATIVE)
+.venv/tools: constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) $(BUILD_TOOLS)
+	touch $@
+
+.venv/installed: .venv/tools $(NATIVE)
 	$(PIP) --no-build-isolation --editable .
 	touch $@
 
 develop: .venv/developed
 
-.venv/developed: .venv/installed
+.venv/developed: .venv/tools $(NATIVE)
 	$(PIP) --no-build-isolation --editable ".[dev]"
-	touch $@
+	touch .venv/installed $@
 
 # After trying newer versions of what burn and its tests stand on.
 constraints: develop
