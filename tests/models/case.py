@@ -44,7 +44,7 @@ def constant(value: int | float, dtype: type[np.generic]) -> Draw:
 def padding_mask(random: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Ones, then zeros from a random place in the last quarter of each row: sentences of unequal length, padded."""
     length = shape[-1]
-    ends = random.integers(max(1, length - length // 4), length + 1, (*shape[:-1], 1))
+    ends = random.integers(min(length, max(1, length - length // 4)), length + 1, (*shape[:-1], 1))
     return (np.arange(length) < ends).astype(np.int64)
 
 
