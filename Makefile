@@ -4,27 +4,36 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BUILD_TOOLS := scikit-build-core nanobind numpy cmake ninja
+NEEDED := 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*project["dependencies"], *(r for e in sys.argv[1:] for r in project["optional-dependencies"][e]), sep="\n")'
 NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard burn/runtime/native/*)
 
 .PHONY: install develop constraints demo test lint format bench clean
 
 # Editable: Python changes take effect at once, and a change of the native code rebuilds it at the next `make`.
-install: .venv/installed
+install: .venv/built .venv/needed
+
+develop: .venv/built .venv/developed
 
 .venv/tools: constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) $(BUILD_TOOLS)
 	touch $@
 
-.venv/installed: .venv/tools $(NATIVE)
-	$(PIP) --no-build-isolation --editable .
+# burn alone, so that `make -j2` builds it while the packages come.
+.venv/built: .venv/tools $(NATIVE)
+	$(PIP) --no-build-isolation --no-deps --editable .
 	touch $@
 
-develop: .venv/developed
+.venv/needed: .venv/tools pyproject.toml
+	$(BIN)/python -c $(NEEDED) > $@.txt
+	$(PIP) --requirement $@.txt
+	touch $@
 
-.venv/developed: .venv/tools $(NATIVE)
-	$(PIP) --no-build-isolation --editable ".[dev]"
-	touch .venv/installed $@
+.venv/developed: .venv/tools pyproject.toml
+	$(BIN)/python -c $(NEEDED) dev > $@.txt
+	$(PIP) --requirement $@.txt
+	touch $@
 
 # After trying newer versions of what burn and its tests stand on.
 constraints: develop
