@@ -92,24 +92,30 @@ class CompiledModule:
         if len(self._places) == 1:
             results = (results,)
         self._write_back(results, given)
-        return self._calling.result(lambda name: to_tensor(results[self._places[name]]))
+        return self._calling.result(lambda name: _tensor(results[self._places[name]]))
 
     def _write_back(self, results: Sequence[Any], given: Mapping[str, Any]) -> None:
         targets = {target: name for name, target in self._imported.buffers.items()}
         for mutation in self._imported.mutations:
             tensor = given[targets[mutation.name] if mutation.buffer else mutation.name]
             with torch.no_grad():
-                tensor.copy_(to_tensor(results[self._places[mutation.output]]))
+                tensor.copy_(_tensor(results[self._places[mutation.output]]))
 
     def __repr__(self) -> str:
         return f"CompiledModule({self.executable!r})"
 
 
 def _array(value: Any) -> Any:
-    """An input as the executable takes it, so that it gives arrays: a tensor of torch's or burn's, an array, a number."""
+    """An input as the executable takes it, so that it gives arrays: a tensor of torch's or burn's, an array, a number. A
+    tensor of torch's on a card goes in, and comes out, as it is."""
     if isinstance(value, torch.Tensor):
-        return to_array(value)
+        return to_array(value) if value.device.type == "cpu" else value.detach().contiguous()
     return value.numpy() if isinstance(value, Tensor) else value
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    """A result: where tensors on a card went in, it is one already."""
+    return value if isinstance(value, torch.Tensor) else to_tensor(value)
 
 
 def _given_up(exported: ExportedProgram, imported: ImportedProgram, donate: Sequence[int | str]) -> tuple[int, ...]:

@@ -91,5 +91,5 @@ def batch_norm(
     ones = ops.full(shape=type_.shape, dtype=type_.dtype, value=1.0) if weight is None else weight
     zeros = ops.full(shape=type_.shape, dtype=type_.dtype, value=0.0) if bias is None else bias
     result = ops.batch_norm(x, ones, zeros, centre, variance, epsilon=epsilon)
-    empty = ops.full(shape=(0,), dtype=wide(type_of(x).dtype), value=0.0)
+    empty = ops.full(shape=(0,), dtype=node.result_type(1).dtype, value=0.0)  # torch's versions differ in it
     return [result, empty, empty]
