@@ -37,16 +37,22 @@ MULTIPLES = (16, 8, 4)
 """Addresses are multiples of the first, and Triton's compiler wants to know of which of these sizes are: so many elements lie in
 one access."""
 
-NARROW = 1 << 31
+NARROW = (1 << 31) - (1 << 16)
+"""Below this, a place fits 32 bits, also one in the rest of a block behind the last."""
+
 HIDDEN = (0, 0)
 """What Triton adds to a kernel's arguments: addresses of scratch memory, of which burn's kernels have none."""
 
 
 @dataclass(frozen=True)
 class CardLaunch:
-    """A kernel of the artefact's table, and what it is given. See `burn.codegen.host.launches.Launch`."""
+    """A kernel of the artefact's table, and what it is given. See `burn.codegen.host.launches.Launch`.
+
+    limits: sizes that decide at each launch between two kernels: `wide` counts places in 64 bits."""
 
     number: int
+    wide: int
+    limits: tuple[Dim, ...]
     arguments: tuple[Argument, ...]
     buffers: tuple[Buffer, ...]
     blocks: Dim
@@ -71,9 +77,18 @@ class CardLaunch:
         words += HIDDEN
         entry.set_words(words)
         blocks = entry.unless_none(made, entry.sizes.dim(self.blocks))
-        entry.call("burn_rt_device_launch", record, self.number, entry.words, len(words), blocks)
+        entry.call("burn_rt_device_launch", record, self._chosen(entry), entry.words, len(words), blocks)
         for memory in own:
             entry.call("burn_rt_device_free", memory)
+
+    def _chosen(self, entry: EntryBuilder) -> Int:
+        if self.number == self.wide:
+            return self.number
+        code = entry.code
+        most: Int = 0
+        for limit in self.limits:
+            most = code.max(most, entry.sizes.dim(limit))
+        return code.select(code.cmp("slt", most, NARROW), code.const(self.number), code.const(self.wide))
 
 
 class CardKernels:
@@ -105,13 +120,24 @@ class CardKernels:
             self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
             return replace(self.host.group(group), on_host=True)
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
-        wide = _is_wide(group, printed)
-        launches = [self._launch(p, call.kernel.buffers, nodes, wide) for p, call in zip(printed, calls, strict=True)]
+        limits = _limits(group, printed)
+        launches = [self._launch(p, call.kernel.buffers, nodes, limits) for p, call in zip(printed, calls, strict=True)]
         return Launches(tuple((x, tuple(c.bindings)) for x, c in zip(launches, calls, strict=True)), shared)
 
-    def _launch(self, printed: Printed, buffers: Sequence[Buffer], nodes: tuple[str, ...], wide: bool) -> CardLaunch:
+    def _launch(
+        self, printed: Printed, buffers: Sequence[Buffer], nodes: tuple[str, ...], limits: tuple[Dim, ...]
+    ) -> CardLaunch:
+        given = tuple(a for a in printed.arguments if a.kind != "size" or a.size != 1)
+        large = any(isinstance(size, int) and size >= NARROW for size in limits)
+        unknown = () if large else tuple(size for size in limits if not isinstance(size, int))
+        number = self._number(printed, buffers, nodes, large)
+        wide = self._number(printed, buffers, nodes, True) if unknown else number
+        return CardLaunch(number, wide, unknown, given, tuple(buffers), printed.programs)
+
+    def _number(self, printed: Printed, buffers: Sequence[Buffer], nodes: tuple[str, ...], wide: bool) -> int:
+        """The kernel in the table, for places of 64 bits or 32."""
         types: list[str] = []
-        constants, multiples, given = [], [], []
+        constants, multiples = [], []
         for number, argument in enumerate(printed.arguments):
             if argument.kind != "size":
                 pointer = argument.kind == "failure"
@@ -120,13 +146,11 @@ class CardKernels:
             elif argument.size == 1:
                 types.append("constexpr")
                 constants.append((number, 1))
-                continue
             else:
                 types.append("i64" if wide else "i32")
                 size = argument.size
                 if isinstance(size, int) and (of := next((m for m in MULTIPLES if size % m == 0), 0)):
                     multiples.append((number, of))
-            given.append(argument)
         named = tuple(printed.constants.items())
         text = module(printed.name, printed.text)
         shape = (printed.warps, printed.stages)
@@ -134,11 +158,11 @@ class CardKernels:
         if source not in self._numbers:
             self._numbers[source] = len(self.sources)
             self.sources.append(replace(source, nodes=nodes))
-        return CardLaunch(self._numbers[source], tuple(given), tuple(buffers), printed.programs)
+        return self._numbers[source]
 
 
-def _is_wide(group: Group, printed: Sequence[Printed]) -> bool:
-    """Whether a place may not fit 32 bits: where a size is not known, or large."""
+def _limits(group: Group, printed: Sequence[Printed]) -> tuple[Dim, ...]:
+    """What all places of a group's kernels are below."""
     sizes = [type_of(v).elements for v in (*group.operation.operands, *group.operation.results)]
     sizes += [a.size for p in printed for a in p.arguments if a.kind in ("size", "workspace")]
-    return any(not isinstance(size, int) or size >= NARROW for size in sizes)
+    return tuple(dict.fromkeys(sizes))

@@ -15,10 +15,11 @@ from tests.runtime.simulation import simulation
 
 
 class Card:
-    """Kernels as they are printed, in place of machine code. `sources` are all that were compiled."""
+    """Kernels as they are printed, in place of machine code. `sources` are all that were compiled, `launched` those that ran."""
 
     def __init__(self) -> None:
         self.sources: list[Source] = []
+        self.launched: list[Source] = []
         self._modules: dict[str, Any] = {}
 
     def compile_all(self, sources: Sequence[Source], machine: Machine) -> list[KernelImage]:
@@ -30,6 +31,7 @@ class Card:
         import triton.language as tl
 
         source = self.sources[int(image)]
+        self.launched.append(source)
         assert function == source.name and threads == 32 * source.warps
         if source.text not in self._modules:
             self._modules[source.text] = loaded(source.text)[source.name]

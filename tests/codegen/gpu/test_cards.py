@@ -10,6 +10,7 @@ import pytest
 
 import burn
 from burn.adapters.onnx import load_onnx
+from burn.codegen.triton import launches
 from burn.errors import DeviceError, IndexRunError
 from burn.runtime.device import device
 
@@ -52,6 +53,15 @@ def test_a_whole_model(card: Card) -> None:
 def test_named_sizes(card: Card, n: int) -> None:
     x = np.random.default_rng(n).standard_normal((n, 5)).astype(np.float32)
     both(lambda x: burn.softmax(x * 2 + 1, axis=1) @ x.T.reshape(5, -1), x, dynamic={"x": {0: "n"}})
+
+
+def test_places_have_64_bits_where_sizes_ask_for_them(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launches, "NARROW", 20)
+    x, row = np.ones((7, 5), np.float32), np.arange(5, dtype=np.float32)
+    made = burn.compile(lambda x, row: x * 2 + row, (x, row), {"x": {0: "n"}}, cache=False, device="cuda")
+    for n in (1, 7, 0):
+        np.testing.assert_array_equal(made(x[:n], row), x[:n] * 2 + row)
+    assert [s.wide for s in card.launched] == [False, True]
 
 
 def test_sizes_from_data_and_what_runs_on_the_host(card: Card) -> None:
