@@ -18,10 +18,12 @@ class Wants:
     `repeat_small`: what a cheap loop computes of few elements (a bias that is converted) is computed again where it is read: a
     kernel of its own costs more than that.
 
-    `reduce_rows`: such a block has at least so many rows, so that little comes out of it."""
+    `reduce_rows`: such a block has at least so many rows, so that little comes out of it. `long_rows`: a few rows of so many
+    elements or more are formed in blocks too. 0: never."""
 
     keep_rows: bool = True
     columns_apart: bool = False
     reduce_block: int = 0
     reduce_rows: int = 0
+    long_rows: int = 0
     repeat_small: bool = False

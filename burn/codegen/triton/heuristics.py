@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from burn.dialect.dims import Dim
 from burn.kernels.wants import Wants
 
-WANTS = Wants(keep_rows=False, columns_apart=True, reduce_block=16384, reduce_rows=64, repeat_small=True)
+WANTS = Wants(
+    keep_rows=False, columns_apart=True, reduce_block=16384, reduce_rows=64, long_rows=65536, repeat_small=True
+)
 """A row's values stay in registers, and strided columns are read as they are. What blocks of columns' sums leave is 1/64 of what
-they read. A launch costs microseconds, in which thousands of elements are converted."""
+they read. A launch costs microseconds, in which thousands of elements are converted, and a program alone needs ten
+of them for a row of 65,536 elements."""
 
 WARPS = 4
 

@@ -101,7 +101,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
         stages.append(Stage((), (), tuple(narrow)))
     call = builder.call(lambda buffers: LoopKernel(kept, tuple(stages), buffers))
     leading = axes == set(range(len(axes)))
-    return spread(call, wants) if wants.reduce_block and leading else [call]
+    return spread(call, wants, leading) if wants.reduce_block else [call]
 
 
 def _is_total(group: Group, anchor: Op, block: int) -> bool:

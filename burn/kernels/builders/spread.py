@@ -3,7 +3,7 @@
 A reduction over leading axes keeps few places (the channels of a batch of images, the features of a batch of tokens), of which
 each would be one long loop on one thread. Here every stage that reduces becomes two kernels: blocks of rows, in parallel, and
 what joins their results and writes what is made of them alone; stages that write elsewhere become kernels of their own, over all
-places. The result does not depend on the number of threads.
+places. The result does not depend on the number of threads. Few long rows are cut in the same way, where a device wants it.
 """
 
 from __future__ import annotations
@@ -33,23 +33,33 @@ from burn.kernels.wants import Wants
 MOST_KEPT = 16384
 """Kept places above which there is enough to do side by side."""
 
+FEW_KEPT = 64
+"""The same where each is a long row that lies in one piece."""
 
-def spread(call: Call, wants: Wants) -> list[Call]:
+
+def spread(call: Call, wants: Wants, downwards: bool) -> list[Call]:
     """The kernels that compute what a reduction's kernel does, in blocks of about `wants.reduce_block` elements; the kernel
-    itself where that would win nothing, or where its stages hand rows on."""
+    itself where that would win nothing, or where its stages hand rows on. downwards: what is reduced are the leading axes."""
     kernel = call.kernel
     if not isinstance(kernel, LoopKernel):
         return [call]
     places = product([v.extent for v in kernel.parallel])
-    if not isinstance(places, int) or not _pays(kernel, places, wants):
+    if not isinstance(places, int) or not _pays(kernel, places, wants, downwards):
         return [call]
-    return _Spread(call, kernel, places, wants).calls()
+    return _Spread(call, kernel, places, wants, downwards).calls()
 
 
-def _pays(kernel: LoopKernel, kept: int, wants: Wants) -> bool:
-    inner, block = kernel.stages[0].loops, max(wants.reduce_block, kept * wants.reduce_rows)
+def _block(kept: int, wants: Wants, downwards: bool) -> int:
+    """Elements of a block."""
+    return max(wants.reduce_block, kept * wants.reduce_rows) if downwards else kept * (wants.long_rows // 16)
+
+
+def _pays(kernel: LoopKernel, kept: int, wants: Wants, downwards: bool) -> bool:
+    inner, block = kernel.stages[0].loops, _block(kept, wants, downwards)
     rows = product([v.extent for v in inner])
-    if not 1 < kept <= MOST_KEPT or not inner:
+    if not inner or not (1 < kept <= MOST_KEPT if downwards else 0 < kept <= FEW_KEPT):
+        return False
+    if not downwards and not (isinstance(rows, int) and rows >= wants.long_rows > 0):
         return False
     if any(b.role == "scratch" for b in kernel.buffers) or any(s.reductions and s.writes for s in kernel.stages):
         return False
@@ -61,7 +71,7 @@ class _Spread:
     """One kernel being taken apart. `found` are the reductions made so far: by name the buffer, in the buffers of all, that holds
     their results."""
 
-    def __init__(self, call: Call, kernel: LoopKernel, places: int, wants: Wants) -> None:
+    def __init__(self, call: Call, kernel: LoopKernel, places: int, wants: Wants, downwards: bool) -> None:
         self.call, self.kernel = call, kernel
         self.kept = kernel.parallel
         self.places = places
@@ -69,7 +79,8 @@ class _Spread:
         self.bindings = list(call.bindings)
         self.found: dict[str, int] = {}
         self.numbers = 0
-        block = max(wants.reduce_block, places * wants.reduce_rows)
+        self.downwards = downwards
+        block = _block(places, wants, downwards)
         self.outer, self.within, self.at, self.guard = _blocks(kernel.stages[0].loops, self.places, block)
 
     def calls(self) -> list[Call]:
@@ -84,7 +95,8 @@ class _Spread:
             else:
                 read = self._reader()
                 writes = tuple(Write(w.buffer, w.offset, read(w.value)) for w in stage.writes)
-                made.append(self._call((*stage.loops, *self.kept), (Stage((), (), writes),)))
+                over = (*stage.loops, *self.kept) if self.downwards else (*self.kept, *stage.loops)
+                made.append(self._call(over, (Stage((), (), writes),)))
         return made
 
     def _reduce(self, stage: Stage, last: tuple[Write, ...]) -> list[Call]:

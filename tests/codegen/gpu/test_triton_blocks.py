@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.blocks import Layout, layout
+from burn.codegen.triton.heuristics import WANTS
 from burn.dialect import ops
 from burn.dialect.dims import parse
 from burn.dialect.mlir import context
@@ -19,6 +21,7 @@ from burn.kernels.body import LoopKernel
 from burn.kernels.builders import kernels
 from burn.kernels.rewrite import collapse
 from burn.kernels.text import groups
+from burn.kernels.wants import Wants
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from tests.kernels.interpreting import agree, interpreted
@@ -42,11 +45,13 @@ def program(function: Function, *shapes: Shape, dtype: str = "float32") -> Progr
     return made
 
 
-def numbers(function: Function, want: Function, *shapes: Shape, dtype: str = "float32", **sizes: int) -> None:
+def numbers(
+    function: Function, want: Function, *shapes: Shape, dtype: str = "float32", wants: Wants = WANTS, **sizes: int
+) -> None:
     """want: the same in numpy, of arrays of float64."""
     made = program(function, *shapes, dtype=dtype)
     arrays = [random(t, sizes, i) for i, t in enumerate(made.input_types)]
-    (got,) = interpreted(made, arrays, simulated.Simulator().launch, GPU().wants)
+    (got,) = interpreted(made, arrays, simulated.Simulator().launch, wants)
     expected = want(*(x.astype(np.float64) for x in arrays))
     assert got.shape == expected.shape
     tolerance = 4e-3 if dtype == "float16" else 1e-5
@@ -130,6 +135,12 @@ def test_places_downwards() -> None:
 def test_rows_of_all_lengths(shape: Shape) -> None:
     numbers(lambda x: ops.softmax(x, axis=1), lambda x: softmax(x, 1), shape)
     numbers(total(1), lambda x: x.sum(1), shape)
+
+
+def test_few_long_rows_in_blocks() -> None:
+    wants = replace(WANTS, long_rows=1024)
+    numbers(lambda x: ops.softmax(x, axis=1), lambda x: softmax(x, 1), (1, 1301), wants=wants)
+    numbers(lambda x: total(2)(ops.exp(x)), lambda x: np.exp(x).sum(2), (2, 1, 1024), wants=wants)
 
 
 def widened(x: Any) -> Any:
