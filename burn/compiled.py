@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from burn.caching import executable
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import like
+from burn.runtime.card import CardArray, callers
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
 from burn.tensors import trees
@@ -128,13 +129,15 @@ class CompiledFunction:
         outputs = self.executable(*leaves)
         return trees.unflatten(self._results, outputs if isinstance(outputs, tuple) else (outputs,))
 
-    def run_giving(self, leaves: Sequence[Any], given_up: Sequence[int]) -> tuple[Any, list[np.ndarray]]:
+    def run_giving(
+        self, leaves: Sequence[Any], given_up: Sequence[int], given: Sequence[Any]
+    ) -> tuple[Any, list[np.ndarray | CardArray]]:
         """What the function returns, and the arrays of the outputs behind it. given_up: the numbers of inputs that outputs may
-        be written over."""
+        be written over. given: the inputs that the caller knows of."""
         outputs = self.executable.run_giving(leaves, given_up)
         count = len(trees.paths(self._results))
-        result = trees.unflatten(self._results, like(outputs[:count], leaves))
-        return result, outputs[count:]
+        shown = callers(outputs[:count], given) if self.executable.device.is_card else like(outputs[:count], given)
+        return trees.unflatten(self._results, shown), outputs[count:]
 
     def __repr__(self) -> str:
         return f"CompiledFunction({self.executable!r})"

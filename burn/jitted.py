@@ -21,8 +21,9 @@ from typing import Any
 from burn.compiled import CompiledFunction, executable_of, is_torch
 from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
-from burn.errors import TypeMismatch
+from burn.errors import Problem, TypeMismatch
 from burn.runtime._native import trim_memory
+from burn.runtime.card import place_of
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
 from burn.runtime.executable import Executable
@@ -39,9 +40,10 @@ KEPT = 256
 class _Program:
     """A compiled program. parameters: those that it uses, which are its last inputs (`opened`) or written into it; given: their
     types, or their elements; assigned: those whose next elements are its last outputs. seen: what else it was written down
-    from."""
+    from. device: where it runs."""
 
     function: CompiledFunction
+    device: Device
     opened: bool
     parameters: tuple[Any, ...]
     given: tuple[Any, ...]
@@ -52,7 +54,8 @@ class _Program:
     def of(function: CompiledFunction, traced: Traced, seen: Seen) -> _Program:
         tracer = traced.tracer
         given = [p.type if tracer.opens else p.weight for p in tracer.parameters]
-        return _Program(function, tracer.opens, tuple(tracer.parameters), tuple(given), traced.assigned, seen)
+        parameters, where = tuple(tracer.parameters), function.executable.device
+        return _Program(function, where, tracer.opens, parameters, tuple(given), traced.assigned, seen)
 
     def takes_parameters(self) -> bool:
         """Whether it is right for the elements that the parameters have now."""
@@ -68,10 +71,12 @@ class _Program:
     def run(self, leaves: Sequence[Any]) -> Any:
         elements = self.elements
         if not self.assigned:
+            if self.device.is_card:
+                return self.function.run_giving([*leaves, *elements], (), leaves)[0]
             return self.function.run_leaves([*leaves, *elements])
         theirs = {id(p): len(leaves) + i for i, p in enumerate(self.parameters)}
         given_up = [theirs[id(p)] for p in self.assigned if p.may_be_given_up]
-        result, rest = self.function.run_giving([*leaves, *elements], given_up)
+        result, rest = self.function.run_giving([*leaves, *elements], given_up, leaves)
         for parameter, array in zip(self.assigned, rest, strict=True):
             parameter.renew(array)
         return result
@@ -88,7 +93,7 @@ class Jit:
         static: Collection[str],
         donate: Sequence[int | str] = (),
         opens: bool = False,
-        device: Device = CPU,
+        device: Device | None = None,
     ) -> None:
         """As `jit`. opens: whether parameters are inputs from the first program on."""
         functools.update_wrapper(self, function)
@@ -117,12 +122,13 @@ class Jit:
             return self._function(*args, **kwargs)  # part of what is being traced or differentiated
         arguments = described(self._signature, given, self._dynamic, static=self._static)
         key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
-        program = self._known(key)
+        cards = frozenset(card for leaf in leaves if (card := place_of(leaf)) is not None)
+        program = self._known(key, cards)
         if program is None:
             with self._lock:
-                program = self._known(key)
+                program = self._known(key, cards)
                 if program is None:
-                    program = self._compiled(arguments)
+                    program = self._compiled(arguments, cards)
                     self._keep(key, program)
                     program.elements  # noqa: B018  drawn now if they never were: that takes memory, too
                     trim_memory()
@@ -141,14 +147,28 @@ class Jit:
             raise TypeMismatch(f"'{name}' is static, and this value cannot be", ["tensors differ by their elements"])
         return []
 
-    def _known(self, key: Hashable) -> _Program | None:
+    def _known(self, key: Hashable, cards: frozenset[Device]) -> _Program | None:
         """The program for a signature, if one was written down from what is there now."""
         for program in self.programs.get(key, ()):
             if program.takes_parameters() and program.seen.holds():
-                return program
+                where = self._where(cards, program.parameters)
+                if where is program.device or where == program.device:
+                    return program
         return None
 
-    def _compiled(self, arguments: Arguments) -> _Program:
+    def _where(self, cards: frozenset[Device], parameters: Sequence[Any]) -> Device:
+        """The device that a program runs on: the one that was said, or the card on which tensors and parameters lie. Raises
+        TypeMismatch where there are several."""
+        if self._device is not None:
+            return self._device
+        found = cards.union(p.place for p in parameters if p.place is not CPU)
+        if len(found) > 1:
+            names = ", ".join(sorted(map(str, found)))
+            hint = "move them to one, or say which with device=..."
+            raise TypeMismatch("tensors on different devices", [Problem(f"arguments lie on {names}", hint=hint)])
+        return next(iter(found), CPU)
+
+    def _compiled(self, arguments: Arguments, cards: frozenset[Device]) -> _Program:
         whole = [self._function] if is_module(self._function) else []
         owners = {id(v): v for v in (*whole, *_fixed(arguments.structures))}
         self._forget_what_varied()
@@ -158,7 +178,8 @@ class Jit:
         except Assigned:  # what changes is an input
             self._varied = True
             traced = trace_call(self._function, arguments, opens=True)
-        made = executable_of(traced, donate=self._donate, device=self._device)
+        where = self._where(cards, traced.tracer.parameters)
+        made = executable_of(traced, donate=self._donate, device=where)
         function = CompiledFunction(made, arguments, traced.results)
         # what the function itself changes while it is traced is no reason to trace it again
         return _Program.of(function, traced, Seen({**owners, **traced.tracer.modules}.values()))
@@ -198,7 +219,7 @@ def jit(
     dynamic: Dynamic | None = None,
     static: str | Collection[str] = (),
     donate: Sequence[int | str] = (),
-    device: str | Device = CPU,
+    device: str | Device | None = None,
 ) -> Any:
     """A function that is compiled at its first call with each signature: the element types and shapes of the arrays and
     tensors in its arguments (also inside of lists, tuples, dictionaries and dataclasses; Python's numbers are float32 and
@@ -206,7 +227,8 @@ def jit(
 
     numpy arrays in, numpy arrays out; tensors in, tensors out. dynamic: as for `compile`; sizes named there do not count
     into the signature. static: names of arguments that the function sees as they are, numbers too: each value is a signature
-    of its own, and has a hash. donate and device: as for `compile`. In a function that is being traced, the call is part of that.
+    of its own, and has a hash. donate: as for `compile`. device: where it runs; without one, on the card where an argument or a
+    parameter lies, else on the CPU. In a function that is being traced, the call is part of that.
 
     Parameters and buffers of modules are what they are at each call: their first change makes them inputs of one more program,
     which serves all later ones (in training, they are inputs of the first one). A parameter that the
@@ -219,7 +241,10 @@ def jit(
         raise TypeMismatch(
             "burn.jit is for functions of burn's tensors", ["compile a PyTorch module with burn.compile"]
         )
-    names, where = (static,) if isinstance(static, str) else tuple(static), as_device(device)
+    names, where = (
+        (static,) if isinstance(static, str) else tuple(static),
+        None if device is None else as_device(device),
+    )
     if function is None:
         return functools.partial(jit, dynamic=dynamic, static=names, donate=donate, device=where)
     return Jit(function, dynamic, names, donate, device=where)

@@ -11,9 +11,11 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from burn.dialect.mlir import ir
+from burn.errors import Problem, TypeMismatch
+from burn.runtime.card import CardArray
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,15 +28,21 @@ Value: TypeAlias = "ir.Value | Deferred"
 
 class Application:
     """An op class applied to operands (as the builder takes them: a value, None, or a list) and complete attributes. place: what
-    a model that it comes from calls it."""
+    a model that it comes from calls it. device: where it is computed ("cuda:0"); "" for anywhere.
 
-    __slots__ = ("attrs", "depth", "op", "operands", "place", "results", "types")
+    Raises TypeMismatch for operands on different devices."""
+
+    __slots__ = ("attrs", "depth", "device", "op", "operands", "place", "results", "types")
 
     def __init__(self, op: type[Op], operands: list[Any], attrs: dict[str, Any], types: list[TensorType]) -> None:
         self.op, self.operands, self.attrs, self.types = op, operands, attrs, types
         self.place = ""
         self.results: list[weakref.ref[Deferred]] = []  # weak: a result keeps its application, not the other way round
-        self.depth = 1 + max((v.depth for v in self.values()), default=0)
+        self.depth, self.device = 1, ""
+        for value in self.values():
+            self.depth = max(self.depth, value.depth + 1)
+            if value.device and value.device != self.device:
+                self.device = value.device if not self.device else _differ(op, self.device, value.device)
 
     def all(self) -> list[Deferred]:
         """Every result; those that nothing refers to any more are made again."""
@@ -62,18 +70,27 @@ class Deferred:
     array: the elements; application and index say how they come about while it is None. held: how many tensors of the
     caller hold it: those are kept when something that depends on them is computed. entry: the compiled program that
     computed it, for `burn.explain`. origin: its application, also once it is computed, where that is remembered. kin: what was
-    made along with it, shares most of its work, and is computed with it."""
+    made along with it, shares most of its work, and is computed with it. device: where the elements are, or will be ("cpu",
+    "cuda:0"); "" for what goes anywhere, such as numbers."""
 
-    __slots__ = ("__weakref__", "application", "array", "entry", "held", "index", "kin", "origin", "type")
+    __slots__ = ("__weakref__", "application", "array", "device", "entry", "held", "index", "kin", "origin", "type")
 
     def __init__(
         self,
         type_: TensorType,
         application: Application | None = None,
         index: int = 0,
-        array: np.ndarray | None = None,
+        array: np.ndarray | CardArray | None = None,
+        anywhere: bool = False,
     ) -> None:
+        """anywhere: elements that were written in the program."""
         self.type, self.application, self.index, self.array = type_, application, index, array
+        if application is not None:
+            self.device = application.device
+        elif isinstance(array, CardArray):
+            self.device = str(array.device)
+        else:
+            self.device = "" if anywhere or not type_.shape else "cpu"
         self.held = 0
         self.entry: Any = None
         self.origin: Application | None = None
@@ -94,6 +111,12 @@ class Deferred:
         """How many recorded ops lie one after another up to here."""
         application = self.application
         return 0 if application is None else application.depth
+
+
+def _differ(op: type[Op], first: str, second: str) -> NoReturn:
+    hint = f"bring one to where the other is: x.to('{first}')"
+    problem = Problem(f"of the operands of {op.OP_NAME}, one lies on {first} and one on {second}", hint=hint)
+    raise TypeMismatch("tensors on different devices", [problem])
 
 
 def make_kin(values: Iterable[Value]) -> None:

@@ -17,8 +17,11 @@ import numpy as np
 from burn.caching import artefact_of
 from burn.dialect.deferred import Deferred
 from burn.dialect.types import DTYPES, numpy_dtype
+from burn.errors import TypeMismatch
 from burn.lazy.graph import Graph, collect, exact
 from burn.runtime import Executable
+from burn.runtime.card import CardArray
+from burn.runtime.device import CPU, Device, device
 
 PASSES = "simplify{absorb=false},recognise,decompose,simplify,layout,simplify,fuse,release"
 """No weights: nothing to pack or to fold."""
@@ -66,14 +69,20 @@ def statistics() -> Statistics:
 
 
 def evaluate(values: Iterable[Deferred]) -> None:
-    """Computes values in one program. Raises CompileError and RunError."""
+    """Computes values in one program for each device that they are on. Raises CompileError, RunError and DeviceError."""
+    roots = [value for value in values if value.array is None]
+    for name in dict.fromkeys(root.device or "cpu" for root in roots):
+        _evaluate([root for root in roots if (root.device or "cpu") == name], device(name))
+
+
+def _evaluate(values: Iterable[Deferred], where: Device) -> None:
     with _lock:
         roots = [value for value in values if value.array is None]
         if not roots:
             return
         graph = collect(roots)
-        entry = find(graph)
-        arrays = [leaf.array for leaf in graph.leaves]
+        entry = find(graph, where)
+        arrays = [_at(leaf.array, where) for leaf in graph.leaves]
     outputs = entry.executable(*arrays, *_numbers(graph, entry.free))
     with _lock:
         for value, array in zip(graph.outputs, outputs if isinstance(outputs, tuple) else (outputs,), strict=True):
@@ -85,15 +94,27 @@ def evaluate(values: Iterable[Deferred]) -> None:
 def plan(values: Iterable[Deferred]) -> Entry:
     """The program that would compute values, which are left as they are."""
     with _lock:
-        return find(collect(value for value in values if value.array is None))
+        pending = [value for value in values if value.array is None]
+        names = list(dict.fromkeys(value.device for value in pending if value.device)) or ["cpu"]
+        if len(names) > 1:
+            raise TypeMismatch("these tensors are computed by several programs", [f"on {', '.join(names)}"])
+        return find(collect(pending), device(names[0]))
 
 
-def find(graph: Graph) -> Entry:
-    """The program for a graph, compiled if there is none yet."""
+def _at(array: np.ndarray | CardArray | None, where: Device) -> np.ndarray | CardArray | None:
+    """A leaf's elements as a program takes them: what goes anywhere may have been computed on another device."""
+    if isinstance(array, CardArray) and array.device != where:
+        return array.to(where)
+    return array
+
+
+def find(graph: Graph, where: Device = CPU) -> Entry:
+    """The program for a graph on a device, compiled if there is none yet."""
     global _hits
     with _lock:
-        structure = _structures.setdefault(graph.key, _Structure())
-        _structures.move_to_end(graph.key)
+        name = (graph.key, where)
+        structure = _structures.setdefault(name, _Structure())
+        _structures.move_to_end(name)
         while len(_structures) > KEPT:
             _structures.popitem(last=False)
         table: dict = structure.baked
@@ -106,19 +127,19 @@ def find(graph: Graph) -> Entry:
         if key in table:
             _hits += 1
         else:
-            table[key] = _make(graph, free)
+            table[key] = _make(graph, free, where)
         table[key].uses += 1
         return table[key]
 
 
-def _make(graph: Graph, free: frozenset[int]) -> Entry:
+def _make(graph: Graph, free: frozenset[int], where: Device) -> Entry:
     global _compiled
     start = time.perf_counter()
     numbers = tuple(None if i in free else n for i, n in enumerate(graph.numbers))
     identity = f"lazy {graph.key} {numbers}"
-    artefact = artefact_of([identity], lambda: graph.program(free), passes=PASSES)
+    artefact = artefact_of([identity], lambda: graph.program(free), passes=PASSES, device=where)
     _compiled += 1
-    return Entry(Executable(artefact), free, time.perf_counter() - start)
+    return Entry(Executable(artefact, device=where), free, time.perf_counter() - start)
 
 
 def _differing(variants: Sequence[tuple[Hashable, ...]]) -> frozenset[int]:

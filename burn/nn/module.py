@@ -41,8 +41,8 @@ from burn.nn.config import Config, ConfigError, LayerConfig, derived
 from burn.nn.hooks import After, Before, Handle, Hooks
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.summary import observer, table
+from burn.runtime.device import named
 from burn.tensors import Tensor
-from burn.tensors.conversions import DEVICE
 from burn.tensors.creation import asarray
 from burn.tensors.tracer import active
 
@@ -260,9 +260,14 @@ class Module:
         return self
 
     def to(self: M, target: Any) -> M:
-        """Float parameters and buffers become another float type, in place; or go to a device, of which there is one, "cpu".
-        Raises TypeMismatch."""
-        if target == DEVICE:
+        """Float parameters and buffers become another float type, in place; or all go to a device ("cpu", "cuda", "cuda:1"),
+        where they stay. Raises TypeMismatch, and DeviceError for a card that is not there."""
+        where = named(target)
+        if where is not None:
+            if where.is_card:
+                _ = where.native
+            for _, parameter in self.named_parameters():
+                parameter.move(where)
             return self
         dtype = element_type(target)
         for _, parameter in self.named_parameters():

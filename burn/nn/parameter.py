@@ -18,6 +18,9 @@ from burn.errors import TypeMismatch
 from burn.nn import init
 from burn.nn.init import Init, Simple
 from burn.runtime.arrays import own_copy
+from burn.runtime.card import CardArray, to_card
+from burn.runtime.device import CPU, Device
+from burn.runtime.dtypes import name_of
 from burn.runtime.random import process
 from burn.tensors import Tensor, constant
 from burn.tensors.tracer import active
@@ -28,7 +31,7 @@ class Parameter(Tensor):
     of sizes, whose elements come later: from a file, or from `init`, a function of the shape, or of the shape and a
     generator of random numbers, which each parameter has for itself."""
 
-    __slots__ = ("_alone", "_init", "_leaf", "_stream", "_trainable", "_type", "_weight", "name")
+    __slots__ = ("_alone", "_card", "_device", "_init", "_leaf", "_stream", "_trainable", "_type", "_weight", "name")
 
     def __init__(self, data: Any, dtype: str = "float32", init: Init | Simple | None = None):
         self.name = ""  # where it is in the module it was last traced or loaded with
@@ -37,6 +40,8 @@ class Parameter(Tensor):
         self._trainable = True
         self._weight: Weight | None = None
         self._leaf: Deferred | None = None
+        self._device = CPU
+        self._card: CardArray | None = None  # its elements there; `_weight` is a copy of them then
         self._tracer = None
         self._alone = False  # whether nobody else refers to its elements: a program may write over them
         if isinstance(data, (tuple, list)) and all(isinstance(d, (int, np.integer)) for d in data):
@@ -66,7 +71,8 @@ class Parameter(Tensor):
     @property
     def _value(self) -> Deferred:  # type: ignore[override]  # made when it is first computed with
         if self._leaf is None:
-            self._leaf = Deferred(self._type, array=self.array)
+            self._leaf = Deferred(self._type, array=self.array if self._device is CPU else self.elements)
+            self._alone = False
         return self._leaf
 
     def __del__(self) -> None:
@@ -82,35 +88,68 @@ class Parameter(Tensor):
     def weight(self) -> Weight:
         """Its elements where they lie."""
         weight = self._own()
-        self._alone = False
+        if self._card is None:
+            self._alone = False
         return weight
 
     def _own(self) -> Weight:
-        if self._weight is None:
+        """Of the host's."""
+        if self._weight is None and self._card is not None:
+            self._weight = array_weight(self._card.numpy())
+        elif self._weight is None:
             drawn = init.drawn(self._init or init.zeros, self.shape, np.random.default_rng(self._stream))
             self._weight, self._alone = array_weight(own_copy(drawn, numpy_dtype(self.dtype))), True
+        assert self._weight is not None
         return self._weight
 
     @property
     def array(self) -> np.ndarray:
-        """Its elements, read-only, without a copy where they are in memory or mapped one to a byte."""
+        """Its elements with the host, read-only, without a copy where they are in memory or mapped one to a byte."""
         view = self.weight.array().view()
         view.flags.writeable = False  # what computed with them, or was compiled with them, would not see a change
         return view
 
     @property
-    def elements(self) -> np.ndarray:
-        """Its elements as computing takes them: one to a byte at least, in memory or mapped. Only to be read at once."""
-        return self._own().array()
+    def elements(self) -> np.ndarray | CardArray:
+        """Its elements as computing takes them: one to a byte at least, on its device, or mapped. Only to be read at once."""
+        if self._device is CPU:
+            return self._own().array()
+        if self._card is None:
+            self._card, self._alone = to_card(self._own().array(), self._device), True
+        return self._card
+
+    @property
+    def place(self) -> Device:
+        """The device on which its elements are, or will be when there are any."""
+        return self._device
+
+    @property
+    def device(self) -> str:
+        return str(self._device)
+
+    def move(self, where: Device) -> None:
+        """Its elements go to a device. Raises DeviceError for one that is not there, and MemoryError."""
+        if where == self._device:
+            return
+        known = self._weight is not None or self._card is not None
+        if self._card is not None:
+            self._own()  # fetched
+        self._device, self._card, self._leaf = where if where.is_card else CPU, None, None
+        if known:
+            _ = self.elements
 
     @property
     def may_be_given_up(self) -> bool:
         """Whether a program that computes its next elements may write them over these."""
         return self._alone
 
-    def renew(self, array: np.ndarray) -> None:
-        """Other elements that a program has computed, which are its own now."""
-        self._weight, self._leaf, self._alone = Weight(self._type.dtype, array.shape, array), None, True
+    def renew(self, array: np.ndarray | CardArray) -> None:
+        """Other elements that a program has computed, which are its own now, and where it left them."""
+        self._leaf, self._alone = None, True
+        if isinstance(array, CardArray):
+            self._weight, self._card, self._device = None, array, array.device
+        else:
+            self._weight, self._card, self._device = Weight(self._type.dtype, array.shape, array), None, CPU
 
     @property
     def count(self) -> int:
@@ -125,11 +164,23 @@ class Parameter(Tensor):
             self._must_fit(type_of(value))
             tracer.assign(self, value)
             return
+        if self._device is not CPU:
+            self._assign_on_card(data)
+            return
         if isinstance(data, Tensor):
             data = data.numpy()
         weight = data if isinstance(data, Weight) else array_weight(own_copy(array := np.asarray(data), array.dtype))
         self._must_fit(TensorType(weight.dtype, weight.shape))
         self._weight, self._leaf, self._alone = weight, None, weight is not data
+
+    def _assign_on_card(self, data: Any) -> None:
+        held = data._held() if isinstance(data, Tensor) else data.array() if isinstance(data, Weight) else data
+        alone = not isinstance(held, CardArray) or held.device != self._device
+        if not isinstance(held, CardArray):
+            held = np.asarray(held)
+        self._must_fit(TensorType(name_of(held.dtype) if isinstance(held, np.ndarray) else held.dtype, held.shape))
+        self._card = to_card(held, self._device) if isinstance(held, np.ndarray) else held.to(self._device)
+        self._weight, self._leaf, self._alone = None, None, alone
 
     def _must_fit(self, given: TensorType) -> None:
         if given != self._type:
@@ -140,27 +191,28 @@ class Parameter(Tensor):
     def become(self, weight: Weight) -> None:
         """Gives it other elements, of another element type too."""
         self._type = TensorType(weight.dtype, weight.shape)
-        self._weight, self._leaf, self._alone = weight, None, False
+        self._weight, self._leaf, self._card, self._alone = weight, None, None, False
 
     def reset(self, init: Init | Simple, seed: int | None = None) -> None:
         """Draws new elements when it is next used: from the process's generator, or the same for the same seed."""
         self._init, self._stream = init, process.draw() if seed is None else (seed, 0)
-        self._weight = self._leaf = None
+        self._weight = self._leaf = self._card = None
         self._alone = False
 
     def convert(self, dtype: str) -> None:
         """Turns it into another float type, its elements rounded to that. Raises TypeMismatch for one that is no float."""
         if dtype not in FLOATS or self._type.dtype not in FLOATS:
             raise TypeMismatch(f"{self._type} does not become {dtype}", [f"float types are {', '.join(FLOATS)}"])
-        if self._weight is not None:
+        if self._weight is not None or self._card is not None:
             self._weight = array_weight(self.array.astype(numpy_dtype(dtype)))
-        self._type, self._leaf = self._type.with_dtype(dtype), None
+        self._type, self._leaf, self._card = self._type.with_dtype(dtype), None, None
 
     def copy(self) -> Parameter:
         """Another with the same elements, which are shared until either is assigned others."""
         other = type(self)(self.shape, self.dtype)
         other.name, other._init, other._stream, other._trainable = self.name, self._init, self._stream, self._trainable
-        other._weight, self._alone = self._weight, False  # neither is written over
+        other._weight, other._card, other._device = self._weight, self._card, self._device
+        self._alone = False  # neither is written over
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

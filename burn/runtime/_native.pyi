@@ -194,8 +194,11 @@ class CardArray:
     @property
     def card(self) -> Device: ...
     @property
-    def is_foreign(self) -> bool:
-        """Whether the memory is another library's."""
+    def is_writable(self) -> bool:
+        """Whether it can be donated: not where the memory is another library's, nor where `read_only` gave it."""
+
+    def read_only(self) -> Any:
+        """The same memory, which is not donated."""
 
     def lent(self, stream: int) -> Lent:
         """Keeps the memory for a library that works on `stream`."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from burn.runtime import _native
-from burn.runtime.arrays import CARDS, Array, Unfit, device_named, is_foreign
+from burn.runtime.arrays import CARDS, Array, Unfit, device_named, is_foreign, like
 from burn.runtime.device import Device
 from burn.runtime.device import device as as_device
 from burn.runtime.dtypes import DTYPES, from_dlpack, name_of
@@ -92,8 +92,7 @@ class CardArray(_native.CardArray):
         return made.__dlpack__(**versions)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        card = self.card
-        return _CODES[card.kind], card.index
+        return dlpack_device(self.device)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -111,12 +110,36 @@ class CardArray(_native.CardArray):
 _native.set_card_array_type(CardArray)
 
 
+def dlpack_device(device: Device) -> tuple[int, int]:
+    return (_CODES[device.kind], device.index) if device.is_card else (1, 0)
+
+
 def to_card(array: np.ndarray, device: str | Device) -> CardArray:
     """A copy on a card. Raises DeviceError, and MemoryError where there is no room."""
     card = as_device(device).native
     made = _native.new_card_array(card, array.dtype, array.shape)
     card.send(made.address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     return made
+
+
+def place_of(value: Any) -> Device | None:
+    """The card on which any library's array lies; None for what lies with the host."""
+    if type(value) is np.ndarray:
+        return None
+    if isinstance(value, CardArray):
+        return value.device
+    if not is_foreign(value):
+        return None
+    kind, index = value.__dlpack_device__()
+    return Device(CARDS[kind], index) if kind in CARDS else None
+
+
+def callers(outputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+    """Outputs that stayed on a card for the sake of inputs that a caller did not give: with the host, unless something `given`
+    lies on a card; and in the form of those."""
+    if all(place_of(value) is None for value in given):
+        outputs = [output.numpy() if isinstance(output, CardArray) else output for output in outputs]
+    return like(outputs, given)
 
 
 def resident(value: Any, device: Device) -> CardArray | None:

@@ -75,7 +75,16 @@ def device(name: str | Device) -> Device:
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None or match[1] not in KINDS or (match[1] == "cpu" and int(match[2] or 0)):
         raise DeviceError(f"there is no device {name!r}", [f"devices are {', '.join(KINDS)}, with a number: cuda:1"])
-    return Device(match[1], int(match[2] or 0))
+    return CPU if match[1] == "cpu" else Device(match[1], int(match[2] or 0))
+
+
+def named(target: Any) -> Device | None:
+    """The device that `target` names, a Device or a library's own kind of that among them; None where it is something else, such
+    as an element type."""
+    if isinstance(target, Device):
+        return target
+    name = str(target)
+    return device(name) if name.partition(":")[0] in KINDS else None
 
 
 def count(kind: str = "cuda") -> int:

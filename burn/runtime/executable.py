@@ -281,8 +281,10 @@ class Executable:
             if name not in self._names:
                 problems.append(Problem(f"there is no input '{name}' to donate"))
             elif isinstance(array, CardArray):
-                if array.is_foreign:
-                    problems.append(Problem(f"input '{name}' is another library's memory and cannot be donated"))
+                if not array.is_writable:
+                    problems.append(
+                        Problem(f"input '{name}' is read-only, or another library's, and cannot be donated")
+                    )
             elif array is not None and not isinstance(array, np.ndarray):
                 problems.append(Problem(f"input '{name}' is not a tensor and cannot be donated"))
             elif array is not None and not array.flags.writeable:

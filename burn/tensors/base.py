@@ -20,6 +20,7 @@ from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.dialect.weights import array_weight
 from burn.errors import OutOfRange, TypeMismatch
 from burn.evaluation import evaluate
+from burn.runtime.card import CardArray
 from burn.tensors.sizes import shown, shown_shape
 from burn.tensors.tracer import active
 
@@ -136,7 +137,12 @@ class Base:
         return shown(self.type.bytes)
 
     def _elements(self) -> np.ndarray:
-        """The elements, computed now if they were not before."""
+        """The elements with the host, computed now if they were not before."""
+        held = self._held()
+        return held.numpy() if isinstance(held, CardArray) else held
+
+    def _held(self) -> np.ndarray | CardArray:
+        """The elements where they lie, computed now if they were not before."""
         value = self._value
         assert isinstance(value, Deferred)
         if value.array is None:
@@ -173,13 +179,18 @@ def made(value: Value) -> Tensor:
     return Base._final(value)
 
 
-def of_array(array: np.ndarray) -> Tensor:
-    """A lazy tensor over an array, which must not be changed afterwards; or a constant of the program being traced."""
-    weight = array_weight(array)
+def of_array(array: np.ndarray | CardArray, anywhere: bool = False) -> Tensor:
+    """A lazy tensor over an array, which must not be changed afterwards; or a constant of the program being traced. anywhere:
+    it is computed with on any device."""
     tracer = active()
+    if isinstance(array, CardArray):
+        if tracer is None:
+            return made(Deferred(TensorType(array.dtype, array.shape), array=array))
+        array = array.numpy()
+    weight = array_weight(array)
     if tracer is not None:
         return made(tracer.literal(weight))
-    return made(Deferred(TensorType(weight.dtype, weight.shape), array=weight.array()))
+    return made(Deferred(TensorType(weight.dtype, weight.shape), array=weight.array(), anywhere=anywhere))
 
 
 def sequence(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from burn.dialect import compose
 from burn.dialect import ops as build
+from burn.dialect.deferred import Deferred, is_remembering
 from burn.dialect.spec import element_type
-from burn.tensors.base import Base, made
+from burn.errors import TypeMismatch
+from burn.runtime.card import CardArray, to_card
+from burn.runtime.device import CPU, Device, named
+from burn.tensors.base import Base, made, of_array
+from burn.tensors.tracer import active
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
-
-
-DEVICE = "cpu"
-"""Where tensors are."""
 
 
 class Conversions(Base):
@@ -24,8 +25,9 @@ class Conversions(Base):
 
     @property
     def device(self) -> str:
-        """Where the elements are: "cpu"."""
-        return DEVICE
+        """Where the elements are, or will be: "cpu", or a card, "cuda:0"."""
+        value = self._value
+        return (value.device or "cpu") if isinstance(value, Deferred) else "cpu"
 
     def astype(self, dtype: Any) -> Tensor:
         """Elements converted: floats to integers truncate, to bool tests for non-zero (burn.ops.cast). dtype: a name
@@ -33,8 +35,31 @@ class Conversions(Base):
         return made(compose.convert(self.value, element_type(dtype)))
 
     def to(self, target: Any) -> Tensor:
-        """The same as `astype`; or on a device, of which there is one, "cpu"."""
-        return self.astype(self.dtype if target == DEVICE else target)
+        """The same as `astype`; or on a device ("cpu", "cuda", "cuda:1"), where it is computed and copied to now. Raises
+        DeviceError for a card that is not there, and TypeMismatch in a function that is being compiled or differentiated."""
+        where = named(target)
+        return self.astype(target) if where is None else self._moved(where)
+
+    def cpu(self) -> Tensor:
+        """The same as `to("cpu")`."""
+        return self._moved(CPU)
+
+    def _moved(self, where: Device) -> Tensor:
+        value = self._value
+        if active() is not None or not isinstance(value, Deferred):
+            if not where.is_card:
+                return made(self.value)
+            hint = "say where it runs when it is compiled: burn.compile(..., device=...)"
+            raise TypeMismatch("a compiled function runs on one device", [hint])
+        if str(where) == (value.device or "cpu"):
+            return made(value)
+        if is_remembering():
+            hint = "move tensors before they go into the function"
+            raise TypeMismatch("moving a tensor to another device is not differentiated", [hint])
+        held = self._held()
+        if isinstance(held, CardArray):
+            return of_array(held.to(where))
+        return of_array(to_card(held, where))
 
     def bitcast(self, dtype: Any) -> Tensor:
         """The same bits read as another element type of the same width (numpy's `view`)."""

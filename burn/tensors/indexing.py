@@ -70,7 +70,7 @@ class Indexing(Sorting):
         if active() is not None or is_remembering():
             return None
         value = self._value
-        if not isinstance(value, Deferred) or value.array is None:
+        if not isinstance(value, Deferred) or not isinstance(value.array, np.ndarray):
             return None
         for item in index if isinstance(index, tuple) else (index,):
             if item is not Ellipsis and item is not None and type(item) is not int and not isinstance(item, slice):

@@ -18,6 +18,7 @@ from burn.dialect.types import DTYPES, numpy_dtype
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import Unfit, is_foreign, to_numpy
+from burn.runtime.card import CardArray, place_of, resident
 from burn.tensors.base import Base, made, of_array
 from burn.tensors.tracer import active, current
 
@@ -29,11 +30,16 @@ Operand: TypeAlias = "Tensor | bool | int | float | Expr | np.ndarray"
 _RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
-def constant(elements: Any, dtype: Any = None) -> Tensor:
-    """A tensor of known elements: numbers, nested lists of them, an array, or a symbolic size. Arrays are copied.
+def constant(elements: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of known elements: numbers, nested lists of them, an array, or a symbolic size. Arrays are copied. device: where
+    it is to lie; without it an array's own, and numbers go anywhere.
 
     Without `dtype` Python floats are float32, integers int64, and arrays keep their own type. Raises TypeMismatch."""
+    if device is not None:
+        return constant(elements, dtype).to(device)
     dtype = None if dtype is None else element_type(dtype)
+    if isinstance(elements, CardArray):
+        elements = of_array(elements)
     if isinstance(elements, Base):
         return elements if dtype is None else elements.astype(dtype)  # type: ignore[attr-defined,return-value]
     if isinstance(elements, Expr):
@@ -54,7 +60,7 @@ def constant(elements: Any, dtype: Any = None) -> Tensor:
         raise TypeMismatch(f"{most} is no int64", ["it is out of range"])
     if array.dtype.kind == "O":
         raise TypeMismatch("these elements do not make a tensor", [f"a {type(elements).__name__} is not numbers"])
-    return of_array(array)
+    return of_array(array, anywhere=isinstance(elements, (bool, int, float, complex, list, tuple)))
 
 
 def _converted(array: np.ndarray, dtype: str, exact: bool) -> np.ndarray:
@@ -78,11 +84,14 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 def from_dlpack(data: Any) -> Tensor:
     """A tensor over the memory of another library's (torch, jax, cupy ...): not copied if it is dense and in row-major
-    order, so it must not be changed afterwards. Raises TypeMismatch for one on another device, or of an unknown type."""
+    order, so it must not be changed afterwards; on a card, too. Raises TypeMismatch for one on a device that burn does not
+    know, or of an unknown type."""
     if not is_foreign(data):
         raise TypeMismatch("from_dlpack takes what has __dlpack__", [f"not a {type(data).__name__}"])
     try:
-        return of_array(to_numpy(data, spec_of(data).dtype))
+        card = place_of(data)
+        array = None if card is None else resident(data, card)
+        return of_array(to_numpy(data, spec_of(data).dtype) if array is None else array)
     except Unfit as error:
         raise TypeMismatch("this tensor cannot be taken over", [str(error)]) from None
 

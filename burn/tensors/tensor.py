@@ -19,6 +19,8 @@ import numpy as np
 from burn.dialect.deferred import Deferred
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import Array
+from burn.runtime.card import CardArray, dlpack_device
+from burn.runtime.device import device
 from burn.tensors import numpys
 from burn.tensors.base import Base, of_array
 from burn.tensors.updating import Updating
@@ -81,7 +83,8 @@ class Tensor(Updating):
 
     # ---- its elements ------------------------------------------------------------------------------------------------
     def numpy(self) -> np.ndarray:
-        """The elements as a numpy array over the tensor's own memory, which is read-only. Computes what was recorded."""
+        """The elements as a numpy array over the tensor's own memory, which is read-only; of a tensor on a card, a copy. Computes
+        what was recorded."""
         self._must_have_elements("numpy array")
         view = self._elements().view()
         view.flags.writeable = False
@@ -102,7 +105,7 @@ class Tensor(Updating):
     def evaluate(self) -> Tensor:
         """Computes what was recorded, and returns itself."""
         if not self.is_traced:
-            self._elements()
+            self._held()
         return self
 
     @property
@@ -119,12 +122,27 @@ class Tensor(Updating):
         if isinstance(self._value, Deferred) and self._value.origin is not None:
             hint = "differentiate the function itself; what counts as constant goes in as x.numpy()"
             raise TypeMismatch("a compiled function, or another library, is not differentiated", [hint])
-        return Array(self._elements()).__dlpack__(**options)
+        held = self._held()
+        return (held if isinstance(held, CardArray) else Array(held)).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        value = self._value
+        if isinstance(value, Deferred) and isinstance(value.array, CardArray):
+            return value.array.__dlpack_device__()
+        return dlpack_device(device(self.device))
 
-    def __like_input__(self, array: np.ndarray) -> Tensor:
+    def __as_input__(self) -> Any:
+        """What an executable is given: the elements where they are, which it may only read."""
+        if self.is_traced or self._value.origin is not None:
+            return self  # DLPack says what is wrong
+        held = self._held()
+        if isinstance(held, CardArray):
+            return held.read_only()
+        view = held.view()
+        view.flags.writeable = False
+        return view
+
+    def __like_input__(self, array: np.ndarray | CardArray) -> Tensor:
         """An executable's output for a caller who gave tensors."""
         return of_array(array)
 
@@ -173,7 +191,7 @@ class Tensor(Updating):
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._must_have_elements("copy in a file")
-        return (of_array, (self._elements(),))
+        return (of_array, (self._held(),))
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
@@ -186,7 +204,8 @@ class Tensor(Updating):
             return "Tensor(of a traced function that has ended)" if self._is_gone else f"Tensor({self.type})"
         text = np.array2string(self._elements(), separator=", ", prefix="tensor(")
         sizes = "" if self.type.elements else f", shape={list(self.type.shape)}"
-        return f"tensor({text}{sizes}, dtype={self.dtype})"
+        place = "" if self.device == "cpu" else f", device={self.device}"
+        return f"tensor({text}{sizes}, dtype={self.dtype}{place})"
 
     def _must_have_elements(self, what: str) -> None:
         if self.is_traced:

@@ -22,6 +22,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType
 from burn.dialect.weights import Weight, WeightStore
 from burn.errors import TypeMismatch
+from burn.runtime.device import Device
 
 SMALL = 16
 """Constants of up to so many elements are written in the program; larger ones go to the weight store."""
@@ -39,6 +40,11 @@ class Owned(Protocol):
 
     @property
     def weight(self) -> Weight: ...
+
+    @property
+    def place(self) -> Device:
+        """The device on which its elements are."""
+        ...
 
 
 class Tracer:

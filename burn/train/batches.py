@@ -16,6 +16,7 @@ import numpy as np
 
 from burn.dialect.spec import as_array
 from burn.errors import InputError, Problem, TypeMismatch
+from burn.runtime.arrays import on_host
 from burn.tensors import trees
 
 Data: TypeAlias = Iterable[Any] | Callable[..., Iterable[Any]]
@@ -153,7 +154,7 @@ def spoiled(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
     found = []
     for name, value in _named(args, kwargs):
         for leaf in trees.flatten(value)[0]:
-            array = np.asarray(leaf.numpy() if hasattr(leaf, "numpy") else leaf)
+            array = on_host(leaf)
             if array.dtype.kind in "fc" and not np.isfinite(array).all():
                 found.append(f"entry {name} of the batch holds NaN or infinity")
                 break

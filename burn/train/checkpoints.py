@@ -25,6 +25,7 @@ from burn.errors import ModelError, Problem, TypeMismatch
 from burn.importers.weights import safetensors
 from burn.importers.weights.checkpoint import Checkpoint
 from burn.nn.parameter import Parameter
+from burn.runtime.arrays import on_host
 
 KEY = "burn.train"
 FORMAT = 1
@@ -76,7 +77,7 @@ class Saved:
 
 def lent(p: Parameter) -> Weight:
     """A parameter's elements where they are, to be written at once: the next step writes over them."""
-    return Weight(p.dtype, p.type.shape, p.elements)  # type: ignore[arg-type]  # a parameter's sizes are numbers
+    return Weight(p.dtype, p.type.shape, on_host(p.elements))  # type: ignore[arg-type]  # a parameter's sizes are numbers
 
 
 def weight(array: np.ndarray) -> Weight:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
+from burn.runtime.arrays import on_host
 from burn.train import batches, checkpoints, events, randomness
 from burn.train.batches import Source
 from burn.train.events import Control, Event, Observer, Summary
@@ -262,7 +263,7 @@ class Fitting:
             Problem(f"'{path}' holds NaN or infinity")
             for o in self.learner.optimizers.values()
             for path, p in o.parameters.items()
-            if not np.isfinite(p.elements).all()
+            if not np.isfinite(on_host(p.elements)).all()
         ]
         if wrong:
             raise TrainingError(f"step {self.at.step} has spoiled parameters", [*wrong, Problem(self._last_good())])

@@ -22,6 +22,8 @@ from burn.jitted import Jit
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer
 from burn.optim import Optimizer
+from burn.runtime.arrays import on_host
+from burn.runtime.device import Device
 from burn.tensors import Tensor, constant
 from burn.tensors.creation import full
 from burn.train import batches, checkpoints
@@ -32,7 +34,7 @@ from burn.train.metrics import Gauge, Metric, Tally
 from burn.train.metrics.base import host
 from burn.train.objective import Objective, Outcome
 from burn.train.precision import FULL
-from burn.train.step import of_batches
+from burn.train.step import of_batches, place
 from burn.train.step import step as make_step
 
 _MODEL = inspect.Parameter("model", inspect.Parameter.POSITIONAL_ONLY)
@@ -49,8 +51,8 @@ class Learner:
     given. metrics: see burn.train.metrics. folder: where checkpoints and logs go; nothing is kept without. keep: which
     checkpoints. observers: functions of (event, control), see burn.train.events. progress: whether to show a line, and a table at
     the end. step: a step of one's own in place of `burn.train.step`, called with each batch; it moves the parameters and returns
-    what a loss function returns. clip_norm, clip_value, accumulate, precision: as for `burn.train.step`. name: of the run; the
-    folder's by default.
+    what a loss function returns. clip_norm, clip_value, accumulate, precision, device: as for `burn.train.step`. name: of the
+    run; the folder's by default.
 
     Raises TypeMismatch listing what does not fit together."""
 
@@ -70,6 +72,7 @@ class Learner:
         clip_value: float | None = None,
         accumulate: int = 1,
         precision: str = FULL,
+        device: str | Device | None = None,
         name: str = "",
     ) -> None:
         self.model, self.objective = model, Objective(loss)
@@ -83,6 +86,8 @@ class Learner:
         how = {"clip_norm": clip_norm, "clip_value": clip_value, "accumulate": accumulate, "precision": precision}
         usual = {"accumulate": 1, "precision": FULL}
         self._check(metrics, step, [name for name, value in how.items() if value != usual.get(name)])
+        if device is not None:
+            place(model, self.optimizers.values(), device)
         self._own_step, self._parts = step, accumulate
         self._step = None if step is not None else self._compiled_step(how)
         self._valid: Jit | None = None
@@ -263,4 +268,8 @@ def _traced_rate(optimizer: Optimizer) -> Tensor:
 
 def _rate(optimizer: Optimizer) -> float:
     group = optimizer.groups[0]
-    return optimizer.lr if group.schedule is None else float(group.schedule(constant(float(optimizer.steps.elements))))
+    return (
+        optimizer.lr
+        if group.schedule is None
+        else float(group.schedule(constant(float(on_host(optimizer.steps.elements)))))
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from burn.errors import Problem, TypeMismatch
@@ -11,6 +11,8 @@ from burn.jitted import Jit
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer
 from burn.optim import LBFGS, Optimizer, clip_by_norm, clip_by_value
+from burn.runtime.device import Device
+from burn.runtime.device import device as as_device
 from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tensors.base import made
@@ -157,6 +159,15 @@ def _has_axes(leaf: Any) -> bool:
     return trees.is_array(leaf) and len(getattr(leaf, "shape", ())) > 0
 
 
+def place(model: Module, optimizers: Iterable[Optimizer], device: str | Device) -> None:
+    """Parameters and optimizers' states go to a device. Raises DeviceError for one that is not there."""
+    where = as_device(device)
+    model.to(where)
+    for optimizer in optimizers:
+        for buffer in optimizer.named_buffers().values():
+            buffer.move(where)
+
+
 def step(
     model: Module,
     loss: Loss,
@@ -167,6 +178,7 @@ def step(
     clip_value: float | None = None,
     accumulate: int = 1,
     precision: str = FULL,
+    device: str | Device | None = None,
 ) -> Step:
     """The training step of a model as one compiled program. The model is put into training mode.
 
@@ -176,6 +188,7 @@ def step(
     gradients are the means over the parts, and `has_aux`'s results have a first axis of so many.
     precision: "bfloat16" or "float16" for a model that sees its parameters and batches rounded to that, while parameters and the
     optimizer stay float32; float16's gradients are scaled, and a step that overflows moves nothing.
+    device: where the model's parameters and the optimizer's state go, to stay there; the step runs where they are.
 
     Raises TypeMismatch for an optimizer of another model or of frozen parameters, for limits and numbers of parts that are not
     more than 0, and for a model that cannot compute in this precision."""
@@ -184,4 +197,6 @@ def step(
             raise TypeMismatch("a limit for gradients is more than 0", [f"{name} is {limit}"])
     if accumulate < 1:
         raise TypeMismatch("a batch is taken in at least one part", [f"accumulate is {accumulate}"])
+    if device is not None:
+        place(model, (optimizer,), device)
     return Step(model.train(), loss, optimizer, has_aux, clip_norm or 0.0, clip_value or 0.0, accumulate, precision)

@@ -99,3 +99,38 @@ def test_errors(torch: Any, twice: Any) -> None:
     with pytest.raises(InputError, match="require gradient"):
         twice(torch.tensor(X, device="cuda", requires_grad=True))
     np.testing.assert_allclose(twice(torch.tensor(X)).numpy(), X * 2 + 1)  # sent and fetched
+
+
+def test_lazy_tensors_on_the_card(torch: Any) -> None:
+    x = burn.tensor(X, device="cuda")
+    y = burn.softmax(x @ x.T, axis=-1).sum(0)
+    assert y.device == "cuda:0"
+    z = X.astype(np.float64) @ X.T
+    z = np.exp(z - z.max(1, keepdims=True))
+    np.testing.assert_allclose(y.numpy(), (z / z.sum(1, keepdims=True)).sum(0), rtol=1e-3, atol=1e-4)
+    there = torch.from_dlpack(y + 1)
+    assert there.is_cuda
+    np.testing.assert_allclose((burn.from_dlpack(there) - 1).numpy(), y.numpy(), rtol=1e-5)
+
+
+def test_training_stays_on_the_card() -> None:
+    from burn import nn, optim
+
+    y = X.sum(1, keepdims=True)
+
+    def trained(device: str | None) -> tuple[list[float], list[set[int]]]:
+        model = nn.Sequential(nn.Linear(129, 32), nn.Tanh(), nn.Linear(32, 1))
+        for _, p in model.named_parameters():
+            p.assign(np.random.default_rng(p.count).standard_normal(p.shape).astype(np.float32) / 10)
+        optimizer = optim.AdamW(model, lr=0.01)
+        step = burn.train.step(model, lambda m, x, y: ((m(x) - y) ** 2).mean(), optimizer, device=device)
+        losses, places = [], []
+        for _ in range(20):
+            losses.append(float(step(X, y)))
+            held = [p.elements for p in (*model.parameters(), *optimizer.named_buffers().values())]
+            places.append({array.address for array in held if isinstance(array, CardArray)})
+        return losses, places
+
+    losses, places = trained("cuda")
+    assert len(places[0]) >= 12 and all(found == places[0] for found in places)
+    np.testing.assert_allclose(losses, trained(None)[0], rtol=1e-3)

@@ -433,7 +433,7 @@ class Program {
     static bool is_writable(PyObject *object) {
         if (PyArray_Check(object))
             return PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject *>(object));
-        return nb::isinstance<CardArray>(object) && !nb::inst_ptr<CardArray>(object)->memory()->is_foreign();
+        return nb::isinstance<CardArray>(object) && nb::inst_ptr<CardArray>(object)->is_writable();
     }
 
     // A list or tuple; for an optional, of at most one element.

@@ -122,14 +122,16 @@ class CardMemory {
 class CardArray {
   public:
     CardArray(std::shared_ptr<CardMemory> memory, void *address, int64_t bytes, nanobind::object dtype,
-              std::vector<int64_t> shape)
-        : memory_(std::move(memory)), address_(address), bytes_(bytes), dtype_(std::move(dtype)), shape_(std::move(shape)) {}
+              std::vector<int64_t> shape, bool writable = true)
+        : memory_(std::move(memory)), address_(address), bytes_(bytes), dtype_(std::move(dtype)), shape_(std::move(shape)),
+          writable_(writable) {}
     const std::shared_ptr<CardMemory> &memory() const { return memory_; }
     burn_device *device() const { return memory_->device(); }
     void *address() const { return address_; }
     int64_t bytes() const { return bytes_; }
     nanobind::handle dtype() const { return dtype_; }
     const std::vector<int64_t> &shape() const { return shape_; }
+    bool is_writable() const { return writable_ && !memory_->is_foreign(); } // by an output, if it is donated
 
   private:
     std::shared_ptr<CardMemory> memory_;
@@ -137,6 +139,7 @@ class CardArray {
     int64_t bytes_;
     nanobind::object dtype_; // numpy's
     std::vector<int64_t> shape_;
+    bool writable_;
 };
 
 // As an object of Python's class.

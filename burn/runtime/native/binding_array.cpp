@@ -63,7 +63,12 @@ nb::object reshaped(CardArray &array, std::vector<int64_t> shape) {
     int64_t bytes = bytes_of(array.dtype(), shape);
     if (bytes != array.bytes())
         throw nb::value_error("another number of elements");
-    return new_card_array({array.memory(), array.address(), bytes, nb::borrow(array.dtype()), std::move(shape)});
+    return new_card_array(
+        {array.memory(), array.address(), bytes, nb::borrow(array.dtype()), std::move(shape), array.is_writable()});
+}
+
+nb::object read_only(CardArray &array) {
+    return new_card_array({array.memory(), array.address(), array.bytes(), nb::borrow(array.dtype()), array.shape(), false});
 }
 
 nb::tuple shape_of(CardArray &array) {
@@ -91,7 +96,8 @@ void bind_arrays(nb::module_ &m) {
         .def_prop_ro("nbytes", &CardArray::bytes)
         .def_prop_ro("numpy_dtype", &CardArray::dtype)
         .def_prop_ro("card", [](CardArray &array) { return new Device(array.device()); })
-        .def_prop_ro("is_foreign", [](CardArray &array) { return array.memory()->is_foreign(); })
+        .def_prop_ro("is_writable", &CardArray::is_writable)
+        .def("read_only", &read_only)
         .def("lent", [](CardArray &array, uintptr_t stream) { return new Lent(array, stream); }, "stream"_a)
         .def("reshaped", &reshaped, "shape"_a);
     nb::class_<Lent>(m, "Lent");

@@ -26,6 +26,7 @@ import numpy as np
 
 from burn.dialect.types import FLOATS
 from burn.errors import TypeMismatch
+from burn.runtime.arrays import on_host
 from burn.tensors import Tensor
 from burn.tensors.creation import ones_like
 from burn.train.events import Better
@@ -140,7 +141,7 @@ class Tally:
 
 def host(value: Any, widen: bool = True) -> np.ndarray:
     """A result of a step as an array. widen: floats as float64, so that adding them up loses nothing."""
-    array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+    array = on_host(value)
     return array.astype(np.float64) if widen and array.dtype.kind not in "iub" else array
 
 

@@ -105,8 +105,10 @@ def test_a_donated_array_becomes_the_output(card: Card) -> None:
     np.testing.assert_allclose(x.numpy(), X * 15, rtol=1e-5)
     with pytest.raises(InputError, match="'x' is donated but shares memory"):
         made(x, x)
-    with pytest.raises(InputError, match="another library's memory and cannot be donated"):
+    with pytest.raises(InputError, match="another library's, and cannot be donated"):
         made(Theirs(x), y)
+    with pytest.raises(InputError, match="'x' is read-only"):
+        made(x.read_only(), y)
 
 
 def test_other_libraries_arrays_are_taken_without_a_copy(card: Card) -> None:
