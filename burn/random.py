@@ -36,7 +36,7 @@ def manual_seed(seed: int) -> None:
 def key(seed: int) -> Tensor:
     """The key of a seed (0 to 2**64 - 1): uint32[2]."""
     seed = checked_seed(seed)
-    return of_array(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
+    return of_array(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32), anywhere=True)
 
 
 def split(key: Tensor, count: int = 2) -> Tensor:
@@ -73,7 +73,7 @@ def next_key() -> Tensor:
     if (tracer := active()) is not None:
         return Tensor(tracer.program.random_key())
     seed, number = process.draw()
-    root = of_array(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32))
+    root = of_array(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32), anywhere=True)
     return fold_in(root, of_array(np.array(number & 0xFFFFFFFF, np.uint32)))
 
 

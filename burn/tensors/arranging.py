@@ -103,7 +103,7 @@ class Arranging(Shapes):
         if len(counts) != size or any(c < 0 for c in counts):
             raise TypeMismatch("repeat needs a number for each element", [f"{counts} for {size} elements"])
         places = [i for i, count in enumerate(counts) for _ in range(count)]
-        return x._picked(of_array(np.array(places, np.int64)).value, place)
+        return x._picked(of_array(np.array(places, np.int64), anywhere=True).value, place)
 
     def tile(self, *repeats: Any) -> Tensor:
         """The whole tensor repeated along the last axes, once for each number; more numbers than axes make new ones."""

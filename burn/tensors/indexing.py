@@ -83,7 +83,7 @@ class Indexing(Sorting):
             piece = value.array[(*index, ...) if isinstance(index, tuple) else (index, ...)]
         if not piece.flags.c_contiguous:
             return None
-        return of_array(piece)
+        return of_array(piece, anywhere=not value.device)
 
     def _plan(self, index: Any) -> _Plan:
         entries = self._entries(index)
@@ -162,7 +162,7 @@ class Indexing(Sorting):
         if isinstance(item, (int, np.integer, Expr)):
             return [plain(item) if isinstance(item, Expr) else int(item)]
         if isinstance(item, (list, tuple, np.ndarray)):
-            item = constant(np.zeros(0, np.int64) if isinstance(item, (list, tuple)) and not len(item) else item)
+            item = constant([], "int64") if isinstance(item, (list, tuple)) and not len(item) else constant(item)
         if not isinstance(item, Base):
             raise TypeMismatch(
                 "a tensor cannot be indexed so",

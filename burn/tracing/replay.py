@@ -211,4 +211,4 @@ def _new_size(hint: str) -> str:
 
 
 def _leaf(weight: Weight) -> Deferred:
-    return Deferred(TensorType(weight.dtype, weight.shape), array=weight.array())
+    return Deferred(TensorType(weight.dtype, weight.shape), array=weight.array(), anywhere=True)

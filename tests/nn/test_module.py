@@ -9,7 +9,7 @@ import pytest
 
 import burn
 from burn import nn, ops
-from burn.errors import ModelError, TypeMismatch
+from burn.errors import DeviceError, ModelError, TypeMismatch
 
 
 class Net(nn.Module):
@@ -202,13 +202,15 @@ def test_parameters_are_made_of_elements_or_of_a_shape() -> None:
     assert nn.Parameter((2, 3)).shape == (2, 3) and nn.Parameter([[1, 2]]).shape == (1, 2)
 
 
-def test_moves_between_types_and_to_the_one_device() -> None:
+def test_moves_between_types_and_to_devices() -> None:
     layer = nn.Linear(2, 2).to("cpu").to(np.float16)
     assert (
         layer.weight.dtype == "float16" and layer.weight.device == "cpu" and burn.ones(2).to("cpu").dtype == "float32"
     )
-    with pytest.raises(TypeMismatch, match="no element type 'cuda'"):
-        layer.to("cuda")
+    with pytest.raises(TypeMismatch, match="no element type 'tpu'"):
+        layer.to("tpu")
+    with pytest.raises(DeviceError, match="cuda:99"):
+        layer.to("cuda:99")
 
 
 def test_parameters_have_elements_of_their_own() -> None:

@@ -55,6 +55,8 @@ def test_numbers_go_anywhere(card: Card) -> None:
     half = burn.tensor(0.5)  # with no axes
     picked = (x * half + burn.tensor([1.0, 2.0, 3.0]))[[2, 0]]
     np.testing.assert_allclose(picked.numpy(), (X * 0.5 + [1, 2, 3])[[2, 0]], rtol=1e-6)
+    assert x[[]].shape == (0, 3)
+    np.testing.assert_allclose((x * burn.tensor([[1.0, 2.0, 3.0]])[0]).numpy(), X * [1, 2, 3], rtol=1e-6)
     free = burn.arange(3) * 2.0
     both = x + free
     assert free.device == "cpu"
@@ -191,6 +193,9 @@ def test_derivatives(card: Card) -> None:
 
 
 def test_random_numbers_meet_what_lies_on_a_card(card: Card) -> None:
+    x, key = burn.tensor(X, device="cuda"), burn.random.key(5)
+    want = X + burn.random.uniform((4, 3), key=key).numpy()
+    np.testing.assert_allclose((x + burn.random.uniform((4, 3), key=key)).numpy(), want, rtol=1e-5)
     burn.manual_seed(3)
     noise = burn.random.normal((4, 3))
     total = (burn.tensor(X, device="cuda") + noise).numpy()
