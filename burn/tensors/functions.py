@@ -20,7 +20,7 @@ from burn.tensors.words import accepting
 
 NO_FUNCTIONS = frozenset({
     "numpy", "item", "tolist", "evaluate",  # about the tensor itself
-    "to", "float", "double", "half", "bfloat16", "int", "bool",  # would hide Python's own; `burn.astype` serves all
+    "to", "cpu", "float", "double", "half", "bfloat16", "int", "bool",  # would hide Python's own; `burn.astype` serves all
     "where", "trace",  # arguments in another order (below); burn.linalg.trace, since burn.tracing.trace makes programs
 })  # fmt: skip
 """Methods that are not functions of this module."""

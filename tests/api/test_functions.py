@@ -36,7 +36,7 @@ ELSEWHERE = {
     **dict.fromkeys(("linalg.lu", "linalg.qr", "linalg.lstsq", "linalg.svd", "linalg.eigh"), test_linalg),
     **dict.fromkeys(("from_dlpack",), test_creation),
     **dict.fromkeys(
-        ("Tensor." + n for n in ("numpy", "item", "tolist", "evaluate", "to", *CONVERSIONS)), test_tensor_objects
+        ("Tensor." + n for n in ("numpy", "item", "tolist", "evaluate", "to", "cpu", *CONVERSIONS)), test_tensor_objects
     ),
     "Tensor.trace": test_tensor_objects,
 }
