@@ -57,7 +57,7 @@ def test_kinds(machine: str) -> None:
 
 def test_what_cannot_be_compiled_is_named_with_its_text(tmp_path: Path) -> None:
     text = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef bad(x, INT: tl.constexpr):\n    tl.nothing(x)\n"
-    source = Source("bad", text, ("*fp32",), (), (), (0,), False, 4, 3, ("the node",))
+    source = Source("bad", text, ("*fp32",), (), (), ((0, 16),), False, 4, 3, ("the node",))
     with pytest.raises(CompileError) as error:
         images.compile_all([source, source, source, source], MACHINES["sm_90"])
     problem = error.value.problems[0]
