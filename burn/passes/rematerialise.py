@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from burn.dialect import ops
-from burn.dialect.dims import evaluate, symbols
+from burn.dialect.dims import estimate
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
@@ -158,7 +158,4 @@ def _is_computed(value: ir.Value) -> bool:
 def _bytes(value: ir.Value) -> int:
     """About how much memory a value takes."""
     type_ = type_of(value)
-    elements = type_.elements
-    if not isinstance(elements, int):
-        elements = evaluate(elements, dict.fromkeys(symbols(elements), TYPICAL))
-    return elements * type_.element_bytes
+    return estimate(type_.elements, TYPICAL) * type_.element_bytes

@@ -21,6 +21,7 @@ from burn.dialect.dims import (
     dim_broadcast,
     dim_max,
     dim_min,
+    estimate,
     evaluate,
     exact_div,
     floordiv,
@@ -212,3 +213,13 @@ def _divides_by_size(claim: Dim, loops: list[LoopVar]) -> bool:
     return any(
         f"{sign} {name}" in str(d) for sign in "/%" for name in "nm" for d in (claim, *(v.extent for v in loops))
     )
+
+
+def test_an_estimate_takes_sizes_that_cannot_all_be_so() -> None:
+    n, m = symbol("n"), symbol("m")
+    wide = dim_broadcast(n, m + 3)
+    with pytest.raises(ValueError, match="do not broadcast"):
+        evaluate(wide, {"n": 64, "m": 64})
+    assert estimate(wide, 64) == 67
+    assert estimate(floordiv(n, m - 64), 64) == 0
+    assert estimate(7, 64) == 7 and estimate(n * n, 64) == 4096

@@ -64,6 +64,18 @@ def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:
     return result
 
 
+def estimate(dim: Dim, typical: int) -> int:
+    """About what a size comes out as where every named one is `typical`: sizes that cannot all be so at once, as of axes that
+    must broadcast, are no error."""
+
+    def apply(name: str, a: int, b: int) -> int:
+        if name in ("floordiv", "mod"):
+            return 0 if b == 0 else a // b if name == "floordiv" else a % b
+        return {"add": a + b, "mul": a * b, "min": min(a, b), "max": max(a, b), "broadcast": max(a, b)}[name]
+
+    return interpret(dim, lambda atom: typical, lambda number: number, apply)
+
+
 @lru_cache(maxsize=1 << 14)
 def atoms(dim: Dim) -> frozenset[Atom]:
     """Every symbol and loop variable that dim depends on."""
