@@ -233,7 +233,9 @@ def test_what_was_given_may_be_changed_afterwards() -> None:
 
 # ---- parameters that a function changes ----------------------------------------------------------------------------------
 def _memory(parameter: nn.Parameter) -> int:
-    return parameter.elements.ctypes.data
+    elements = parameter.elements
+    assert isinstance(elements, np.ndarray)
+    return elements.ctypes.data
 
 
 def test_assigned_parameters_have_their_new_elements() -> None:

@@ -369,3 +369,10 @@ def test_einsum_repeats_axes_that_turn_out_to_have_one_place() -> None:
         np.testing.assert_allclose(paired(c, d), np.einsum("be,be->eb", c, d), rtol=1e-5)
     with pytest.raises(RunError, match="does not fit the other operands"):
         product(draw(2, 3), draw(4, 5))
+
+
+def test_with_the_host() -> None:
+    x = burn.tensor([1.0, 2.0])
+    assert x.device == "cpu"
+    for moved in (x.cpu(), x.to("cpu"), (x * 2).cpu() / 2):
+        np.testing.assert_array_equal(moved.numpy(), [1, 2])

@@ -381,7 +381,7 @@ def test_parameters_stay_in_place_while_they_are_saved(tmp_path: Path) -> None:
     def look(event: events.Event, control: events.Control) -> None:
         if isinstance(event, events.Stepped):
             tensors = [p for _, p in learner.model.named_parameters()] + [b for _, b in learner.named_buffers()]
-            places.append([t.elements.ctypes.data for t in tensors])
+            places.append([np.asarray(t.elements).ctypes.data for t in tensors])
 
     learner.observers = (look,)
     learner.fit(BATCHES, BATCHES, epochs=3)

@@ -449,7 +449,7 @@ def _group(entry: EntryBuilder, op: Op) -> None:
     reach = entry.fetched if launches.on_host else entry.pointer
     places = [entry.drafted(r) if launches.on_host else entry.define(r) for r in results]
     shared = [entry.handed_on(op, number, size) for number, size in enumerate(launches.shared)]
-    number = entry.record(replace(printed.record, sources=tuple(dict.fromkeys(names))))
+    record = replace(printed.record, sources=tuple(dict.fromkeys(names)))
     given: dict[ir.Value, Value] = {}
 
     def buffer(binding: Binding) -> Value | None:
@@ -466,7 +466,7 @@ def _group(entry: EntryBuilder, op: Op) -> None:
         return reach(operand)
 
     for launch, bindings in launches.calls:
-        launch.print(entry, [buffer(b) for b in bindings], number, made)
+        launch.print(entry, [buffer(b) for b in bindings], entry.record(record), made)
     for result, place in zip(results, places, strict=True):
         if launches.on_host:
             entry.sent(result, place)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from burn.codegen.triton import heuristics
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.functions import narrow, triton_type
+from burn.codegen.triton.functions import narrowed, triton_type
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.errors import CompileError
@@ -39,7 +39,10 @@ class _Attention:
     ) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.count = product([v.extent for v in sizes.rows])
-        self.narrow = narrow((kernel.query, kernel.keys, kernel.values), kernel.dtype)
+        sides = (kernel.query, kernel.keys, kernel.values)
+        halves = narrowed(sides, kernel.dtype)
+        self.query, self.key_side, self.mixed = halves or sides
+        self.narrow = triton_type(self.query.dtype) if halves else ""
         depth, columns = _padded(sizes.depth, "queries"), _padded(sizes.column, "values")
         self.block = heuristics.attention_block(kernel.dtype, bool(self.narrow), self.count, max(depth, columns))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
@@ -60,9 +63,7 @@ class _Attention:
         printer.axes = {"x": Axis("x", "" if even else code.let(f"x < {rows}", "inside_x"))}
         printer.walk_flat(kernel.batch, code.let("program // down", "batch"), NONE)
         printer.walk_flat(kernel.rows, "x", frozenset("x"))
-        query = self._block(
-            kernel.query, "query", {"d": (kernel.depth, "tl.arange(0, DEPTH)[None, :]")}, "[ROWS, DEPTH]"
-        )
+        query = self._block(self.query, "query", {"d": (kernel.depth, "tl.arange(0, DEPTH)[None, :]")}, "[ROWS, DEPTH]")
         code.line(f'top = tl.full([ROWS, 1], float("-inf"), {self.sum})')
         code.line(f"weight = tl.full([ROWS, 1], 0.0, {self.sum})")
         code.line(f"total = tl.full([ROWS, COLUMNS], 0.0, {self.sum})")
@@ -143,8 +144,6 @@ class _Attention:
             for axis, (loop, places) in axes.items():
                 block = {"d": "DEPTH", "y": "COLUMNS"}.get(axis, "")
                 printer.axes[axis] = self._axis(axis, loop, places, block, whole and axis == "k")
-            if self.narrow and isinstance(node, Convert):
-                node = node.arg
             value = printer.value(node)
             load = node.arg if isinstance(node, Convert) else node
             mask = " & ".join(a.mask for a in printer.axes.values() if a.mask)
@@ -157,7 +156,7 @@ class _Attention:
         kernel, printer, code = self.kernel, self.printer, self.code
         here = "start + tl.arange(0, KEYS)"
         depth = {"d": (kernel.depth, "tl.arange(0, DEPTH)[:, None]"), "k": (kernel.key, f"({here})[None, :]")}
-        keys = self._block(kernel.keys, "keys", depth, "[DEPTH, KEYS]", not hidden)
+        keys = self._block(self.key_side, "keys", depth, "[DEPTH, KEYS]", not hidden)
         product = code.let(self._dot(query, keys, f"tl.full([ROWS, KEYS], 0.0, {self.sum})"), "product")
         printer.axes["k"] = self._axis("k", kernel.key, f"({here})[None, :]", whole=not hidden)
         printer.accumulator = (f"{product}.to({self.type})", frozenset("xk"))
@@ -172,7 +171,7 @@ class _Attention:
         code.line(f"fade = tl.{power}(top - shift)")
         code.line("weight = weight * fade + tl.sum(p, 1)[:, None]")
         mixed = {"k": (kernel.key, f"({here})[:, None]"), "y": (kernel.column, "tl.arange(0, COLUMNS)[None, :]")}
-        values = self._block(kernel.values, "values", mixed, "[KEYS, COLUMNS]", not hidden)
+        values = self._block(self.mixed, "values", mixed, "[KEYS, COLUMNS]", not hidden)
         code.line(f"total = {self._dot(f'p.to({self.narrow or self.type})', values, 'total * fade')}")
         code.line("top = higher")
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from burn.codegen.triton import heuristics
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.functions import narrow, triton_type
+from burn.codegen.triton.functions import narrowed, triton_type
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, ceildiv, product
-from burn.kernels.body import ContractionKernel, Convert, Load, Scalar
+from burn.kernels.body import ContractionKernel, Load, Scalar
 
 DOTS = ("float32",)
 """Types that block products are summed in."""
@@ -33,8 +33,9 @@ class _Contraction:
         self.rows = product([v.extent for v in sizes.rows])
         self.depth = product([v.extent for v in sizes.depth])
         batch = product([v.extent for v in sizes.batch])
-        self.narrow = bool(narrow((kernel.lhs, kernel.rhs), kernel.dtype))
-        self.tile = heuristics.product_tile(self.rows, sizes.column.extent, self.depth, batch, self.narrow)
+        halves = narrowed((kernel.lhs, kernel.rhs), kernel.dtype)
+        self.left, self.right = halves or (kernel.lhs, kernel.rhs)
+        self.tile = heuristics.product_tile(self.rows, sizes.column.extent, sizes.depth, batch, halves is not None)
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code
@@ -82,11 +83,25 @@ class _Contraction:
         code.line(f"total = tl.full([ROWS, COLUMNS], 0.0, {triton_type(kernel.dtype)})")
         with code.block(f"for start in range(0, {depth}, DEPTH):"), printer.scope():
             code.line("k = (start + tl.arange(0, DEPTH)).to(INT)")
-            left = self._side(kernel.lhs, "x", self.narrow)
-            right = self._side(kernel.rhs, "y", self.narrow)
+            left, right = self._side(self.left, "x"), self._side(self.right, "y")
             code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
 
-    def _side(self, side: Scalar, axis: str, narrow: bool) -> str:
+    def _depth(self, places: str, axis: str) -> None:
+        """The places of the depth's loops. Where blocks come out even along the innermost one (the channels of a convolution),
+        the others have one place for a whole block: what depends on them, such as whether a window's row is inside, is found
+        once."""
+        kernel, printer, code = self.kernel, self.printer, self.code
+        *outer, inner = kernel.depth
+        extent = self.sizes.depth[-1].extent
+        if not outer or not isinstance(extent, int) or extent % self.tile.depth:
+            printer.walk_flat(kernel.depth, places, frozenset("k"))
+            return
+        length, turned = printer.dim(inner.extent), "[None, :]" if axis == "x" else "[:, None]"
+        here = code.let(f"(start % {length} + tl.arange(0, DEPTH)).to(INT){turned}", "k")
+        printer.put(inner, here, frozenset("k"))
+        printer.walk_flat(outer, code.let(f"start // {length}", "tap"), NONE)
+
+    def _side(self, node: Scalar, axis: str) -> str:
         """A block of one side, zero outside: [ROWS, DEPTH] or [DEPTH, COLUMNS]."""
         kernel, printer, code = self.kernel, self.printer, self.code
         depth = code.let("k[None, :]" if axis == "x" else "k[:, None]", "k")
@@ -95,12 +110,11 @@ class _Contraction:
         within = "" if even else code.let(f"{depth} < {limit}", "within")
         with printer.scope():
             printer.axes = {axis: Axis(axis, self.masks[axis]), "k": Axis(depth, within)}
-            printer.walk_flat(kernel.depth, depth, frozenset("k"))
+            self._depth(depth, axis)
             if axis == "x":
                 printer.walk_flat(kernel.rows, "x", frozenset("x"))
             else:
                 printer.put(kernel.column, "y", frozenset("y"))
-            node = side.arg if narrow and isinstance(side, Convert) else side
             value = printer.value(node)
             if within and (not isinstance(node, Load) or "k" not in printer.span(node.offset)):
                 value = f"tl.where({within}, {value}, 0.0).to({triton_type(node.dtype)})"

@@ -7,13 +7,13 @@ and `{2}` for the operands. float16 and bfloat16 are computed in float32 and rou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL
 from burn.dialect.types import DTYPES
 from burn.errors import CompileError
-from burn.kernels.body import Convert, Scalar
+from burn.kernels.body import Const, Convert, Scalar, Where
 
 TYPES = {
     "float64": "tl.float64", "float32": "tl.float32", "float16": "tl.float16", "bfloat16": "tl.bfloat16",
@@ -37,11 +37,24 @@ def triton_type(dtype: str) -> str:
     return TYPES[dtype]
 
 
-def narrow(sides: Iterable[Scalar], total: str) -> str:
-    """The type of halves that a product's sides all are, and were widened from for a sum in float32: their products are exact all
-    the same. "" where they are not."""
-    kinds = {side.arg.dtype if isinstance(side, Convert) else side.dtype for side in sides}
-    return TYPES[kinds.pop()] if total == "float32" and len(kinds) == 1 and kinds <= set(HALVES) else ""
+def narrowed(sides: Sequence[Scalar], total: str) -> list[Scalar] | None:
+    """A product's sides in the halves that they all were widened from, for a sum in float32: their products are exact all the
+    same. None where they are something else."""
+    halves = [_halved(side) for side in sides] if total == "float32" else []
+    kinds = {side.dtype for side in halves if side is not None}
+    if not halves or len(kinds) != 1 or None in halves:
+        return None
+    return [side for side in halves if side is not None]
+
+
+def _halved(side: Scalar) -> Scalar | None:
+    match side:
+        case Convert(arg=arg) if arg.dtype in HALVES:
+            return arg
+        case Where(ranges=ranges, then=then, otherwise=Const(value=0)):  # zeros around what is padded
+            inside = _halved(then)
+            return inside and Where(inside.dtype, ranges, inside, Const(inside.dtype, 0.0))
+    return side if side.dtype in HALVES else None
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, LoopVar, product
 from burn.kernels.wants import Wants
 
 WANTS = Wants(
@@ -177,13 +178,18 @@ SINGLES = (
 ANY = 4096
 """What a size counts as that is not known."""
 
+SHALLOW = 32
+"""A tile's depth at least, where it is cut to divide a loop's."""
+
 GROUP = 8
 """Rows of tiles that are gone through together, column by column, so that what they read is still near."""
 
 
-def product_tile(rows: Dim, columns: Dim, depth: Dim, batch: Dim, halves: bool) -> Tile:
-    """The tile with which a product should take the least time; its sizes are no larger than the product's need."""
-    m, n, k = (size if isinstance(size, int) else ANY for size in (rows, columns, depth))
+def product_tile(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, halves: bool) -> Tile:
+    """The tile with which a product should take the least time; its sizes are no larger than the product's need. Its depth
+    divides that of the innermost loop, where it does not get too shallow."""
+    total = product([v.extent for v in depth])
+    m, n, k = (size if isinstance(size, int) else ANY for size in (rows, columns, total))
     times = batch if isinstance(batch, int) else 1
 
     def time(tile: Tile) -> float:
@@ -192,6 +198,10 @@ def product_tile(rows: Dim, columns: Dim, depth: Dim, batch: Dim, halves: bool) 
 
     best = min(HALVES if halves else SINGLES, key=time)
     shallow = max(LEAST, min(best.depth, power_of_two(k)))
+    inner = depth[-1].extent if len(depth) > 1 else 0
+    if isinstance(inner, int) and inner % SHALLOW == 0:
+        while inner % shallow:
+            shallow //= 2
     return replace(best, depth=shallow)
 
 

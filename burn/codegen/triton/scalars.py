@@ -282,9 +282,16 @@ class ScalarPrinter:
             tests.append(f"({at} < {self.dim(extent)})")
             axes |= self.span(place) | self.span(extent)
         condition = self.code.let(" & ".join(tests), "here")
+        is_read_here = isinstance(node.then, Load) and self._known(id(node.then)) is None
         with self.under(Guard(axes, condition)):
             then = self.value(node.then)
+        if is_read_here and _is_zero(node.otherwise):
+            return then  # a load gives 0 where its mask does not hold
         return f"tl.where({condition}, {then}, {self.value(node.otherwise)})"
+
+
+def _is_zero(node: Scalar) -> bool:
+    return isinstance(node, Const) and str(node.value) in ("0", "0.0", "False")
 
 
 PLAIN = ("float32", "int32", "int64")
