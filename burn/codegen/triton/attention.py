@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from burn.codegen.triton import heuristics
-from burn.codegen.triton.code import NONE, Axis
+from burn.codegen.triton.code import NONE, Axis, Unprintable
 from burn.codegen.triton.functions import narrowed, triton_type
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
-from burn.errors import CompileError
 from burn.kernels.body import Accumulator, Apply, AttentionKernel, Const, Convert, Load, Scalar, Where
 
 
@@ -23,7 +22,7 @@ def emit(kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKer
 
 def _padded(loop: LoopVar, what: str) -> int:
     if not isinstance(loop.extent, int):
-        raise CompileError(f"Triton kernels of attention take {what} of a known size, not {loop.extent}")
+        raise Unprintable(f"Triton kernels of attention take {what} of a known size, not {loop.extent}")
     return max(heuristics.LEAST, heuristics.power_of_two(loop.extent))
 
 

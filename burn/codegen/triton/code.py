@@ -6,8 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from burn.errors import CompileError
+
 Axes = frozenset[str]
 NONE: Axes = frozenset()
+
+
+class Unprintable(CompileError):
+    """Triton's language has no words for it: it runs on the host."""
 
 
 class Code:

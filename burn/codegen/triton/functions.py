@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL
+from burn.codegen.triton.code import Unprintable
 from burn.dialect.types import DTYPES
-from burn.errors import CompileError
 from burn.kernels.body import Const, Convert, Scalar, Where
 
 TYPES = {
@@ -33,7 +33,7 @@ QUOTIENTS = ("div", "reciprocal", "sqrt", "rsqrt")
 def triton_type(dtype: str) -> str:
     """Raises CompileError for a type that Triton has none for."""
     if dtype not in TYPES:
-        raise CompileError(f"Triton kernels do not compute with elements of type {dtype}")
+        raise Unprintable(f"Triton kernels do not compute with elements of type {dtype}")
     return TYPES[dtype]
 
 
@@ -101,7 +101,7 @@ def _rule(name: str, dtype: str) -> tuple[Rule, str]:
     by_kind = {"float": rule.floats, "int": rule.signed, "uint": rule.unsigned, "bool": rule.boolean} if rule else {}
     text = by_kind.get(kind)
     if rule is None or text is None:
-        raise CompileError(f"Triton kernels have no '{name}' of elements of type {dtype}")
+        raise Unprintable(f"Triton kernels have no '{name}' of elements of type {dtype}")
     return rule, text
 
 

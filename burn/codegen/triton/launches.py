@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from burn.codegen.host.emit import Int, Value
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Kernels, Launches
+from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.heuristics import WANTS
 from burn.codegen.triton.images import Source, module
@@ -21,7 +22,6 @@ from burn.dialect.control import Group
 from burn.dialect.dims import Dim
 from burn.dialect.op import source_name
 from burn.dialect.types import DTYPES, type_of
-from burn.errors import CompileError
 from burn.kernels.body import Buffer
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
@@ -116,7 +116,7 @@ class CardKernels:
         calls = kernels(group, WANTS)
         try:
             printed = [self.printer.print(call.kernel) for call in calls]
-        except CompileError as error:
+        except Unprintable as error:
             self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
             return replace(self.host.group(group), on_host=True)
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from burn.codegen.triton import heuristics
-from burn.codegen.triton.code import Code
+from burn.codegen.triton.code import Code, Unprintable
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.dialect.dims import Dim, symbol
-from burn.errors import CompileError
 from burn.kernels.body import Buffer, Kernel
 from burn.kernels.parameters import argument_names
 
@@ -43,7 +42,7 @@ def opened(buffers: Sequence[Buffer], sites: list[str]) -> ScalarPrinter:
     """Raises CompileError for buffers of elements that Triton has no type for."""
     for buffer in buffers:
         if buffer.dtype not in TYPES:
-            raise CompileError(f"Triton kernels do not hold elements of type {buffer.dtype}")
+            raise Unprintable(f"Triton kernels do not hold elements of type {buffer.dtype}")
     return ScalarPrinter(Code(), buffers, sites)
 
 
