@@ -34,13 +34,15 @@ class Program:
         texts: Sequence[tuple[int, int]] = ...,
         card: tuple[str, int, str | None] | None = ...,
         images: Sequence[tuple[str, Any, int, int]] = ...,
+        sites: Sequence[str] = ...,
     ) -> None:
         """`input_containers` and `output_containers` say for each value what is around its tensors ("s" a sequence, "o" an
         optional, from outside in, then "*" where they may have any rank) and the tensors' element type as burn_dtype numbers it;
         `texts` which constants are strings, and how many each holds. `constants` are buffers. `inputs` are (dtype, sizes) with
         -1 - s for the s-th symbol; `outputs` are
         dtypes. `card` is the device whose kernels `images` are: its kind, its number and its driver's file (None for the usual
-        one); an image is its function's name, its machine code, its bytes of shared memory and the threads of a block."""
+        one); an image is its function's name, its machine code, its bytes of shared memory and the threads of a block. `sites`
+        are the names of what may fail on a card."""
 
     def arena_bytes(self) -> int:
         """The memory for intermediate results that runs have needed so far, one run at a time."""
@@ -97,6 +99,9 @@ def cpu_cores() -> int:
 
 def cache_bytes(level: int) -> int:
     """Data cache of level 1, 2 or 3 as seen by one core; 0 when unknown."""
+
+def set_reported_error(make: Any) -> None:
+    """`make(code, site, value)` gives the exception for what a kernel of an earlier run reported."""
 
 def device_count(kind: str, library: str | None = None) -> int:
     """How many devices of a kind ("cuda") there are; RuntimeError says why there is no driver. `library`: the driver's file."""

@@ -32,7 +32,16 @@ _KINDS = {1: MemoryRunError, 2: IndexRunError, 5: DivisionRunError}
 """Statuses that are errors of Python's own kinds too."""
 
 
+def _failed(code: int, site: str, value: int, what: str) -> RunError:
+    text = MESSAGES.get(code, f"error {code} with value {{value}}")
+    problem = Problem(text.format(value=value, site=site), node="" if "{site}" in text else site)
+    return _KINDS.get(code, RunError)(what, [problem])
+
+
 _native.set_image_decoder(images.decode)
+_native.set_reported_error(
+    lambda code, site, value: _failed(code, site, value, "a program failed on the card, in this call or one before")
+)
 
 
 class Executable:
@@ -69,6 +78,7 @@ class Executable:
                 texts=[(i, math.prod(c.shape)) for i, c in enumerate(artefact.constants) if c.dtype == "string"],
                 card=self.device.card,
                 images=[(image.name, image.data, image.shared, image.threads) for image in artefact.images],
+                sites=artefact.sites if self.device.is_card else (),
             )
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
@@ -203,10 +213,8 @@ class Executable:
         if code == Status.SHARED_MEMORY:
             problem = Problem(f"input '{self._names[value]}' is donated but shares memory with another input")
             return InputError("the inputs do not fit the program", [problem])
-        text = MESSAGES.get(code, f"error {code} with value {{value}}")
         node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
-        problem = Problem(text.format(value=value, site=node), node="" if "{site}" in text else node)
-        return _KINDS.get(code, RunError)("the program failed while it ran", [problem])
+        return _failed(code, node, value, "the program failed while it ran")
 
     # ---- looking at inputs -----------------------------------------------------------------------------------------
 

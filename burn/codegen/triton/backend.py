@@ -16,6 +16,7 @@ from burn.codegen.triton.launches import CardKernels
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.errors import CompileError
+from burn.kernels.liveness import Liveness
 from burn.kernels.wants import Wants
 from burn.runtime.artefact import Target
 
@@ -60,7 +61,9 @@ class GPU:
 
     def build(self, program: Program) -> Built:
         with context():
-            kernels = CardKernels(KernelPrinter(self.host.target))
+            direct = Liveness(program.block).written_directly(program.outputs)
+            in_place = {root for root, number in direct.items() if number in program.donated}
+            kernels = CardKernels(KernelPrinter(self.host.target), in_place)
             entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
             code = compile_object(entry.functions)
         images = compile_all(kernels.sources, Machine.named(self.kind, self.architecture, self.warp))

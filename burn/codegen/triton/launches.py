@@ -6,7 +6,7 @@ copies what they need, and profiles say so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from burn.codegen.host.emit import Int, Value
@@ -20,6 +20,7 @@ from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Argument, Printed
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
 from burn.dialect.op import source_name
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Buffer
@@ -95,13 +96,15 @@ class CardKernels:
     """The kernels of one program. See `burn.codegen.host.launches.Kernels`.
 
     `sources` is what is to be compiled, in the order of the artefact's table; `refused` says of each group that runs on the
-    host why it does."""
+    host why it does. No call ends where a kernel fails: what lies in memory that the caller gave up is written by none that
+    comes behind it."""
 
     is_card = True
 
-    def __init__(self, host: Kernels) -> None:
-        """host: prints what runs there."""
+    def __init__(self, host: Kernels, in_place: Collection[ir.Value] = ()) -> None:
+        """host: prints what runs there. in_place: results that lie where an input of the program may have lain."""
         self.host, self.sites = host, host.sites
+        self._in_place, self._may_fail = in_place, False
         self.printer = KernelPrinter(self.sites)
         self.sources: list[Source] = []
         self.refused: dict[str, str] = {}
@@ -119,6 +122,9 @@ class CardKernels:
         except Unprintable as error:
             self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
             return replace(self.host.group(group), on_host=True)
+        if self._may_fail and any(result in self._in_place for result in group.operation.results):
+            printed = [p.guarded() for p in printed]
+        self._may_fail |= any(p.may_fail for p in printed)
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         limits = _limits(group, printed)
         launches = [self._launch(p, call.kernel.buffers, nodes, limits) for p, call in zip(printed, calls, strict=True)]

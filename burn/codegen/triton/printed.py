@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from burn.codegen.triton import heuristics
@@ -36,6 +36,20 @@ class Printed:
     programs: Dim
     warps: int
     stages: int
+
+    @property
+    def may_fail(self) -> bool:
+        return any(argument.kind == "failure" for argument in self.arguments)
+
+    def guarded(self) -> Printed:
+        """The same, but that it does nothing where a kernel before it has failed."""
+        head, body = self.text.split('"""\n', 1)
+        arguments = self.arguments
+        if not self.may_fail:
+            head = head.replace(f"def {self.name}(", f"def {self.name}(failure, ", 1)
+            arguments = (Argument("failure"), *arguments)
+        test = "    if tl.load(failure) != 0:\n        return\n"
+        return replace(self, text=f'{head}"""\n{test}{body}', arguments=arguments)
 
 
 def opened(buffers: Sequence[Buffer], sites: list[str]) -> ScalarPrinter:

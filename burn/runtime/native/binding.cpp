@@ -187,8 +187,9 @@ class Program {
             const std::vector<nb::object> &outputs, int64_t kernel_count, std::vector<int64_t> aliases,
             const std::vector<Containers> &input_containers, const std::vector<Containers> &output_containers,
             const std::vector<std::pair<int64_t, int64_t>> &texts, const std::optional<Card> &card,
-            const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images)
-        : kernels_(kernel_count) {
+            const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images,
+            std::vector<std::string> sites)
+        : kernels_(kernel_count), sites_(std::move(sites)) {
         char error[512];
         {
             Buffer code(object_code);
@@ -264,6 +265,8 @@ class Program {
             throw nb::python_error();
         }
         nb::object results = take(outputs, fast);
+        if (device_)
+            heed(device_);
         if (!profile)
             return results;
         nb::list timings;
@@ -342,6 +345,10 @@ class Program {
         info.input_specs = input_specs.data();
         info.output_specs = output_specs.data();
         if (device_) {
+            for (const std::string &site : sites_)
+                site_names_.push_back(site.c_str());
+            info.sites = site_names_.data();
+            info.site_count = static_cast<int64_t>(site_names_.size());
             info.device = device_;
             info.device_kernels = device_kernels_.data();
             info.device_kernel_count = static_cast<int64_t>(device_kernels_.size());
@@ -574,6 +581,8 @@ class Program {
     burn_device *device_ = nullptr;
     std::list<std::string> names_; // of device_kernels_
     std::vector<burn_device_kernel> device_kernels_;
+    std::vector<std::string> sites_;
+    std::vector<const char *> site_names_;
     std::vector<int64_t> on_card_; // bytes of each constant that goes to the card, or -1
 };
 
@@ -700,12 +709,14 @@ NB_MODULE(_native, m) {
                       const std::vector<std::pair<nb::object, std::vector<int64_t>>> &, const std::vector<nb::object> &,
                       int64_t, std::vector<int64_t>, const std::vector<Containers> &, const std::vector<Containers> &,
                       const std::vector<std::pair<int64_t, int64_t>> &, const std::optional<Card> &,
-                      const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &>(),
+                      const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &,
+                      std::vector<std::string>>(),
              "object_code"_a, "entry"_a, nb::kw_only(), "constants"_a, "live_ranges"_a, "inputs"_a, "outputs"_a,
              "kernel_count"_a, "aliases"_a = std::vector<int64_t>(),
              "input_containers"_a = std::vector<Containers>(), "output_containers"_a = std::vector<Containers>(),
              "texts"_a = std::vector<std::pair<int64_t, int64_t>>(), "card"_a = nb::none(),
-             "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>>())
+             "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>>(),
+             "sites"_a = std::vector<std::string>())
         .def("arena_bytes", &Program::arena_bytes)
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false,
              "keep"_a = nb::none());

@@ -93,6 +93,9 @@ class DeviceMemory {
 // Raises what burn_device_error says: a MemoryError, or a RuntimeError.
 [[noreturn]] void device_failed();
 
+// Raises a failure that a kernel of an earlier run reported, if one has come to the host.
+void heed(burn_device *device);
+
 void bind_devices(nanobind::module_ &m);
 
 // ---- binding_array.cpp ----------------------------------------------------------------------------------------------

@@ -20,6 +20,17 @@ void device_failed() {
     throw nb::python_error();
 }
 
+static PyObject *reported_error; // (code, site, value) -> the exception
+
+void heed(burn_device *device) {
+    burn_reported found;
+    if (!unlocked([&] { return burn_device_reported(device, &found); }))
+        return;
+    nb::object error = nb::handle(reported_error)(found.code, static_cast<const char *>(found.name), found.value);
+    PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.ptr())), error.ptr());
+    throw nb::python_error();
+}
+
 namespace {
 
 // Something that burn_device_* does and may fail at.
@@ -66,6 +77,7 @@ nb::object fetch_new(burn_device *device, const void *from, int64_t bytes) {
         throw std::bad_alloc();
     nb::capsule owner(data, [](void *memory) noexcept { burn_memory_free(memory); });
     act([&] { return burn_device_fetch(device, data, from, bytes); });
+    heed(device);
     auto size = static_cast<size_t>(bytes);
     return nb::cast(nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(data, {size}, owner));
 }
@@ -78,6 +90,7 @@ nb::object fetch(Device &device, nb::handle from, int64_t bytes, nb::object into
     if (buffer.bytes() != bytes)
         throw nb::value_error("the buffer is not as long as what is fetched");
     act([&] { return burn_device_fetch(device.get(), buffer.data(), address, bytes); });
+    heed(device.get());
     return into;
 }
 
@@ -205,6 +218,7 @@ DeviceMemory::~DeviceMemory() {
 
 void bind_devices(nb::module_ &m) {
     m.def("device_count", &device_count, "kind"_a, "library"_a = nb::none());
+    m.def("set_reported_error", [](nb::object make) { Py_XSETREF(reported_error, make.release().ptr()); }, "make"_a);
     m.def("device_to_dlpack", &to_dlpack, "owner"_a, "address"_a, "shape"_a, "code"_a, "bits"_a, "device_type"_a,
           "device_index"_a);
     m.def("device_from_dlpack", &from_dlpack, "capsule"_a);
@@ -244,7 +258,10 @@ void bind_devices(nb::module_ &m) {
             void *target = place(to, bytes);
             act([&] { return burn_device_fill(device.get(), target, byte, bytes); });
         }, "to"_a, "byte"_a, "bytes"_a)
-        .def("wait", [](Device &device) { act([&] { return burn_device_wait(device.get()); }); })
+        .def("wait", [](Device &device) {
+            act([&] { return burn_device_wait(device.get()); });
+            heed(device.get());
+        })
         .def_prop_ro("stream", [](Device &device) { return reinterpret_cast<uintptr_t>(burn_device_stream(device.get())); })
         .def("wait_for", [](Device &device, uintptr_t stream) {
             act([&] { return burn_device_wait_for(device.get(), reinterpret_cast<void *>(stream)); });

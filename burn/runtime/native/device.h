@@ -95,6 +95,27 @@ burn_device_graph *burn_device_recorded(burn_device *device); /* NULL: see burn_
 int32_t burn_device_replay(burn_device *device, burn_device_graph *graph);
 void burn_device_graph_delete(burn_device *device, burn_device_graph *graph); /* accepts NULL */
 
+/* ---- failures that kernels report -------------------------------------------------------------------------------- */
+/* A word on the device, 0 until a kernel writes it. */
+typedef struct burn_report burn_report;
+
+typedef struct burn_reported {
+    int32_t code;        /* a burn_status */
+    int64_t site, value; /* as burn_failure has them */
+    char name[256];      /* of the site */
+} burn_reported;
+
+/* The names of sites must live as long as the report. NULL: see burn_device_error. */
+burn_report *burn_report_new(burn_device *device, const char *const *sites, int64_t site_count);
+void *burn_report_word(const burn_report *report);
+/* Behind all work so far the word is brought to the host, for burn_device_reported; nobody waits. */
+int32_t burn_report_tell(burn_report *report);
+/* Waits for all work, and says what is in the word, BURN_OK as the code if nothing is, which then is cleared. */
+int32_t burn_report_look(burn_report *report, burn_reported *found);
+/* A failure that has come to the host and that nobody has heard of, which is forgotten then. 0: there is none yet. */
+int burn_device_reported(burn_device *device, burn_reported *found);
+void burn_report_delete(burn_report *report); /* accepts NULL */
+
 /* ---- clocks ------------------------------------------------------------------------------------------------------ */
 /* Marks a moment of the device's work; the nanoseconds between two, whichever is first, which waits for both. -1: failed. */
 typedef struct burn_device_moment burn_device_moment;

@@ -26,6 +26,8 @@ typedef struct burn_block {
     struct burn_block *next; /* in the same bucket */
 } burn_block;
 
+typedef struct burn_slot burn_slot;
+
 /* The device's memory that burn has: device_memory.c. */
 typedef struct burn_store {
     pthread_mutex_t lock;
@@ -56,6 +58,11 @@ struct burn_device {
     void *ring_events[BURN_SEGMENTS]; /* the last copy out of each segment */
     int32_t segment;
     int64_t segment_used;
+
+    burn_report *reports;  /* device_report.c */
+    burn_slot *slots;      /* that nobody uses */
+    int has_lost;
+    burn_reported lost;    /* of a report that is no more */
 };
 
 /* Makes the device's context this thread's. 1: it was not before, 0: it was, -1: failed, see burn_device_error. */

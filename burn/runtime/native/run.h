@@ -50,7 +50,7 @@ struct burn_run {
     const burn_input **regions; /* room to sort the inputs by address */
     /* on a card: see run_device.c */
     burn_device_block *blocks; /* the latest first */
-    void *failure;             /* a word there, 0 until a kernel fails; kept between inferences */
+    burn_report *report;       /* where kernels tell of failures, or NULL; kept between inferences */
     int failure_given;         /* to a kernel of this inference */
     int touched;               /* the host took part in this inference */
     burn_recording *recordings; /* the latest first: see run_recorded.c */

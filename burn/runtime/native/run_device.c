@@ -5,7 +5,8 @@
  * that memory may be freed as soon as the last launch that uses it was submitted.
  *
  * A kernel tells of an index out of range in a word on the card, and leaves alone what it would have touched. The word is looked
- * at wherever the host waits for the card anyway, before it uses what it waited for.
+ * at wherever the host waits for the card anyway, before it uses what it waited for; after a run whose outputs stay there, by
+ * whoever waits next (device_report.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,6 @@
 
 /* Kernels take addresses for multiples of this many bytes. */
 enum { KERNEL_ALIGNMENT = 16 };
-
-/* A failure's word: the number of its site plus one above, the index below. */
-enum { INDEX_BITS = 48 };
 
 static int check(burn_run *run, int32_t status, int64_t bytes) {
     if (status != BURN_OK)
@@ -170,34 +168,27 @@ void burn_device_release(burn_run *run, int64_t mark) {
 void burn_device_run_end(burn_run *run) {
     if (run->program->info.device)
         burn_recordings_clear(run);
-    if (run->failure)
-        burn_device_free(run->program->info.device, run->failure);
+    burn_report_delete(run->report);
 }
 
 /* ---- failures of kernels ----------------------------------------------------------------------------------------- */
 
 void *burn_rt_device_failure(burn_run *run) {
-    burn_device *device = run->program->info.device;
-    if (!run->failure && !burn_run_failed(run)) {
-        run->failure = take(run, sizeof(int64_t));
-        if (!run->failure)
-            return NULL;
-        check(run, burn_device_fill(device, run->failure, 0, sizeof(int64_t)), 0);
+    const burn_program_info *info = &run->program->info;
+    if (!run->report && !burn_run_failed(run)) {
+        run->report = burn_report_new(info->device, info->sites, info->site_count);
+        if (!run->report)
+            check(run, burn_device_error_status(), sizeof(int64_t));
     }
     run->failure_given = 1;
-    return burn_run_failed(run) ? NULL : run->failure;
+    return burn_run_failed(run) ? NULL : burn_report_word(run->report);
 }
 
 void burn_device_look(burn_run *run) {
-    burn_device *device = run->program->info.device;
-    int64_t word = 0;
-    if (!run->failure_given || !run->failure)
-        return;
-    if (!check(run, burn_device_fetch(device, &word, run->failure, sizeof word), 0) || word == 0)
-        return;
-    int64_t index = (int64_t)((uint64_t)word << (64 - INDEX_BITS)) >> (64 - INDEX_BITS);
-    burn_rt_fail(run, BURN_INDEX_OUT_OF_RANGE, (word >> INDEX_BITS) - 1, index);
-    burn_device_fill(device, run->failure, 0, sizeof word); /* for the next run */
+    burn_reported found;
+    if (run->failure_given && run->report && check(run, burn_report_look(run->report, &found), 0) &&
+        found.code != BURN_OK)
+        burn_rt_fail(run, found.code, found.site, found.value);
 }
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
@@ -285,8 +276,13 @@ void burn_device_take_inputs(burn_run *run, burn_input *inputs) {
 
 void burn_device_give_outputs(burn_run *run) {
     const burn_program_info *info = &run->program->info;
+    if (run->options.stay) { /* nobody waits */
+        if (run->failure_given && run->report)
+            check(run, burn_report_tell(run->report), 0);
+        return;
+    }
     burn_device_look(run);
-    for (int64_t i = 0; i < info->outputs && !run->options.stay; i++) {
+    for (int64_t i = 0; i < info->outputs; i++) {
         burn_output *output = &run->outputs[i];
         if (burn_run_failed(run) || !output->on_card)
             continue;

@@ -91,6 +91,8 @@ typedef struct burn_program_info {
     burn_device *device;                                  /* the card whose program this is, or NULL */
     const burn_device_kernel *device_kernels;
     int64_t device_kernel_count;
+    const char *const *sites; /* their names, which outlive the program: for failures that come after a run's end */
+    int64_t site_count;
 } burn_program_info;
 
 typedef struct burn_input {

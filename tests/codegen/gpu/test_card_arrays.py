@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import burn
-from burn.errors import InputError
+from burn.errors import IndexRunError, InputError
 from burn.runtime.card import CardArray, to_card
 from burn.runtime.device import device
 
@@ -200,3 +200,41 @@ def test_a_failed_run_leaves_nothing_behind(card: Card) -> None:
     gc.collect()
     assert device("cuda").facts()["used"] == before
     np.testing.assert_array_equal(take(table, np.array([3, 0])).numpy(), table.numpy()[[3, 0]])
+
+
+def a_failure_to_come(card: Card) -> tuple[Any, Any, Any]:
+    """A program, its table, and what a call with an index out of range left on a card that has not begun with it."""
+    table = to_card(np.arange(12, dtype=np.float32).reshape(4, 3), "cuda")
+    take = burn.compile(
+        lambda t, i: burn.take(t, i, axis=0), (table, np.zeros(2, np.int64)), cache=False, device="cuda"
+    )
+    take(table, np.array([1, 3])).numpy()
+    return take, table, take(table, np.array([1, 9]))
+
+
+def test_nobody_waits_for_a_failure_and_whoever_fetches_hears_of_it(card: Card) -> None:
+    with simulation().lazy():
+        take, table, left = a_failure_to_come(card)
+        later = burn.compile(lambda x: x * 2, (table,), cache=False, device="cuda")(table)
+        with pytest.raises(IndexRunError, match="in this call or one before(?s:.)*index 9 is out of range"):
+            later.numpy()
+        np.testing.assert_array_equal(later.numpy(), table.numpy() * 2)  # it was told once
+        np.testing.assert_array_equal(take(table, np.array([3, 0])).numpy(), table.numpy()[[3, 0]])
+        assert left.shape == (2, 3)
+
+
+def test_a_failure_outlives_its_program(card: Card) -> None:
+    with simulation().lazy():
+        take, table, left = a_failure_to_come(card)
+        del take
+        gc.collect()
+        with pytest.raises(IndexRunError, match="index 9 is out of range"):
+            left.numpy()
+
+
+def test_a_failure_comes_with_results_for_the_host(card: Card) -> None:
+    with simulation().lazy():
+        _, table, left = a_failure_to_come(card)
+        twice_there = burn.compile(lambda x: x * 2, (left,), cache=False, device="cuda")
+        with pytest.raises(IndexRunError, match="index 9 is out of range"):
+            twice_there.run({"x": left}, keep=False)

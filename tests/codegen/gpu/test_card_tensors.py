@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import burn
 from burn import nn, optim
-from burn.errors import DeviceError, TypeMismatch
+from burn.errors import DeviceError, IndexRunError, TypeMismatch
 from burn.runtime.card import CardArray, to_card
 
 pytest.importorskip("triton")
@@ -20,6 +21,7 @@ pytest.importorskip("torch")
 import torch
 
 from tests.codegen.gpu.cards import Card
+from tests.runtime.simulation import simulation
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 
@@ -155,6 +157,27 @@ def test_training_stays_on_the_card(card: Card) -> None:
         np.testing.assert_allclose(p.array, q.array, rtol=1e-3, atol=1e-5)
     assert len(places[0]) >= 12 and places[0] == places[1] == places[2]
     assert not any(nowhere)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_step_that_fails_leaves_parameters_and_state_as_they_were(card: Card, wait: bool) -> None:
+    """So do those behind it, until somebody hears of it."""
+    model = nn.Linear(3, 2)
+    optimizer = optim.SGD(model, lr=0.5, momentum=0.9)
+    step = burn.train.step(model, lambda m, x, y: nn.CrossEntropyLoss()(m(x), y), optimizer, device="cuda")
+    x = burn.tensor(X, device="cuda")
+    good, bad = (burn.tensor(np.array(labels), device="cuda") for labels in ([0, 1, 1, 0], [0, 5, 1, 0]))
+    step(x, good).numpy()
+    held = {**dict(model.named_parameters()), **optimizer.named_buffers()}
+    before = {name: p.elements.numpy() for name, p in held.items()}  # what is looked at as an array is not written over
+    with contextlib.nullcontext() if wait else simulation().lazy():
+        with pytest.raises(IndexRunError, match="index 5 is out of range"):
+            step(x, bad)
+            step(x, good).numpy()
+    for name, p in held.items():
+        np.testing.assert_array_equal(p.array, before[name], err_msg=name)
+    step(x, good).numpy()
+    assert not np.array_equal(model.weight.array, before["weight"])
 
 
 def test_learner(card: Card, tmp_path: Path) -> None:

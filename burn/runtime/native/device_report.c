@@ -1,0 +1,165 @@
+/* Failures that kernels report, and who hears of them.
+ *
+ * A kernel cannot end a run: it leaves a word on the card, and nothing behind it in that run writes over what was there before.
+ * A run that waits for its end looks at the word then. One that does not has it copied into the host's memory behind its work,
+ * and whoever waits for the card later, or runs something there, hears of it. The word stays until somebody has.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device_inner.h"
+
+/* A word: the number of its site plus one above, the index below. */
+enum { INDEX_BITS = 48 };
+
+/* Words of the host that are locked at a time. They are used again, and never given back. */
+enum { SLOTS = 512 };
+
+struct burn_report {
+    struct burn_report *next;
+    burn_device *device;
+    void *word;              /* on the card */
+    volatile int64_t *told;  /* what was copied of it */
+    int queued;              /* a copy may be under way */
+    const char *const *sites;
+    int64_t site_count;
+};
+
+struct burn_slot {
+    struct burn_slot *next;
+};
+
+/* Under the lock. NULL: *code says why. */
+static volatile int64_t *take_slot(burn_device *device, int *code) {
+    if (!device->slots) {
+        void *memory = NULL;
+        *code = device->driver->pinned_alloc(&memory, SLOTS * sizeof(burn_slot), 0);
+        if (*code)
+            return NULL;
+        burn_slot *slots = memory;
+        for (int i = 0; i < SLOTS; i++) {
+            slots[i].next = device->slots;
+            device->slots = &slots[i];
+        }
+    }
+    burn_slot *slot = device->slots;
+    device->slots = slot->next;
+    volatile int64_t *told = (volatile int64_t *)slot;
+    *told = 0;
+    return told;
+}
+
+static void give_slot(burn_device *device, volatile int64_t *told) {
+    burn_slot *slot = (burn_slot *)told;
+    slot->next = device->slots;
+    device->slots = slot;
+}
+
+burn_report *burn_report_new(burn_device *device, const char *const *sites, int64_t site_count) {
+    static const char doing[] = "making room for failures";
+    burn_report *report = calloc(1, sizeof *report);
+    void *word = burn_device_alloc(device, sizeof(int64_t));
+    if (!report || !word || burn_device_fill(device, word, 0, sizeof(int64_t)) != BURN_OK) {
+        if (!report)
+            burn_device_refuse(device, BURN_OUT_OF_MEMORY, "%s: out of memory", doing);
+        burn_device_free(device, word);
+        free(report);
+        return NULL;
+    }
+    *report = (burn_report){NULL, device, word, NULL, 0, sites, site_count};
+    int entered, code = 0;
+    int32_t status = burn_device_begin_now(device, doing, &entered);
+    if (status == BURN_OK) {
+        report->told = take_slot(device, &code);
+        if (report->told) {
+            report->next = device->reports;
+            device->reports = report;
+        }
+        status = burn_device_end(device, doing, entered, code);
+    }
+    if (status == BURN_OK)
+        return report;
+    burn_device_free(device, word);
+    free(report);
+    return NULL;
+}
+
+void *burn_report_word(const burn_report *report) { return report->word; }
+
+int32_t burn_report_tell(burn_report *report) {
+    static const char doing[] = "asking for failures";
+    burn_device *device = report->device;
+    int entered;
+    int32_t status = burn_device_begin_now(device, doing, &entered);
+    if (status != BURN_OK)
+        return status;
+    report->queued = 1;
+    int code = device->driver->fetch((void *)report->told, (uint64_t)(uintptr_t)report->word, sizeof(int64_t),
+                                     device->stream);
+    return burn_device_end(device, doing, entered, code);
+}
+
+static void explain(const burn_report *report, int64_t word, burn_reported *found) {
+    int64_t site = (word >> INDEX_BITS) - 1;
+    found->code = BURN_INDEX_OUT_OF_RANGE;
+    found->site = site;
+    found->value = (int64_t)((uint64_t)word << (64 - INDEX_BITS)) >> (64 - INDEX_BITS);
+    snprintf(found->name, sizeof found->name, "%s", site >= 0 && site < report->site_count ? report->sites[site] : "");
+}
+
+/* Waits, so that no copy is under way; then the word is as it was at first. */
+static int32_t clear(burn_report *report, int64_t *word) {
+    int32_t status = burn_device_fetch(report->device, word, report->word, sizeof *word);
+    report->queued = 0;
+    *report->told = 0;
+    return status == BURN_OK && *word ? burn_device_fill(report->device, report->word, 0, sizeof *word) : status;
+}
+
+int32_t burn_report_look(burn_report *report, burn_reported *found) {
+    int64_t word = 0;
+    int32_t status = clear(report, &word);
+    found->code = BURN_OK;
+    if (word)
+        explain(report, word, found);
+    return status;
+}
+
+int burn_device_reported(burn_device *device, burn_reported *found) {
+    burn_device_lock(device);
+    int there = device->has_lost;
+    if (there) {
+        *found = device->lost;
+        device->has_lost = 0;
+    }
+    for (burn_report *report = device->reports; report && !there; report = report->next)
+        if (*report->told) {
+            int64_t word = *report->told;
+            there = 1;
+            explain(report, word, found);
+            clear(report, &word);
+        }
+    burn_device_unlock(device);
+    return there;
+}
+
+void burn_report_delete(burn_report *report) {
+    if (!report)
+        return;
+    burn_device *device = report->device;
+    burn_device_lock(device);
+    for (burn_report **at = &device->reports; *at; at = &(*at)->next)
+        if (*at == report) {
+            *at = report->next;
+            break;
+        }
+    int64_t word = 0;
+    if (report->queued && clear(report, &word) == BURN_OK && word && !device->has_lost) {
+        explain(report, word, &device->lost);
+        device->has_lost = 1;
+    }
+    give_slot(device, report->told);
+    burn_device_unlock(device);
+    burn_device_free(device, report->word);
+    free(report);
+}
