@@ -32,7 +32,7 @@ _KINDS = {1: MemoryRunError, 2: IndexRunError, 5: DivisionRunError}
 """Statuses that are errors of Python's own kinds too."""
 
 
-def _failed(code: int, site: str, value: int, what: str) -> RunError:
+def _failed(code: Any, site: str, value: int, what: str) -> RunError:
     text = MESSAGES.get(code, f"error {code} with value {{value}}")
     problem = Problem(text.format(value=value, site=site), node="" if "{site}" in text else site)
     return _KINDS.get(code, RunError)(what, [problem])

@@ -216,7 +216,7 @@ def test_nobody_waits_for_a_failure_and_whoever_fetches_hears_of_it(card: Card) 
     with simulation().lazy():
         take, table, left = a_failure_to_come(card)
         later = burn.compile(lambda x: x * 2, (table,), cache=False, device="cuda")(table)
-        with pytest.raises(IndexRunError, match="in this call or one before(?s:.)*index 9 is out of range"):
+        with pytest.raises(IndexRunError, match=r"in this call or one before(?s:.)*index 9 is out of range"):
             later.numpy()
         np.testing.assert_array_equal(later.numpy(), table.numpy() * 2)  # it was told once
         np.testing.assert_array_equal(take(table, np.array([3, 0])).numpy(), table.numpy()[[3, 0]])
@@ -225,7 +225,7 @@ def test_nobody_waits_for_a_failure_and_whoever_fetches_hears_of_it(card: Card) 
 
 def test_a_failure_outlives_its_program(card: Card) -> None:
     with simulation().lazy():
-        take, table, left = a_failure_to_come(card)
+        take, _, left = a_failure_to_come(card)
         del take
         gc.collect()
         with pytest.raises(IndexRunError, match="index 9 is out of range"):
@@ -234,7 +234,7 @@ def test_a_failure_outlives_its_program(card: Card) -> None:
 
 def test_a_failure_comes_with_results_for_the_host(card: Card) -> None:
     with simulation().lazy():
-        _, table, left = a_failure_to_come(card)
+        _, _, left = a_failure_to_come(card)
         twice_there = burn.compile(lambda x: x * 2, (left,), cache=False, device="cuda")
         with pytest.raises(IndexRunError, match="index 9 is out of range"):
             twice_there.run({"x": left}, keep=False)
