@@ -91,13 +91,17 @@ class _Contraction:
         the others have one place for a whole block: what depends on them, such as whether a window's row is inside, is found
         once."""
         kernel, printer, code = self.kernel, self.printer, self.code
-        *outer, inner = kernel.depth
-        extent = self.sizes.depth[-1].extent
-        if not outer or not isinstance(extent, int) or extent % self.tile.depth:
-            printer.walk_flat(kernel.depth, places, frozenset("k"))
+        for single in (v for v in kernel.depth if v.extent == 1):
+            printer.put(single, "0", NONE)
+        loops = [v for v in kernel.depth if v.extent != 1]
+        extent = next((v.extent for v in reversed(self.sizes.depth) if v.extent != 1), 1)
+        if len(loops) < 2 or not isinstance(extent, int) or extent % self.tile.depth:
+            printer.walk_flat(loops, places, frozenset("k"))
             return
+        *outer, inner = loops
         length, turned = printer.dim(inner.extent), "[None, :]" if axis == "x" else "[:, None]"
-        here = code.let(f"(start % {length} + tl.arange(0, DEPTH)).to(INT){turned}", "k")
+        first = code.let(f"tl.multiple_of(start % {length}, DEPTH)", "first")  # what Triton does not see by itself
+        here = code.let(f"({first} + tl.arange(0, DEPTH)).to(INT){turned}", "k")
         printer.put(inner, here, frozenset("k"))
         printer.walk_flat(outer, code.let(f"start // {length}", "tap"), NONE)
 

@@ -55,6 +55,21 @@ def test_kinds(machine: str) -> None:
     assert all(len(image.data) > 500 for image in made)
 
 
+def test_both_sides_of_a_convolution_are_on_their_way_at_once() -> None:
+    """A side that the compiler cannot copy in whole words is waited for at every step; such a kernel has less shared memory."""
+    case = next(case for case in CASES if "a padded convolution of halves" in case.name)
+    program, kernels = read(case), CardKernels(KernelPrinter(TARGETS["generic"]))
+    pipeline.run(pipeline.parse(case.passes), program, Environment(GPU()))
+    with context():
+        for group in groups(program.block):
+            kernels.group(group)
+    (source,) = kernels.sources
+    (image,) = images.compile_all([source], MACHINES["sm_90"])
+    sizes = dict(source.named)
+    step = 2 * sizes["DEPTH"] * (sizes["ROWS"] + sizes["COLUMNS"])
+    assert image.shared >= step * (source.stages - 1)
+
+
 def test_what_cannot_be_compiled_is_named_with_its_text(tmp_path: Path) -> None:
     text = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef bad(x, INT: tl.constexpr):\n    tl.nothing(x)\n"
     source = Source("bad", text, ("*fp32",), (), (), ((0, 16),), False, 4, 3, ("the node",))

@@ -148,7 +148,9 @@ func.func @main(%x: tensor<1x9x9x64xf16>, %w: tensor<3x3x64x64xf16>) -> tensor<1
   %0 = "burn.conv"(%x, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = ["1", "1"], high = ["1", "1"], groups = 1 : i64, layout = "last"} : (tensor<1x9x9x64xf16>, tensor<3x3x64x64xf16>) -> tensor<1x9x9x64xf16>
   "burn.return"(%0) : (tensor<1x9x9x64xf16>) -> ()
 }
-// CHECK:        tap0 = start // {{.*}}
+// CHECK:        first0 = tl.multiple_of(start % {{.*}}, DEPTH)
+// CHECK-NEXT:   k1 = (first0 + tl.arange(0, DEPTH)).to(INT)[None, :]
+// CHECK-NEXT:   tap0 = start // {{.*}}
 // CHECK:        tl.load({{.*}}, mask={{.*}}here0, other=0.0)
 // CHECK-NOT:    tl.where
 // CHECK:        total = tl.dot(left0, right0, total, input_precision="ieee")
