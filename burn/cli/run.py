@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from burn.cli.common import Named, Progress, Size, command, console, existing, make_inputs, print_json
 from burn.errors import BurnError
+
+if TYPE_CHECKING:
+    from burn.runtime.profile import Profile
 
 TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 
@@ -27,6 +30,7 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option("--per-node", is_flag=True, help="with --verify: find the first node whose result differs")
 @click.option("--tolerance", default=TOLERANCE, show_default=True, help="difference relative to the largest value")
 @click.option("--profile", "with_profile", is_flag=True, help="show the time of every kernel")
+@click.option("--trace", type=click.Path(path_type=Path), help="write what ran when, for chrome://tracing or Perfetto")
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="runs, of which the best is shown")
 @click.option("--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1")
 @click.option("--threads", type=click.IntRange(1), help="the number of cores by default")
@@ -42,6 +46,7 @@ def main(
     per_node: bool,
     tolerance: float,
     with_profile: bool,
+    trace: Path | None,
     repeat: int,
     device: str,
     threads: int | None,
@@ -55,7 +60,7 @@ def main(
     import burn
     from burn.loading import COMPILED
 
-    progress = Progress(2 + bool(verify) + bool(with_profile))
+    progress = Progress(2 + bool(verify) + bool(with_profile or trace))
     progress(f"loading {model}")
     start = time.perf_counter()
     fixed = dict(dims)
@@ -92,9 +97,13 @@ def main(
         if per_node:
             report["verify"]["first_difference"] = first_difference(model, feeds, tolerance)
             failed = failed or report["verify"]["first_difference"] is not None
-    if with_profile:
+    if with_profile or trace:
         progress("profiling")
-        report["profile"] = _profile(executable, feeds, max(repeat, 3))
+        profile = executable.profile(*feeds.values(), repeat=max(repeat, 3))
+        if with_profile:
+            report["profile"] = _profile(profile)
+        if trace is not None:
+            _save_trace(profile, trace)
     if as_json:
         print_json(report)
     else:
@@ -147,8 +156,14 @@ def _summary(name: str, array: Any) -> dict[str, Any]:
     return row
 
 
-def _profile(executable: Any, feeds: dict[str, Any], repeat: int) -> list[dict[str, Any]]:
-    profile = executable.profile(*feeds.values(), repeat=repeat)
+def _save_trace(profile: Profile, path: Path) -> None:
+    try:
+        profile.save_trace(path)
+    except OSError as error:
+        raise BurnError(f"cannot write {path}", [error.strerror or str(error)]) from None
+
+
+def _profile(profile: Profile) -> list[dict[str, Any]]:
     rows = []
     for row in sorted(profile.rows, key=lambda r: -r.seconds):
         rows.append(

@@ -63,9 +63,10 @@ class Program:
         *,
         profile: Literal[True],
         keep: bool | None = None,
-    ) -> tuple[list[Any], list[tuple[int, int]]]:
-        """With `profile`: the outputs and, per kernel, (calls, nanoseconds). On a card inputs may be `CardArray`s, and outputs
-        are where `keep` says so; without that, where an input is one."""
+    ) -> tuple[list[Any], list[tuple[int, int]], list[tuple[int, int, int, bool]]]:
+        """With `profile`: the outputs; per kernel, (calls, nanoseconds); and in the order of each device's work (kernel, when it
+        began, how long it took, whether on the card), in nanoseconds since the run began. On a card inputs may be `CardArray`s,
+        and outputs are where `keep` says so; without that, where an input is one."""
 
 def plan(live_ranges: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[list[int], int]:
     """Offsets of buffers in an arena, and the arena's bytes."""

@@ -171,16 +171,18 @@ class Executable:
         return Executable(self.artefact, (), self.device)
 
     def profile(self, *arrays: Any, repeat: int = 1, **by_name: Any) -> Profile:
-        """Runs `repeat` times and says where the time went, kernel by kernel."""
+        """Runs `repeat` times and says where the time went, kernel by kernel; `Profile.save_trace` draws it. A card's kernels are
+        timed by its own clock, some microseconds of launching among them."""
         call = self._prepare(arrays, by_name)
         totals = [(0, 0)] * len(self.artefact.kernels)
+        events: list[tuple[int, int, int, bool]] = []
         for _ in range(repeat):
             try:
-                _, rows = self._program.run([*call.arrays, *self._state()], profile=True)
+                _, rows, events = self._program.run([*call.arrays, *self._state()], profile=True)
             except _native.RunFailure as failure:
                 raise self._run_error(failure) from None
             totals = [(calls + c, nanoseconds + n) for (calls, nanoseconds), (c, n) in zip(totals, rows, strict=True)]
-        return Profile.of(self.artefact.kernels, totals, repeat, call.symbols)
+        return Profile.of(self.artefact.kernels, totals, repeat, call.symbols, events)
 
     def __repr__(self) -> str:
         def show(specs: Sequence[ValueSpec]) -> str:

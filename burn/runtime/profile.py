@@ -1,12 +1,17 @@
-"""What a profiled run tells: time, arithmetic and traffic by kernel."""
+"""What a profiled run tells: time, arithmetic and traffic by kernel, and what ran when."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from burn.runtime import sizes
 from burn.runtime.artefact import KernelInfo
+from burn.runtime.files import whole
 
 
 @dataclass(frozen=True)
@@ -29,22 +34,63 @@ class ProfileRow:
 
 
 @dataclass(frozen=True)
+class Event:
+    """A kernel in the last inference: when it began, in seconds since the inference did, and how long it took, by the clock of
+    the device that ran it."""
+
+    kernel: KernelInfo
+    began: float
+    seconds: float
+    on_card: bool
+
+
+@dataclass(frozen=True)
 class Profile:
-    """Rows in the kernels' order; those that never ran are left out."""
+    """Rows in the kernels' order; those that never ran are left out. `events` of one inference, the first 100,000 at most, in the
+    order in which they began."""
 
     rows: tuple[ProfileRow, ...]
     inferences: int
+    events: tuple[Event, ...] = ()
 
     @property
     def seconds(self) -> float:
         """Time in kernels, an inference."""
         return sum(row.seconds for row in self.rows)
 
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the events as a trace that chrome://tracing and ui.perfetto.dev show (the Trace Event Format's complete events,
+        in microseconds), whole or not at all: a row for the host and one for the card."""
+        found: list[dict[str, Any]] = [
+            {"ph": "M", "name": "thread_name", "pid": 0, "tid": row, "args": {"name": name}}
+            for row, name in enumerate(("host", "card"))
+        ]
+        for event in self.events:
+            kernel = event.kernel
+            found.append(
+                {
+                    "ph": "X",
+                    "name": kernel.name,
+                    "cat": kernel.kind,
+                    "pid": 0,
+                    "tid": int(event.on_card),
+                    "ts": event.began * 1e6,
+                    "dur": event.seconds * 1e6,
+                    "args": {"nodes": list(kernel.sources), "flops": kernel.flops, "bytes": kernel.bytes},
+                }
+            )
+        with whole(Path(path)) as file:
+            file.write(json.dumps({"traceEvents": found, "displayTimeUnit": "ms"}).encode())
+
     @staticmethod
     def of(
-        kernels: Sequence[KernelInfo], totals: Sequence[tuple[int, int]], inferences: int, symbols: Mapping[str, int]
+        kernels: Sequence[KernelInfo],
+        totals: Sequence[tuple[int, int]],
+        inferences: int,
+        symbols: Mapping[str, int],
+        events: Sequence[tuple[int, int, int, bool]] = (),
     ) -> Profile:
-        """From (calls, nanoseconds) by kernel."""
+        """From (calls, nanoseconds) by kernel, and (kernel, when it began, nanoseconds, whether on a card) by event."""
         rows = []
         for kernel, (calls, nanoseconds) in zip(kernels, totals, strict=True):
             if not calls:
@@ -60,7 +106,8 @@ class Profile:
                     None if moved is None else moved * each,
                 )
             )
-        return Profile(tuple(rows), inferences)
+        found = (Event(kernels[k], began / 1e9, took / 1e9, on_card) for k, began, took, on_card in events)
+        return Profile(tuple(rows), inferences, tuple(sorted(found, key=lambda event: event.began)))
 
 
 def _evaluate(text: str, symbols: Mapping[str, int]) -> int | None:

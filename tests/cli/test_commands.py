@@ -247,6 +247,15 @@ def test_run_profiles() -> None:
     assert "GFLOP/s" in succeeds("run", DIGITS, "--dim", "batch=8", "--profile").stdout
 
 
+def test_run_writes_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    report = json.loads(succeeds("run", DIGITS, "--dim", "batch=8", "--trace", str(path), "--json").stdout)
+    assert "profile" not in report
+    names = {event["name"] for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"}
+    assert any("conv" in name for name in names)
+    assert "absent" in fails("run", DIGITS, "--dim", "batch=8", "--trace", str(tmp_path / "absent" / "t.json"))
+
+
 def test_run_names_every_wrong_input(tmp_path: Path) -> None:
     message = fails("run", DIGITS, "--input", "picture=random")
     for part in ("no input 'picture'", "--dim batch=NUMBER"):

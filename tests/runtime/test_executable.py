@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -208,6 +210,22 @@ def test_profile(scale: Executable) -> None:
     assert (row.kernel.name, row.calls, row.flops, row.bytes) == ("scale", 1, 100_000, 400_000)
     assert row.seconds > 0
     assert row.gflops_per_second == pytest.approx(100_000 / row.seconds / 1e9)
+    (event,) = profile.events
+    assert event.kernel.name == "scale" and not event.on_card and event.began >= 0
+    assert event.seconds <= row.seconds * 3
+
+
+def test_a_trace_is_a_file_that_viewers_read(scale: Executable, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    profile = scale.profile(np.ones(50_000, np.float32))
+    profile.save_trace(path)
+    host, card, event = json.loads(path.read_text())["traceEvents"]
+    assert (host["args"]["name"], card["args"]["name"]) == ("host", "card")
+    assert (event["ph"], event["name"], event["tid"]) == ("X", "scale", 0)
+    assert event["dur"] == pytest.approx(profile.events[0].seconds * 1e6)
+    with pytest.raises(OSError):
+        profile.save_trace(tmp_path / "absent" / "trace.json")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 class Foreign:

@@ -118,11 +118,13 @@ def test_fixed_and_repeated_sizes_are_checked(scale: bytes) -> None:
 
 
 def test_profile_counts_launches_and_time(scale: bytes) -> None:
-    outputs, rows = program(scale).run([np.ones(100_000, np.float32)], profile=True)
+    outputs, rows, events = program(scale).run([np.ones(100_000, np.float32)], profile=True)
     assert outputs[0][0] == 4
     ((calls, nanoseconds),) = rows
     assert calls == 1
     assert 0 < nanoseconds < 10**9
+    ((kernel, began, took, on_card),) = events
+    assert (kernel, took, on_card) == (0, nanoseconds, False) and began >= 0
 
 
 def test_donated_input_becomes_the_output(scale: bytes) -> None:

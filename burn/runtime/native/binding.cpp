@@ -179,6 +179,8 @@ void *decode_image(burn_run *run, int64_t form, const void *data, int64_t bytes,
     return pixels;
 }
 
+constexpr size_t MOST_EVENTS = 100000; // of a profiled run that are told one by one
+
 class Program {
   public:
     Program(nb::handle object_code, const std::string &entry, nb::sequence constants,
@@ -246,8 +248,10 @@ class Program {
             stay |= inputs[i].on_card != 0;
         std::vector<burn_output> outputs(outputs_.size());
         std::vector<burn_profile_row> rows(profile ? static_cast<size_t>(kernels_) : 0);
+        std::vector<burn_profile_event> events(profile ? MOST_EVENTS : 0);
+        burn_profile told{rows.data(), events.data(), 0, static_cast<int64_t>(events.size())};
         PyThreadState *state = PyEval_SaveThread();
-        burn_options options{profile ? rows.data() : nullptr, interrupted, &state, stay};
+        burn_options options{profile ? &told : nullptr, interrupted, &state, stay};
         burn_failure failure = burn_program_run(program_, inputs.data(), outputs.data(), &options);
         take_lock(state);
         if (failure.code == BURN_INPUT_MISMATCH)
@@ -272,7 +276,10 @@ class Program {
         nb::list timings;
         for (const burn_profile_row &row : rows)
             timings.append(nb::make_tuple(row.calls, row.nanoseconds));
-        return nb::make_tuple(results, timings);
+        nb::list moments;
+        for (int64_t i = 0; i < told.event_count; i++)
+            moments.append(nb::make_tuple(events[i].kernel, events[i].began, events[i].took, events[i].on_card != 0));
+        return nb::make_tuple(results, timings, moments);
     }
 
   private:

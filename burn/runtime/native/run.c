@@ -340,11 +340,11 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     run->options = options ? *options : (burn_options){NULL, NULL, NULL, 0};
     run->polled_at = 0;
     run->unpolled = 0;
-    run->bracket_depth = 0;
     run->planned = 0;
     run->site = -1;
     run->value = 0;
     atomic_store_explicit(&run->status, BURN_OK, memory_order_relaxed);
+    burn_profile_begin(run);
     for (int64_t i = 0; i < program->info.outputs; i++) {
         outputs[i].data = NULL;
         outputs[i].taken_from = -1;
@@ -363,6 +363,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
             burn_rt_fail(run, BURN_OUT_OF_MEMORY, -1, 0);
     if (program->info.device)
         burn_device_give_outputs(run);
+    burn_profile_end(run);
     while (run->allocations)
         burn_rt_free(run, run->allocations + 1);
     burn_device_release(run, -1);
@@ -663,19 +664,4 @@ int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, con
     } else
         burn_pool_launch(&run->worker, kernel, args, count, grain);
     return burn_rt_status(run);
-}
-
-void burn_rt_enter(burn_run *run, int64_t kernel_id) {
-    burn_profile_row *rows = run->options.profile;
-    if (!rows || run->bracket_depth++ || !burn_run_has(run, kernel_id, run->program->info.kernels))
-        return;
-    rows[kernel_id].entered_at = burn_clock_ns();
-}
-
-void burn_rt_leave(burn_run *run, int64_t kernel_id) {
-    burn_profile_row *rows = run->options.profile;
-    if (!rows || --run->bracket_depth || !burn_run_has(run, kernel_id, run->program->info.kernels))
-        return;
-    rows[kernel_id].calls++;
-    rows[kernel_id].nanoseconds += burn_clock_ns() - rows[kernel_id].entered_at;
 }

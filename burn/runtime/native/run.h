@@ -16,6 +16,7 @@ typedef struct allocation {
 } allocation;
 
 typedef struct burn_recording burn_recording;
+typedef struct burn_timed burn_timed;
 
 /* Memory from burn_rt_device_alloc. */
 typedef struct burn_device_block {
@@ -34,13 +35,17 @@ struct burn_run {
     burn_options options;
     int64_t polled_at; /* when the host was last asked; 0: not yet */
     int64_t unpolled;  /* short launches since the clock was looked at */
-    int64_t bracket_depth; /* launches inside a bracketed library call are part of its time */
     allocation *allocations; /* the latest first */
     int64_t next_order;
     int planned;
     _Atomic int32_t status;
     int64_t site, value;
     burn_texts texts; /* strings, and on their heap lists */
+    /* of this inference's profile: run_profile.c */
+    int64_t bracket_depth; /* launches inside a bracketed library call are part of its time */
+    int64_t began_at, entered_at;
+    burn_device_moment *began;
+    burn_timed *spans, **last_span;
     /* kept between inferences */
     void *arena;
     int64_t arena_bytes;
@@ -89,6 +94,13 @@ void burn_device_look(burn_run *run);
 void burn_device_give_outputs(burn_run *run);
 void burn_device_release(burn_run *run, int64_t mark);
 void burn_device_run_end(burn_run *run);
+
+/* ---- run_profile.c --------------------------------------------------------------------------------------------------- */
+void burn_profile_begin(burn_run *run);
+void burn_profile_end(burn_run *run);
+/* Around a kernel's launch on a card. NULL: it is not timed. */
+burn_timed *burn_profile_open(burn_run *run, int64_t kernel_id);
+void burn_profile_close(burn_run *run, burn_timed *span);
 
 /* ---- run_recorded.c -------------------------------------------------------------------------------------------------- */
 int32_t burn_recorded_entry(burn_run *run);    /* the entry function, or what it submitted when it was called so before */

@@ -236,17 +236,10 @@ int32_t burn_rt_device_launch(burn_run *run, int64_t kernel_id, int64_t kernel, 
     burn_run_poll(run, 0);
     if (burn_run_failed(run) || !burn_run_has(run, kernel, info->device_kernel_count))
         return burn_rt_status(run);
-    int timed = run->options.profile && !run->bracket_depth;
-    if (timed) {
-        check(run, burn_device_wait(info->device), 0);
-        burn_rt_enter(run, kernel_id);
-    }
+    burn_timed *span = burn_profile_open(run, kernel_id);
     check(run, burn_device_launch(info->device, run->program->functions[kernel], blocks,
                                   info->device_kernels[kernel].threads, args, (int32_t)count), 0);
-    if (timed) {
-        check(run, burn_device_wait(info->device), 0);
-        burn_rt_leave(run, kernel_id);
-    }
+    burn_profile_close(run, span);
     return burn_rt_status(run);
 }
 

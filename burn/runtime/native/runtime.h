@@ -118,12 +118,23 @@ typedef struct burn_failure {
 
 typedef struct burn_profile_row {
     int64_t calls, nanoseconds;
-    int64_t entered_at; /* the runtime's own */
 } burn_profile_row;
+
+typedef struct burn_profile_event {
+    int64_t kernel, began, took; /* nanoseconds since the run began, and those that it took */
+    int32_t on_card;
+} burn_profile_event;
+
+/* What a run is to tell of its kernels. The memory is the caller's. */
+typedef struct burn_profile {
+    burn_profile_row *rows;     /* one a kernel */
+    burn_profile_event *events; /* in order for the host and for the card; those that find no room are left out */
+    int64_t event_count, event_room;
+} burn_profile;
 
 /* What a call may add. */
 typedef struct burn_options {
-    burn_profile_row *profile;    /* a row a kernel, or NULL */
+    burn_profile *profile;        /* or NULL */
     int (*poll)(void *context);   /* asked now and then, between launches, whether the run shall stop; or NULL */
     void *context;
     int32_t stay; /* outputs stay on the program's device */

@@ -115,6 +115,15 @@ def test_calls_alike_are_recorded_and_replayed(card: Card) -> None:
     assert simulation().alive("graph") == before
 
 
+def test_a_profile_is_by_the_cards_clock(card: Card) -> None:
+    made = burn.compile(lambda x: burn.softmax(x * 2 + 1, axis=1).sum(), ("float32[n, 5]",), cache=False, device="cuda")
+    events = simulation().alive("event")
+    profile = made.profile(np.ones((3, 5), np.float32), repeat=2)
+    assert len(profile.events) == len(profile.rows) >= 1 and all(e.on_card for e in profile.events)
+    assert sum(row.calls for row in profile.rows) == len(profile.events)
+    assert simulation().alive("event") <= events + 1  # what waits for the results keeps one
+
+
 def test_a_recorded_call_tells_of_an_index_out_of_range(card: Card) -> None:
     table = np.arange(12, dtype=np.float32).reshape(4, 3)
     take = burn.compile(
