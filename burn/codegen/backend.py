@@ -17,10 +17,11 @@ from burn.kernels.wants import Wants
 from burn.runtime.artefact import KernelImage, Target
 
 
-def pipeline(own: str = "") -> str:
+def pipeline(own: str = "", whole: tuple[str, ...] = ()) -> str:
     """The passes of a compilation. Attention and windows stay whole, as printers of kernels take them so; convolutions become
-    channels-last. own: a device's passes behind that, such as packing."""
-    laid_out = "simplify{absorb=false},recognise,decompose{keep=attention+windows},simplify,layout,simplify"
+    channels-last. own: a device's passes behind that, such as packing; whole: further composites that it has kernels for."""
+    kept = "+".join(("attention", "windows", *whole))
+    laid_out = f"simplify{{absorb=false}},recognise,decompose{{keep={kept}}},simplify,layout,simplify"
     return ",".join(filter(None, (laid_out, own, "fold,rematerialise,fuse,release,donate")))
 
 

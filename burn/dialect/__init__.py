@@ -18,6 +18,7 @@ FAMILIES = (
     "convolution",
     "tiles",
     "attention",
+    "attention_gradient",
     "recurrent",
     "resize",
     "quantize",

@@ -191,7 +191,10 @@ class AttentionKernel:
     `query` does not depend on key or column, `keys` not on rows or column, `values` not on rows. All of them, `score` and the
     sums are of type `dtype`. A score of minus infinity hides a key; a row that sees no key gives zeros. `score` hides every key
     outside of first <= key < stop, which may depend on the rows: a back end need not look there. Nor need it ever hold all
-    scores: the softmax can be formed on the way over the keys (arXiv 1805.02867)."""
+    scores: the softmax can be formed on the way over the keys (arXiv 1805.02867).
+
+    The writes of `norms` are one for each row: they read the logarithm of the sum of the scores' exponentials as `Accumulator`,
+    minus infinity for a row that sees no key."""
 
     dtype: str
     batch: tuple[LoopVar, ...]
@@ -206,10 +209,50 @@ class AttentionKernel:
     first: Dim
     stop: Dim
     epilogue: tuple[Write, ...]
+    norms: tuple[Write, ...]
     buffers: tuple[Buffer, ...]
 
 
-Kernel = LoopKernel | ContractionKernel | AttentionKernel
+@dataclass(frozen=True, eq=False)
+class AttentionGradientKernel:
+    """What one side of an attention is owed (arXiv 2307.08691), with `p` = exp(score - norm), zero where a key is hidden, and
+
+        slope = p * (sum over columns of owed * values - dot) * steepness
+
+    A row is a place of `heads` and `row`. Where `of_rows`: acc[batch.., heads.., row, depth] = sum over keys of slope * keys,
+    which the writes of `first_writes` read as `Accumulator`. Else, for each key: acc[batch.., key, depth] = sum over rows of
+    slope * query for `first_writes`, and acc[batch.., key, column] = sum over rows of p * owed for `second_writes`.
+
+    `query`, `keys`, `values` and `score` are as in an AttentionKernel; `steepness` is the score's derivative by the sum that it
+    reads as `Accumulator`. `owed` depends on rows and column, `norm` and `dot` on rows alone. A key is hidden from the rows
+    outside of begin <= row < end, which may depend on the key, and a row from the keys outside of first <= key < stop."""
+
+    dtype: str
+    of_rows: bool
+    batch: tuple[LoopVar, ...]
+    heads: tuple[LoopVar, ...]
+    row: LoopVar
+    key: LoopVar
+    depth: LoopVar
+    column: LoopVar
+    query: Scalar
+    keys: Scalar
+    values: Scalar
+    score: Scalar
+    steepness: Scalar
+    owed: Scalar
+    norm: Scalar
+    dot: Scalar
+    first: Dim
+    stop: Dim
+    begin: Dim
+    end: Dim
+    first_writes: tuple[Write, ...]
+    second_writes: tuple[Write, ...]
+    buffers: tuple[Buffer, ...]
+
+
+Kernel = LoopKernel | ContractionKernel | AttentionKernel | AttentionGradientKernel
 """Told apart by `match`, with `unreachable` behind the last case."""
 
 EXPENSIVE = frozenset(

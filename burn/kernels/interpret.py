@@ -22,6 +22,7 @@ from burn.kernels.body import (
     REDUCERS,
     Accumulator,
     Apply,
+    AttentionGradientKernel,
     AttentionKernel,
     Const,
     ContractionKernel,
@@ -81,6 +82,11 @@ class _Machine:
                 self.fresh_scratch()
                 for _ in self.walk((*kernel.batch, *kernel.rows), backwards=True):
                     self.attend(kernel)
+            case AttentionGradientKernel():
+                self.fresh_scratch()
+                own = (*kernel.heads, kernel.row) if kernel.of_rows else (kernel.key,)
+                for _ in self.walk((*kernel.batch, *own), backwards=True):
+                    self.gradient(kernel)
             case _:
                 raise unreachable(kernel)
 
@@ -150,6 +156,50 @@ class _Machine:
                 weight = weights[self.places[kernel.key]]
                 total.take(weight * np.longdouble(self.value(kernel.values)) if weight != 0 else 0.0)
             self.finish(total, kernel.epilogue)
+        wide = np.array(scores, np.longdouble)
+        top = wide.max(initial=-np.inf)
+        with np.errstate(divide="ignore"):
+            self.accumulator = float(np.log(np.exp(wide - top).sum()) + top) if top != -np.inf else -math.inf
+        self.memo.clear()
+        for write in kernel.norms:
+            self.write(write)
+
+    def gradient(self, kernel: AttentionGradientKernel) -> None:
+        """One row, or one key: what it is owed, over all that it takes part in."""
+        others = (kernel.key,) if kernel.of_rows else (*kernel.heads, kernel.row)
+        sums = np.zeros((2, max(self.dim(kernel.depth.extent), self.dim(kernel.column.extent))), np.longdouble)
+        depth, column = self.dim(kernel.depth.extent), self.dim(kernel.column.extent)
+        for _ in self.walk(others):
+            query, keys, values, owed = (
+                self.vector(node, loop)
+                for node, loop in (
+                    (kernel.query, kernel.depth),
+                    (kernel.keys, kernel.depth),
+                    (kernel.values, kernel.column),
+                    (kernel.owed, kernel.column),
+                )
+            )
+            self.accumulator = numbers.rounded(query @ keys, kernel.dtype)
+            self.memo.clear()
+            score = np.longdouble(self.value(kernel.score))
+            if score == -np.inf:
+                continue
+            seen = self.dim(kernel.first) <= self.places[kernel.key] < self.dim(kernel.stop)
+            if not seen or not self.dim(kernel.begin) <= self.places[kernel.row] < self.dim(kernel.end):
+                raise ValueError("a key outside of a row's bounds is not hidden, or a row outside of a key's")
+            p = np.exp(score - self.value(kernel.norm))
+            slope = p * (owed @ values - self.value(kernel.dot)) * self.value(kernel.steepness)
+            sums[0, :depth] += slope * (keys if kernel.of_rows else query)
+            sums[1, :column] += p * owed
+        ways = ((kernel.depth, kernel.first_writes), (kernel.column, kernel.second_writes))
+        for (loop, writes), totals in zip(ways, sums, strict=True):
+            for _ in self.walk((loop,)):
+                self.accumulator = numbers.rounded(totals[self.places[loop]], kernel.dtype)
+                for write in writes:
+                    self.write(write)
+
+    def vector(self, node: Scalar, loop: LoopVar) -> np.ndarray:
+        return np.array([self.value(node) for _ in self.walk((loop,))], np.longdouble)
 
     def finish(self, total: _Total, epilogue: Sequence[Write]) -> None:
         self.accumulator = total.result

@@ -11,6 +11,7 @@ from burn.errors import unreachable
 from burn.kernels.body import (
     Accumulator,
     Apply,
+    AttentionGradientKernel,
     AttentionKernel,
     Buffer,
     ContractionKernel,
@@ -28,6 +29,10 @@ from burn.kernels.body import (
 
 MapLoops = Callable[[tuple[LoopVar, ...]], tuple[LoopVar, ...]]
 
+GRADIENT_PARTS = ("query", "keys", "values", "score", "steepness", "owed", "norm", "dot")
+GRADIENT_BOUNDS = ("first", "stop", "begin", "end")
+"""The scalars and the bounds of an AttentionGradientKernel."""
+
 
 def kernel_dims(kernel: Kernel) -> list[Dim]:
     """Every index expression of a kernel, without the loops' extents."""
@@ -37,8 +42,13 @@ def kernel_dims(kernel: Kernel) -> list[Dim]:
             writes, bodies = kernel.epilogue, [kernel.lhs, kernel.rhs, *(w.value for w in kernel.epilogue)]
         case AttentionKernel():
             parts = (kernel.query, kernel.keys, kernel.values, kernel.score)
-            writes, bodies = kernel.epilogue, [*parts, *(w.value for w in kernel.epilogue)]
+            writes = [*kernel.epilogue, *kernel.norms]
+            bodies = [*parts, *(w.value for w in writes)]
             dims = [kernel.first, kernel.stop]
+        case AttentionGradientKernel():
+            writes = [*kernel.first_writes, *kernel.second_writes]
+            bodies = [*(getattr(kernel, name) for name in GRADIENT_PARTS), *(w.value for w in writes)]
+            dims = [getattr(kernel, name) for name in GRADIENT_BOUNDS]
         case LoopKernel():
             writes = [w for s in kernel.stages for w in s.writes]
             bodies = [node for s in kernel.stages for node in s.scalars]
@@ -62,6 +72,8 @@ def kernel_loops(kernel: Kernel) -> list[LoopVar]:
             return [*kernel.batch, *kernel.rows, kernel.column, *kernel.depth]
         case AttentionKernel():
             return [*kernel.batch, *kernel.rows, kernel.key, kernel.depth, kernel.column]
+        case AttentionGradientKernel():
+            return [*kernel.batch, *kernel.heads, kernel.row, kernel.key, kernel.depth, kernel.column]
         case LoopKernel():
             return [*kernel.parallel, *(v for s in kernel.stages for v in s.loops)]
         case _:
@@ -114,7 +126,23 @@ def map_kernel(kernel: Kernel, dim: Callable[[Dim], Dim], loops: MapLoops) -> Ke
                 rewrite.index(kernel.first),
                 rewrite.index(kernel.stop),
                 writes(kernel.epilogue),
+                writes(kernel.norms),
                 buffers,
+            )
+        case AttentionGradientKernel():
+            single = {name: loops((getattr(kernel, name),))[0] for name in ("row", "key", "depth", "column")}
+            parts = {name: rewrite(getattr(kernel, name)) for name in GRADIENT_PARTS}
+            bounds = {name: rewrite.index(getattr(kernel, name)) for name in GRADIENT_BOUNDS}
+            return replace(
+                kernel,
+                batch=loops(kernel.batch),
+                heads=loops(kernel.heads),
+                first_writes=writes(kernel.first_writes),
+                second_writes=writes(kernel.second_writes),
+                buffers=buffers,
+                **single,
+                **parts,
+                **bounds,
             )
         case LoopKernel():
             return LoopKernel(loops(kernel.parallel), tuple(map(stage, kernel.stages)), buffers)
@@ -179,6 +207,8 @@ def _mergeable(kernel: Kernel) -> tuple[LoopVar, LoopVar] | None:
             runs = (kernel.rows, kernel.batch, kernel.depth)
         case AttentionKernel():
             runs = (kernel.rows, kernel.batch)
+        case AttentionGradientKernel():
+            runs = (kernel.batch, kernel.heads)
         case LoopKernel():
             runs = (kernel.parallel,)
         case _:

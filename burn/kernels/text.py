@@ -35,6 +35,7 @@ from burn.errors import unreachable
 from burn.kernels.body import (
     Accumulator,
     Apply,
+    AttentionGradientKernel,
     AttentionKernel,
     Buffer,
     Const,
@@ -116,6 +117,8 @@ class _Writer:
                 yield from _indented(self.contraction(self.kernel))
             case AttentionKernel():
                 yield from _indented(self.attention(self.kernel))
+            case AttentionGradientKernel():
+                yield from _indented(self.gradient(self.kernel))
             case _:
                 raise unreachable(self.kernel)
         yield "}"
@@ -173,6 +176,31 @@ class _Writer:
         self.forget()
         for write in kernel.epilogue:
             yield from _indented(self.write(write))
+        self.forget()
+        for write in kernel.norms:
+            yield from _indented(("norm:", *self.write(write)))
+        yield "}"
+
+    def gradient(self, kernel: AttentionGradientKernel) -> Iterator[str]:
+        rows = (*kernel.heads, kernel.row)
+        mine, others = (rows, (kernel.key,)) if kernel.of_rows else ((kernel.key,), rows)
+        span = (
+            f"{kernel.first} <= {kernel.key.name} < {kernel.stop}, {kernel.begin} <= {kernel.row.name} < {kernel.end}"
+        )
+        head = f"batch {_loops(kernel.batch)}, {'rows' if kernel.of_rows else 'keys'} {_loops(mine)}"
+        yield f"attention gradient {head}, depth {_loops((kernel.depth,))}, column {_loops((kernel.column,))} {{"
+        body: list[str] = []
+        for dim in (kernel.first, kernel.stop, kernel.begin, kernel.end):
+            body += self.fetches(dim)
+        for name in ("query", "keys", "values", "owed", "norm", "dot", "score", "steepness"):
+            node = getattr(kernel, name)
+            body += self.bound(node)
+            body.append(f"{name} = {self.name(node)} : {kernel.dtype}")
+        yield from _indented([f"for {_loops(others)} where {span} {{", *_indented(body), "}"])
+        for number, writes in enumerate((kernel.first_writes, kernel.second_writes)):
+            self.forget()
+            for write in writes:
+                yield from _indented((f"result {number}:", *self.write(write)))
         yield "}"
 
     # ---- scalars -------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from burn.codegen.host.launches import Launches
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.types import DTYPES
-from burn.errors import unreachable
-from burn.kernels.body import AttentionKernel, ContractionKernel, Kernel, LoopKernel
+from burn.errors import CompileError, unreachable
+from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.parameters import argument_names, fingerprint, parametrize
@@ -63,6 +63,8 @@ class KernelPrinter:
                 return self._contraction(contraction)
             case AttentionKernel() as attending:
                 return self._attention(attending)
+            case AttentionGradientKernel():
+                raise CompileError("the CPU takes the way back through attention apart: decompose attention_backward")
             case LoopKernel() as loop:
                 return self._loops(loop)
             case other:
@@ -88,6 +90,8 @@ class KernelPrinter:
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
     def _attention(self, kernel: AttentionKernel) -> Emitted:
+        if kernel.norms:
+            raise CompileError("the CPU keeps nothing for the way back through attention: decompose attention_forward")
         schedule = attention.Schedule.of(kernel, self.target)
         grain = heuristics.grain(schedule.work(kernel))
         kept = {v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)}  # heads differ little

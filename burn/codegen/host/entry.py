@@ -472,6 +472,10 @@ def _group(entry: EntryBuilder, op: Op) -> None:
             entry.sent(result, place)
 
 
+ATTENTION = {"attention": 2, "attention_forward": 2, "attention_backward": 5}
+"""Operations for each query, key and feature; on the way back, without what is computed twice."""
+
+
 def flops(group: Group) -> Dim:
     """Floating-point operations of the group's contraction; 0 for other groups, whose cost is memory."""
     total: Dim = 0
@@ -479,9 +483,9 @@ def flops(group: Group) -> Dim:
         if op.OP_NAME == "dot_general":
             depth = product([type_of(op.lhs).shape[a] for a in op.lhs_contract])
             total = total + type_of(op.operation.results[0]).elements * depth * 2
-        if op.OP_NAME == "attention":
+        if op.OP_NAME in ATTENTION:
             depths = type_of(op.q).shape[3] + type_of(op.v).shape[3]
-            total = total + product([*type_of(op.q).shape[:3], type_of(op.k).shape[2]]) * depths * 2
+            total = total + product([*type_of(op.q).shape[:3], type_of(op.k).shape[2]]) * depths * ATTENTION[op.OP_NAME]
         if op.OP_NAME == "conv":
             weight = type_of(op.weight).shape
             if op.columns is not None:  # [groups, panels, k.., channels, width]

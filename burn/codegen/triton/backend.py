@@ -20,7 +20,7 @@ from burn.kernels.liveness import Liveness
 from burn.kernels.wants import Wants
 from burn.runtime.artefact import Target
 
-PIPELINE = pipeline()
+PIPELINE = pipeline(whole=("attention_forward", "attention_backward"))
 """Nothing is packed: block products read both sides as they lie."""
 
 

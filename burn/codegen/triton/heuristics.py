@@ -224,4 +224,22 @@ def attention_block(dtype: str, halves: bool, rows: Dim, depth: int) -> Block:
         return Block(32, 32)
     if isinstance(rows, int) and rows <= 64:
         return Block(max(LEAST, power_of_two(rows)), 64)
-    return Block(128, 64, 4) if depth <= 64 else Block(128, 64, 8) if depth <= 128 else Block(64, 32, 8, 2)
+    return Block(64, 64) if depth <= 64 else Block(128, 128, 8) if depth <= 128 else Block(64, 32, 8, 2)
+
+
+def gradient_block(halves: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int) -> Block:
+    """The same for the way back. of_rows: a program has a block of rows, and walks over keys; else it is the other way about,
+    with two sums in registers."""
+    if not halves:
+        block = Block(32, 32) if depth <= 128 else Block(16, 16)
+    elif depth > 128:
+        block = Block(64, 32, 8, 2) if of_rows else Block(32, 64, 8, 2)
+    elif of_rows:
+        block = Block(128, 64, 8)
+    else:
+        block = Block(128 if depth <= 64 else 64, 64, 4, 2)
+    high, wide = (
+        min(most, max(LEAST, power_of_two(size))) if isinstance(size, int) else most
+        for most, size in ((block.rows, rows), (block.keys, keys))
+    )
+    return replace(block, rows=high, keys=wide)

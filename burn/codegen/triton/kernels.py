@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from burn.codegen.triton import attention, contract, loops
+from burn.codegen.triton import attention, attention_gradient, contract, loops
 from burn.codegen.triton.printed import Printed
 from burn.errors import unreachable
-from burn.kernels.body import AttentionKernel, ContractionKernel, Kernel, LoopKernel
+from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.parameters import parametrize
 from burn.kernels.rewrite import as_loops, collapse
 
@@ -32,6 +32,10 @@ class KernelPrinter:
                 kept = {v: v.extent for v in (attending.depth, attending.column) if isinstance(v.extent, int)}
                 general, values = parametrize(attending, kept)
                 return self._named(attention.emit(general, values, attending, self.sites))
+            case AttentionGradientKernel() as gradient:
+                kept = {v: v.extent for v in (gradient.depth, gradient.column) if isinstance(v.extent, int)}
+                general, values = parametrize(gradient, kept)
+                return self._named(attention_gradient.emit(general, values, gradient, self.sites))
             case LoopKernel() as loop:
                 return self._loops(loop)
             case other:

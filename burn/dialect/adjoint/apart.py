@@ -1,23 +1,26 @@
 """Composites without a rule: taken apart, and what they are made of is differentiated.
 
-One that is built is replaced by its parts (but for attention, whose kernel stays, and whose parts are computed anew for the way
-back). One that is recorded cannot be: its parts may be loops, which are only ever built. Its cotangents are recorded as one
-op, `burn.vjp`, a composite itself.
+One that is built is replaced by its parts. Attention is not: back ends have kernels for it and for its way back
+(`attention_gradient.py`); only where these do not do (a mask is owed something) are its parts computed anew. One that is
+recorded cannot be replaced: its parts may be loops, which are only ever built. Its cotangents are recorded as one op,
+`burn.vjp`, a composite itself.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.attention_gradient import has_kernels
 from burn.dialect.compose import as_list
 from burn.dialect.deferred import Application, Deferred, Value
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import REGISTRY, Op, Variadic
 from burn.dialect.types import TensorType, type_of
 
-WHOLE = frozenset({"attention"})
+WHOLE = frozenset({"attention", "attention_forward"})
 """Composites that have kernels of their own: the forward way keeps them."""
 
 
@@ -27,12 +30,45 @@ def built(op: Op, owed: Sequence[Value | None], wanted: Sequence[Value]) -> list
 
     assert op.decompose is not None
     if op.OP_NAME in WHOLE:
+        given = _attention(op.args, op.attrs, owed, wanted, op)
+        if given is not None:
+            return given
         return gradients(as_list(op.decompose(*op.args, **op.attrs)), owed, wanted)
     with ir.InsertionPoint(op.operation):  # where all that uses its results can use these
         parts = as_list(op.decompose(*op.args, **op.attrs))
     for old, new in zip(op.operation.results, parts, strict=True):
         old.replace_all_uses_with(new)
     return gradients(parts, owed, wanted)
+
+
+def _attention(
+    operands: Sequence[Any],
+    attrs: dict[str, Any],
+    owed: Sequence[Value | None],
+    wanted: Sequence[Any],
+    op: Op | None = None,
+) -> list[Value | None] | None:
+    """What queries, keys and values are owed, by an op that has kernels; None where it has none. op: the attention in the
+    program, which is replaced by one that also gives what the way back needs."""
+    q, k, v, mask, lengths = operands
+    if any(x not in (q, k, v) for x in wanted) or any(g is not None for g in owed[1:]):
+        return None
+    if not has_kernels(type_of(q), type_of(v), attrs["precision"]):
+        return None
+    if op is None:
+        y, norms = ops.attention_forward(*operands, **attrs)
+    elif op.OP_NAME == "attention_forward":
+        y, norms = op.operation.results
+    else:
+        with ir.InsertionPoint(op.operation):
+            y, norms = ops.attention_forward(*operands, **attrs)
+        op.operation.results[0].replace_all_uses_with(y)
+    parts = as_list(ops.attention_backward(q, k, v, mask, lengths, y, norms, owed[0], **attrs))
+    return [_total([part for side, part in zip((q, k, v), parts, strict=True) if side == x]) for x in wanted]
+
+
+def _total(parts: Sequence[Value]) -> Value:
+    return functools.reduce(ops.add, parts)
 
 
 def recorded(application: Application, owed: Sequence[Value | None], wanted: Sequence[Value]) -> list[Value | None]:
@@ -101,11 +137,14 @@ class Vjp(Op, name="vjp"):
             group = values[start : start + count]
             operands.append(group if kind == "variadic" else group[0] if group else None)
             start += count
-        parts = as_list(made.decompose(*operands, **attrs))
-        cotangents: list[ir.Value | None] = [None] * len(parts)
+        asked = [values[i] for i in wanted]
+        cotangents: list[ir.Value | None] = [None] * (max(owed) + 1)
         for place, g in zip(owed, values[start:], strict=True):
             cotangents[place] = g
-        results = gradients(parts, cotangents, [values[i] for i in wanted])
+        results = _attention(operands, attrs, cotangents, asked) if of in WHOLE else None
+        if results is None:
+            parts = as_list(made.decompose(*operands, **attrs))
+            results = gradients(parts, [*cotangents, *[None] * (len(parts) - len(cotangents))], asked)
         return [_or_zero(g, values[i]) for g, i in zip(results, wanted, strict=True)]
 
 

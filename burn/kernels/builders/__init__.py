@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from burn.dialect.control import Group
-from burn.kernels.builders import attention, contract, cumulative, loop, reduce, scatter, tiles, window
+from burn.kernels.builders import (
+    attention,
+    attention_gradient,
+    contract,
+    cumulative,
+    loop,
+    reduce,
+    scatter,
+    tiles,
+    window,
+)
 from burn.kernels.builders.builder import Call
 from burn.kernels.wants import Wants
 
@@ -18,6 +28,7 @@ BUILDERS: dict[str, Callable[[Group, Wants], list[Call]]] = {
     "window": window.build,
     "contract": contract.build,
     "attention": attention.build,
+    "attention_gradient": attention_gradient.build,
     "cumulative": cumulative.build,
     "scatter": scatter.build,
     "split": tiles.split,

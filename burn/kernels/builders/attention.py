@@ -23,7 +23,7 @@ from burn.kernels.wants import Wants
 
 def build(group: Group, wants: Wants) -> list[Call]:
     """One attention, then what follows at the same places. Query heads that share a key head are rows of one product."""
-    op = anchor_of(group, "attention")
+    op = anchor_of(group, "attention", "attention_forward")
     result = op.operation.results[0]
     q, k, v = (type_of(x) for x in (op.q, op.k, op.v))
     dtype = accumulate_type(q.dtype) if op.precision != "float64" else "float64"
@@ -38,14 +38,18 @@ def build(group: Group, wants: Wants) -> list[Call]:
     query, keys, values = (
         convert(low.at(x, at), dtype) for x, at in ((op.q, (b, head, i, d)), (op.k, (b, g, j, d)), (op.v, (b, g, j, e)))
     )
-    first, stop = _window(op, i, key.extent)
-    score = _score(builder, op, dtype, (b, head, i, j), key, first, stop)
+    first, stop = window(op, i, key.extent)
+    score = score_of(builder, op, dtype, (b, head, i, j), key, first, stop)
     total = convert(Accumulator(dtype), q.dtype)
     low.define(result, lambda index: total)
     space = type_of(result).shape
     here = (b, head, i, e)
-    writes = []
+    writes, norms = [], []
     for number, value in enumerate(group.yielded):
+        if op.OP_NAME == "attention_forward" and value == op.operation.results[1]:
+            norm = convert(Accumulator(dtype), type_of(value).dtype)
+            norms.append(Write(builder.out(number), linear((b, head, i), type_of(value).shape), norm))
+            continue
         source, index, shape = untangle(value, here, space)
         writes.append(Write(builder.out(number), linear(index, shape), low.at(source, here)))
     rows = (length,) if share.extent == 1 else (share, length)
@@ -65,13 +69,14 @@ def build(group: Group, wants: Wants) -> list[Call]:
                 first,
                 stop,
                 tuple(writes),
+                tuple(norms),
                 buffers,
             )
         )
     ]
 
 
-def _window(op: Op, row: Dim, total: Dim) -> tuple[Dim, Dim]:
+def window(op: Op, row: Dim, total: Dim) -> tuple[Dim, Dim]:
     """The keys that a row may see by its position alone, where that is known without reading anything."""
     first: Dim = 0
     stop: Dim = total
@@ -87,7 +92,7 @@ def _window(op: Op, row: Dim, total: Dim) -> tuple[Dim, Dim]:
     return first, stop if stop == total else dim_max(0, stop)
 
 
-def _score(builder: Builder, op: Op, dtype: str, here: Place, key: LoopVar, first: Dim, stop: Dim) -> Scalar:
+def score_of(builder: Builder, op: Op, dtype: str, here: Place, key: LoopVar, first: Dim, stop: Dim) -> Scalar:
     """What the softmax is taken of: the product scaled and capped, the mask, and minus infinity where a key is hidden."""
     low, j = builder.low, here[-1]
 

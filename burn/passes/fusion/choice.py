@@ -14,7 +14,7 @@ from burn.kernels.body import EXPENSIVE
 from burn.kernels.lower import has_rule
 from burn.kernels.wants import Wants
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
-from burn.passes.fusion.joins import ANCHORS, JOINS, TILED, axes_of
+from burn.passes.fusion.joins import ANCHORS, ATTENDING, JOINS, TILED, axes_of
 from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous
 
 FEW = 16384
@@ -227,7 +227,7 @@ class Choice:
             return contiguous(user, value, self.stands, self.wants.columns_apart)
         if cluster in self.crowded and op.OP_NAME == "transpose" and user.OP_NAME not in VIEWS:
             return self._keeps_columns(op)
-        if user.OP_NAME == "attention" and value in (user.q, user.k, user.v):
+        if user.OP_NAME in ATTENDING and not any(value == x for x in (user.mask, user.lengths) if x is not None):
             return op.OP_NAME in VIEWS and affine(value, self.stands)
         return True
 

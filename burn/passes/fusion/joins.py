@@ -26,6 +26,8 @@ ANCHORS = {
     "dot_general": "contract",
     "conv": "contract",
     "attention": "attention",
+    "attention_forward": "attention",
+    "attention_backward": "attention_gradient",
     "cumulative": "cumulative",
     "scatter_elements": "scatter",
     "scatter_nd": "scatter",
@@ -34,7 +36,9 @@ ANCHORS = {
 }
 """Ops that decide what kernel a group becomes."""
 
-TILED = ("contract", "attention")
+ATTENDING = ("attention", "attention_forward", "attention_backward")
+
+TILED = ("contract", "attention", "attention_gradient")
 """Kinds of group that can store their results in the order of views behind them."""
 
 
@@ -139,6 +143,7 @@ JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
     "window": _joins_epilogue,
     "contract": _joins_epilogue,
     "attention": _joins_epilogue,
+    "attention_gradient": lambda *_: False,
     "cumulative": lambda *_: False,
     "scatter": lambda *_: False,
     "split": lambda *_: False,

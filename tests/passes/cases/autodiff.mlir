@@ -39,7 +39,8 @@ func.func @main(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x5x4xf32>) -> tensor<f32>
   %2 = "burn.reduce"(%1) {axes = array<i64: 0, 1, 2, 3>, keepdims = false, kind = "sum"} : (tensor<1x2x3x4xf32>) -> tensor<f32>
   "burn.return"(%2) : (tensor<f32>) -> ()
 }
-// CHECK: burn.attention
+// CHECK: burn.attention_forward
 // CHECK: burn.tanh
-// CHECK: burn.dot_general
+// CHECK: burn.attention_backward
+// CHECK-NOT: burn.dot_general
 // CHECK: "burn.return"({{.*}}) : (tensor<f32>, tensor<1x2x3x4xf32>)

@@ -83,7 +83,8 @@ func.func @main(%q: tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>, %k: tensor<1x2x
 // CHECK:        total = tl.dot(p.to(tl.float32), values0, total * fade, input_precision="ieee")
 // CHECK:      for start in range(end0, stop1, KEYS):
 // CHECK:        score = tl.where(within1, {{.*}}, float("-inf"))
-// CHECK:        higher = tl.maximum(top, tl.max(score, 1)[:, None])
+// CHECK:        higher = tl.maximum(top, tl.max(score, 1)[:, None] * 0.25)
+// CHECK:        p = tl.exp(score * 0.25 - shift)
 // CHECK:        total = tl.dot(p.to(tl.float32), values1, total * fade, input_precision="ieee")
 // CHECK:      total = tl.where(weight > 0, total / weight, 0.0)
 
@@ -154,3 +155,22 @@ func.func @main(%x: tensor<1x9x9x64xf16>, %w: tensor<3x3x64x64xf16>) -> tensor<1
 // CHECK:        tl.load({{.*}}, mask={{.*}}here0, other=0.0)
 // CHECK-NOT:    tl.where
 // CHECK:        total = tl.dot(left0, right0, total, input_precision="ieee")
+
+// ----- attention and its way back: norms are kept, and keys go over the rows of every head that they serve
+func.func @main(%q: tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, %k: tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, %v: tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, %g: tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) {
+  %0:2 = "burn.attention_forward"(%q, %k, %v) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0>} : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?xf32, ["1", "4", "n"]>)
+  %1:3 = "burn.attention_backward"(%q, %k, %v, %0#0, %0#1, %g) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0, 1, 1, 1>} : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?xf32, ["1", "4", "n"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>)
+  "burn.return"(%0#0, %1#0, %1#1, %1#2) : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) -> ()
+}
+// CHECK:      norm = tl.where(weight > 0, (top + tl.log2(weight)) * 0.6931471805599453, float("-inf"))
+// CHECK:      """What a block of rows is owed each."""
+// CHECK:      x = (down - 1 - program % down) * ROWS
+// CHECK:      for start in range(0, end0, KEYS):
+// CHECK:        p = tl.exp2({{.*}} - norm0)
+// CHECK-NEXT:   slope = p * (tl.dot(own1, tl.trans(other1), {{.*}}) - {{.*}})
+// CHECK-NEXT:   total = tl.dot(slope.to(tl.bfloat16), other0, total, input_precision="ieee")
+// CHECK:      """What a block of keys and values is owed each."""
+// CHECK:      for head0 in range(0, 2):
+// CHECK:        for start in range(first{{.*}}, begin{{.*}}, ROWS):
+// CHECK:          mixed = tl.dot(p.to(tl.bfloat16), {{.*}}, mixed, input_precision="ieee")
+// CHECK:        for start in range(begin{{.*}}, ROWS):

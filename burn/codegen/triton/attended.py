@@ -1,0 +1,139 @@
+"""What the kernels of attention and of its way back share: one axis of scores is a block of the program's own, the other is
+walked over block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from burn.codegen.triton import heuristics
+from burn.codegen.triton.code import Axis, Unprintable
+from burn.codegen.triton.functions import narrowed, triton_type
+from burn.codegen.triton.scalars import ScalarPrinter
+from burn.dialect.dims import Dim, LoopVar
+from burn.kernels.body import Accumulator, Apply, Const, Convert, Load, Scalar, Where
+
+LOG2E = 1.4426950408889634
+
+Body = Callable[[Scalar, bool], None]
+"""Prints what is done with a block of the axis that is walked over, which begins at `start`, given the score; the second says
+whether some of the block may be hidden or outside."""
+
+
+def padded(loop: LoopVar, what: str) -> int:
+    if not isinstance(loop.extent, int):
+        raise Unprintable(f"Triton kernels of attention take {what} of a known size, not {loop.extent}")
+    return max(heuristics.LEAST, heuristics.power_of_two(loop.extent))
+
+
+class Attended:
+    """`narrow`: what is multiplied are halves, and stays so for the block products, whose sums are float32. Scores are kept times
+    log2(e) then, so that their powers are powers of two. `blocks`: sizes of blocks by name. The axis "x" is the program's own."""
+
+    def __init__(self, dtype: str, sides: Sequence[Scalar]) -> None:
+        self.dtype = dtype
+        halves = narrowed(sides, dtype)
+        self.sides = list(halves or sides)
+        self.narrow = triton_type(self.sides[0].dtype) if halves else ""
+        self.type = triton_type(dtype)
+        self.sum = "tl.float64" if dtype == "float64" else "tl.float32"
+        self.power = "tl.exp2" if self.narrow else "tl.exp"
+        self.blocks: dict[str, int] = {}
+        self.printer: ScalarPrinter
+
+    # ---- the axis that is walked over --------------------------------------------------------------------------------------
+    def over(self, loop: LoopVar, size: Dim, bounds: tuple[Dim, Dim], score: Scalar, block: str, body: Body) -> None:
+        """Blocks from the first place that any of the program's own sees to the last. Those in the middle, which all see whole,
+        need no condition. loop: with the size that it is known to have; bounds: what the own places see, by position."""
+        code, (lower, upper) = self.printer.code, bounds
+        own = "ROWS" if block == "KEYS" else "KEYS"
+        first, full_from = self._bound(lower, loop, own, "first", "min", "max")
+        stop, full_to = self._bound(upper, loop, own, "stop", "max", "min")
+        free = isinstance(score, Where) or (lower == 0 and upper == loop.extent)
+
+        def some(start: str, end: str, score: Scalar, hidden: bool) -> None:
+            with code.block(f"for start in range({start}, {end}, {block}):"), self.printer.scope():
+                body(score, hidden)
+
+        if not free:  # the score hides places by what it reads
+            some(first, stop, score, True)
+            return
+        plain = score.then if isinstance(score, Where) else score
+        begin = first
+        if lower != 0:
+            begin = code.let(f"{first} + tl.cdiv(tl.maximum({full_from} - {first}, 0), {block}) * {block}", "begin")
+            begin = code.let(f"tl.minimum({begin}, {stop})", "begin")
+            some(first, begin, score, True)
+        whole = isinstance(size, int) and size % self.blocks[block] == 0
+        if upper == loop.extent and whole:
+            some(begin, stop, plain, False)
+            return
+        end = code.let(f"{begin} + tl.maximum(tl.minimum({full_to}, {stop}) - {begin}, 0) // {block} * {block}", "end")
+        some(begin, end, plain, False)
+        some(end, stop, score, True)
+
+    def _bound(self, dim: Dim, loop: LoopVar, own: str, name: str, outer: str, inner: str) -> tuple[str, str]:
+        """A bound of what is seen, of the own place that sees the most on this side and of the one that sees the least."""
+        printer, code, extent = self.printer, self.printer.code, self.printer.dim(loop.extent)
+        text = printer.dim(dim)
+        if not printer.span(dim):
+            bound = code.let(f"tl.minimum(tl.maximum({text}, 0), {extent})", name) if text != "0" else "0"
+            return bound, bound
+        bounds = []
+        for reduce in (outer, inner):
+            inside, beyond = printer.axes["x"].mask, "0" if reduce == "max" else extent
+            places = f"tl.where({inside}, {text}, {beyond})" if inside else text
+            least = code.let(f"tl.{reduce}(tl.broadcast_to({places}, [{own}, 1]))", name)
+            bounds.append(code.let(f"tl.minimum(tl.maximum({least}, 0), {extent})", name))
+        return bounds[0], bounds[1]
+
+    # ---- blocks ------------------------------------------------------------------------------------------------------------
+    def axis(self, name: str, loop: LoopVar, places: str, block: str = "", whole: bool = False) -> Axis:
+        """An axis along one loop, whose place it sets. block: it is as long as that; whole: all of it is inside."""
+        printer, code = self.printer, self.printer.code
+        text = code.let(f"({places}).to(INT)", name)
+        printer.put(loop, text, frozenset(name))
+        inside = whole or (block and loop.extent == self.blocks[block])
+        return Axis(text, "" if inside else code.let(f"{text} < {printer.dim(loop.extent)}", "within"))
+
+    def side(
+        self, node: Scalar, name: str, axes: Mapping[str, tuple[LoopVar, str]], shape: str, own: bool, whole: bool
+    ) -> str:
+        """A side of a product, zero outside. own: it lies along the program's own axis; whole: what is walked over is inside."""
+        printer, code = self.printer, self.printer.code
+        with printer.scope():
+            printer.axes = {"x": printer.axes["x"]} if own else {}
+            for axis, (loop, places) in axes.items():
+                block = {"d": "DEPTH", "y": "COLUMNS"}.get(axis, "")
+                printer.axes[axis] = self.axis(axis, loop, places, block, whole and axis == "k")
+            value = printer.value(node)
+            load = node.arg if isinstance(node, Convert) else node
+            mask = " & ".join(a.mask for a in printer.axes.values() if a.mask)
+            if mask and not isinstance(load, Load):
+                value = f"tl.where({mask}, {value}, 0.0)"
+            return code.let(f"tl.broadcast_to({value}, {shape}).to({self.narrow or self.type})", name)
+
+    def factored(self, score: Scalar) -> tuple[Scalar, str]:
+        """A score without its scale, and what it is to be multiplied by before its power is taken (as text, "" for nothing): one
+        instruction then multiplies and subtracts the highest."""
+        inner, scale = _scale_of(score)
+        scale *= LOG2E if self.narrow else 1.0
+        return inner, "" if scale == 1.0 else f" * {scale!r}"
+
+    def dot(self, left: str, right: str, total: str) -> str:
+        if self.dtype == "float64":
+            return f"wide_dot({left}, {right}, {total})"
+        return f'tl.dot({left}, {right}, {total}, input_precision="ieee")'
+
+
+def _scale_of(score: Scalar) -> tuple[Scalar, float]:
+    """A score taken apart into what is scaled and a scale above 0, which a maximum passes through."""
+    match score:
+        case Where(dtype=dtype, ranges=ranges, then=then, otherwise=Const(value=value) as hidden) if value == float(
+            "-inf"
+        ):
+            inner, scale = _scale_of(then)
+            return Where(dtype, ranges, inner, hidden), scale
+        case Apply(function="mul", args=(Accumulator() as total, Const(value=factor))) if factor > 0:
+            return total, float(factor)
+    return score, 1.0

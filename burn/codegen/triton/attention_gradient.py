@@ -1,0 +1,158 @@
+"""Prints the way back through attention (arXiv 2307.08691): a block of rows for each program, over the keys, or a block of keys
+over the rows, with the probabilities formed again. Both are one text with the two sides exchanged. `emit` is the entry point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from burn.codegen.triton import heuristics
+from burn.codegen.triton.attended import LOG2E, Attended, padded
+from burn.codegen.triton.code import NONE, Axis
+from burn.codegen.triton.printed import Printed, closed, opened
+from burn.dialect.dims import Dim, LoopVar, ceildiv, product
+from burn.kernels.body import AttentionGradientKernel, Const, Scalar, Write
+
+
+def emit(
+    kernel: AttentionGradientKernel, values: Mapping[str, Dim], sizes: AttentionGradientKernel, sites: list[str]
+) -> Printed:
+    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen. Raises
+    CompileError for heads of a size that is no number."""
+    return _Gradient(kernel, values, sizes, sites).print()
+
+
+class _Gradient(Attended):
+    """`own`: the loop that a program has a block of, with the names of that block, of the block that it walks over, and of the
+    two sides that lie along either."""
+
+    def __init__(
+        self,
+        kernel: AttentionGradientKernel,
+        values: Mapping[str, Dim],
+        sizes: AttentionGradientKernel,
+        sites: list[str],
+    ) -> None:
+        super().__init__(kernel.dtype, (kernel.query, kernel.owed, kernel.keys, kernel.values))
+        self.kernel, self.values, self.sizes = kernel, values, sizes
+        depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
+        seen = (sizes.row.extent, sizes.key.extent)
+        self.block = heuristics.gradient_block(bool(self.narrow), kernel.of_rows, *seen, max(depth, columns))
+        self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
+        of_rows, of_keys = self.sides[:2], self.sides[2:]
+        if kernel.of_rows:
+            self.own, self.other, self.names = kernel.row, kernel.key, ("ROWS", "KEYS")
+            self.own_size, self.other_size, self.bounds = (
+                sizes.row.extent,
+                sizes.key.extent,
+                (kernel.first, kernel.stop),
+            )
+            self.own_sides, self.other_sides = of_rows, of_keys
+        else:
+            self.own, self.other, self.names = kernel.key, kernel.row, ("KEYS", "ROWS")
+            self.own_size, self.other_size, self.bounds = sizes.key.extent, sizes.row.extent, (kernel.begin, kernel.end)
+            self.own_sides, self.other_sides = of_keys, of_rows
+        self.steady = isinstance(kernel.steepness, Const)
+        self.printer = opened(kernel.buffers, sites)
+        self.code = self.printer.code
+
+    def print(self) -> Printed:
+        kernel, printer, code = self.kernel, self.printer, self.code
+        name, other = self.names
+        own = printer.dim(self.own.extent)
+        code.line("program = tl.program_id(0).to(INT)")
+        code.line(f"down = tl.cdiv({own}, {name})")
+        # where keys behind a row's position are hidden, the last rows and the first keys have the most to do: they begin first
+        late = kernel.of_rows and kernel.stop != kernel.key.extent
+        code.line(
+            f"x = ({'down - 1 - program % down' if late else 'program % down'}) * {name} + tl.arange(0, {name})[:, None]"
+        )
+        even = isinstance(self.own_size, int) and self.own_size % self.blocks[name] == 0
+        printer.axes = {"x": Axis("x", "" if even else code.let(f"x < {own}", "inside_x"))}
+        apart = (*kernel.batch, *kernel.heads) if kernel.of_rows else kernel.batch
+        printer.walk_flat(apart, code.let("program // down", "batch"), NONE)
+        printer.put(self.own, "x", frozenset("x"))
+        depth, column = self._along("[None, :]", kernel.depth, kernel.column)
+        first = self.side(self.own_sides[0], "own", depth, f"[{name}, DEPTH]", own=True, whole=False)
+        second = self.side(self.own_sides[1], "own", column, f"[{name}, COLUMNS]", own=True, whole=False)
+        kept = self._kept() if kernel.of_rows else None
+        code.line(f"total = tl.full([{name}, DEPTH], 0.0, {self.sum})")
+        if not kernel.of_rows:
+            code.line(f"mixed = tl.full([{name}, COLUMNS], 0.0, {self.sum})")
+        with ExitStack() as stack:
+            for head in () if kernel.of_rows else kernel.heads:
+                stack.enter_context(
+                    code.block(f"for {(place := code.fresh('head'))} in range(0, {printer.dim(head.extent)}):")
+                )
+                stack.enter_context(printer.scope())
+                printer.put(head, place, NONE)
+            self.over(
+                self.other,
+                self.other_size,
+                self.bounds,
+                kernel.score,
+                other,
+                lambda score, some: self._others(first, second, kept, score, some),
+            )
+        if self.steady and isinstance(kernel.steepness, Const):
+            code.line(f"total = total * {float(kernel.steepness.value)!r}")
+        self._write("total", "DEPTH", kernel.depth, kernel.first_writes)
+        self._write("mixed", "COLUMNS", kernel.column, kernel.second_writes)
+        sizes = self.sizes
+        batch = product([v.extent for v in ((*sizes.batch, *sizes.heads) if kernel.of_rows else sizes.batch)])
+        programs = batch * ceildiv(self.own_size, self.blocks[name])
+        about = (
+            "What a block of rows is owed each." if kernel.of_rows else "What a block of keys and values is owed each."
+        )
+        shape = (self.block.warps, self.block.stages)
+        return closed(printer, kernel, about, self.blocks, programs, self.values, batch * self.own_size, *shape)
+
+    def _along(self, turned: str, depth: LoopVar, column: LoopVar) -> tuple[dict[str, tuple[LoopVar, str]], ...]:
+        """The axes of features, of both kinds of side."""
+        return {"d": (depth, f"tl.arange(0, DEPTH){turned}")}, {"y": (column, f"tl.arange(0, COLUMNS){turned}")}
+
+    def _kept(self) -> tuple[str, str]:
+        """What every row has of its own: its norm, such that probabilities are powers of the score less that, and its dot."""
+        kernel, printer, code = self.kernel, self.printer, self.code
+        norm = printer.value(kernel.norm)
+        scaled = f"{norm} * {LOG2E}" if self.narrow else norm
+        return code.let(f'tl.where({norm} == float("-inf"), 0.0, {scaled})', "norm"), printer.value(kernel.dot)
+
+    def _others(self, own: str, own_mixed: str, kept: tuple[str, str] | None, score: Scalar, hidden: bool) -> None:
+        """One block of what is walked over. hidden: some of it may not count."""
+        kernel, printer, code = self.kernel, self.printer, self.code
+        name, other = self.names
+        here = f"start + tl.arange(0, {other})"
+        depth, column = self._along("[None, :]", kernel.depth, kernel.column)
+        down = {"k": (self.other, f"({here})[:, None]")}
+        whole = not hidden
+        first = self.side(self.other_sides[0], "other", down | depth, f"[{other}, DEPTH]", own=False, whole=whole)
+        second = self.side(self.other_sides[1], "other", down | column, f"[{other}, COLUMNS]", own=False, whole=whole)
+        zeros = f"tl.full([{name}, {other}], 0.0, {self.sum})"
+        product = code.let(self.dot(own, f"tl.trans({first})", zeros), "product")
+        printer.axes["k"] = self.axis("k", self.other, f"({here})[None, :]", whole=whole)
+        printer.accumulator = (f"{product}.to({self.type})", frozenset("xk"))
+        norm, dot = kept or self._kept()
+        inner, factor = self.factored(score)
+        text = f"tl.broadcast_to({printer.value(inner)}, [{name}, {other}]).to({self.sum})"
+        if printer.axes["k"].mask:
+            text = f'tl.where({printer.axes["k"].mask}, {text}, float("-inf"))'
+        code.line(f"p = {self.power}({text}{factor} - {norm})")
+        narrow = self.narrow or self.type
+        if not kernel.of_rows:
+            code.line(f"mixed = {self.dot(f'p.to({narrow})', second, 'mixed')}")
+        code.line(f"slope = p * ({self.dot(own_mixed, f'tl.trans({second})', zeros)} - {dot})")
+        if not self.steady:
+            code.line(f"slope = slope * {printer.value(kernel.steepness)}")
+        code.line(f"total = {self.dot(f'slope.to({narrow})', first, 'total')}")
+
+    def _write(self, total: str, block: str, loop: LoopVar, writes: tuple[Write, ...]) -> None:
+        printer = self.printer
+        if not writes:
+            return
+        with printer.scope():
+            printer.axes["y"] = self.axis("y", loop, f"tl.arange(0, {block})[None, :]", block)
+            printer.accumulator = (f"{total}.to({self.type})", frozenset("xy"))
+            for write in writes:
+                printer.store(write)

@@ -1,0 +1,124 @@
+"""Attention that is differentiated: what the forward way keeps for the way back, and the way back as one op.
+
+Back ends that have kernels for them (arXiv 2307.08691) never hold the probabilities; others, and second derivatives, take both
+ops apart into products with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.attention import NEGATIVE_INFINITY, Attention, bias, scores, soft_cap, visible
+from burn.dialect.compose import convert, number, reshape
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.op import Agreement, DTypeName, Op, Operand
+from burn.dialect.types import TensorType, type_of
+
+DEEPEST = 256
+"""Features of a head that kernels of the way back hold at a time: at most so many."""
+
+TYPES = ("float16", "bfloat16", "float32")
+"""Element types that they compute with."""
+
+
+def has_kernels(q: TensorType, v: TensorType, precision: str | None) -> bool:
+    """Whether the way back can be kernels: of heads that are small, of a size that is a number."""
+    depths = (q.shape[3], v.shape[3])
+    return q.dtype in TYPES and precision != "float64" and all(isinstance(d, int) and 0 < d <= DEEPEST for d in depths)
+
+
+def _norm_type(q: TensorType) -> TensorType:
+    return TensorType("float64" if q.dtype == "float64" else "float32", q.shape[:3])
+
+
+class AttentionForward(Op, name="attention_forward"):
+    """burn.attention and, of each query, the logarithm of the sum of the exponentials of its scores (minus infinity where it
+    sees no key), from which the way back forms probabilities again.
+
+    Shapes: as burn.attention's -> [b, h, s, e] and [b, h, s] in float32 (of float64: in that)."""
+
+    q: Operand
+    k: Operand
+    v: Operand
+    mask: Operand | None
+    lengths: Operand | None
+    scale: float
+    causal: bool = False
+    offset: Dim = 0
+    left: int = -1
+    right: int = -1
+    softcap: float = 0.0
+    precision: DTypeName | None = None
+
+    @classmethod
+    def infer(cls, q, k, v, mask, lengths, **attrs: Any) -> list[TensorType]:
+        return [Attention.infer(q, k, v, mask, lengths, **attrs), _norm_type(q)]
+
+    def must_agree(self) -> list[Agreement]:
+        return Attention.must_agree(self)  # type: ignore[arg-type]  # the same operands
+
+    @classmethod
+    def decompose(cls, q, k, v, mask, lengths, **attrs: Any) -> list[ir.Value]:
+        y = ops.attention(q, k, v, mask, lengths, **attrs)
+        raw = soft_cap(scores(q, k, attrs["scale"]), attrs["softcap"])
+        rest = (attrs[name] for name in ("causal", "offset", "left", "right"))
+        x = bias(raw, mask, visible(type_of(raw).shape, lengths, *rest))
+        return [y, _norms(convert(x, _norm_type(type_of(q)).dtype))]
+
+
+def _norms(x: ir.Value) -> ir.Value:
+    type_ = type_of(x)
+    low, zero = (number(value, type_.dtype) for value in (NEGATIVE_INFINITY, 0.0))
+    top = ops.reduce(x, kind="max", axes=(3,), keepdims=True)
+    top = ops.select(ops.eq(top, low), zero, top)
+    total = ops.reduce(ops.exp(ops.sub(x, top)), kind="sum", axes=(3,), keepdims=True)
+    return reshape(ops.add(ops.log(total), top), type_.shape[:3])
+
+
+class AttentionBackward(Op, name="attention_backward"):
+    """What queries, keys and values of an attention are owed, given what its result is: y and norms are the results of
+    burn.attention_forward, g the cotangent of y.
+
+    Shapes: q, k, v, mask and lengths as burn.attention's, y and g [b, h, s, e], norms [b, h, s] -> those of q, k and v."""
+
+    q: Operand
+    k: Operand
+    v: Operand
+    mask: Operand | None
+    lengths: Operand | None
+    y: Operand
+    norms: Operand
+    g: Operand
+    scale: float
+    causal: bool = False
+    offset: Dim = 0
+    left: int = -1
+    right: int = -1
+    softcap: float = 0.0
+    precision: DTypeName | None = None
+
+    @classmethod
+    def infer(cls, q, k, v, mask, lengths, y, norms, g, **attrs: Any) -> list[TensorType]:
+        result = Attention.infer(q, k, v, mask, lengths, **attrs)
+        if y != result or g != result or norms != _norm_type(q):
+            cls.fail(f"y and g must be {result} and norms {_norm_type(q)}, not {y}, {g} and {norms}")
+        if not has_kernels(q, v, attrs["precision"]):
+            cls.fail(f"heads are of 1 to {DEEPEST} features of {', '.join(TYPES)}, not {q} and {v}")
+        return [q, k, v]
+
+    def must_agree(self) -> list[Agreement]:
+        return Attention.must_agree(self)  # type: ignore[arg-type]  # the same operands, and more
+
+    @classmethod
+    def decompose(cls, q, k, v, mask, lengths, y, norms, g, **attrs: Any) -> list[ir.Value]:
+        """Of the operands alone, so that what is owed to them can be differentiated again. Each stands for itself, also where two
+        are one value."""
+        from burn.dialect.adjoint.reverse import gradients
+
+        sides = [ops.reshape(x, shape=type_of(x).shape) for x in (q, k, v)]
+        result = Attention.decompose(*sides, mask, lengths, **attrs)
+        found = gradients([result], [g], sides)
+        assert all(isinstance(x, ir.Value) for x in found)
+        return found  # type: ignore[return-value]  # as all of them are depended on

@@ -1,0 +1,152 @@
+"""The way back through attention, without its probabilities in memory: they are formed again from what the forward way kept.
+
+Three kernels: what every query has of its own (the sum of its result times what that is owed), what queries are owed, and what
+keys and values are owed.
+"""
+
+from __future__ import annotations
+
+from burn.dialect.attention import heads_per_group
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, Expr, LoopVar, dim_max, dim_min, product
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.query import op_of
+from burn.dialect.types import type_of
+from burn.kernels.body import (
+    Accumulator,
+    Apply,
+    AttentionGradientKernel,
+    Const,
+    LoopKernel,
+    Reduced,
+    Reduction,
+    Scalar,
+    Stage,
+    Write,
+)
+from burn.kernels.builders.attention import score_of, window
+from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loops, place, untangle
+from burn.kernels.lower import linear
+from burn.kernels.wants import Wants
+
+
+def build(group: Group, wants: Wants) -> list[Call]:
+    op = anchor_of(group, "attention_backward")
+    sides = [call for of_rows in (True, False) if (call := _gradient(group, op, of_rows)) is not None]
+    return [_dots(group, op), *sides]
+
+
+def _dots(group: Group, op: Op) -> Call:
+    """Of every query, the sum of its result times what that is owed."""
+    builder = Builder(group)
+    space = type_of(op.y).shape
+    dtype = accumulate_type(type_of(op.y).dtype)
+    *kept, column = loops(space)
+    here = place((*kept, column))
+    y, owed = (convert(builder.low.at(x, here), dtype) for x in (op.y, op.g))
+    total = Reduction("dot", "sum", dtype, Apply(dtype, "mul", (y, owed)))
+    buffer = builder.shared(0, dtype, product(space[:3]), "write")
+    write = Write(buffer, linear(here[:3], space[:3]), Reduced(dtype, "dot"))
+    stages = (Stage((column,), (total,)), Stage((), (), (write,)))
+    return builder.call(lambda buffers: LoopKernel(tuple(kept), stages, buffers))
+
+
+def _gradient(group: Group, op: Op, of_rows: bool) -> Call | None:
+    """What queries are owed, or keys and values; None where nobody wants to know."""
+    q, k, v = (type_of(x) for x in (op.q, op.k, op.v))
+    dtype = accumulate_type(q.dtype)
+    batch, groups, length = LoopVar("b", q.shape[0]), LoopVar("g", k.shape[1]), LoopVar("i", q.shape[2])
+    share = LoopVar("r", heads_per_group(q.shape[1], k.shape[1]))
+    key, depth, column = LoopVar("j", k.shape[2]), LoopVar("k", q.shape[3]), LoopVar("e", v.shape[3])
+    b, g, r, i = place((batch, groups, share, length))
+    j, d, e = (Expr.of(x) for x in (key, depth, column))
+    head = g * share.extent + r
+    builder = Builder(group)
+    low = builder.low
+
+    def side(value: ir.Value, *at: Dim) -> Scalar:
+        return convert(low.at(value, at), dtype)
+
+    first, stop = window(op, i, key.extent)
+    begin, end = _rows(op, j, length.extent)
+    rows = q.shape[:3]
+    dots = low.load(builder.shared(0, dtype, product(rows), "read"), linear((b, head, i), rows))
+    places = ((b, head, i, d), (b, g, j, d), (b, g, j, e))
+    writes: list[list[Write]] = [[], [], []]
+    results = list(op.operation.results)
+    for number, value in enumerate(group.yielded):
+        result = next(n for n, x in enumerate(results) if x == _behind_views(value))
+        if of_rows == (result == 0):
+            _, index, shape = untangle(value, places[result], type_of(results[result]).shape)
+            total = convert(Accumulator(dtype), type_of(value).dtype)
+            writes[result].append(Write(builder.out(number), linear(index, shape), total))
+    if not any(writes):
+        return None
+    parts: dict[str, Scalar] = {
+        "query": side(op.q, b, head, i, d),
+        "keys": side(op.k, b, g, j, d),
+        "values": side(op.v, b, g, j, e),
+        "score": score_of(builder, op, dtype, (b, head, i, j), key, first, stop),
+        "steepness": _steepness(op, dtype),
+        "owed": side(op.g, b, head, i, e),
+        "norm": side(op.norms, b, head, i),
+        "dot": dots,
+    }
+    return builder.call(
+        lambda buffers: AttentionGradientKernel(
+            dtype,
+            of_rows,
+            (batch, groups),
+            () if share.extent == 1 else (share,),
+            length,
+            key,
+            depth,
+            column,
+            **parts,
+            first=first,
+            stop=stop,
+            begin=begin,
+            end=end,
+            first_writes=tuple(writes[0] if of_rows else writes[1]),
+            second_writes=tuple(writes[2]),
+            buffers=buffers,
+        )
+    )
+
+
+def _behind_views(value: ir.Value) -> ir.Value:
+    """What a yielded value is before it is turned."""
+    while (op := op_of(value)) is not None and op.OP_NAME in ("reshape", "transpose"):
+        value = op.x
+    return value
+
+
+def _rows(op: Op, key: Dim, total: Dim) -> tuple[Dim, Dim]:
+    """The rows that may see a key by its position alone, as `window` has it for the keys of a row."""
+    begin: Dim = 0
+    end: Dim = total
+    if op.lengths is not None:
+        return begin, end
+    position = key - op.offset
+    if op.causal:
+        begin = dim_max(begin, position)
+    if op.right >= 0:
+        begin = dim_max(begin, position - op.right)
+    if op.left >= 0:
+        end = dim_max(0, dim_min(end, position + op.left + 1))
+    return begin, end
+
+
+def _steepness(op: Op, dtype: str) -> Scalar:
+    """The derivative of the score by the product: its scale, and the slope of the cap at the score that is capped."""
+    scale = Const(dtype, op.scale)
+    if not op.softcap:
+        return scale
+
+    def apply(function: str, *args: Scalar) -> Scalar:
+        return Apply(dtype, function, args)
+
+    score = apply("div", apply("mul", Accumulator(dtype), scale), Const(dtype, op.softcap))
+    bent = apply("tanh", score)
+    return apply("mul", scale, apply("sub", Const(dtype, 1.0), apply("mul", bent, bent)))
