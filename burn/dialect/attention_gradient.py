@@ -118,7 +118,8 @@ class AttentionBackward(Op, name="attention_backward"):
         from burn.dialect.adjoint.reverse import gradients
 
         sides = [ops.reshape(x, shape=type_of(x).shape) for x in (q, k, v)]
-        result = Attention.decompose(*sides, mask, lengths, **attrs)
+        q, k, v = sides
+        result = Attention.decompose(q, k, v, mask, lengths, **attrs)
         found = gradients([result], [g], sides)
         assert all(isinstance(x, ir.Value) for x in found)
         return found  # type: ignore[return-value]  # as all of them are depended on

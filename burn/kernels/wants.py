@@ -18,6 +18,9 @@ class Wants:
     `repeat_small`: what a cheap loop computes of few elements (a bias that is converted) is computed again where it is read: a
     kernel of its own costs more than that.
 
+    `split_keys`: where attention has up to `split_rows` queries for each key head, so many keys at a time are gone over, in
+    parallel, and a second kernel joins what came out (`split_programs` key heads at least are enough without). 0: never.
+
     `reduce_rows`: such a block has at least so many rows, so that little comes out of it. `long_rows`: a few rows of so many
     elements or more are formed in blocks too. 0: never."""
 
@@ -27,3 +30,6 @@ class Wants:
     reduce_rows: int = 0
     long_rows: int = 0
     repeat_small: bool = False
+    split_keys: int = 0
+    split_rows: int = 0
+    split_programs: int = 0

@@ -9,7 +9,15 @@ from burn.dialect.dims import Dim, LoopVar, product
 from burn.kernels.wants import Wants
 
 WANTS = Wants(
-    keep_rows=False, columns_apart=True, reduce_block=16384, reduce_rows=64, long_rows=65536, repeat_small=True
+    keep_rows=False,
+    columns_apart=True,
+    reduce_block=16384,
+    reduce_rows=64,
+    long_rows=65536,
+    repeat_small=True,
+    split_keys=128,
+    split_rows=64,
+    split_programs=132,
 )
 """A row's values stay in registers, and strided columns are read as they are. What blocks of columns' sums leave is 1/64 of what
 they read. A launch costs microseconds, in which thousands of elements are converted, and a program alone needs ten

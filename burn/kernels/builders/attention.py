@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from burn.dialect.attention import heads_per_group
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, Expr, LoopVar, dim_max, dim_min
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, dim_max, dim_min, product
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
-from burn.kernels.body import Accumulator, Apply, AttentionKernel, Const, Index, Scalar, Where, Write
+from burn.kernels.body import (
+    Accumulator,
+    Apply,
+    AttentionKernel,
+    Const,
+    Index,
+    LoopKernel,
+    Reduced,
+    Reduction,
+    Scalar,
+    Stage,
+    Where,
+    Write,
+)
 from burn.kernels.builders.builder import (
     Builder,
     Call,
@@ -24,56 +39,146 @@ from burn.kernels.wants import Wants
 def build(group: Group, wants: Wants) -> list[Call]:
     """One attention, then what follows at the same places. Query heads that share a key head are rows of one product."""
     op = anchor_of(group, "attention", "attention_forward")
-    result = op.operation.results[0]
-    q, k, v = (type_of(x) for x in (op.q, op.k, op.v))
-    dtype = accumulate_type(q.dtype) if op.precision != "float64" else "float64"
-    batch, groups, length = LoopVar("b", q.shape[0]), LoopVar("g", k.shape[1]), LoopVar("i", q.shape[2])
-    share = LoopVar("r", heads_per_group(q.shape[1], k.shape[1]))
-    key, depth, column = LoopVar("j", k.shape[2]), LoopVar("k", q.shape[3]), LoopVar("e", v.shape[3])
-    b, g, r, i = place((batch, groups, share, length))
-    j, d, e = (Expr.of(v) for v in (key, depth, column))
-    head = g * share.extent + r
+    if _splits(op, wants):
+        return _in_parts(group, op, wants.split_keys)
     builder = Builder(group)
-    low = builder.low
-    query, keys, values = (
-        convert(low.at(x, at), dtype) for x, at in ((op.q, (b, head, i, d)), (op.k, (b, g, j, d)), (op.v, (b, g, j, e)))
-    )
-    first, stop = window(op, i, key.extent)
-    score = score_of(builder, op, dtype, (b, head, i, j), key, first, stop)
-    total = convert(Accumulator(dtype), q.dtype)
-    low.define(result, lambda index: total)
-    space = type_of(result).shape
-    here = (b, head, i, e)
-    writes, norms = [], []
+    at = _Places(op)
+    total = convert(Accumulator(at.dtype), type_of(op.q).dtype)
+    builder.low.define(op.operation.results[0], lambda index: total)
+    norms, kept = [], []
     for number, value in enumerate(group.yielded):
         if op.OP_NAME == "attention_forward" and value == op.operation.results[1]:
-            norm = convert(Accumulator(dtype), type_of(value).dtype)
-            norms.append(Write(builder.out(number), linear((b, head, i), type_of(value).shape), norm))
-            continue
-        source, index, shape = untangle(value, here, space)
-        writes.append(Write(builder.out(number), linear(index, shape), low.at(source, here)))
-    rows = (length,) if share.extent == 1 else (share, length)
-    return [
-        builder.call(
-            lambda buffers: AttentionKernel(
-                dtype,
-                (batch, groups),
-                rows,
-                key,
-                depth,
-                column,
-                query,
-                keys,
-                values,
-                score,
-                first,
-                stop,
-                tuple(writes),
-                tuple(norms),
-                buffers,
-            )
+            norm = convert(Accumulator(at.dtype), type_of(value).dtype)
+            norms.append(Write(builder.out(number), linear(at.query[:3], type_of(value).shape), norm))
+        else:
+            kept.append(number)
+    writes = _results(builder, op, at, kept)
+    return [_kernel(builder, op, at, Expr.of(at.key), writes, norms)]
+
+
+class _Places:
+    """The loops of an attention, and the places of its operands."""
+
+    def __init__(self, op: Op) -> None:
+        q, k, v = (type_of(x) for x in (op.q, op.k, op.v))
+        self.dtype = accumulate_type(q.dtype) if op.precision != "float64" else "float64"
+        self.batch, self.groups = LoopVar("b", q.shape[0]), LoopVar("g", k.shape[1])
+        self.share, self.length = LoopVar("r", heads_per_group(q.shape[1], k.shape[1])), LoopVar("i", q.shape[2])
+        self.key, self.depth = LoopVar("j", k.shape[2]), LoopVar("k", q.shape[3])
+        self.column, self.total = LoopVar("e", v.shape[3]), k.shape[2]
+        self.b, self.g, r, self.row = place((self.batch, self.groups, self.share, self.length))
+        self.head = self.g * self.share.extent + r
+        self.query = (self.b, self.head, self.row, Expr.of(self.depth))
+        self.result = (self.b, self.head, self.row, Expr.of(self.column))
+
+    @property
+    def rows(self) -> tuple[LoopVar, ...]:
+        return (self.length,) if self.share.extent == 1 else (self.share, self.length)
+
+
+def _results(builder: Builder, op: Op, at: _Places, numbers: Sequence[int]) -> list[Write]:
+    """What the group yields at the attention's places."""
+    writes = []
+    for number in numbers:
+        space = type_of(op.operation.results[0]).shape
+        source, index, shape = untangle(builder.group.yielded[number], at.result, space)
+        writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, at.result)))
+    return writes
+
+
+def _kernel(
+    builder: Builder,
+    op: Op,
+    at: _Places,
+    key: Dim,
+    writes: Sequence[Write],
+    norms: Sequence[Write],
+    part: LoopVar | None = None,
+) -> Call:
+    """The kernel over all keys, or over one part of them at a time. key: the place of a key."""
+    low, dtype = builder.low, at.dtype
+    query = convert(low.at(op.q, at.query), dtype)
+    keys = convert(low.at(op.k, (at.b, at.g, key, Expr.of(at.depth))), dtype)
+    values = convert(low.at(op.v, (at.b, at.g, key, Expr.of(at.column))), dtype)
+    first, stop = window(op, at.row, at.total)
+    score = score_of(builder, op, dtype, (*at.query[:3], key), at.total, first, stop)
+    batch = (at.batch, at.groups)
+    if part is not None:  # the last part may be shorter
+        inside = ((key, at.total),)
+        keys, values = (Where(dtype, inside, side, Const(dtype, 0.0)) for side in (keys, values))
+        score = Where(dtype, inside, score, Const(dtype, float("-inf")))
+        begin = Expr.of(part) * at.key.extent
+        first, stop = dim_max(0, first - begin), dim_max(0, dim_min(at.key.extent, stop - begin))
+        batch = (*batch, part)
+    return builder.call(
+        lambda buffers: AttentionKernel(
+            dtype,
+            batch,
+            at.rows,
+            at.key,
+            at.depth,
+            at.column,
+            query,
+            keys,
+            values,
+            score,
+            first,
+            stop,
+            tuple(writes),
+            tuple(norms),
+            buffers,
         )
-    ]
+    )
+
+
+def _splits(op: Op, wants: Wants) -> bool:
+    """Whether few queries go over many keys: each key head's then are more than one program's work."""
+    heads, length, keys = type_of(op.q).shape[1], type_of(op.q).shape[2], type_of(op.k).shape
+    rows, programs = heads_per_group(heads, keys[1]) * length, keys[0] * keys[1]
+    few = isinstance(rows, int) and rows <= wants.split_rows
+    busy = isinstance(programs, int) and programs >= wants.split_programs
+    short = isinstance(keys[2], int) and keys[2] <= 2 * wants.split_keys
+    return op.OP_NAME == "attention" and bool(wants.split_keys) and few and not busy and not short
+
+
+def _in_parts(group: Group, op: Op, length: int) -> list[Call]:
+    """Parts of the keys side by side, each with its own softmax, then their mean, weighted by what that was divided by."""
+    at = _Places(op)
+    part = LoopVar("c", ceildiv(at.total, length))
+    at.key = LoopVar("j", length)
+    apart = (at.batch, at.groups, part, at.share, at.length, at.column)
+    shape = tuple(v.extent for v in apart)
+    here = place(apart)
+    sums = (at.dtype, product(shape)), (at.dtype, product(shape[:-1]))
+    total = Accumulator(at.dtype)
+    first = Builder(group)
+    mixed = Write(first.shared(0, *sums[0], "write"), linear(here, shape), total)
+    norm = Write(first.shared(1, *sums[1], "write"), linear(here[:-1], shape[:-1]), total)
+    calls = [_kernel(first, op, at, Expr.of(part) * length + Expr.of(at.key), [mixed], [norm], part)]
+
+    second = Builder(group)
+    dtype = at.dtype
+    value = second.low.load(second.shared(0, *sums[0], "read"), linear(here, shape))
+    norms = second.low.load(second.shared(1, *sums[1], "read"), linear(here[:-1], shape[:-1]))
+
+    def apply(function: str, *args: Scalar) -> Scalar:
+        return Apply(dtype, function, args)
+
+    def unless(x: Scalar, bad: float, other: float) -> Scalar:
+        """x, or another number where it is a bad one: of a row that sees no key."""
+        return Apply(dtype, "select", (Apply("bool", "eq", (x, Const(dtype, bad))), Const(dtype, other), x))
+
+    top = Reduced(dtype, "top")
+    weight = apply("exp", apply("sub", norms, unless(top, float("-inf"), 0.0)))
+    mean = apply("div", Reduced(dtype, "total"), unless(Reduced(dtype, "weight"), 0.0, 1.0))
+    result = convert(mean, type_of(op.q).dtype)
+    second.low.define(op.operation.results[0], lambda index: result)
+    highest = Reduction("top", "max", dtype, norms)
+    weights = Reduction("weight", "sum", dtype, weight), Reduction("total", "sum", dtype, apply("mul", weight, value))
+    writes = tuple(_results(second, op, at, range(len(group.yielded))))
+    stages = (Stage((part,), (highest,)), Stage((part,), weights), Stage((), (), writes))
+    parallel = (at.batch, at.groups, at.share, at.length, at.column)
+    return [*calls, second.call(lambda buffers: LoopKernel(parallel, stages, buffers))]
 
 
 def window(op: Op, row: Dim, total: Dim) -> tuple[Dim, Dim]:
@@ -92,8 +197,9 @@ def window(op: Op, row: Dim, total: Dim) -> tuple[Dim, Dim]:
     return first, stop if stop == total else dim_max(0, stop)
 
 
-def score_of(builder: Builder, op: Op, dtype: str, here: Place, key: LoopVar, first: Dim, stop: Dim) -> Scalar:
-    """What the softmax is taken of: the product scaled and capped, the mask, and minus infinity where a key is hidden."""
+def score_of(builder: Builder, op: Op, dtype: str, here: Place, keys: Dim, first: Dim, stop: Dim) -> Scalar:
+    """What the softmax is taken of: the product scaled and capped, the mask, and minus infinity where a key is hidden. keys: how
+    many there are."""
     low, j = builder.low, here[-1]
 
     def apply(function: str, *args: Scalar) -> Scalar:
@@ -109,7 +215,7 @@ def score_of(builder: Builder, op: Op, dtype: str, here: Place, key: LoopVar, fi
     if op.softcap:
         score = apply("mul", apply("tanh", apply("div", score, number(op.softcap))), number(op.softcap))
     if op.mask is not None:
-        mask, space = type_of(op.mask), (*type_of(op.q).shape[:3], key.extent)
+        mask, space = type_of(op.mask), (*type_of(op.q).shape[:3], keys)
         value = low.at(op.mask, broadcast_index(here, mask.shape, space))
         score = (
             apply("select", value, score, hidden)
@@ -119,10 +225,10 @@ def score_of(builder: Builder, op: Op, dtype: str, here: Place, key: LoopVar, fi
     if op.lengths is not None:
         return apply("select", _within(builder, op, here), score, hidden)
     ranges: list[tuple[Dim, Dim]] = []
-    if stop != key.extent:
+    if stop != keys:
         ranges.append((j, stop))
     if first != 0:
-        ranges.append((j - first, key.extent))
+        ranges.append((j - first, keys))
     return Where(dtype, tuple(ranges), score, hidden) if ranges else score
 
 

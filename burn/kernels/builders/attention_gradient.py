@@ -87,7 +87,7 @@ def _gradient(group: Group, op: Op, of_rows: bool) -> Call | None:
         "query": side(op.q, b, head, i, d),
         "keys": side(op.k, b, g, j, d),
         "values": side(op.v, b, g, j, e),
-        "score": score_of(builder, op, dtype, (b, head, i, j), key, first, stop),
+        "score": score_of(builder, op, dtype, (b, head, i, j), key.extent, first, stop),
         "steepness": _steepness(op, dtype),
         "owed": side(op.g, b, head, i, e),
         "norm": side(op.norms, b, head, i),

@@ -104,13 +104,12 @@ CASES = [
 ]
 
 
-def reference(
+def attended(
     case: Case, sides: Sequence[np.ndarray], mask: np.ndarray | None = None, lengths: np.ndarray | None = None
-) -> list[np.ndarray]:
-    """What is owed, by the definition, in float64."""
-    q, k, v, grad = (x.astype(np.float64) for x in sides)
-    share = case.h // case.g
-    k, v = (np.repeat(x, share, axis=1) for x in (k, v))
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities by the definition, what scores change by with the products, and the values of every head, in float64."""
+    q, k, v = (x.astype(np.float64) for x in sides)
+    k, v = (np.repeat(x, case.h // case.g, axis=1) for x in (k, v))
     score = 0.4 * q @ k.swapaxes(2, 3)
     steepness = np.full_like(score, 0.4)
     if case.softcap:
@@ -134,12 +133,19 @@ def reference(
     score = np.where(seen, score, -np.inf)
     top = score.max(-1, keepdims=True, initial=-1e30)
     p = np.exp(score - top)
-    p = p / np.maximum(p.sum(-1, keepdims=True), 1e-300)
-    slope = grad @ v.swapaxes(2, 3)
+    return p / np.maximum(p.sum(-1, keepdims=True), 1e-300), steepness, v
+
+
+def reference(case: Case, sides: Sequence[np.ndarray], g: np.ndarray, **extra: np.ndarray) -> list[np.ndarray]:
+    """What is owed, by the definition, in float64."""
+    p, steepness, v = attended(case, sides, **extra)
+    share, g = case.h // case.g, g.astype(np.float64)
+    q, k = (x.astype(np.float64) for x in sides[:2])
+    slope = g @ v.swapaxes(2, 3)
     slope = p * (slope - (p * slope).sum(-1, keepdims=True)) * steepness
-    dk, dv = slope.swapaxes(2, 3) @ q, p.swapaxes(2, 3) @ grad
+    dk, dv = slope.swapaxes(2, 3) @ q, p.swapaxes(2, 3) @ g
     dk, dv = (x.reshape(case.b, case.g, share, case.t, -1).sum(2) if case.t else x[:, : case.g] for x in (dk, dv))
-    return [slope @ k, dk, dv]
+    return [slope @ np.repeat(k, share, axis=1), dk, dv]
 
 
 def arrays_of(case: Case) -> list[np.ndarray]:
@@ -162,7 +168,7 @@ def arrays_of(case: Case) -> list[np.ndarray]:
 def test_what_is_owed(case: Case) -> None:
     program, arrays = case.program(), arrays_of(case)
     extra = dict(zip(filter(None, ("mask" * bool(case.mask), "lengths" * bool(case.lengths))), arrays[4:], strict=True))
-    want = reference(case, arrays[:4], **extra)
+    want = reference(case, arrays[:3], arrays[3], **extra)
     passes = "decompose{keep=attention_forward+attention_backward},fuse"
     pipeline.run(pipeline.parse(passes), program, Environment(GPU()))
     given = [x.swapaxes(1, 2) if case.turned and n < 3 else x for n, x in enumerate(arrays)]
