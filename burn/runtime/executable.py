@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from burn.errors import DivisionRunError, IndexRunError, InputError, MemoryRunError, Problem, RunError
-from burn.runtime import _native, images, sizes
+from burn.runtime import _native, images, sizes, torch_tensors
 from burn.runtime.abi import MESSAGES, Status
 from burn.runtime.arrays import Unfit, as_given, contained, like, to_numpy
 from burn.runtime.artefact import COMPILED, CONTAINERS, Artefact, Signature, ValueSpec
@@ -83,6 +83,7 @@ class Executable:
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
         self._direct = not signature.random_state and not any(spec.containers for spec in signature.inputs)
+        self._gives_tensors = self.device.is_card and torch_tensors.can_give(signature.outputs)
         self._names = [spec.name for spec in signature.inputs]
         self._donate = tuple(donate)
         self._donated = [index for index, name in enumerate(self._names) if name in donate] or None
@@ -129,9 +130,25 @@ class Executable:
                 raise self._run_error(failure) from None
             else:
                 return outputs[0] if len(outputs) == 1 else tuple(outputs)
+            if self._gives_tensors and (outputs := self._from_torch(arrays)) is not None:
+                return outputs[0] if len(outputs) == 1 else tuple(outputs)
         call = self._prepare(arrays, by_name, self._donate)
         outputs = like(self._execute(call.arrays, call.donated), call.given)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _from_torch(self, tensors: Sequence[Any]) -> list[Any] | None:
+        """The outputs as torch's tensors, for torch's tensors on the program's card; None where the inputs are others, or do not
+        fit."""
+        arrays = torch_tensors.as_arrays(tensors, self.device)
+        if arrays is None:
+            return None
+        try:
+            outputs = self._program.run(arrays, self._donated)
+        except _native.InputMismatch:
+            return None
+        except _native.RunFailure as failure:
+            raise self._run_error(failure) from None
+        return torch_tensors.as_tensors(outputs, self.device)
 
     def run_giving(self, arrays: Sequence[Any], given_up: Sequence[int]) -> list[Any]:
         """All outputs as arrays of numpy's or of a card's, given the inputs by position. Those numbered in `given_up` besides the

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +14,7 @@ import pytest
 
 import burn
 from burn.errors import IndexRunError, InputError
+from burn.runtime import _native
 from burn.runtime.card import CardArray, to_card
 from burn.runtime.device import device
 
@@ -238,3 +241,48 @@ def test_a_failure_comes_with_results_for_the_host(card: Card) -> None:
         twice_there = burn.compile(lambda x: x * 2, (left,), cache=False, device="cuda")
         with pytest.raises(IndexRunError, match="index 9 is out of range"):
             twice_there.run({"x": left}, keep=False)
+
+
+def test_torchs_tensors_there_are_read_without_asking(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch has none on a simulated card: something that answers as it does."""
+
+    class Tensor:
+        device, requires_grad, dtype = SimpleNamespace(type="cuda", index=0), False, "torch.float32"
+        is_conj = is_neg = lambda self: False
+
+        def __init__(self, array: CardArray) -> None:
+            self.array, self.shape = array, array.shape
+
+        def is_contiguous(self) -> bool:
+            return True
+
+        def numel(self) -> int:
+            return self.array.nbytes // 4
+
+        def data_ptr(self) -> int:
+            return self.array.address
+
+        def __dlpack__(self, **options: Any) -> Any:
+            raise RuntimeError("asked through DLPack")
+
+    def given(capsule: Any) -> Tensor:
+        address, shape, *_, owner = _native.device_from_dlpack(capsule)
+        return Tensor(_native.foreign_card_array(there, address, np.dtype(np.float32), shape, owner, 0))
+
+    there = device("cuda").native
+    stream = SimpleNamespace(cuda_stream=0)
+    fake = SimpleNamespace(
+        Tensor=Tensor,
+        nn=SimpleNamespace(Parameter=type("Parameter", (Tensor,), {})),
+        cuda=SimpleNamespace(current_stream=lambda index: stream),
+        utils=SimpleNamespace(dlpack=SimpleNamespace(from_dlpack=given)),
+    )
+    made = twice()
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    for _ in range(3):
+        found = made(Tensor(to_card(X, "cuda")))
+        assert type(found) is Tensor
+        np.testing.assert_allclose(found.array.numpy(), X * 2 + 1, rtol=1e-6)
+    monkeypatch.setattr(Tensor, "requires_grad", True)
+    with pytest.raises(InputError, match="asked through DLPack"):
+        made(Tensor(to_card(X, "cuda")))

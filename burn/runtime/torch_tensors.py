@@ -1,0 +1,78 @@
+"""torch's tensors on a card, as arrays there and back, in some microseconds.
+
+DLPack (card.py) takes any library's tensors, and asks several questions about each. torch's own answers to them cost a small
+model's time many times over, so that its dense tensors are read without asking. What this file does not take, DLPack does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from burn.runtime import _native
+from burn.runtime.artefact import ValueSpec
+from burn.runtime.card import CardArray, dlpack_device
+from burn.runtime.device import Device
+from burn.runtime.dtypes import DTYPES
+
+
+def as_arrays(values: Sequence[Any], device: Device) -> list[Any] | None:
+    """The values with torch's tensors as arrays on the card, which is told to wait for torch's current stream. None where there
+    is no such tensor, or one that has to be looked at more closely."""
+    torch = sys.modules.get("torch")  # never imported here: only a caller that has it can have passed its tensors
+    if torch is None:
+        return None
+    usual = (torch.Tensor, torch.nn.Parameter)  # what derives from them may keep its elements elsewhere
+    tensors = [value for value in values if type(value) in usual]
+    if not tensors or not all(_is_plain(tensor, device) for tensor in tensors):
+        return None
+    card, stream = device.native, torch.cuda.current_stream(device.index).cuda_stream
+    card.wait_for(stream)
+
+    def taken(tensor: Any) -> CardArray:
+        dtype = _numpy(tensor.dtype)
+        assert dtype is not None
+        return _native.foreign_card_array(card, tensor.data_ptr(), dtype, tensor.shape, tensor, stream)
+
+    return [taken(value) if type(value) in usual else value for value in values]
+
+
+def _is_plain(tensor: Any, device: Device) -> bool:
+    where = tensor.device
+    if where.type != "cuda" or where.index != device.index or _numpy(tensor.dtype) is None:
+        return False
+    return (
+        tensor.is_contiguous() and tensor.numel() and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
+    )
+
+
+def can_give(outputs: Sequence[ValueSpec]) -> bool:
+    """Whether `as_tensors` can make a program's outputs."""
+    return not any(spec.containers or DTYPES[spec.dtype].dlpack is None for spec in outputs)
+
+
+def as_tensors(outputs: Sequence[CardArray], device: Device) -> list[Any]:
+    """Arrays on the card as torch's tensors over the same memory; torch's current stream waits for them."""
+    torch = sys.modules["torch"]
+    stream = torch.cuda.current_stream(device.index).cuda_stream
+    device.native.let_wait(stream)
+    place = dlpack_device(device)
+    made = []
+    for output in outputs:
+        element = DTYPES[output.dtype]
+        assert element.dlpack is not None
+        lent = output.lent(stream)
+        array = _native.device_to_dlpack(lent, output.address, output.shape, element.dlpack, element.bits, *place)
+        made.append(torch.utils.dlpack.from_dlpack(array.__dlpack__()))
+    return made
+
+
+@cache
+def _numpy(dtype: Any) -> np.dtype | None:
+    """numpy's word for one of torch's element types."""
+    element = DTYPES.get(str(dtype).removeprefix("torch."))
+    return None if element is None or element.dlpack is None else element.numpy
