@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 import burn
 from burn.errors import IndexRunError, InputError
-from burn.runtime import _native
+from burn.runtime import _native, torch_tensors
 from burn.runtime.card import CardArray, to_card
 from burn.runtime.device import device
 
@@ -278,7 +277,7 @@ def test_torchs_tensors_there_are_read_without_asking(card: Card, monkeypatch: p
         utils=SimpleNamespace(dlpack=SimpleNamespace(from_dlpack=given)),
     )
     made = twice()
-    monkeypatch.setitem(sys.modules, "torch", fake)
+    monkeypatch.setattr(torch_tensors, "sys", SimpleNamespace(modules={"torch": fake}))
     for _ in range(3):
         found = made(Tensor(to_card(X, "cuda")))
         assert type(found) is Tensor
