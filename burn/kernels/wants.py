@@ -22,7 +22,10 @@ class Wants:
     parallel, and a second kernel joins what came out (`split_programs` key heads at least are enough without). 0: never.
 
     `reduce_rows`: such a block has at least so many rows, so that little comes out of it. `long_rows`: a few rows of so many
-    elements or more are formed in blocks too. 0: never."""
+    elements or more are formed in blocks too. 0: never.
+
+    `scatter_rivals`: updates of places that data name are written at all places at once, where no more than so many for each
+    element of a row may name the same place: they are compared with each other. 0: they take turns, which suits one thread."""
 
     keep_rows: bool = True
     columns_apart: bool = False
@@ -33,3 +36,4 @@ class Wants:
     split_keys: int = 0
     split_rows: int = 0
     split_programs: int = 0
+    scatter_rivals: int = 0

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from burn.codegen.triton.heuristics import APART, NEAR, TURNED
-from burn.dialect.dims import Dim, LoopVar, coefficient
-from burn.kernels.body import Load, LoopKernel, Stage, walk
+from burn.dialect.dims import Dim, LoopVar, atoms, coefficient
+from burn.kernels.body import Fetched, Load, LoopKernel, Stage, loop_atoms, own_dims, walk
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,13 @@ def _loads(stage: Stage) -> Iterator[Dim]:
     return (node.offset for node in walk(*stage.scalars) if isinstance(node, Load))
 
 
+def _own_loads(stage: Stage) -> Iterator[Dim]:
+    """Without those that only say where others are."""
+    sources = [a.source for n in walk(*stage.scalars) for d in own_dims(n) for a in atoms(d) if isinstance(a, Fetched)]
+    places = {id(node) for node in walk(*sources)}
+    return (n.offset for n in walk(*stage.scalars) if isinstance(n, Load) and id(n) not in places)
+
+
 def _pair(kernel: LoopKernel) -> tuple[int, int] | None:
     """(the loop along which results lie side by side, that along which operands do), by number, if they are not the same."""
     loops = kernel.parallel
@@ -86,8 +93,9 @@ def _side_by_side(kernel: LoopKernel) -> int | None:
     their own loops."""
     votes: Counter[LoopVar | None] = Counter()
     for stage in kernel.stages:
-        for offset in (*_loads(stage), *(w.offset for w in stage.writes)) if stage.loops else ():
-            inner, outer = (any(coefficient(offset, v) != 0 for v in vs) for vs in (stage.loops, kernel.parallel))
+        for offset in (*_own_loads(stage), *(w.offset for w in stage.writes)) if stage.loops else ():
+            moving = loop_atoms(offset)
+            inner, outer = (not moving.isdisjoint(vs) for vs in (stage.loops, kernel.parallel))
             if inner and outer:
                 fast = _fastest(offset, (*kernel.parallel, *stage.loops))
                 votes[fast if fast in kernel.parallel else None] += 1

@@ -16,9 +16,20 @@ from burn.codegen.triton.code import NONE, Axes, Axis
 from burn.codegen.triton.functions import triton_type
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.triton.scalars import constant
-from burn.dialect.dims import Dim, ceildiv, product
+from burn.dialect.dims import Dim, Expr, atoms, ceildiv, product
 from burn.dialect.types import DTYPES
-from burn.kernels.body import Load, LoopKernel, Reduction, Stage, identity, walk
+from burn.kernels.body import (
+    Const,
+    Fetched,
+    Load,
+    LoopKernel,
+    Reduction,
+    Stage,
+    Where,
+    identity,
+    loop_atoms,
+    walk,
+)
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "greatest", "min": "least", "any": "either", "all": "both"}
 """What combines two partial results, in library.py."""
@@ -38,6 +49,25 @@ def _length(stage: Stage) -> Dim:
     return product([v.extent for v in stage.loops])
 
 
+def _end(stage: Stage) -> Dim | None:
+    """Where a stage's rows end, if that is read from data: what lies behind adds nothing to any of its reductions."""
+    if stage.writes or len(stage.loops) != 1:
+        return None
+    found: set[Dim] = set()
+    for r in stage.reductions:
+        nothing = None if r.kind.startswith("arg") else identity(r.kind, r.dtype)
+        match r.body:
+            case Where(ranges=((place, end),), otherwise=Const(value=value)) if (
+                value == nothing
+                and place == Expr.of(stage.loops[0])
+                and any(isinstance(a, Fetched) for a in atoms(end))
+            ):
+                found.add(end)
+            case _:
+                return None
+    return found.pop() if len(found) == 1 and not loop_atoms(next(iter(found))) & set(stage.loops) else None
+
+
 class _Loops:
     def __init__(self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
@@ -53,8 +83,11 @@ class _Loops:
                 max(numbers) if len(numbers) == len(lengths) else next(n for n in lengths if not isinstance(n, int))
             )
             turned, shared = self.layout.turned, len(along) > 1
-            self.short = len({s.loops for s in along}) == 1 and heuristics.held(longest, turned, shared)
-            self.block = heuristics.rows_and_columns(self.count, longest, turned, shared)
+            if all(_end(s) is not None for s in along):
+                self.block = heuristics.ragged(self.count, turned)
+            else:
+                self.short = len({s.loops for s in along}) == 1 and heuristics.held(longest, turned, shared)
+                self.block = heuristics.rows_and_columns(self.count, longest, turned, shared)
         elif self.layout.across is not None:
             order = [sizes.parallel[i].extent for i in (*self.layout.order, self.layout.across)]
             self.block = heuristics.square(order[-1], order[-2], product(order[:-2]))
@@ -194,7 +227,7 @@ class _Loops:
             printer.put(loop, "", frozenset("r"))
         printer.hoist(stage.scalars, "r")
         totals = [(code.let(self._start(r), "total"), self._first_place(r)) for r in stage.reductions]
-        length = printer.dim(_length(stage))
+        length = self._longest(stage)
         with code.block(f"for start in range(0, {length}, COLUMNS):"), printer.scope():
             self._columns(stage, "start")
             for r, (total, place) in zip(stage.reductions, totals, strict=True):
@@ -207,6 +240,15 @@ class _Loops:
                 printer.store(write)
         for r, (total, place) in zip(stage.reductions, totals, strict=True):
             self._finish(r, total, place)
+
+    def _longest(self, stage: Stage) -> str:
+        """Where the last row of the block ends."""
+        end = _end(stage)
+        if end is None or (axes := self.printer.span(end)) == NONE:
+            return self.printer.dim(_length(stage))
+        text = self.code.let(self.printer.dim(end), "end")
+        assert axes == frozenset("x")
+        return self.code.let(f"tl.max(tl.reshape({text}, [ROWS]), 0)", "longest")
 
     def _in_turn(self, stage: Stage) -> None:
         """One place of the loops after another, in which each may read what those before it wrote."""

@@ -6,13 +6,16 @@ from burn.dialect.control import Group
 from burn.dialect.op import source_name
 from burn.dialect.types import type_of
 from burn.kernels.body import Apply, LoopKernel, Stage, Write
+from burn.kernels.builders import abreast
 from burn.kernels.builders.builder import Builder, Call, anchor_of, loops, place
 from burn.kernels.lower import linear
 from burn.kernels.wants import Wants
 
 
 def build(group: Group, wants: Wants) -> list[Call]:
-    """A copy of x, then the updates in order, by one thread: places may repeat."""
+    """A copy of x, then the updates in order, by one thread: places may repeat. Elsewhere all places at once."""
+    if wants.scatter_rivals and (calls := abreast.build(group, wants)):
+        return calls
     op = anchor_of(group, "scatter_elements", "scatter_nd")
     x, indices, updates = type_of(op.x), type_of(op.indices), type_of(op.updates)
     builder = Builder(group)

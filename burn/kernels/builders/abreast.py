@@ -1,0 +1,219 @@
+"""Updates written to places that are read from data, all places at once: what is meant for each is found first.
+
+Rivals are updates that may name one place: all tuples of a `scatter_nd`, those of a line along the axis of a `scatter_elements`.
+Of a few rivals every place looks at each (`_Abreast.compared`). Of many, each counts the rivals that name a lesser place, and
+those in front of it that name its own: that is its rank in an order by place, in which equal ones stay as they came. A place's
+updates then lie in a row, are combined by one iteration, and are picked up by the place (`_Abreast.ranked`). Nothing depends on
+who comes first, so that the bits are the same each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, LoopVar, product
+from burn.dialect.op import source_name
+from burn.dialect.types import DTYPES, type_of
+from burn.kernels.body import Apply, Const, Convert, Index, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
+from burn.kernels.body import identity as nothing
+from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loops, place
+from burn.kernels.lower import Place, delinear, linear
+from burn.kernels.wants import Wants
+
+FEW = 8
+"""Rivals at which every place looks."""
+
+KINDS = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
+"""The reductions that combine updates."""
+
+KEYS, ORDER, RUNS, SLOTS, TOTALS = range(5)
+"""What the kernels hand on: the place that each rival names; the rivals by rank; by rank how many name the same place, at the
+first of them; for each place where its rivals begin (where they end, if the last one wins), counted from 1; what they come to."""
+
+Ranges = tuple[tuple[Dim, Dim], ...]
+
+
+def build(group: Group, wants: Wants) -> list[Call]:
+    """None where taking turns is the better way: there are too many rivals, or no reduction combines their elements."""
+    made = _Abreast(group)
+    if isinstance(made.count, int) and made.count <= FEW:
+        return [made.compared()]
+    kind = DTYPES[made.x.dtype].kind
+    rows = made.length if isinstance(made.length, int) else 1
+    if isinstance(made.count, int) and made.count > wants.scatter_rivals * max(1, rows):
+        return []
+    return made.ranked() if made.reduction == "none" or kind in ("float", "int", "uint") else []
+
+
+class _Abreast:
+    """One scatter. lines: the axes of updates, by number, whose places are their own; rivals: the sizes that number the rivals of
+    a line; named: the axes of x in which they name a place; rest: what each of them writes there."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.op = anchor_of(group, "scatter_elements", "scatter_nd")
+        self.reduction: str = self.op.reduction
+        self.x, indices, updates = (type_of(v) for v in (self.op.x, self.op.indices, self.op.updates))
+        self.elements = self.op.OP_NAME == "scatter_elements"
+        if self.elements:
+            axis = self.op.axis % self.x.rank
+            self.lines = tuple(i for i in range(self.x.rank) if i != axis)
+            self.rivals, self.named = (updates.shape[axis],), (axis,)
+        else:
+            depth = indices.shape[-1]
+            assert isinstance(depth, int)
+            self.lines, self.rivals, self.named = (), indices.shape[:-1], tuple(range(depth))
+        self.rest = () if self.elements else self.x.shape[len(self.named) :]
+        self.high = tuple(updates.shape[i] for i in self.lines)
+        self.count, self.length = product(self.rivals), product(self.rest)
+        self.places = tuple(self.x.shape[i] for i in self.named)
+        self.dtype = accumulate_type(self.x.dtype)
+
+    # ---- where things are --------------------------------------------------------------------------------------------------
+    def target(self, builder: Builder, line: Place, rival: Dim) -> list[Dim]:
+        """The place that a rival names, checked."""
+        low, site = builder.low, source_name(self.op)
+        if self.elements:
+            source = low.at(self.op.indices, self._along(line, rival))
+            return [low.fetch(source, self.places[0], site)]
+        head = delinear(rival, self.rivals)
+        return [low.fetch(low.at(self.op.indices, (*head, k)), d, site) for k, d in enumerate(self.places)]
+
+    def update(self, builder: Builder, line: Place, rival: Dim, rest: Place) -> Scalar:
+        if self.elements:
+            return builder.low.at(self.op.updates, self._along(line, rival))
+        return builder.low.at(self.op.updates, (*delinear(rival, self.rivals), *rest))
+
+    def _along(self, line: Place, rival: Dim) -> Place:
+        (axis,) = self.named
+        return (*line[:axis], rival, *line[axis:])
+
+    def apart(self, here: Place) -> tuple[Place, Place, Place, Ranges]:
+        """Of a place in x: its line, what names it, its place in the rest; and where lines have updates at all."""
+        line, named = tuple(here[i] for i in self.lines), tuple(here[i] for i in self.named)
+        shorter = tuple((p, d) for p, d, i in zip(line, self.high, self.lines, strict=True) if d != self.x.shape[i])
+        return line, named, () if self.elements else here[len(self.named) :], shorter
+
+    # ---- few rivals --------------------------------------------------------------------------------------------------------
+    def compared(self) -> Call:
+        """Every place looks at each rival in turn."""
+        assert isinstance(self.count, int)
+        builder, variables = Builder(self.group), loops(self.x.shape)
+        here = place(variables)
+        line, named, rest, shorter = self.apart(here)
+        value = old = builder.low.at(self.op.x, here)
+        for rival in range(self.count):
+            mine = tuple((p - t, 1) for p, t in zip(named, self.target(builder, line, rival), strict=True))
+            new = self.update(builder, line, rival, rest)
+            new = new if self.reduction == "none" else Apply(value.dtype, self.reduction, (value, new))
+            value = Where(value.dtype, mine, new, value) if mine else new
+        value = Where(value.dtype, shorter, value, old) if shorter else value
+        return self._kernel(builder, variables, (Write(builder.out(0), linear(here, self.x.shape), value),))
+
+    # ---- many --------------------------------------------------------------------------------------------------------------
+    def ranked(self) -> list[Call]:
+        combined = self.reduction != "none"
+        return [
+            self._no_slots(),
+            self._keys(),
+            self._ranks(),
+            *([self._totals()] if combined else []),
+            self._picked_up(),
+        ]
+
+    def _kernel(self, builder: Builder, parallel: tuple[LoopVar, ...], writes: Sequence[Write], *before: Stage) -> Call:
+        stages = (*before, Stage((), (), tuple(writes)))
+        return builder.call(lambda buffers: LoopKernel(parallel, stages, buffers))
+
+    def _shared(self, builder: Builder, number: int, writes: bool = False) -> int:
+        lines = product(self.high)
+        elements = lines * (product(self.places) if number == SLOTS else self.count)
+        dtype, elements = (self.dtype, elements * self.length) if number == TOTALS else ("int32", elements)
+        return builder.shared(number, dtype, elements, "write" if writes else "read")
+
+    def _rival(self, line: Place, number: Dim) -> Dim:
+        return linear((*line, number), (*self.high, self.count))
+
+    def _slot(self, line: Place, number: Dim) -> Dim:
+        return linear((*line, number), (*self.high, product(self.places)))
+
+    def _no_slots(self) -> Call:
+        builder, variables = Builder(self.group), loops((*self.high, product(self.places)))
+        slots = self._shared(builder, SLOTS, writes=True)
+        *line, number = place(variables)
+        return self._kernel(builder, variables, (Write(slots, self._slot(tuple(line), number), Const("int32", 0)),))
+
+    def _keys(self) -> Call:
+        builder, variables = Builder(self.group), loops((*self.high, self.count))
+        keys = self._shared(builder, KEYS, writes=True)
+        *line, rival = place(variables)
+        named = linear(self.target(builder, tuple(line), rival), self.places)
+        key = Convert("int32", Index("int64", named))
+        return self._kernel(builder, variables, (Write(keys, self._rival(tuple(line), rival), key),))
+
+    def _ranks(self) -> Call:
+        builder, variables, other = Builder(self.group), loops((*self.high, self.count)), LoopVar("other", self.count)
+        low, site = builder.low, source_name(self.op)
+        keys = self._shared(builder, KEYS)
+        *first, rival = place(variables)
+        line, (theirs,) = tuple(first), place((other,))
+        mine, its = (low.load(keys, self._rival(line, p)) for p in (rival, theirs))
+        same = Convert("int32", Apply("bool", "eq", (its, mine)))
+        in_front = Where("int32", ((rival - theirs - 1, self.count),), same, Const("int32", 0))
+        bodies = {"less": Convert("int32", Apply("bool", "lt", (its, mine))), "same": same, "before": in_front}
+        counted = Stage((other,), tuple(Reduction(name, "sum", "int32", body) for name, body in bodies.items()))
+        less, alike, before = (Reduced("int32", name) for name in bodies)
+        rank = self._rival(line, low.fetch(_plus(less, before), self.count, site))
+        order, runs, slots = (self._shared(builder, n, writes=True) for n in (ORDER, RUNS, SLOTS))
+        is_first = Apply("bool", "eq", (before, Const("int32", 0)))
+        begin = _plus(less, alike if self.reduction == "none" else Const("int32", 1))
+        writes = (
+            Write(order, rank, Convert("int32", Index("int64", rival))),
+            Write(runs, rank, Apply("int32", "select", (is_first, alike, Const("int32", 0)))),
+            Write(slots, self._slot(line, low.fetch(mine, product(self.places), site)), begin),
+        )
+        return self._kernel(builder, variables, writes, counted)
+
+    def _totals(self) -> Call:
+        """What the rivals of a place come to, at the rank of the first."""
+        builder, step = Builder(self.group), LoopVar("step", self.count)
+        variables = loops((*self.high, self.count, *self.rest))
+        low, site = builder.low, source_name(self.op)
+        order, runs = self._shared(builder, ORDER), self._shared(builder, RUNS)
+        here, (further,) = place(variables), place((step,))
+        line, rank, rest = here[: len(self.lines)], here[len(self.lines)], here[len(self.lines) + 1 :]
+        run = low.fetch(low.load(runs, self._rival(line, rank)), self.count + 1, site)
+        rival = low.fetch(low.load(order, self._rival(line, rank + further)), self.count, site)
+        kind = KINDS[self.reduction]
+        none = Const(self.dtype, nothing(kind, self.dtype))
+        body = Where(self.dtype, ((further, run),), convert(self.update(builder, line, rival, rest), self.dtype), none)
+        total = Write(
+            self._shared(builder, TOTALS, writes=True),
+            linear(here, [v.extent for v in variables]),
+            Reduced(self.dtype, "total"),
+        )
+        return self._kernel(builder, variables, (total,), Stage((step,), (Reduction("total", kind, self.dtype, body),)))
+
+    def _picked_up(self) -> Call:
+        builder, variables = Builder(self.group), loops(self.x.shape)
+        low, site = builder.low, source_name(self.op)
+        here = place(variables)
+        line, named, rest, shorter = self.apart(here)
+        slot = low.load(self._shared(builder, SLOTS), self._slot(line, linear(named, self.places)))
+        rank = low.fetch(slot, self.count + 1, site) - 1
+        old = low.at(self.op.x, here)
+        if self.reduction == "none":
+            order = low.load(self._shared(builder, ORDER), self._rival(line, rank))
+            new = self.update(builder, line, low.fetch(order, self.count, site), rest)
+        else:
+            where = linear((*line, rank, *rest), (*self.high, self.count, *self.rest))
+            total = low.load(self._shared(builder, TOTALS), where)
+            new = Apply(self.dtype, self.reduction, (convert(old, self.dtype), total))
+        value = Where(old.dtype, ((rank, self.count),), convert(new, old.dtype), old)
+        value = Where(old.dtype, shorter, value, old) if shorter else value
+        return self._kernel(builder, variables, (Write(builder.out(0), linear(here, self.x.shape), value),))
+
+
+def _plus(a: Scalar, b: Scalar) -> Scalar:
+    return Apply("int32", "add", (a, b))
