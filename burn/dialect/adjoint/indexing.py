@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from burn.dialect import ops
 from burn.dialect.adjoint.rules import NONE, NoRule, rule, where, zeros_like
-from burn.dialect.compose import convert, number, reshape, transpose
+from burn.dialect.compose import convert, dim_value, number, reshape, transpose
 from burn.dialect.deferred import Value
+from burn.dialect.dims import Dim
 from burn.dialect.types import type_of
 
 
@@ -25,7 +26,20 @@ def gather(g: Value, y: Value, x: Value, indices: Value, axis: int) -> list[Valu
 
 @rule("gather_elements")
 def gather_elements(g: Value, y: Value, x: Value, indices: Value, axis: int) -> list[Value | None]:
+    type_, places = type_of(x), type_of(indices)
+    axis %= type_.rank
+    if places.shape == (*type_.shape[:axis], 1, *type_.shape[axis + 1 :]):
+        return [_at(indices, axis, type_.shape, g), None]
     return [ops.scatter_elements(zeros_like(x), indices, g, axis=axis, reduction="add"), None]
+
+
+def _at(indices: Value, axis: int, shape: tuple[Dim, ...], g: Value) -> Value:
+    """g where an axis's place is the one that its line's index names, nothing elsewhere: a single index has no rival."""
+    indices = convert(indices, "int64")
+    wrapped = ops.add(indices, dim_value(shape[axis], "int64"))
+    index = ops.select(ops.lt(indices, number(0, "int64")), wrapped, indices)
+    line = tuple(shape[axis] if i == axis else 1 for i in range(len(shape)))
+    return where(ops.eq(ops.iota(shape=line, axis=axis), index), g)
 
 
 @rule("gather_nd")
