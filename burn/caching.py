@@ -10,12 +10,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from burn.errors import TypeMismatch
 from burn.runtime import Artefact, Cache, Executable, _native
 from burn.runtime.device import CPU, Device
 from burn.runtime.host import features
 
 if TYPE_CHECKING:
     from burn.dialect.program import Program
+
+FULL = "float32"
+PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
+"""What products are computed in, by short names; the long ones do as well."""
 
 _ABOVE = frozenset(("bench", "cli", "exporters"))
 """Folders that no compiled program depends on."""
@@ -28,30 +33,45 @@ def artefact_of(
     passes: str | None = None,
     target: str | None = None,
     device: Device = CPU,
+    precision: str = FULL,
 ) -> Artefact:
     """The artefact of the program that `make` gives, compiled for this machine or for the CPU `target`, and for a device.
 
     identity: what the program depends on, entirely; the options, the CPU and burn itself are added. None for a program
-    that is not kept. Raises what `make` and the compiler raise."""
+    that is not kept. precision: see `burn.load`. Raises what `make` and the compiler raise, and TypeMismatch for a precision
+    that there is not."""
+    precision = precision_of(precision)
     store = None if identity is None else Cache.from_environment()
     if store is None or identity is None:
-        return _compile(make, passes, target, device)
+        return _compile(make, passes, target, device, precision)
     processor = target or " ".join(sorted(features()))
     card = f"{device.kind} {device.facts()['architecture']}" if device.is_card else ""
-    key = "\n".join([*identity, processor, card, passes or "", _native.__version__, _sources()]).encode()
+    key = "\n".join([*identity, processor, card, precision, passes or "", _native.__version__, _sources()]).encode()
     artefact = store.get(key)
     if artefact is None:
-        artefact = _compile(make, passes, target, device)
+        artefact = _compile(make, passes, target, device, precision)
         store.put(key, artefact)
     return artefact
 
 
-def executable(program: Program, *, target: str | None = None, cache: bool = True, device: Device = CPU) -> Executable:
+def executable(
+    program: Program, *, target: str | None = None, cache: bool = True, device: Device = CPU, precision: str = FULL
+) -> Executable:
     """The program compiled, or as it was compiled before."""
     renewed = program.renews.values()  # whether a call gives these up is said by the call
     given_up = [program.input_names[i] for i in program.given_up if i not in renewed]
-    artefact = artefact_of(_identity(program) if cache else None, lambda: program, target=target, device=device)
+    artefact = artefact_of(
+        _identity(program) if cache else None, lambda: program, target=target, device=device, precision=precision
+    )
     return Executable(artefact, given_up, device)
+
+
+def precision_of(name: str) -> str:
+    """The element type that a precision is called. Raises TypeMismatch for one that there is not."""
+    found = PRECISIONS.get(name, name)
+    if found not in PRECISIONS.values():
+        raise TypeMismatch(f"there is no precision {name!r}", [f"there are {', '.join(PRECISIONS)}"])
+    return found
 
 
 def _identity(program: Program) -> list[str]:
@@ -62,10 +82,12 @@ def _identity(program: Program) -> list[str]:
     return [to_text(program, locations=True), f"renews {sorted(program.renews.items())}", *constants]
 
 
-def _compile(make: Callable[[], Program], passes: str | None, target: str | None, device: Device) -> Artefact:
+def _compile(
+    make: Callable[[], Program], passes: str | None, target: str | None, device: Device, precision: str
+) -> Artefact:
     from burn.compiler import compile_program
 
-    return compile_program(make(), passes=passes, target=target, device=device)
+    return compile_program(make(), passes=passes, target=target, device=device, precision=precision)
 
 
 @functools.cache

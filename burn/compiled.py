@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from burn.caching import executable
+from burn.caching import FULL, executable
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import like
 from burn.runtime.card import CardArray, callers
@@ -36,6 +36,7 @@ def compile(
     kwargs: Mapping[str, Any] | None = None,
     target: str | None = None,
     device: str | Device = CPU,
+    precision: str = FULL,
     donate: Sequence[int | str] = (),
     cache: bool = True,
     train: bool = False,
@@ -48,7 +49,8 @@ def compile(
     none. dynamic: names for sizes that vary, {"x": {0: "batch"}}, by the inputs' names or positions; what is compiled takes
     every size of them. donate: arguments, by position or name, that each call gives up: results may take over their memory, so
     that what they held is lost, whether or not that is done. Their arrays must be writable and share no memory. cache: take the
-    compiled program from the disk cache, where there is one of the same text and constants, and put it there.
+    compiled program from the disk cache, where there is one of the same text and constants, and put it there. precision: "bf16"
+    or "fp16" for products in that type, see `burn.load`.
 
     Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
     which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and
@@ -66,9 +68,8 @@ def compile(
         examples = () if example_inputs is None else example_inputs  # a tensor has no truth value
         if train:
             return to_train(function, examples, kwargs, dynamic)
-        return compile_module(
-            function, examples, kwargs, dynamic, target=target, device=where, donate=donate, cache=cache
-        )
+        given = {"target": target, "device": where, "precision": precision, "donate": donate, "cache": cache}
+        return compile_module(function, examples, kwargs, dynamic, **given)
     if train:
         raise TypeMismatch(
             "burn.compile turns PyTorch's modules into ones that burn trains", ["burn's own are trained as they are"]
@@ -76,7 +77,7 @@ def compile(
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
-    made = executable_of(traced, target, donate, cache, where)
+    made = executable_of(traced, target, donate, cache, where, precision)
     return made if traced.is_flat else CompiledFunction(made, traced.arguments, traced.results)
 
 
@@ -102,9 +103,10 @@ def executable_of(
     donate: Sequence[int | str] = (),
     cache: bool = True,
     device: Device = CPU,
+    precision: str = FULL,
 ) -> Executable:
     traced.program.given_up = (*_given_up(traced.arguments, donate), *traced.program.renews.values())
-    return executable(traced.program, target=target, cache=cache, device=device)
+    return executable(traced.program, target=target, cache=cache, device=device, precision=precision)
 
 
 def _given_up(arguments: Arguments, donate: Sequence[int | str]) -> tuple[int, ...]:

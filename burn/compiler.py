@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from burn.codegen.backend import Backend, Built
+from burn.codegen.backend import Backend, Built, in_halves
 from burn.codegen.cpu.backend import CPU, FOLDING, PIPELINE
 from burn.codegen.cpu.target import TARGETS, host_target
 from burn.dialect.constants import constant_array
@@ -23,6 +23,9 @@ from burn.runtime.host import features
 
 __all__ = ["FOLDING", "PIPELINE", "compile_count", "compile_program", "environment", "executable"]
 
+FULL = "float32"
+"""The precision of a program that computes in its own types."""
+
 _compile_count = 0
 
 
@@ -32,13 +35,19 @@ def compile_count() -> int:
 
 
 def compile_program(
-    program: Program, *, target: str | None = None, passes: str | None = None, device: Device = HOST
+    program: Program,
+    *,
+    target: str | None = None,
+    passes: str | None = None,
+    device: Device = HOST,
+    precision: str = FULL,
 ) -> Artefact:
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default), or for a card beside
-    one. Raises CompileError, and DeviceError for a card that is not there."""
+    one; its products in a half type, if `precision` is one. Raises CompileError, and DeviceError for a card that is not there."""
     global _compile_count
     backend = backend_for(target, device)
-    artefact = _compile(program, backend, backend.passes if passes is None else passes)
+    passes = backend.passes if passes is None else passes
+    artefact = _compile(program, backend, passes if precision == FULL else in_halves(passes, precision))
     _compile_count += 1
     return artefact
 

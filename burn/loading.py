@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burn.caching import artefact_of
+from burn.caching import FULL, artefact_of
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.runtime import Artefact, Executable, _native
 from burn.runtime.artefact import COMPILED, MAGIC
@@ -44,6 +44,7 @@ def load(
     dims: Mapping[str, int] | None = None,
     target: str | None = None,
     device: str | Device = CPU,
+    precision: str = FULL,
     train: Literal[False] = False,
 ) -> Executable: ...
 
@@ -57,6 +58,7 @@ def load(
     dims: Mapping[str, int] | None = None,
     target: str | None = None,
     device: str | Device = CPU,
+    precision: str = FULL,
     train: Literal[True],
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Graph: ...
@@ -70,6 +72,7 @@ def load(
     dims: Mapping[str, int] | None = None,
     target: str | None = None,
     device: str | Device = CPU,
+    precision: str = FULL,
     train: bool = False,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Any:
@@ -82,9 +85,11 @@ def load(
 
     cache: take the compiled program from the disk cache, and put it there. threads: how many the process uses from now
     on (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. target: the
-    CPU to compile for, this machine's by default. device: where it runs: "cpu", or a card, "cuda" or "cuda:1". train: give a
-    module to be trained instead (`burn.nn.Graph`), whose parameters are the model's weights; not for what is compiled already.
-    dynamic: with train, names for sizes that vary though an ONNX model fixes them: {"input": {0: "batch"}}.
+    CPU to compile for, this machine's by default. device: where it runs: "cpu", or a card, "cuda" or "cuda:1". precision:
+    "bf16" or "fp16" for products, convolutions, attention and what is pointwise between them in that type, of a model in
+    float32; norms, softmax and sums stay float32, and so do inputs and outputs. train: give a module to be trained instead
+    (`burn.nn.Graph`), whose parameters are the model's weights; not for what is compiled already. dynamic: with train, names for
+    sizes that vary though an ONNX model fixes them: {"input": {0: "batch"}}.
 
     Raises ModelError, listing everything that is wrong with the model, CompileError, and DeviceError for a card that is not
     there.
@@ -95,25 +100,31 @@ def load(
     if train:
         if where.is_card:
             raise ModelError("a model that is to be trained is not compiled yet", ["give the device to what trains it"])
+        if precision != FULL:
+            hint = "give the precision to what trains it"
+            raise ModelError(
+                "a model that is to be trained is not compiled yet", [Problem("it has no precision", hint=hint)]
+            )
         return _to_train(path, dims, target, dynamic)
     if dynamic is not None:
         raise TypeMismatch("sizes that a model fixes vary where it is trained only", ["give train=True, or no dynamic"])
     if not isinstance(path, (str, os.PathLike)):
-        return _load_model(path, cache, dims, target, where)
+        return _load_model(path, cache, dims, target, where, precision)
     path = Path(path)
     with _opened(path) as content:
         compiled = content[: len(MAGIC)] == MAGIC
         if compiled and path.suffix != COMPILED:
             hint = f"rename it to {path.stem}{COMPILED} if you would run it as a program"
             raise ModelError(f"{path} holds machine code", [Problem(f"its name does not end in {COMPILED}", hint=hint)])
-        if compiled and (dims or target):
-            raise ModelError(f"{path} is compiled already", [Problem("sizes and target cannot be changed any more")])
+        if compiled and (dims or target or precision != FULL):
+            what = "sizes, target and precision cannot be changed any more"
+            raise ModelError(f"{path} is compiled already", [Problem(what)])
         if path.suffix == COMPILED:
             artefact = Artefact.load(path)
             kind = artefact.target.card
             return Executable(artefact, device=where if where.is_card or not kind else None)
         identity = _identity(path, content, dims) if cache else None
-    made = artefact_of(identity, lambda: read_program(path, dims), target=target, device=where)
+    made = artefact_of(identity, lambda: read_program(path, dims), target=target, device=where, precision=precision)
     return Executable(made, device=where)
 
 
@@ -123,13 +134,15 @@ def _load_model(
     dims: Mapping[str, int] | None,
     target: str | None,
     device: Device,
+    precision: str,
 ) -> Executable:
     """An ONNX model in memory. Its bytes are all there is to it."""
     from burn.importers.onnx import import_onnx
 
     content = _content(model)
     identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if cache else None
-    made = artefact_of(identity, lambda: import_onnx(content, dims=dims), target=target, device=device)
+    read = lambda: import_onnx(content, dims=dims)  # noqa: E731
+    made = artefact_of(identity, read, target=target, device=device, precision=precision)
     return Executable(made, device=device)
 
 

@@ -33,6 +33,9 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option("--trace", type=click.Path(path_type=Path), help="write what ran when, for chrome://tracing or Perfetto")
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="runs, of which the best is shown")
 @click.option("--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1")
+@click.option(
+    "--precision", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", help="of products", show_default=True
+)
 @click.option("--threads", type=click.IntRange(1), help="the number of cores by default")
 @click.option("--no-cache", is_flag=True, help="compile, whatever the cache holds")
 @click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
@@ -49,6 +52,7 @@ def main(
     trace: Path | None,
     repeat: int,
     device: str,
+    precision: str,
     threads: int | None,
     no_cache: bool,
     as_json: bool,
@@ -66,7 +70,8 @@ def main(
     fixed = dict(dims)
     compiled = model.suffix == COMPILED  # its sizes are what they are, --dim only chooses those of random inputs
     sizes_given = None if compiled else fixed
-    executable = burn.load(model, cache=not no_cache, threads=threads, dims=sizes_given, device=device)
+    given = {"dims": sizes_given, "device": device, "precision": precision}
+    executable = burn.load(model, cache=not no_cache, threads=threads, **given)
     load_seconds = time.perf_counter() - start
     limits = {} if compiled else _limits(model, fixed, executable.inputs, dict(inputs))
     feeds, sizes = make_inputs(executable.inputs, dict(inputs), fixed if compiled else {}, seed, limits)

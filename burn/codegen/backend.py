@@ -25,6 +25,12 @@ def pipeline(own: str = "", whole: tuple[str, ...] = ()) -> str:
     return ",".join(filter(None, (laid_out, own, "fold,rematerialise,fuse,release,donate")))
 
 
+def in_halves(passes: str, dtype: str) -> str:
+    """A compilation's passes with products computed in a half type: where formulas are composites again, and what a batch
+    norm scales by has gone into weights."""
+    return passes.replace("recognise", f"recognise,decompose{{only=batch_norm}},simplify,precision{{to={dtype}}}", 1)
+
+
 class Record(Protocol):
     """What profiles are told of a launch."""
 

@@ -1,6 +1,6 @@
 """Composites become the ops they are made of, until only primitives are left.
 
-`keep` names composites that a later pass or the back end takes whole.
+`keep` names composites that a later pass or the back end takes whole; `only` those that are taken apart, the others staying.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ class Decompose:
 
     name: ClassVar[str] = "decompose"
     keep: str = ""  # names joined by "+"
+    only: str = ""
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
-        kept = frozenset(self.keep.split("+"))
         with context():
-            self._block(program.block, kept)
+            self._block(program.block, frozenset(self.keep.split("+")), frozenset(filter(None, self.only.split("+"))))
 
-    def _block(self, block: ir.Block, kept: frozenset[str]) -> None:
+    def _block(self, block: ir.Block, kept: frozenset[str], wanted: frozenset[str]) -> None:
         """In rounds: an expansion may hold composites of its own."""
-        while composites := [o.opview for o in block.operations if _expands(o.opview, kept)]:
+        while composites := [o.opview for o in block.operations if _expands(o.opview, kept, wanted)]:
             for op in composites:
                 expand(op)
         for operation in block.operations:
             for region in operation.operation.regions:
                 for inner in region.blocks:
-                    self._block(inner, kept)
+                    self._block(inner, kept, wanted)
 
 
-def _expands(op: ir.OpView, kept: frozenset[str]) -> bool:
-    return isinstance(op, Op) and op.decompose is not None and op.OP_NAME not in kept
+def _expands(op: ir.OpView, kept: frozenset[str], wanted: frozenset[str]) -> bool:
+    if not isinstance(op, Op) or op.decompose is None or op.OP_NAME in kept:
+        return False
+    return not wanted or op.OP_NAME in wanted
 
 
 def expand(op: Op) -> None:

@@ -30,6 +30,7 @@ MODULES = (
     "simplify",
     "recognise",
     "autodiff",
+    "precision",
     "decompose",
     "fold",
     "layout",

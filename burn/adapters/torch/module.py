@@ -10,7 +10,7 @@ import torch
 from torch.export import ExportedProgram
 
 from burn.adapters.torch.calling import Calling, argument_names
-from burn.caching import executable
+from burn.caching import FULL, executable
 from burn.errors import InputError, Problem
 from burn.importers.torch.dtypes import to_array, to_tensor
 from burn.importers.torch.export import export
@@ -30,6 +30,7 @@ def compile_module(
     *,
     target: str | None = None,
     device: Device = CPU,
+    precision: str = FULL,
     donate: Sequence[int | str] = (),
     cache: bool = True,
 ) -> CompiledModule:
@@ -38,7 +39,9 @@ def compile_module(
     args: example inputs by position, or by name as a mapping. kwargs: further ones by name. dynamic: sizes that vary, see
     `export`; an exported program has its own. The weights are the module's at this moment: the compiled module does not
     see later changes (`torch.compile(backend="burn")` does). donate: arguments, by position or name, whose tensors every call
-    gives up, so that results may take over their memory. Raises ModelError with everything that cannot be imported."""
+    gives up, so that results may take over their memory. precision: see `burn.load`.
+
+    Raises ModelError with everything that cannot be imported."""
     if isinstance(args, Mapping):
         args, kwargs = (), {**args, **(kwargs or {})}
     if isinstance(module, ExportedProgram):
@@ -50,7 +53,7 @@ def compile_module(
         exported, names, answers = made.program, made.names, made.answers
     imported = import_program(exported, names=names, answers=answers)
     imported.program.given_up = _given_up(exported, imported, donate)
-    made = executable(imported.program, target=target, cache=cache, device=device)
+    made = executable(imported.program, target=target, cache=cache, device=device, precision=precision)
     return CompiledModule(made, imported, exported)
 
 

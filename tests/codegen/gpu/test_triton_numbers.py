@@ -9,10 +9,12 @@ import pytest
 
 from burn.codegen.triton.backend import GPU
 from burn.dialect import ops
+from burn.dialect.dims import Dim, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype
 from burn.errors import RunError
 from burn.kernels.interpret import IndexOutOfRange
+from burn.kernels.wants import Wants
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from tests.kernels.interpreting import Arrays, Unsupported, agree, interpreted, sizes_of
@@ -96,6 +98,59 @@ def test_numbers_of_a_few_bits(dtype: str) -> None:
             results += [ops.cast(code, dtype="float16"), ops.cast(code, dtype="int64")]
     program.finish([(f"y{i}", y) for i, y in enumerate(results)])
     check(program, [codes, x.astype(np.float32)], "fuse")
+
+
+Shape = tuple[int, ...]
+SCATTERS: list[tuple[str, str, str, Shape, Shape, Shape]] = [
+    ("scatter_nd", "add", "float32", (7, 5), (3, 4, 1), (3, 4, 5)),
+    ("scatter_nd", "add", "bfloat16", (7, 3), (11, 1), (11, 3)),
+    ("scatter_nd", "none", "float32", (4, 5), (11, 2), (11,)),
+    ("scatter_nd", "max", "int32", (4, 5), (13, 2), (13,)),
+    ("scatter_nd", "add", "int64", (4, 5), (3, 1), (3, 5)),
+    ("scatter_nd", "mul", "float32", (2, 3), (10, 0), (10, 2, 3)),
+    ("scatter_nd", "add", "float32", (4, 5), (0, 1), (0, 5)),
+    ("scatter_elements", "add", "float32", (4, 6), (3, 11), (3, 11)),
+    ("scatter_elements", "none", "float32", (5, 6), (4, 2), (4, 2)),
+    ("scatter_elements", "min", "float32", (5, 6), (5, 9), (5, 9)),
+]
+"""Op, reduction, element type, shapes of x, indices and updates. Places are named again and again, from the end too."""
+
+
+@pytest.mark.parametrize("case", SCATTERS, ids=lambda c: f"{c[0]} {c[1]} {c[2]} {c[4]}")
+@pytest.mark.parametrize("named", [False, True])
+def test_scatter(case: tuple[str, str, str, Shape, Shape, Shape], named: bool) -> None:
+    """All places at once give what one after the other gives."""
+    name, reduction, dtype, *shapes = case
+    sizes: list[tuple[Dim, ...]] = list(shapes)
+    if named:
+        rivals = 0 if name == "scatter_nd" else 1
+        sizes[1:] = [tuple(symbol("n") if i == rivals else d for i, d in enumerate(s)) for s in shapes[1:]]
+    types = [TensorType(t, s) for t, s in zip((dtype, "int64", dtype), sizes, strict=True)]
+    program = Program.create(list(zip("xiu", types, strict=True)))
+    with program.building("node"):
+        options = {"axis": 1} if name == "scatter_elements" else {}
+        y = getattr(ops, name)(*program.inputs, reduction=reduction, **options)
+    program.finish([("y", y)])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
+    x, _, u = (random(TensorType(dtype, s), {}, i) for i, s in enumerate(shapes))
+    axes = shapes[0][1:2] if name == "scatter_elements" else shapes[0][: shapes[1][-1]]
+    drawn = np.random.default_rng(5)
+    places = [drawn.integers(-d, d, shapes[1] if name == "scatter_elements" else shapes[1][:-1]) for d in axes]
+    i = places[0] if name == "scatter_elements" else np.stack(places, -1) if places else np.zeros(shapes[1], np.int64)
+    want = interpreted(program, [x, i, u], wants=Wants())
+    agree(interpreted(program, [x, i, u], wants=GPU().wants), want)
+    agree(interpreted(program, [x, i, u], simulated.Simulator().launch, GPU().wants), want)
+
+
+def test_an_update_out_of_range_is_named() -> None:
+    program = Program.create([("x", TensorType("float32", (5,))), ("i", TensorType("int64", (9, 1)))])
+    with program.building("put"):
+        y = ops.scatter_nd(*program.inputs, ops.full(shape=(9,), dtype="float32", value=1.0), reduction="add")
+    program.finish([("y", y)])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
+    places = np.array([[0], [1], [2], [3], [4], [-5], [-1], [5], [0]])
+    with pytest.raises(RunError, match="'put': index 5"):
+        interpreted(program, [np.ones(5, np.float32), places], simulated.Simulator().launch, GPU().wants)
 
 
 def test_an_index_out_of_range_is_named() -> None:

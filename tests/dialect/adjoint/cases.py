@@ -206,6 +206,12 @@ CASES: tuple[Case, ...] = (
         lambda x: ops.gather_elements(x, burn.constant([[0, 2, 0, 1]]), axis=1) ** 2,
         (N3,),
     ),
+    Case(
+        "gather_elements, one of each line",
+        "gather_elements",
+        lambda x: ops.gather_elements(x, burn.constant([[2], [-3]]), axis=1) ** 2,
+        ((2, 3),),
+    ),
     Case("gather_nd", "gather_nd", lambda x: ops.gather_nd(x, burn.constant([[0, 1], [0, -1], [0, 1]])) ** 2, (N3,)),
     Case(
         "gather_nd in batches",

@@ -174,3 +174,23 @@ func.func @main(%q: tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, %k: tensor<1x2
 // CHECK:        for start in range(first{{.*}}, begin{{.*}}, ROWS):
 // CHECK:          mixed = tl.dot(p.to(tl.bfloat16), {{.*}}, mixed, input_precision="ieee")
 // CHECK:        for start in range(begin{{.*}}, ROWS):
+
+// ----- scatter: updates of one place lie in a row, whose end is read from data
+func.func @main(%x: tensor<9x64xf32>, %i: tensor<?x1xi64, ["n", "1"]>, %u: tensor<?x64xf32, ["n", "64"]>) -> tensor<9x64xf32> {
+  %0 = "burn.scatter_nd"(%x, %i, %u) {reduction = "add"} : (tensor<9x64xf32>, tensor<?x1xi64, ["n", "1"]>, tensor<?x64xf32, ["n", "64"]>) -> tensor<9x64xf32>
+  "burn.return"(%0) : (tensor<9x64xf32>) -> ()
+}
+// CHECK-NOT:  for step
+// CHECK:      longest0 = tl.max(tl.reshape(end0, [ROWS]), 0)
+// CHECK-NEXT: for start in range(0, longest0, COLUMNS):
+// CHECK:      sum0 = tl.sum(total0, 0)[None, :]
+
+// ----- scatter: the only update of a line is looked at by all of its places
+func.func @main(%x: tensor<?x9xf32, ["n", "9"]>, %i: tensor<?x1xi64, ["n", "1"]>, %u: tensor<?x1xf32, ["n", "1"]>) -> tensor<?x9xf32, ["n", "9"]> {
+  %0 = "burn.scatter_elements"(%x, %i, %u) {axis = 1 : i64, reduction = "add"} : (tensor<?x9xf32, ["n", "9"]>, tensor<?x1xi64, ["n", "1"]>, tensor<?x1xf32, ["n", "1"]>) -> tensor<?x9xf32, ["n", "9"]>
+  "burn.return"(%0) : (tensor<?x9xf32, ["n", "9"]>) -> ()
+}
+// CHECK:      def kernel0(
+// CHECK-NOT:  for
+// CHECK:      tl.where(here0, {{.*}}, {{.*}})
+// CHECK-NOT:  def kernel1(
