@@ -1,0 +1,50 @@
+// passes: precision{to=bfloat16}
+
+// ----- a product reads halves, and what follows it stays float32 where nobody wants its half
+func.func @main(%x: tensor<2x3xf32>, %b: tensor<4xf32>) -> tensor<2x4xf32> {
+  %w = "burn.weight"() {dtype = "float32", key = "w", shape = ["3", "4"]} : () -> tensor<3x4xf32>
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %1 = "burn.add"(%0, %b) : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  "burn.return"(%1) : (tensor<2x4xf32>) -> ()
+}
+// CHECK:      [[W:%.*]] = "burn.weight"
+// CHECK:      [[X:%.*]] = "burn.cast"(%arg0) {dtype = "bfloat16"
+// CHECK:      [[H:%.*]] = "burn.cast"([[W]]) {dtype = "bfloat16"
+// CHECK:      [[Y:%.*]] = "burn.dot_general"([[X]], [[H]]) {dtype = "float32"
+// CHECK-NEXT: "burn.add"([[Y]], %arg1) : (tensor<2x4xf32>
+
+// ----- what is pointwise between two products stays in halves
+func.func @main(%x: tensor<2x3xf32>, %u: tensor<3x3xf32>) -> tensor<2x3xf32> {
+  %b = "burn.weight"() {dtype = "float32", key = "b", shape = ["3"]} : () -> tensor<3xf32>
+  %0 = "burn.dot_general"(%x, %u) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<2x3xf32>, tensor<3x3xf32>) -> tensor<2x3xf32>
+  %1 = "burn.add"(%0, %b) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %2 = "burn.gelu"(%1) {approximate = "none"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %3 = "burn.dot_general"(%2, %u) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<2x3xf32>, tensor<3x3xf32>) -> tensor<2x3xf32>
+  "burn.return"(%3) : (tensor<2x3xf32>) -> ()
+}
+// CHECK: "burn.add"({{.*}}) : (tensor<2x3xbf16>, tensor<3xbf16>) -> tensor<2x3xbf16>
+// CHECK: "burn.gelu"({{.*}} : (tensor<2x3xbf16>) -> tensor<2x3xbf16>
+// CHECK: "burn.dot_general"({{.*}} : (tensor<2x3xbf16>, tensor<3x3xbf16>) -> tensor<2x3xf32>
+
+// ----- sums, exponentials and norms are computed in float32, and a sum with float32 is float32
+func.func @main(%x: tensor<2x3xf32>, %u: tensor<3x3xf32>) -> tensor<2x3xf32> {
+  %0 = "burn.dot_general"(%x, %u) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<2x3xf32>, tensor<3x3xf32>) -> tensor<2x3xf32>
+  %1 = "burn.softmax"(%0) {axis = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = "burn.exp"(%0) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %3 = "burn.add"(%1, %0) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %4 = "burn.mul"(%2, %3) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %5 = "burn.dot_general"(%4, %u) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<2x3xf32>, tensor<3x3xf32>) -> tensor<2x3xf32>
+  "burn.return"(%5) : (tensor<2x3xf32>) -> ()
+}
+// CHECK: "burn.softmax"({{.*}} : (tensor<2x3xf32>)
+// CHECK: "burn.exp"({{.*}} : (tensor<2x3xf32>)
+// CHECK: "burn.add"({{.*}} : (tensor<2x3xf32>, tensor<2x3xf32>)
+// CHECK: "burn.mul"({{.*}} : (tensor<2x3xf32>, tensor<2x3xf32>)
+
+// ----- integers and doubles stay
+func.func @main(%x: tensor<2x3xf64>, %u: tensor<3x3xf64>, %i: tensor<2x3xi32>, %j: tensor<3x3xi32>) -> (tensor<2x3xf64>, tensor<2x3xi32>) {
+  %0 = "burn.dot_general"(%x, %u) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<2x3xf64>, tensor<3x3xf64>) -> tensor<2x3xf64>
+  %1 = "burn.dot_general"(%i, %j) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<2x3xi32>, tensor<3x3xi32>) -> tensor<2x3xi32>
+  "burn.return"(%0, %1) : (tensor<2x3xf64>, tensor<2x3xi32>) -> ()
+}
+// CHECK-NOT: burn.cast

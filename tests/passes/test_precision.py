@@ -1,0 +1,93 @@
+"""Products in a half type by the pass `precision`: the ops that change, and numbers of small models against float64."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn.bench.training import burn_kit
+from burn.bench.twins import gpt, minilm
+from burn.dialect.text import to_text
+from burn.errors import CompileError, ModelError, TypeMismatch
+from burn.passes import pipeline
+from burn.passes.environment import ANYWHERE
+from tests.passes.cases import Case, cases, check, read
+
+CASES = cases(Path(__file__).parent / "halves")
+BOUNDS = {"bf16": 3e-2, "fp16": 4e-3}
+"""What results may differ by from float64's, relatively to the largest: 2^-8 and 2^-11 a rounding, a few layers of them."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_ops(case: Case) -> None:
+    program = read(case)
+    pipeline.run(pipeline.parse(case.passes), program, ANYWHERE)
+    output = to_text(program)
+    assert check(case, output) == 0, f"\n{output}"
+
+
+def test_a_type_that_is_no_half() -> None:
+    with pytest.raises(CompileError, match="halves are bfloat16 and float16"):
+        pipeline.run(pipeline.parse("precision{to=int8}"), read(CASES[0]), ANYWHERE)
+
+
+def _convolutions(nn: Any) -> Any:
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+            self.inner, self.inner_norm = nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+            self.pool, self.head = nn.MaxPool2d(2), nn.Linear(8, 5)
+
+        def forward(self, x: Any) -> Any:
+            x = self.pool(burn.relu(self.norm(self.stem(x))))
+            x = burn.relu(x + self.inner_norm(self.inner(x)))
+            return self.head(x.mean((2, 3)))
+
+    return Network()
+
+
+@pytest.mark.parametrize("model", ["encoder", "decoder", "convolutions"])
+def test_numbers(model: str) -> None:
+    """Of MiniLM's, GPT's and ResNet's kind. Inputs and outputs keep their types; every size from one executable."""
+    burn.manual_seed(0)
+    drawn = np.random.default_rng(1)
+    words = drawn.integers(0, 50, (3, 7))
+    match model:
+        case "encoder":
+            module, x = minilm(burn_kit(), layers=2, dim=32, heads=4, words=50), words
+        case "decoder":
+            module, x = gpt(burn_kit(), layers=2, dim=32, heads=4, words=50, length=7), words
+        case _:
+            module, x = _convolutions(burn.nn), drawn.standard_normal((3, 3, 9, 9)).astype(np.float32)
+    module.eval()
+    single = burn.compile(module, (x,), dynamic={"x": {0: "batch"}}, cache=False)(x)
+    exact = burn.compile(module.to("float64"), (x if x.dtype == np.int64 else x.astype("f8"),), cache=False)
+    want = exact(x if x.dtype == np.int64 else x.astype("f8"))
+    module.to("float32")
+    np.testing.assert_allclose(single, want, rtol=1e-4, atol=1e-5)
+    for precision, bound in BOUNDS.items():
+        run = burn.compile(module, (x,), dynamic={"x": {0: "batch"}}, precision=precision, cache=False)
+        for given in (x, x[:1]):
+            got = run(given)
+            assert got.dtype == np.float32 and got.shape == single[: len(single) * len(given) // len(x)].shape
+            assert 0 < np.abs(got - want[: len(got)]).max() < bound * np.abs(want).max(), precision
+
+
+def test_loaded_models() -> None:
+    digits = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+    plain = burn.load(digits, cache=False)
+    feeds = {
+        i.name: np.random.default_rng(0).random([d if isinstance(d, int) else 2 for d in i.dims], np.float32)
+        for i in plain.inputs
+    }
+    (want,), (got,) = (m.run(feeds).values() for m in (plain, burn.load(digits, precision="bf16", cache=False)))
+    assert got.dtype == want.dtype and 0 < np.abs(got - want).max() < BOUNDS["bf16"] * np.abs(want).max()
+    with pytest.raises(TypeMismatch, match="fp32, bf16, fp16"):
+        burn.load(digits, precision="int8")
+    with pytest.raises(ModelError, match="is not compiled yet"):
+        burn.load(digits, precision="bf16", train=True)
