@@ -1,68 +1,152 @@
-"""Convolutions by way of tiles: the kernels of `split_tiles` and `join_tiles` against plain sums, and the interpreter's."""
+"""Contractions in tile registers: float32 to float32's accuracy out of bfloat16, whatever the sides, sizes and numbers."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from burn.codegen.cpu.target import TARGETS
 from burn.compiler import executable
 from burn.dialect import ops
-from burn.dialect.dims import symbol
-from burn.dialect.mlir import context
+from burn.dialect.dims import Dim, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
-from tests.kernels.interpreting import check
+from burn.runtime.executable import Executable
+from burn.runtime.host import features
 
-PASSES = "winograd{always},pack,fuse,release"
+pytestmark = pytest.mark.skipif(not set(TARGETS["amx"].features) <= features(), reason="this CPU has no tile registers")
 
-SIZES = [((1, 1), (1, 1), 1, 1), ((4, 8), (1, 1), 3, 32), ((7, 5), (0, 2), 2, 5), ((3, 13), (2, 0), 17, 16)]
-"""(pixels of the images, zeros in front and behind, channels, outputs): multiples of tiles and panels, and not."""
-
-
-def _program(image: tuple[int, int], pads: tuple[int, int], channels: int, outputs: int) -> Program:
-    """A convolution with what may follow, and what its filter is owed. Images have as many zeros in front as behind."""
-    n = symbol("n")
-    sizes = tuple(d + 2 * p - 2 for d, p in zip(image, pads, strict=True))
-    types = ((n, *image, channels), (3, 3, channels, outputs), (outputs,), (n, *sizes, outputs))
-    program = Program.create([(name, TensorType("float32", t)) for name, t in zip("xwbg", types, strict=True)])
-    with program.building():
-        x, w, b, g = program.inputs
-        y = ops.conv(x, w, strides=(1, 1), dilations=(1, 1), low=pads, high=pads, layout="last")
-        zero = ops.full(shape=(), dtype="float32", value=0.0)
-        found = ops.mul(ops.max(ops.add(y, b), zero), g)
-        around = (0, *pads, 0)
-        under = ops.windows(
-            ops.pad(x, zero, low=around, high=around), axis=1, window=(3, 3), strides=(1, 1), dilations=(1, 1)
-        )
-        owed = ops.dot_general(under, g, lhs_contract=(0, 1, 2), rhs_contract=(0, 1, 2))
-    return program.finish([("found", found), ("owed", owed)])
+UNIT = 2.0**-24
 
 
-def _arrays(program: Program, images: int) -> list[np.ndarray]:
-    random = np.random.default_rng(images)
-    shapes = [tuple(d if isinstance(d, int) else images for d in t.shape) for t in program.input_types]
-    return [random.standard_normal(shape).astype("f4") for shape in shapes]
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Compiles for tiles a program that must use them."""
+    text = tmp_path / "code.mlir"
+    monkeypatch.setenv("BURN_DUMP_MLIR", str(text))
+
+    def compile_(program: Program) -> Executable:
+        run = executable(program, target="amx")
+        assert "tdpbf16ps" in text.read_text()
+        return run
+
+    return compile_
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_against_plain_sums(sizes: tuple[tuple[int, int], tuple[int, int], int, int]) -> None:
-    with context():
-        program = _program(*sizes)
-    run = executable(program, passes=PASSES)
-    _, (down, along), *_ = sizes
-    for images in (0, 1, 3):
-        arrays = _arrays(program, images)
-        found, owed = run(*arrays)
-        x, w, b, g = (a.astype("f8") for a in arrays)
-        x = np.pad(x, ((0, 0), (down, down), (along, along), (0, 0)))
-        under = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))  # [n, h, w, c, 3, 3]
-        plain = np.maximum(np.einsum("nhwcij,ijco->nhwo", under, w) + b, 0) * g
-        for got, want in ((found, plain), (owed, np.einsum("nhwcij,nhwo->ijco", under, g))):
-            assert got.shape == want.shape
-            np.testing.assert_allclose(got, want, rtol=0, atol=5e-6 * np.abs(want).max(initial=0.0))
+def product_of(m: Dim, k: Dim, n: Dim, turned: str, batch: tuple[Dim, ...] = ()) -> Program:
+    """[m, k] by [k, n] in batches; `turned` names the sides that lie the other way round."""
+    left, right = ((k, m) if "a" in turned else (m, k)), ((n, k) if "b" in turned else (k, n))
+    types = [("a", TensorType("float32", (*batch, *left))), ("b", TensorType("float32", (*batch, *right)))]
+    program, axes = Program.create(types), tuple(range(len(batch)))
+    with program.building("product"):
+        a, b = program.inputs
+        depths = {"lhs_contract": (len(axes) + ("a" not in turned),), "rhs_contract": (len(axes) + ("b" in turned),)}
+        y = ops.dot_general(a, b, lhs_batch=axes, rhs_batch=axes, **depths)
+    return program.finish([("y", y)])
 
 
-def test_against_the_interpreter() -> None:
-    with context():
-        program = _program((3, 5), (1, 1), 2, 3)
-    check(program, _arrays(program, 2), PASSES)
+def sides(rng: np.random.Generator, m: int, k: int, n: int, batch: tuple[int, ...] = ()) -> list[np.ndarray]:
+    return [rng.standard_normal((*batch, *shape), np.float32) for shape in ((m, k), (k, n))]
+
+
+def laid_out(a: np.ndarray, b: np.ndarray, turned: str) -> list[np.ndarray]:
+    return [
+        np.ascontiguousarray(x.swapaxes(-1, -2)) if name in turned else x for name, x in (("a", a), ("b", b))
+    ]  # fmt: skip
+
+
+def check(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
+    want, size = a.astype("f8") @ b, abs(a).astype("f8") @ abs(b)
+    assert got.shape == want.shape
+    assert np.all(abs(got - want) <= UNIT * (a.shape[-1] + 2) * size)
+
+
+def one_by_one(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product by multiply-adds in float32: a product of two is exact in float64."""
+    total = np.zeros((len(a), b.shape[1]), np.float32)
+    for k in range(a.shape[1]):
+        total = (total + a[:, k : k + 1].astype("f8") * b[k]).astype("f4")
+    return total
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+def test_sides(compiled, turned: str) -> None:
+    """All sizes symbolic, in batches: what fills tiles, what does not, what is too small for tiles, and nothing."""
+    run = compiled(product_of(symbol("m"), symbol("k"), symbol("n"), turned, (symbol("g"),)))
+    rng = np.random.default_rng(1)
+    for m, k, n, g in [
+        (64, 32, 64, 1),
+        (97, 67, 131, 3),
+        (113, 541, 71, 2),
+        (2, 600, 80, 1),
+        (90, 0, 90, 1),
+        (0, 40, 70, 2),
+    ]:
+        a, b = sides(rng, m, k, n, (g,))
+        check(run(*laid_out(a, b, turned)), a, b)
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+def test_sizes_that_are_known(compiled, turned: str) -> None:
+    """A depth in one part, and in several; strips of rows and panels of columns shared out among threads."""
+    rng = np.random.default_rng(2)
+    for m, k, n in [(192, 64, 96), (1031, 33, 65), (197, 530, 259)]:
+        a, b = sides(rng, m, k, n)
+        check(compiled(product_of(m, k, n, turned))(*laid_out(a, b, turned)), a, b)
+
+
+def test_errors_are_those_of_float32(compiled) -> None:
+    """No larger, in the mean, than that of one multiply-add in float32 after the other."""
+    a, b = sides(np.random.default_rng(3), 192, 1024, 64)
+    want = a.astype("f8") @ b
+    made = compiled(product_of(192, 1024, 64, ""))(a, b), one_by_one(a, b)
+    error, plain = (np.sqrt(np.mean((y - want) ** 2)) for y in made)
+    assert error <= plain
+
+
+@pytest.mark.parametrize("turned", ["", "ab"])
+def test_numbers_that_do_not_split(compiled, turned: str) -> None:
+    """Infinities, NaN, the largest numbers, and sums that overflow come out as float32 has them; the smallest count as zero."""
+    m, k, n = 200, 70, 90
+    a, b = sides(np.random.default_rng(4), m, k, n)
+    largest = np.finfo(np.float32).max
+    a[3, 5], a[40, 7], b[20, 80] = np.inf, np.nan, -np.inf
+    a[70] = b[:, 0] = largest
+    a[33] = 0
+    a[33, 0], b[0, 50] = largest, 1
+    a[99], a[98] = 2.0**-140, 2.0**-100
+    with np.errstate(all="ignore"):
+        want = one_by_one(a, b)
+    got = compiled(product_of(m, k, n, turned))(*laid_out(a, b, turned))
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(got[np.isinf(want)], want[np.isinf(want)])
+    assert got[33, 50] == largest
+    rest = np.isfinite(want)
+    np.testing.assert_allclose(got[rest], want[rest], rtol=1e-4, atol=1e-4)
+    tiny = a[98:100].astype("f8") @ b[:, 1:20]
+    assert np.all(abs(got[98:100, 1:20] - tiny) <= 2.0**-126 * (2 + abs(b[:, 1:20]).sum(0)) + 1e-5 * abs(tiny))
+
+
+def test_what_follows_and_what_is_broadcast(compiled) -> None:
+    """A left side without the batch, a constant right side in panels, a bias, and several results of one product."""
+    rng = np.random.default_rng(5)
+    a, w = rng.standard_normal((200, 96), np.float32), rng.standard_normal((96, 200), np.float32)
+    b, bias = rng.standard_normal((3, 96, 75), np.float32), rng.standard_normal(200).astype("f4")
+    types = [(name, TensorType("float32", x.shape)) for name, x in (("a", a), ("b", b), ("bias", bias))]
+    program = Program.create(types)
+    with program.building("products"):
+        x, y, z = program.inputs
+        wide = ops.broadcast_to(x, shape=(3, 200, 96))
+        batches = ops.dot_general(
+            wide, y, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(1,)
+        )  # fmt: skip
+        constant = ops.weight(key=program.weights.add_array(w, "w"), shape=w.shape, dtype="float32")
+        moved = ops.add(ops.dot_general(x, constant, lhs_contract=(1,), rhs_contract=(0,)), z)
+        bent = ops.mul(ops.exp(ops.neg(ops.abs(moved))), moved)
+    first, second, third = compiled(program.finish([("p", batches), ("q", moved), ("r", bent)]))(a, b, bias)
+    wanted = a.astype("f8") @ w + bias
+    np.testing.assert_allclose(first, a.astype("f8") @ b, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(second, wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(third, np.exp(-abs(wanted)) * wanted, rtol=1e-4, atol=1e-4)

@@ -404,5 +404,6 @@ def test_cpu_features_agree_with_the_operating_system() -> None:
         assert (name in found) == (name in flags)
     assert ("avx512bf16" in found) == ("avx512_bf16" in flags)
     assert ("avx512vnni" in found) == ("avx512_vnni" in flags)
+    assert ("amx-tile" in found) <= ("amx_tile" in flags)  # the system may refuse to save its registers
     assert _native.cpu_name() in text
     assert 1 <= _native.cpu_cores() <= text.count("processor\t")

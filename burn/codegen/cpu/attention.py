@@ -17,6 +17,7 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math
 from burn.codegen.cpu.loops import across, conversions_size, open_kernel
 from burn.codegen.cpu.operands import place_rows
+from burn.codegen.cpu.squares import transposed
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import PTR, Int, Value, vector
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product, substitute
@@ -254,7 +255,7 @@ class _Printer:
                     rows.append(code.gep(base, offset, self.element))
                 with code.for_(0, self.depth, lanes) as place:
                     mask = self.mask(place.iv, self.depth)
-                    turned = self.transposed([code.load(row, place.iv, self.vector, mask) for row in rows])
+                    turned = transposed(code, [code.load(row, place.iv, self.vector, mask) for row in rows])
                     target = code.gep(self.at["keys"], code.mul(place.iv, self.schedule.keys), self.element)
                     for i, row in enumerate(turned):
                         code.store(row, target, code.add(key.iv, i * self.schedule.keys))
@@ -263,21 +264,6 @@ class _Printer:
             emitter.places[kernel.depth] = place.iv
             target = code.gep(self.at["keys"], code.mul(place.iv, self.schedule.keys), self.element)
             self.vectors_of(kernel.key, start, length, lambda j: self.stage(kernel.keys, target, j))
-
-    def transposed(self, rows: list[Value]) -> list[Value]:
-        """A square of vectors turned on its side, by interleaving halves once for each bit of the number of lanes."""
-        code, lanes = self.code, self.lanes
-        half = lanes // 2
-        low = [i // 2 + lanes * (i % 2) for i in range(lanes)]
-        high = [half + place for place in low]
-
-        def interleave(a: Value, b: Value, places: list[int]) -> Value:
-            return code.raw(f"vector.shuffle {a}, {b} {places} : {a.type}, {b.type}", a.type)
-
-        for _ in range(lanes.bit_length() - 1):
-            pairs = [(rows[i], rows[i + half]) for i in range(half)]
-            rows = [interleave(a, b, places) for a, b in pairs for places in (low, high)]
-        return rows
 
     # ---- a tile of rows and a block of keys -------------------------------------------------------------------------------
     def step(self, row: Int, start: Int, length: Int) -> None:

@@ -12,22 +12,15 @@ from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.loops import conversions_size, open_kernel
-from burn.codegen.cpu.operands import Operands, place_rows
+from burn.codegen.cpu.operands import Operands
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
-from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, product, substitute
+from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product
 from burn.kernels.body import (
-    Accumulator,
     ContractionKernel,
-    Load,
-    Rewriter,
-    Write,
-    children,
-    loop_atoms,
-    own_dims,
-    walk,
 )
 from burn.kernels.parameters import argument_names
 
@@ -110,6 +103,7 @@ class _Printer:
         self.tile, self.split = schedule.tile, schedule.split
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
+        self.epilogue = Epilogue(tiled, self.lanes, self.element, self.emitter)
         self.place: Int = 0  # the tile's, among the `in_block` that read a panel one after the other
         self.in_block: Int = 1
         turns = schedule.block if schedule.turns else None
@@ -193,7 +187,7 @@ class _Printer:
         last = self.read.last()
         if self.schedule.fetches:
             with code.if_(last) if last is not None else nullcontext():
-                self._fetch(rows)
+                self.epilogue.fetch(rows)
         sums = self._sum(rows)
         if last is None:
             self._write(first, rows, sums)
@@ -222,39 +216,20 @@ class _Printer:
     def _write(self, first: Int, rows: list[Int], sums: list[Value]) -> None:
         code, total = self.code, self.emitter.dim(self.row_count)
         if self.schedule.rolls:
-            self._rolled(first, sums)
+            kept = code.alloca(self.tile * self.kernel.width, self.element)
+            for place, value in enumerate(sums):
+                code.store(value, kept, place * self.lanes)
+            left = self.tile if self.schedule.even else code.min(code.sub(total, first), self.tile)
+            self.epilogue.rolled(first, left, kept)
             return
         if self.schedule.even or self.tile == 1:
-            self._epilogue(rows, sums, None)
+            self.epilogue.written(rows, sums, None)
             return
         whole = code.cmp("sle", code.add(first, self.tile), total)
         with code.if_(whole), self.emitter.scope():
-            self._epilogue(rows, sums, None)
+            self.epilogue.written(rows, sums, None)
         with code.else_(), self.emitter.scope():
-            self._epilogue(rows, sums, [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)])
-
-    def _fetch(self, rows: list[Int]) -> None:
-        """Asks for what the epilogue will read and write: rows lie apart, and no CPU guesses that by itself."""
-        code, emitter, kernel = self.code, self.emitter, self.kernel
-        lane = LoopVar("lane", self.lanes)
-        loads = [n for n in walk(*(w.value for w in kernel.epilogue)) if isinstance(n, Load)]
-        places = {(w.buffer, w.offset): True for w in kernel.epilogue}
-        places |= {(n.buffer, n.offset): places.get((n.buffer, n.offset), False) for n in loads}
-        by_row = [(b, d, w) for (b, d), w in places.items() if set(kernel.rows) & loop_atoms(d)]
-        emitter.lane, emitter.lanes = lane, self.lanes
-        for c in range(self.vectors):
-            column = Expr.of(kernel.panel) * kernel.width + c * self.lanes + Expr.of(lane)
-            for row in rows:
-                with emitter.scope(), code.scope():
-                    place_rows(emitter, kernel.rows, row)
-                    emitter.places[lane] = 0
-                    for buffer, offset, write in by_row:
-                        offset = substitute(offset, {kernel.column: column})
-                        if emitter.step(offset) == 1:
-                            element = conversions.element_type(kernel.buffers[buffer].dtype)
-                            at = emitter.dim(substitute(offset, {lane: 0}))
-                            code.prefetch(emitter.pointers[buffer], at, element, write)
-        emitter.lane, emitter.lanes = None, 1
+            self.epilogue.written(rows, sums, [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)])
 
     # ---- the sum -------------------------------------------------------------------------------------------------------
     def _sum(self, rows: list[Int]) -> list[Value]:
@@ -359,73 +334,3 @@ class _Printer:
             for r, left in enumerate(lefts)
             for c, column in enumerate(columns)
         ]
-
-    # ---- the epilogue --------------------------------------------------------------------------------------------------
-    def _epilogue(self, rows: list[Int], sums: list[Value], exists: list[Value] | None) -> None:
-        """Writes the tile: for every vector of columns, what does not depend on the row once, then row by row."""
-        code, emitter, kernel = self.code, self.emitter, self.kernel
-        lane = LoopVar("lane", self.lanes)
-        masks = self.read.masks()
-        for c in range(self.vectors):
-            column = Expr.of(kernel.panel) * kernel.width + c * self.lanes + Expr.of(lane)
-            rewrite = Rewriter(lambda d, column=column: substitute(d, {kernel.column: column}))
-            writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
-            emitter.lane, emitter.lanes = lane, self.lanes
-            emitter.places[lane] = 0
-            with emitter.under(masks[c] if masks else None):
-                self._hoist(writes)
-                for r, row in enumerate(rows):
-                    if exists is None:
-                        with emitter.scope():
-                            self._write_row(writes, row, sums[r * self.vectors + c])
-                    else:
-                        with code.if_(exists[r]), emitter.scope():
-                            self._write_row(writes, row, sums[r * self.vectors + c])
-            emitter._varies.clear()
-            emitter.lane = None
-        emitter.lanes = 1
-
-    def _rolled(self, first: Int, sums: list[Value]) -> None:
-        """Writes the tile in loops over its sums, which memory holds meanwhile."""
-        code, emitter, kernel = self.code, self.emitter, self.kernel
-        kept = code.alloca(self.tile * kernel.width, self.element)
-        for place, value in enumerate(sums):
-            code.store(value, kept, place * self.lanes)
-        left = self.tile
-        if not self.schedule.even:
-            left = code.min(code.sub(emitter.dim(self.row_count), first), self.tile)
-        lane, which = LoopVar("lane", self.lanes), LoopVar("vector", self.vectors)
-        column = Expr.of(kernel.panel) * kernel.width + Expr.of(which) * self.lanes + Expr.of(lane)
-        rewrite = Rewriter(lambda d: substitute(d, {kernel.column: column}))
-        writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
-        with code.for_(0, self.vectors) as vectors, emitter.scope():
-            emitter.places[which], emitter.places[lane] = vectors.iv, 0
-            mask = self.read.mask(vectors.iv)
-            emitter.lane, emitter.lanes = lane, self.lanes
-            with emitter.under(mask):
-                self._hoist(writes)
-                with code.for_(0, left) as rows, emitter.scope():
-                    at = code.mul(code.add(code.mul(rows.iv, self.vectors), vectors.iv), self.lanes)
-                    self._write_row(writes, code.add(first, rows.iv), code.load(kept, at, self.type))
-            emitter._varies.clear()
-            emitter.lane, emitter.lanes = None, 1
-
-    def _hoist(self, writes: list[Write]) -> None:
-        """Computes what is the same for every row of the tile (a bias, say) once."""
-        rows = set(self.kernel.rows)
-        dependent: set[int] = set()
-        for write in writes:
-            for node in walk(write.value):
-                mine = any(rows & loop_atoms(d) for d in own_dims(node))
-                if mine or isinstance(node, Accumulator) or any(id(c) in dependent for c in children(node)):
-                    dependent.add(id(node))
-                else:
-                    self.emitter.value(node)
-
-    def _write_row(self, writes: list[Write], row: Int, total: Value) -> None:
-        place_rows(self.emitter, self.kernel.rows, row)
-        self.emitter.accumulator = total
-        for write in writes:  # a buffer that is written may be one that is read, at the same place
-            self.emitter.prepare(write.offset, write.value)
-        for write in writes:
-            self.emitter.store(write.buffer, write.offset, write.value)

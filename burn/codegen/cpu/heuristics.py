@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Atom, Dim, LoopVar, ceildiv, coefficient, dim_max, floordiv, product, substitute
@@ -312,6 +314,95 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
         return widest
     read = {width: -(-columns // width) * width for width in (widest, 2 * lanes, lanes)}
     return next(width for width in read if read[width] <= 1.5 * read[lanes])
+
+
+# ---- contractions in tile registers --------------------------------------------------------------------------------------
+
+TILE_PART = 256
+"""Places of the depth that are summed at a time: a panel is 96 KiB of the second-level cache then."""
+
+TILE_ROWS = 800 * 1024
+"""Bytes that a block of rows is copied to; with panels, and what is read, it fits into a second-level cache of 2 MiB."""
+
+TILE_PANELS = 200 * 1024
+"""Bytes that panels are copied to together: of a row of the right side more is read at a time."""
+
+TILE_HELD = 1024 * 1024
+"""Bytes of sums that are held between two parts of the depth."""
+
+TILE_LEAST = 8
+"""Strips of rows, or panels, of 32 that share a copy of the whole other side."""
+
+
+TILE_SIZES = (192, 64, 32)
+"""Rows, columns and places of the depth from which on a contraction is summed in tile registers: with fewer, less is multiplied
+than copied."""
+
+
+def wants_of_tiles(kernel: ContractionKernel, target: Target) -> tuple[tuple[Dim, int], ...] | None:
+    """Whether a contraction is summed in tile registers: where there are some, both sides can be copied by whole vectors, and
+    enough is multiplied with what is copied. If so, the sizes that only a run can tell, with the least that each has to be."""
+    if not target.tiles or target.small or kernel.dtype != "float32":
+        return None
+    tiled = Tiled.of(kernel, 32)
+    if tiled is None or not tiled.rows or tiled.lhs.dtype != "float32" or tiled.rhs.dtype != "float32":
+        return None
+    if tiled.outer or tiled.valid:
+        return None  # places of a window are short parts of the depth, and of the same pixels: in place they cost less
+    if not _tile_rows_at_hand(tiled) or not (tiled.side_by_side or coefficient(tiled.rhs.offset, tiled.inner) == 1):
+        return None
+    sizes = (product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent)
+    asked = [(n, least) for n, least in zip(sizes, TILE_SIZES, strict=True) if _factor(n) < least]
+    return None if any(isinstance(n, int) for n, _ in asked) else tuple(asked)
+
+
+def _factor(size: Dim) -> int:
+    """A number that divides a size: it is no smaller, unless it is 0 and nothing is done."""
+    return size if isinstance(size, int) else gcd(*(count for _, count in size.terms))
+
+
+def _tile_rows_at_hand(kernel: Tiled) -> bool:
+    if coefficient(kernel.lhs.offset, kernel.inner) == 1:
+        return True
+    last = kernel.rows[-1]
+    whole = len(kernel.rows) == 1 or (isinstance(last.extent, int) and last.extent % 16 == 0)
+    return whole and coefficient(kernel.lhs.offset, last) == 1
+
+
+def tile_part(depth: Dim, block: int) -> int:
+    """Places of the depth that are summed at a time: whole blocks, in parts that are alike."""
+    if not isinstance(depth, int):
+        return TILE_PART
+    parts = max(1, -(-depth // TILE_PART))
+    return max(1, -(-depth // (parts * block))) * block
+
+
+def tile_strips(strips: Dim, size: int) -> int:
+    """Strips of rows, of so many bytes each, that are copied together."""
+    most = max(1, TILE_ROWS // size)
+    if not isinstance(strips, int):
+        return most
+    blocks = max(1, -(-strips // most))
+    return max(1, -(-strips // blocks))
+
+
+def tile_panels(panels: Dim, size: int) -> int:
+    most = max(1, TILE_PANELS // size)
+    return max(1, min(most, panels)) if isinstance(panels, int) else most
+
+
+def tile_held(size: int) -> int:
+    """Panels whose sums, of so many bytes, are held between parts."""
+    return max(1, TILE_HELD // size)
+
+
+def across_panels(rows: Dim, columns: Dim, block: int) -> bool:
+    """Whether threads take panels, and not strips of rows: where few rows meet many columns."""
+    return isinstance(rows, int) and rows <= block and (not isinstance(columns, int) or columns > rows)
+
+
+def tile_least(units: Dim) -> int:
+    return max(1, min(TILE_LEAST, units // 2)) if isinstance(units, int) else TILE_LEAST
 
 
 # ---- attention ---------------------------------------------------------------------------------------------------------

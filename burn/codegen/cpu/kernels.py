@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from burn.codegen.cpu import attention, contract, heuristics, loops
+from burn.codegen.cpu import attention, contract, heuristics, loops, tiles
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
-from burn.codegen.host.emit import PTR, Int, Value
+from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Launches
 from burn.dialect.control import Group
@@ -42,6 +42,39 @@ class Emitted:
         entry.call("burn_rt_launch", record, function, entry.words, entry.unless_none(made, count), grain)
 
 
+@dataclass(frozen=True)
+class Either:
+    """Two functions for one kernel: the first where sizes, known when the program runs, are no smaller than asked."""
+
+    asked: tuple[tuple[Dim, int], ...]
+    first: Emitted
+    other: Emitted
+
+    def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
+        code = entry.code
+        enough: Value | None = None
+        for size, least in self.asked:
+            test = code.cmp("sge", code.value(entry.sizes.dim(size)), least)
+            enough = test if enough is None else code.op("arith.andi", enough, test)
+        assert enough is not None
+
+        def chosen(a: Int, b: Int) -> Int:
+            return a if a == b else code.select(enough, code.value(a), code.value(b))
+
+        first, other = ([entry.sizes.dim(s) for s in emitted.sizes] for emitted in (self.first, self.other))
+        sizes = [chosen(a, b) for a, b in zip(first, other, strict=False)]
+        sizes += max(first, other, key=len)[len(sizes) :]
+        entry.set_words([b for b in buffers if b is not None] + sizes)
+        function = code.select(enough, *(self._address(code, emitted) for emitted in (self.first, self.other)))
+        count = chosen(entry.sizes.dim(self.first.count), entry.sizes.dim(self.other.count))
+        grain = chosen(entry.sizes.dim(self.first.grain), entry.sizes.dim(self.other.grain))
+        entry.call("burn_rt_launch", record, function, entry.words, entry.unless_none(made, count), grain)
+
+    @staticmethod
+    def _address(code: Function, emitted: Emitted) -> Value:
+        return code.raw(f"llvm.mlir.addressof @{emitted.name} : {PTR}", PTR)
+
+
 class KernelPrinter:
     """The functions of one program. See `burn.codegen.host.launches.Kernels`."""
 
@@ -57,7 +90,7 @@ class KernelPrinter:
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         return Launches(tuple((self.print(call.kernel), tuple(call.bindings)) for call in calls), shared)
 
-    def print(self, kernel: Kernel) -> Emitted:
+    def print(self, kernel: Kernel) -> Emitted | Either:
         match collapse(kernel):
             case ContractionKernel() as contraction:
                 return self._contraction(contraction)
@@ -78,7 +111,22 @@ class KernelPrinter:
         emit = partial(loops.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(kernel), grain)
 
-    def _contraction(self, kernel: ContractionKernel) -> Emitted:
+    def _contraction(self, kernel: ContractionKernel) -> Emitted | Either:
+        asked = heuristics.wants_of_tiles(kernel, self.target)
+        if asked is None or panels_of(kernel) not in (0, tiles.WIDTH):
+            return self._vectors(kernel)
+        return Either(asked, self._tiles(kernel), self._vectors(kernel)) if asked else self._tiles(kernel)
+
+    def _tiles(self, kernel: ContractionKernel) -> Emitted:
+        tiled = Tiled.of(kernel, tiles.WIDTH)
+        assert tiled is not None
+        schedule = tiles.Schedule.of(tiled)
+        grain = heuristics.grain(schedule.work(tiled), schedule.least(tiled))
+        general, values = parametrize(kernel, {kernel.column: tiles.WIDTH})
+        emit = partial(tiles.emit, general, schedule, self.target, self.sites)
+        return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
+
+    def _vectors(self, kernel: ContractionKernel) -> Emitted:
         width = panels_of(kernel) or heuristics.panel_width(kernel, self.target)
         tiled = Tiled.of(kernel, width)
         if tiled is None:

@@ -244,14 +244,17 @@ class Operands:
         return [mask for mask in found if mask is not None] or None
 
     def mask(self, which: Int) -> Value | None:
-        """Which columns of a vector exist; None where all of them do."""
-        kernel, code = self.kernel, self.code
-        columns = kernel.column.extent
-        if exact_div(columns, kernel.width) is not None:
-            return None
-        left = code.sub(self.emitter.dim(columns), code.mul(self.emitter.places[kernel.panel], kernel.width))
-        left = code.sub(left, code.mul(which, self.lanes))
-        return code.cmp("slt", code.lane_ids(self.lanes), code.splat(code.value(left), self.lanes))
+        return panel_mask(self.emitter, self.kernel, which, self.lanes)
+
+
+def panel_mask(emitter: ScalarEmitter, kernel: Tiled, which: Int, lanes: int) -> Value | None:
+    """Which columns of a vector of the panel exist; None where all of them do."""
+    code, columns = emitter.code, kernel.column.extent
+    if exact_div(columns, kernel.width) is not None:
+        return None
+    left = code.sub(emitter.dim(columns), code.mul(emitter.places[kernel.panel], kernel.width))
+    left = code.sub(left, code.mul(which, lanes))
+    return code.cmp("slt", code.lane_ids(lanes), code.splat(code.value(left), lanes))
 
 
 def place_rows(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> None:

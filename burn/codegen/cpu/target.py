@@ -17,6 +17,11 @@ class Target:
     features: tuple[str, ...] = ()
     small: bool = False
 
+    @property
+    def tiles(self) -> bool:
+        """Whether there are tile registers, and multiply-adds of bfloat16 on them (tiles.py)."""
+        return "amx-bf16" in self.features
+
     def lanes(self, element_bytes: int) -> int:
         return max(1, self.vector_bytes // element_bytes)
 
@@ -38,10 +43,14 @@ class Target:
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 """What the psABI's level x86-64-v3 adds."""
 
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+"""And what x86-64-v4 adds to that."""
+
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
-        Target("avx512", "x86-64-v4", 64, 32, (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")),
+        Target("amx", "x86-64-v4", 64, 32, (*_V4, "avx512bf16", "amx-tile", "amx-bf16")),
+        Target("avx512", "x86-64-v4", 64, 32, _V4),
         Target("avx2", "x86-64-v3", 32, 16, _V3),
         Target("generic", "x86-64", 16, 16, ()),
     )

@@ -5,6 +5,7 @@
 #include <string.h>
 #ifdef __linux__
 #include <sched.h>
+#include <sys/syscall.h>
 #endif
 #include <unistd.h>
 
@@ -50,8 +51,21 @@ static uint64_t saved_registers(void) {
     return (uint64_t)high << 32 | low;
 }
 
+/* Whether this process may use tile registers. Linux gives room for them on request: to all threads, for good. It refuses where
+ * a thread's stack for signals could not hold them. */
+static int tiles_granted(void) {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
+#else
+    return 0;
+#endif
+}
+
 void burn_cpu_features(void (*found)(void *context, const char *feature), void *context) {
     uint64_t saved = saved_registers();
+    if ((saved & TILES) == TILES && !tiles_granted())
+        saved &= ~(uint64_t)TILES;
     for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
         uint32_t regs[4];
         if (cpuid(features[i].leaf, features[i].subleaf, regs) && regs[features[i].reg] >> features[i].bit & 1 &&

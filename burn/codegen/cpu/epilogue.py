@@ -1,0 +1,108 @@
+"""Writes the sums of a contraction's tile: the epilogue's expressions for every element, from registers or from memory.
+
+`Epilogue` is the entry point; all printers of contractions share it.
+"""
+
+from __future__ import annotations
+
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu.operands import panel_mask, place_rows
+from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.host.emit import Int, Value, vector
+from burn.dialect.dims import Expr, LoopVar, substitute
+from burn.kernels.body import Accumulator, Load, Rewriter, Write, children, loop_atoms, own_dims, walk
+
+
+class Epilogue:
+    """That of one kernel, whose panels are vectors of `type_`."""
+
+    def __init__(self, kernel: Tiled, lanes: int, element: str, emitter: ScalarEmitter) -> None:
+        self.kernel, self.lanes, self.type = kernel, lanes, vector(lanes, element)
+        self.code, self.emitter = emitter.code, emitter
+        self.vectors = kernel.width // lanes
+
+    def fetch(self, rows: list[Int]) -> None:
+        """Asks for what the epilogue will read and write: rows lie apart, and no CPU guesses that by itself."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        lane = LoopVar("lane", self.lanes)
+        loads = [n for n in walk(*(w.value for w in kernel.epilogue)) if isinstance(n, Load)]
+        places = {(w.buffer, w.offset): True for w in kernel.epilogue}
+        places |= {(n.buffer, n.offset): places.get((n.buffer, n.offset), False) for n in loads}
+        by_row = [(b, d, w) for (b, d), w in places.items() if set(kernel.rows) & loop_atoms(d)]
+        emitter.lane, emitter.lanes = lane, self.lanes
+        for c in range(self.vectors):
+            column = Expr.of(kernel.panel) * kernel.width + c * self.lanes + Expr.of(lane)
+            for row in rows:
+                with emitter.scope(), code.scope():
+                    place_rows(emitter, kernel.rows, row)
+                    emitter.places[lane] = 0
+                    for buffer, offset, write in by_row:
+                        offset = substitute(offset, {kernel.column: column})
+                        if emitter.step(offset) == 1:
+                            element = conversions.element_type(kernel.buffers[buffer].dtype)
+                            at = emitter.dim(substitute(offset, {lane: 0}))
+                            code.prefetch(emitter.pointers[buffer], at, element, write)
+        emitter.lane, emitter.lanes = None, 1
+
+    def written(self, rows: list[Int], sums: list[Value], exists: list[Value] | None) -> None:
+        """Writes sums out of registers: for every vector of columns, what does not depend on the row once, then row by row."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        lane = LoopVar("lane", self.lanes)
+        for c in range(self.vectors):
+            column = Expr.of(kernel.panel) * kernel.width + c * self.lanes + Expr.of(lane)
+            rewrite = Rewriter(lambda d, column=column: substitute(d, {kernel.column: column}))
+            writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
+            emitter.lane, emitter.lanes = lane, self.lanes
+            emitter.places[lane] = 0
+            with emitter.under(panel_mask(emitter, kernel, c, self.lanes)):
+                self._hoist(writes)
+                for r, row in enumerate(rows):
+                    if exists is None:
+                        with emitter.scope():
+                            self._write_row(writes, row, sums[r * self.vectors + c])
+                    else:
+                        with code.if_(exists[r]), emitter.scope():
+                            self._write_row(writes, row, sums[r * self.vectors + c])
+            emitter._varies.clear()
+            emitter.lane = None
+        emitter.lanes = 1
+
+    def rolled(self, first: Int, left: Int, kept: Value) -> None:
+        """Writes sums out of memory, where `left` rows from number `first` on lie one behind the other, in loops."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        lane, which = LoopVar("lane", self.lanes), LoopVar("vector", self.vectors)
+        column = Expr.of(kernel.panel) * kernel.width + Expr.of(which) * self.lanes + Expr.of(lane)
+        rewrite = Rewriter(lambda d: substitute(d, {kernel.column: column}))
+        writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
+        with code.for_(0, self.vectors) as vectors, emitter.scope():
+            emitter.places[which], emitter.places[lane] = vectors.iv, 0
+            mask = panel_mask(emitter, kernel, vectors.iv, self.lanes)
+            emitter.lane, emitter.lanes = lane, self.lanes
+            with emitter.under(mask):
+                self._hoist(writes)
+                with code.for_(0, left) as rows, emitter.scope():
+                    at = code.mul(code.add(code.mul(rows.iv, self.vectors), vectors.iv), self.lanes)
+                    self._write_row(writes, code.add(first, rows.iv), code.load(kept, at, self.type))
+            emitter._varies.clear()
+            emitter.lane, emitter.lanes = None, 1
+
+    def _hoist(self, writes: list[Write]) -> None:
+        """Computes what is the same for every row of the tile (a bias, say) once."""
+        rows = set(self.kernel.rows)
+        dependent: set[int] = set()
+        for write in writes:
+            for node in walk(write.value):
+                mine = any(rows & loop_atoms(d) for d in own_dims(node))
+                if mine or isinstance(node, Accumulator) or any(id(c) in dependent for c in children(node)):
+                    dependent.add(id(node))
+                else:
+                    self.emitter.value(node)
+
+    def _write_row(self, writes: list[Write], row: Int, total: Value) -> None:
+        place_rows(self.emitter, self.kernel.rows, row)
+        self.emitter.accumulator = total
+        for write in writes:  # a buffer that is written may be one that is read, at the same place
+            self.emitter.prepare(write.offset, write.value)
+        for write in writes:
+            self.emitter.store(write.buffer, write.offset, write.value)

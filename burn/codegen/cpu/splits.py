@@ -1,0 +1,218 @@
+"""Copies both sides of a contraction into the layout of tile registers, as bfloat16.
+
+A float32 is the sum of three bfloat16: itself rounded, what is left rounded, and what is left of that (Henry, Tang, Heinecke,
+Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations, arXiv 1904.06376). A tile register
+holds 16 rows of 16 words, and a word two neighbouring places of the depth. Which places are neighbours is ours to say, as long
+as both sides agree: place j of a block of 32 stands beside place j + 16, so that a word's halves come out of two whole vectors.
+`Splits` is the entry point.
+"""
+
+from __future__ import annotations
+
+from burn.codegen.cpu.operands import panel_mask, place_rows
+from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.cpu.squares import transposed
+from burn.codegen.host.emit import Function, Int, Value
+from burn.dialect.dims import Dim, LoopVar, coefficient, product
+from burn.errors import CompileError
+from burn.kernels.body import Load
+
+LINES = 16
+"""Rows of a tile register, and words of each."""
+
+BLOCK = 32
+"""Places of the depth that a tile register holds."""
+
+PARTS = 3
+"""Numbers of bfloat16 that make a float32."""
+
+BYTES = 1024
+"""Of a tile register."""
+
+_LANES = "vector<16xf32>"
+_WORDS = "vector<16xi32>"
+
+
+class Splits:
+    """`left` and `right` have room for `blocks` blocks of the depth for every tile of rows, or of columns. What is copied is
+    from `start` to `stop` of the innermost contraction loop. `ragged` says that the depth is no multiple of a block, and
+    `turned` has room for a block that is turned."""
+
+    def __init__(
+        self, kernel: Tiled, blocks: int, ragged: bool, left: Value, right: Value, turned: Value, emitter: ScalarEmitter
+    ) -> None:
+        self.kernel, self.blocks, self.ragged = kernel, blocks, ragged
+        self.left, self.right, self.turned = left, right, turned
+        self.code, self.emitter = emitter.code, emitter
+        self.row_count = product([v.extent for v in kernel.rows])
+        self.start: Int = 0
+        self.stop: Int = 0
+
+    @property
+    def here(self) -> Int:
+        """Blocks of the depth from `start` to `stop`."""
+        return self.code.udiv(self.code.add(self.code.sub(self.stop, self.start), BLOCK - 1), BLOCK)
+
+    def left_tile(self, tile: Int) -> Value:
+        """Where the blocks of a tile of rows begin."""
+        return self.code.gep(self.left, self.code.mul(tile, self.blocks * PARTS * BYTES), "i8")
+
+    def right_tile(self, tile: Int) -> Value:
+        """Where the blocks of a tile of columns begin."""
+        return self.code.gep(self.right, self.code.mul(tile, self.blocks * PARTS * BYTES), "i8")
+
+    # ---- both sides ----------------------------------------------------------------------------------------------------
+    def copy_left(self, first: Int, tiles: Int) -> None:
+        """So many tiles of rows, from row `first` on."""
+        (self._rows_straight if depth_side_by_side(self.kernel, self.kernel.lhs) else self._rows_turned)(first, tiles)
+
+    def copy_right(self, first: Int, stop: Int) -> None:
+        """Panels from number `first` on, each two tiles of columns."""
+        (self._columns_straight if self.kernel.side_by_side else self._columns_turned)(first, stop)
+
+    def _rows_straight(self, first: Int, tiles: Int) -> None:
+        """A row's elements lie side by side: a block of them is a row of a tile."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        last = code.sub(emitter.dim(self.row_count), 1)
+        with code.for_(0, code.mul(tiles, LINES)) as row, emitter.scope():
+            place_rows(emitter, kernel.rows, code.min(code.add(first, row.iv), last))
+            emitter.places[kernel.inner] = self.start
+            source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), "f32")
+            tile, line = code.udiv(row.iv, LINES), code.urem(row.iv, LINES)
+            target = code.gep(self.left_tile(tile), code.mul(line, LINES), "i32")
+            with code.for_(0, self.here) as block:
+                place = code.mul(block.iv, BLOCK)
+                pair: list[Value] = []
+                for half in range(2):
+                    at = code.add(place, half * LINES)
+                    pair.append(code.load(source, at, _LANES, self._depth_mask(at)))
+                self._store(pair, target, block.iv)
+
+    def _rows_turned(self, first: Int, tiles: Int) -> None:
+        """Neighbouring rows lie side by side: squares of rows and depth are turned."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        step = self._advance(kernel.lhs, kernel.inner)
+        with code.for_(0, self.here) as block, emitter.scope(), code.for_(0, tiles) as tile, emitter.scope():
+            row = code.add(first, code.mul(tile.iv, LINES))
+            place_rows(emitter, kernel.rows, row)
+            emitter.places[kernel.inner] = 0
+            source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), "f32")
+            mask = self._below(code.sub(emitter.dim(self.row_count), row))
+            with code.for_(0, 2) as half, emitter.scope():
+                begin = code.add(code.mul(block.iv, BLOCK), code.mul(half.iv, LINES))
+                vectors: list[Value] = []
+                for i in range(LINES):
+                    place = code.add(code.add(begin, i), self.start)
+                    line = code.gep(source, code.mul(place, step), "f32")
+                    vectors.append(code.load(line, 0, _LANES, _both(code, mask, self._in_depth(place))))
+                for i, turned in enumerate(transposed(code, vectors)):
+                    code.store(turned, code.gep(self.turned, code.mul(half.iv, LINES), "f32"), i * BLOCK)
+            target = self.left_tile(tile.iv)
+            with code.for_(0, LINES) as line:
+                at = code.mul(line.iv, BLOCK)
+                pair = [code.load(self.turned, code.add(at, half * LINES), _LANES) for half in range(2)]
+                self._store(pair, code.gep(target, code.mul(line.iv, LINES), "i32"), block.iv)
+
+    def _columns_straight(self, first: Int, stop: Int) -> None:
+        """Neighbouring columns lie side by side: so do the words of a tile's row."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        step = self._advance(kernel.rhs, kernel.inner)
+        with code.for_(0, self.here) as block, emitter.scope(), code.for_(0, LINES) as line, emitter.scope():
+            begin = code.add(code.add(self.start, code.mul(block.iv, BLOCK)), line.iv)
+            with code.for_(first, stop) as panel, emitter.scope():
+                emitter.places[kernel.panel], emitter.places[kernel.inner] = panel.iv, 0
+                source = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "f32")
+                for c in range(2):
+                    mask = panel_mask(emitter, kernel, c, LINES)
+                    pair: list[Value] = []
+                    for half in range(2):
+                        place = code.add(begin, half * LINES)
+                        at = code.gep(source, code.mul(place, step), "f32")
+                        pair.append(code.load(at, c * LINES, _LANES, _both(code, mask, self._in_depth(place))))
+                    tile = code.add(code.mul(code.sub(panel.iv, first), 2), c)
+                    self._store(pair, code.gep(self.right_tile(tile), code.mul(line.iv, LINES), "i32"), block.iv)
+
+    def _columns_turned(self, first: Int, stop: Int) -> None:
+        """A column's elements lie side by side along the depth: squares are turned."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        step = self._advance(kernel.rhs, kernel.within)
+        with code.for_(code.mul(first, 2), code.mul(stop, 2)) as tile, emitter.scope():
+            panel, column = code.udiv(tile.iv, 2), code.mul(tile.iv, LINES)
+            emitter.places[kernel.panel], emitter.places[kernel.inner] = panel, self.start
+            base = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "f32")
+            last = code.sub(code.sub(emitter.dim(kernel.column.extent), 1), code.mul(panel, kernel.width))
+            within = code.sub(column, code.mul(panel, kernel.width))
+            sources = [code.gep(base, code.mul(code.min(code.add(within, i), last), step), "f32") for i in range(LINES)]
+            target = self.right_tile(code.sub(tile.iv, code.mul(first, 2)))
+            with code.for_(0, self.here) as block, emitter.scope():
+                with code.for_(0, 2) as half, emitter.scope():
+                    place = code.add(code.mul(block.iv, BLOCK), code.mul(half.iv, LINES))
+                    mask = self._depth_mask(place)
+                    turned = transposed(code, [code.load(source, place, _LANES, mask) for source in sources])
+                    for i, vector in enumerate(turned):
+                        at = code.add(code.mul(half.iv, LINES * LINES), i * LINES)
+                        code.store(vector, self.turned, at)
+                with code.for_(0, LINES) as line:
+                    at = code.mul(line.iv, LINES)
+                    pair = [code.load(self.turned, code.add(at, h * LINES * LINES), _LANES) for h in range(2)]
+                    self._store(pair, code.gep(target, code.mul(line.iv, LINES), "i32"), block.iv)
+
+    # ---- a line of a block ---------------------------------------------------------------------------------------------
+    def _store(self, pair: list[Value], target: Value, block: Int) -> None:
+        """Stores the words of a block's line, whose halves these are, part by part."""
+        code = self.code
+        base = code.gep(target, code.mul(block, PARTS * BYTES), "i8")
+        for part in range(PARTS):
+            words = self._rounded(pair)
+            code.store(words, base, part * BYTES // 4)
+            if part + 1 < PARTS:
+                low = code.op("arith.shli", words, code.const(16, _WORDS))
+                high = code.op("arith.andi", words, code.const(-65536, _WORDS))
+                pair = [
+                    code.op("arith.subf", value, code.pure(f"arith.bitcast {taken} : {_WORDS} to {_LANES}", _LANES))
+                    for value, taken in zip(pair, (low, high), strict=True)
+                ]
+
+    def _rounded(self, pair: list[Value]) -> Value:
+        """Words with the first of two vectors, rounded, in their low halves, and the second in their high halves."""
+        code, halves, shorts = self.code, "vector<32xbf16>", "vector<32xi16>"
+        low, high = pair
+        both = code.raw(
+            f'llvm.call_intrinsic "llvm.x86.avx512bf16.cvtne2ps2bf16.512"({high}, {low}) : ({_LANES}, {_LANES}) -> {halves}',
+            halves,
+        )
+        both = code.raw(f"arith.bitcast {both} : {halves} to {shorts}", shorts)
+        order = [i // 2 + LINES * (i % 2) for i in range(2 * LINES)]
+        mixed = code.raw(f"vector.shuffle {both}, {both} {order} : {shorts}, {shorts}", shorts)
+        return code.raw(f"vector.bitcast {mixed} : {shorts} to {_WORDS}", _WORDS)
+
+    # ---- what exists ---------------------------------------------------------------------------------------------------
+    def _below(self, count: Int) -> Value:
+        """The first `count` lanes."""
+        return self.code.cmp("slt", self.code.lane_ids(LINES), self.code.splat(self.code.value(count), LINES))
+
+    def _depth_mask(self, place: Int) -> Value | None:
+        """Which lanes from so many places behind `start` on lie in the depth."""
+        code = self.code
+        return self._below(code.sub(code.sub(self.stop, self.start), place)) if self.ragged else None
+
+    def _in_depth(self, place: Int) -> Value | None:
+        """Whether a place of the depth exists, in all lanes."""
+        return self.code.splat(self.code.cmp("slt", place, self.stop), LINES) if self.ragged else None
+
+    def _advance(self, side: Load, loop: LoopVar) -> Int:
+        step: Dim | None = coefficient(side.offset, loop)
+        if step is None:
+            raise CompileError("internal: a contraction's operand does not advance evenly")
+        return self.emitter.dim(step)
+
+
+def depth_side_by_side(kernel: Tiled, side: Load) -> bool:
+    return coefficient(side.offset, kernel.inner) == 1
+
+
+def _both(code: Function, a: Value | None, b: Value | None) -> Value | None:
+    if a is None or b is None:
+        return a or b
+    return code.op("arith.andi", a, b)
