@@ -46,7 +46,7 @@ class Program:
     def copy(self) -> Program:
         """The program again, to be rewritten; the weights' bytes are shared."""
         with context():
-            clone = self.module.operation.clone()
+            clone = self.module.operation.clone(ip=False)  # also while another program is being built
             module = ir.Module.create(ir.Location.unknown())
             for operation in list(clone.regions[0].blocks[0].operations):
                 operation.operation.detach_from_parent()

@@ -11,7 +11,9 @@ model's form for training, where it has one: batches' own statistics, dropout.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from burn.dialect.types import TensorType
@@ -21,6 +23,7 @@ from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
 from burn.passes.environment import ANYWHERE
 from burn.passes.pipeline import parse
+from burn.passes.precision import narrow
 from burn.tensors import Tensor, constant
 from burn.tracing.replay import replay
 
@@ -32,11 +35,12 @@ class Forms:
     """A model's programs, for inference and for training, each imported when it is first asked for. They are never changed:
     copies of a module share them. telling: those that together have all its weights."""
 
-    __slots__ = ("_import", "_made", "telling")
+    __slots__ = ("_halves", "_import", "_made", "telling")
 
     def __init__(self, import_: Callable[[bool], Opened], telling: tuple[bool, ...] = (False, True)) -> None:
         self._import, self.telling = import_, telling
         self._made: dict[bool, Opened] = {}
+        self._halves: dict[tuple[bool, str], Opened] = {}
 
     def of(self, training: bool) -> Opened:
         if training not in self._made:
@@ -45,6 +49,15 @@ class Forms:
                 pass_.run(opened.program, ANYWHERE)
             self._made[training] = opened
         return self._made[training]
+
+    def in_halves(self, training: bool, dtype: str) -> Opened:
+        """The same with products in a half type. Weights, inputs and outputs have the types that they have."""
+        if (training, dtype) not in self._halves:
+            opened = self.of(training)
+            program = opened.program.copy()
+            narrow(program, dtype, [program.inputs[number] for number in opened.parameters])
+            self._halves[training, dtype] = replace(opened, program=program)
+        return self._halves[training, dtype]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Forms:
         return self
@@ -56,6 +69,7 @@ class Graph(Module):
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
+        self._half = ""  # the type of its products, if it is not the program's
         told = [forms.of(training) for training in forms.telling]
         self._paths: dict[str, str] = {}  # of weights, by name
         for opened in told:
@@ -94,8 +108,11 @@ class Graph(Module):
 
     def run(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The model's outputs by name, of its inputs by name. Buffers have their next elements."""
-        opened = self._forms.of(self.training)
+        opened = self._forms.in_halves(self.training, self._half) if self._half else self._forms.of(self.training)
         program = opened.program
+        if self._half:
+            types = dict(zip(program.input_names, program.input_types, strict=True))
+            given = {name: t.astype(types[name].dtype) if t.dtype == self._half else t for name, t in given.items()}
         inputs: list[Tensor | None] = []
         for number, name in enumerate(program.input_names):
             weight = opened.parameters.get(number)
@@ -107,6 +124,15 @@ class Graph(Module):
                 vars(self)[self._paths[name]].assign(results[output])
         named = zip(program.output_names, results, strict=True)
         return {name: tensor for i, (name, tensor) in enumerate(named) if i not in program.renews}
+
+    @contextmanager
+    def in_halves(self, dtype: str) -> Iterator[None]:
+        """Inside, products are computed in a half type, and inputs may be of it."""
+        before, self._half = self._half, dtype
+        try:
+            yield
+        finally:
+            self._half = before
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Tensor]:
         names = list(self.inputs)

@@ -9,7 +9,7 @@ computes in, and of a sum with a float32 operand the wider one counts, as in PyT
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
@@ -52,10 +52,16 @@ class Precision:
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         if self.to not in LARGEST:
             raise CompileError(f"precision{{to={self.to}}}: halves are {' and '.join(LARGEST)}")
-        with context():
-            narrowing = _Narrowing(self.to)
-            narrowing.look_ahead(program.block)
-            narrowing.block(program.block)
+        narrow(program, self.to)
+
+
+def narrow(program: Program, dtype: str, parameters: Iterable[ir.Value] = ()) -> None:
+    """What the pass does. parameters: values that are rounded where they meet halves, as constants are."""
+    with context():
+        narrowing = _Narrowing(dtype)
+        narrowing.constants.update(parameters)
+        narrowing.look_ahead(program.block)
+        narrowing.block(program.block)
 
 
 class _Narrowing:

@@ -1,5 +1,8 @@
 """Computing in half precision: parameters stay float32, the model sees them rounded, and float16's gradients are scaled.
 
+Losses are float32's (`burn.nn.loss`). An imported model keeps its types and computes its products in halves
+(`passes/precision.py`).
+
 In bfloat16 gradients have float32's range. In float16 small ones would vanish: the loss is multiplied before the way back,
 gradients are divided after it, and a step whose gradients overflowed moves nothing but the factor (arXiv:1710.03740).
 """
@@ -7,12 +10,12 @@ gradients are divided after it, and a step whose gradients overflowed moves noth
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 
-from burn.errors import Problem, TypeMismatch
+from burn.errors import TypeMismatch
 from burn.nn.graph import Graph
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
@@ -48,27 +51,34 @@ class Rounded(Parameter):
         raise TypeMismatch("a loss function does not assign parameters", [f"'{self.name}' is a rounded copy in it"])
 
 
-def checked(precision: str, model: Module) -> str:
-    """The element type. Raises TypeMismatch for one that is none of `HALVES` and for models that cannot compute in it."""
+def checked(precision: str) -> str:
+    """The element type. Raises TypeMismatch for one that is none of `HALVES`."""
     if precision not in (FULL, *HALVES):
         raise TypeMismatch(
             f"there is no training in {precision}", [f"precision is one of {', '.join((FULL, *HALVES))}"]
         )
-    imported = [Problem(f"'{path}' is") for path, part in model.named_modules() if isinstance(part, Graph)]
-    if imported and precision != FULL:
-        raise TypeMismatch("imported models compute in the types of their programs", imported)
     return precision
 
 
 @contextmanager
 def rounded(model: Module, dtype: str) -> Iterator[None]:
-    """Inside, float32 parameters of a model are copies in another type."""
+    """Inside, float32 parameters of a model are copies in another type, and imported models compute in it."""
     if dtype == FULL:
         yield
         return
+    with ExitStack() as stack:
+        for part in model.modules():
+            if isinstance(part, Graph):
+                stack.enter_context(part.in_halves(dtype))
+        stack.enter_context(_copied(model, dtype))
+        yield
+
+
+@contextmanager
+def _copied(model: Module, dtype: str) -> Iterator[None]:
     copies: dict[int, Rounded] = {}
     there: list[tuple[dict[str, Any], str, Parameter]] = []
-    for part in model.modules():
+    for part in (p for p in model.modules() if not isinstance(p, Graph)):
         own = vars(part)
         for name, value in list(own.items()):
             if isinstance(value, Parameter) and not isinstance(value, Buffer) and value.dtype == FULL:

@@ -46,7 +46,7 @@ class Step:
     ) -> None:
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self._has_aux, self._norm, self._value, self._parts = has_aux, norm, value, parts
-        self._precision = checked(precision, model)
+        self._precision = checked(precision)
         self.scale = LossScale() if precision == "float16" else None
         self.signature = inspect.Signature(list(inspect.signature(loss).parameters.values())[1:])
         self.compiled: Jit | None = None
@@ -186,12 +186,12 @@ def step(
     clip_value, clip_norm: what gradients' elements, and then their norm, are kept within.
     accumulate: how many parts of one size a batch is taken in, one after the other, with the memory of one: the loss and the
     gradients are the means over the parts, and `has_aux`'s results have a first axis of so many.
-    precision: "bfloat16" or "float16" for a model that sees its parameters and batches rounded to that, while parameters and the
-    optimizer stay float32; float16's gradients are scaled, and a step that overflows moves nothing.
+    precision: "bfloat16" or "float16" for a model that sees its parameters and batches rounded to that, while parameters, losses
+    and the optimizer stay float32; float16's gradients are scaled, and a step that overflows moves nothing.
     device: where the model's parameters and the optimizer's state go, to stay there; the step runs where they are.
 
     Raises TypeMismatch for an optimizer of another model or of frozen parameters, for limits and numbers of parts that are not
-    more than 0, and for a model that cannot compute in this precision."""
+    more than 0, and for a precision that there is not."""
     for name, limit in {"clip_norm": clip_norm, "clip_value": clip_value}.items():
         if limit is not None and not limit > 0:
             raise TypeMismatch("a limit for gradients is more than 0", [f"{name} is {limit}"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,31 @@ def test_half_precision_follows_float32() -> None:
     np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=2e-2)
     np.testing.assert_allclose(losses["float16"], losses["float32"], rtol=3e-3)
     assert losses["bfloat16"][-1] < 0.95 * losses["bfloat16"][0]
+
+
+def test_losses_of_halves_are_single() -> None:
+    """A loss near 10 has steps of 1/16 in bfloat16."""
+    scores, classes = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32), np.arange(6) % 5
+    half = burn.tensor(scores).astype("bfloat16")
+    given = nn.CrossEntropyLoss()(half, burn.tensor(classes))
+    assert given.dtype == "float32"
+    np.testing.assert_allclose(
+        given.numpy(), nn.CrossEntropyLoss()(half.astype("float32"), burn.tensor(classes)).numpy()
+    )
+
+
+def test_imported_models_in_half_precision() -> None:
+    drawn = np.random.default_rng(0)
+    x, y = drawn.random((6, 1, 8, 8), np.float32), np.arange(6) % 10
+    losses = {}
+    for precision in ("float32", "bfloat16", "float16"):
+        model = burn.load(Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx", train=True)
+        step = burn.train.step(model, loss, optim.SGD(model, lr=0.002), precision=precision)
+        losses[precision] = [float(step(x, y)) for _ in range(4)]
+        assert {p.dtype for _, p in model.named_parameters()} == {"float32"}
+    np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=3e-2)
+    np.testing.assert_allclose(losses["float16"][0], losses["float32"][0], rtol=4e-3)  # the loss scale has to fall first
+    assert losses["bfloat16"] != losses["float32"] != losses["float16"]
 
 
 def test_a_step_that_overflows_moves_only_the_scale() -> None:

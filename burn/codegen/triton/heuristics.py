@@ -140,8 +140,8 @@ def rows_and_columns(rows: Dim, length: Dim, turned: bool, shared: bool) -> Plac
 
 
 def ragged(rows: Dim, turned: bool) -> Places:
-    """Rows whose lengths are read from data, most of them short: one or none."""
-    wide, columns = (256, 32) if turned else (64, 32)
+    """Rows whose lengths are read from data, most of them of one element or none: a long one is gone through in many steps."""
+    wide, columns = (256, 8) if turned else (64, 32)
     while wide > 16 and _few(rows, wide):
         wide //= 2
     return Places(wide, columns, _warps(wide * columns))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from burn.dialect.compose import wide
+from burn.dialect.types import FLOATS
 from burn.errors import TypeMismatch
 from burn.nn.module import Layer
 from burn.nn.parameter import Buffer
@@ -17,10 +19,14 @@ Weights = Sequence[float] | np.ndarray | Tensor | None
 
 
 class Loss(Layer):
-    """Base of the losses. reduction: "none" gives a number an element (or a sample), "mean" and "sum" one number."""
+    """Base of the losses. reduction: "none" gives a number an element (or a sample), "mean" and "sum" one number. Of halves they
+    are computed in float32, which their results are too."""
 
     def __init__(self, reduction: Reduction = "mean") -> None:
         self.reduction = reduction
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(*map(_widened, args), **{name: _widened(value) for name, value in kwargs.items()})
 
     def _reduced(self, loss: Tensor) -> Tensor:
         if self.reduction == "none":
@@ -29,6 +35,10 @@ class Loss(Layer):
 
     def extra_repr(self) -> str:
         return f"reduction={self.reduction!r}"
+
+
+def _widened(value: Any) -> Any:
+    return value.astype(wide(value.dtype)) if isinstance(value, Tensor) and value.dtype in FLOATS else value
 
 
 def buffer(weights: Weights) -> Buffer | None:
