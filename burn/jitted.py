@@ -23,6 +23,7 @@ from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import Problem, TypeMismatch
 from burn.runtime._native import trim_memory
+from burn.runtime.arrays import as_given
 from burn.runtime.card import place_of
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
@@ -72,11 +73,12 @@ class _Program:
         elements = self.elements
         if not self.assigned:
             if self.device.is_card:
-                return self.function.run_giving([*leaves, *elements], (), leaves)[0]
+                return self.function.run_giving([*map(as_given, leaves), *elements], (), leaves)[0]
             return self.function.run_leaves([*leaves, *elements])
         theirs = {id(p): len(leaves) + i for i, p in enumerate(self.parameters)}
         given_up = [theirs[id(p)] for p in self.assigned if p.may_be_given_up]
-        result, rest = self.function.run_giving([*leaves, *elements], given_up, leaves)
+        arrays = [*map(as_given, leaves), *elements]  # as the native call takes them
+        result, rest = self.function.run_giving(arrays, given_up, leaves)
         for parameter, array in zip(self.assigned, rest, strict=True):
             parameter.renew(array)
         return result

@@ -303,9 +303,10 @@ class Executable:
         self, donate: Collection[str], arrays: Mapping[str, Any], problems: list[Problem]
     ) -> list[int] | None:
         """The numbers of donated inputs. That they share no memory with others, the runtime checks."""
-        for name in donate:
+        wanted = frozenset(donate)
+        for name in wanted:
             array = arrays.get(name)
-            if name not in self._names:
+            if array is None and name not in self._names:
                 problems.append(Problem(f"there is no input '{name}' to donate"))
             elif isinstance(array, CardArray):
                 if not array.is_writable:
@@ -316,7 +317,7 @@ class Executable:
                 problems.append(Problem(f"input '{name}' is not a tensor and cannot be donated"))
             elif array is not None and not array.flags.writeable:
                 problems.append(Problem(f"input '{name}' is read-only and cannot be donated"))
-        return [index for index, name in enumerate(self._names) if name in donate] or None
+        return [index for index, name in enumerate(self._names) if name in wanted] or None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 import burn
 from burn import nn, optim
 from burn.errors import BurnError, TypeMismatch
+from burn.runtime.executable import Executable
 from tests.train.test_step import Net, _batch, loss
 
 
@@ -107,7 +108,9 @@ def test_imported_models_in_half_precision() -> None:
         losses[precision] = [float(step(x, y)) for _ in range(4)]
         assert {p.dtype for _, p in model.named_parameters()} == {"float32"}
     np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=3e-2)
-    np.testing.assert_allclose(losses["float16"][0], losses["float32"][0], rtol=4e-3)  # the loss scale has to fall first
+    np.testing.assert_allclose(
+        losses["float16"][0], losses["float32"][0], rtol=4e-3
+    )  # the loss scale has to fall first
     assert losses["bfloat16"] != losses["float32"] != losses["float16"]
 
 
@@ -133,3 +136,13 @@ def test_what_precision_refuses() -> None:
     model = nn.Linear(2, 2)
     with pytest.raises(TypeMismatch, match="precision is one of float32, bfloat16, float16"):
         burn.train.step(model, loss, optim.SGD(model), precision="int8")
+
+
+def test_tensors_are_handed_to_the_program_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs are not looked at one by one: a large model has hundreds of them."""
+    x, y = _batch(4)
+    model = _network()
+    step = burn.train.step(model, loss, optim.SGD(model, lr=0.1))
+    first = float(step(burn.tensor(x), burn.tensor(y)))
+    monkeypatch.delattr(Executable, "_prepare")
+    assert float(step(burn.tensor(x), burn.tensor(y))) != first
