@@ -23,30 +23,49 @@ from rich.table import Table
 
 from burn.bench.cold import peak_memory
 from burn.bench.interleave import Plan, Timing, interleave
-from burn.bench.twins import CASES, Case, Kit
+from burn.bench.twins import CARD_CASES, CASES, Case, Kit
 from burn.errors import BurnError
 
 RATE = 1e-4
 COMPARED = 5
 """Steps whose losses are compared; the last one's is that of parameters that have moved."""
-CLOSE = 1e-3
+CLOSE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 2e-2}
+"""How near losses are to each other, absolutely and relatively, by what products are computed in."""
 BUSY = 0.05
 """Share of the machine from which other processes are mentioned."""
 
+
+@dataclass(frozen=True)
+class Setting:
+    """How steps are made: for so many threads, on which device, with products in what type."""
+
+    threads: int
+    device: str = "cpu"
+    precision: str = "float32"
+
+    @property
+    def text(self) -> str:
+        where = f"{self.threads} thread{'s' * (self.threads > 1)}" if self.device == "cpu" else self.device
+        return where if self.precision == "float32" else f"{where}, {self.precision}"
+
+
 Weights = Mapping[str, np.ndarray]
-Stepper = Callable[[Case, int, Weights | None], Callable[[], float]]
-"""What makes a step of a case for so many threads, a function that returns its loss. Weights by name; none are drawn."""
+Stepper = Callable[[Case, Setting, Weights | None], Callable[[], float]]
+"""What makes a step of a case, a function that returns its loss. Weights by name; none are drawn."""
 
 
-def burn_step(case: Case, threads: int, weights: Weights | None) -> Callable[[], float]:
+def burn_step(case: Case, setting: Setting, weights: Weights | None) -> Callable[[], float]:
     import burn
 
-    burn.set_num_threads(threads)
+    burn.set_num_threads(setting.threads)
     model = case.build(burn_kit())
     if weights is not None:
         model.load_state_dict(weights)
-    step = burn.train.step(model, _burn_loss, burn.optim.AdamW(model, lr=RATE))
+    optimizer = burn.optim.AdamW(model, lr=RATE)
+    step = burn.train.step(model, _burn_loss, optimizer, precision=setting.precision, device=setting.device)
     x, y = case.batch()
+    if setting.device != "cpu":
+        x, y = (burn.tensor(array).to(setting.device) for array in (x, y))
     return lambda: float(step(x, y))
 
 
@@ -68,11 +87,12 @@ def _burn_loss(model: Any, x: Any, y: Any) -> Any:
     return nn.CrossEntropyLoss()(model(x), y.reshape(-1))
 
 
-def torch_step(case: Case, threads: int, weights: Weights | None, compiled: bool = False) -> Callable[[], float]:
+def torch_step(case: Case, setting: Setting, weights: Weights | None, compiled: bool = False) -> Callable[[], float]:
     import torch
     from torch.nn import functional
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(setting.threads)
+    half = None if setting.precision == "float32" else getattr(torch, setting.precision)
 
     def attention(q: Any, k: Any, v: Any, causal: bool) -> Any:
         return functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
@@ -80,14 +100,17 @@ def torch_step(case: Case, threads: int, weights: Weights | None, compiled: bool
     model = case.build(Kit(torch.nn, attention, functional.gelu, torch.relu))
     if weights is not None:
         model.load_state_dict({name: torch.tensor(array) for name, array in weights.items()}, strict=False)
+    model.to(setting.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
-    x, y = (torch.from_numpy(array) for array in case.batch())
+    x, y = (torch.from_numpy(array).to(setting.device) for array in case.batch())
     y = y.reshape(-1)
     called: Any = torch.compile(model) if compiled else model
 
     def step() -> float:
         optimizer.zero_grad()
-        loss = functional.cross_entropy(called(x), y)
+        with torch.autocast(setting.device.partition(":")[0], half, enabled=half is not None):
+            scores = called(x)
+        loss = functional.cross_entropy(scores.float(), y)
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -98,7 +121,7 @@ def torch_step(case: Case, threads: int, weights: Weights | None, compiled: bool
 STEPPERS: dict[str, Stepper] = {
     "burn": burn_step,
     "torch": torch_step,
-    "torch.compile": lambda case, threads, weights: torch_step(case, threads, weights, compiled=True),
+    "torch.compile": lambda case, setting, weights: torch_step(case, setting, weights, compiled=True),
 }
 
 
@@ -131,18 +154,19 @@ class Trained:
         return {"model": self.name, "others": self.others, "engines": rows}
 
 
-def measure(name: str, steppers: list[str], threads: int, plan: Plan, memory: bool) -> Trained:
-    """Raises BurnError where losses differ: then it is not the same work."""
-    case = CASES[name]
+def measure(name: str, steppers: list[str], setting: Setting, plan: Plan, memory: bool) -> Trained:
+    """memory: also what a step takes of the host's. Raises BurnError where losses differ: then it is not the same work."""
+    case = {**CASES, **CARD_CASES}[name]
     weights = _weights(case)
-    steps = {stepper: STEPPERS[stepper](case, threads, weights) for stepper in steppers}
+    steps = {stepper: STEPPERS[stepper](case, setting, weights) for stepper in steppers}
+    close = CLOSE[setting.precision]
     losses = {stepper: [step() for _ in range(COMPARED)] for stepper, step in steps.items()}
     first = losses[steppers[0]]
-    wrong = [f"{s}: {theirs}" for s, theirs in losses.items() if not np.allclose(theirs, first, rtol=CLOSE, atol=CLOSE)]
+    wrong = [f"{s}: {theirs}" for s, theirs in losses.items() if not np.allclose(theirs, first, rtol=close, atol=close)]
     if wrong:
         raise BurnError(f"{name}: the losses differ", [f"{steppers[0]}: {first}", *wrong])
     measured = interleave(steps, plan)
-    peaks = {stepper: _peak(name, stepper, threads) for stepper in steppers} if memory else {}
+    peaks = {stepper: _peak(name, stepper, setting.threads) for stepper in steppers} if memory else {}
     return Trained(name, measured.timings, losses, peaks, measured.others)
 
 
@@ -153,9 +177,9 @@ def _weights(case: Case) -> Weights:
     return case.build(burn_kit()).state_dict()
 
 
-def show_trained(console: Console, results: Sequence[Trained], threads: int) -> None:
+def show_trained(console: Console, results: Sequence[Trained], setting: Setting) -> None:
     """A table: time, ratio and memory of each, and a loss, which tells that they do the same."""
-    title = f"One training step, AdamW, {threads} thread{'s' * (threads > 1)}; ratio to the time of the first"
+    title = f"One training step, AdamW, {setting.text}; ratio to the time of the first"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for heading in ("model", "engine", "median ms", "ratio", "peak MB", f"loss of step {COMPARED}"):
         table.add_column(heading, justify="left" if heading in ("model", "engine") else "right", no_wrap=True)
@@ -203,7 +227,7 @@ def main(job: str) -> None:
         import torch._dynamo
         import torch.nn.functional  # noqa: F401
     before = _own()
-    step = STEPPERS[stepper](CASES[name], threads, None)
+    step = STEPPERS[stepper](CASES[name], Setting(threads), None)
     step()
     step()
     ctypes.CDLL(None).malloc_trim(0)

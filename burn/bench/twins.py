@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,45 @@ def resnet(kit: Kit) -> Any:
     return Network()
 
 
+def bottlenecks(kit: Kit, counts: tuple[int, ...] = (3, 4, 6, 3), width: int = 64, classes: int = 1000) -> Any:
+    """ResNet-50 (arXiv:1512.03385), the stride in the middle of a block."""
+    nn, relu = kit.nn, kit.relu
+
+    class Block(nn.Module):
+        def __init__(self, inputs: int, inner: int, stride: int, first: bool) -> None:
+            super().__init__()
+            self.conv1, self.norm1 = nn.Conv2d(inputs, inner, 1, bias=False), nn.BatchNorm2d(inner)
+            self.conv2 = nn.Conv2d(inner, inner, 3, stride=stride, padding=1, bias=False)
+            self.norm2 = nn.BatchNorm2d(inner)
+            self.conv3, self.norm3 = nn.Conv2d(inner, 4 * inner, 1, bias=False), nn.BatchNorm2d(4 * inner)
+            self.short: Any = nn.Conv2d(inputs, 4 * inner, 1, stride=stride, bias=False) if first else None
+            self.short_norm: Any = nn.BatchNorm2d(4 * inner) if first else None
+
+        def forward(self, x: Any) -> Any:
+            y = relu(self.norm2(self.conv2(relu(self.norm1(self.conv1(x))))))
+            return relu(self.norm3(self.conv3(y)) + (x if self.short is None else self.short_norm(self.short(x))))
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False)
+            self.norm, self.pool = nn.BatchNorm2d(width), nn.MaxPool2d(3, 2, 1)
+            blocks, inputs = [], width
+            for stage, count in enumerate(counts):
+                for i in range(count):
+                    inner = width << stage
+                    blocks.append(Block(inputs, inner, 2 if stage and not i else 1, first=not i))
+                    inputs = 4 * inner
+            self.blocks = nn.Sequential(*blocks)
+            self.mean, self.head = nn.AdaptiveAvgPool2d(1), nn.Linear(inputs, classes)
+
+        def forward(self, x: Any) -> Any:
+            x = self.blocks(self.pool(relu(self.norm(self.stem(x)))))
+            return self.head(self.mean(x).flatten(1))
+
+    return Network()
+
+
 def _layer(kit: Kit, dim: int, heads: int, causal: bool) -> Any:
     """A transformer's layer, normalised before its parts where it is causal (GPT), behind them elsewhere (BERT)."""
     nn = kit.nn
@@ -167,9 +207,19 @@ def minilm(kit: Kit, layers: int = 6, dim: int = 384, heads: int = 12, words: in
     return Network()
 
 
+GPT2 = partial(gpt, layers=12, dim=768, heads=12, words=50257, length=1024)
+BERT = partial(minilm, layers=12, dim=768, heads=12)
+
 CASES = {
     "cnn": Case(cnn, (64, 1, 28, 28), 10),
     "gpt": Case(gpt, (8, 128), 256, below=256, each=True),
     "resnet18": Case(resnet, (8, 3, 224, 224), 1000),
     "minilm": Case(minilm, (8, 128), 2, below=30522),
 }
+
+CARD_CASES = {
+    "bert-base": Case(BERT, (32, 128), 2, below=30522),
+    "gpt2": Case(GPT2, (8, 1024), 50257, below=50257, each=True),
+    "resnet50": Case(bottlenecks, (64, 3, 224, 224), 1000),
+}
+"""Of sizes that keep a card busy."""

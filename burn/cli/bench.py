@@ -18,9 +18,9 @@ from burn.bench.interleave import Plan, bind, interleave
 from burn.bench.peers import PEERS, FilePeer
 from burn.bench.report import Result, Row, as_json, difference, show
 from burn.bench.subject import Feeds, Subject, find
-from burn.bench.training import STEPPERS, Trained, show_trained
+from burn.bench.training import CLOSE, STEPPERS, Setting, Trained, show_trained
 from burn.bench.training import measure as trained
-from burn.bench.twins import CASES
+from burn.bench.twins import CARD_CASES, CASES
 from burn.cli.common import Size
 from burn.errors import BurnError
 
@@ -121,12 +121,14 @@ def models(
 
 
 @main.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("names", nargs=-1, type=click.Choice(list(CASES)), metavar="MODEL...")
+@click.argument("names", nargs=-1, type=click.Choice([*CASES, *CARD_CASES]), metavar="MODEL...")
 @click.option("--peers", type=Peers(STEPPERS), default=",".join(STEPPERS), show_default=True, help="which of them")
 @click.option("--threads", type=click.IntRange(1), default=2, show_default=True, help="for every one of them")
 @click.option("--runs", type=click.IntRange(1), default=15, show_default=True, help="counted steps, at least")
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="turns that they are spread over")
-@click.option("--memory/--no-memory", default=True, help="also what steps take of memory, in processes of their own")
+@click.option("--memory/--no-memory", default=True, help="also what steps take of a host's memory, in own processes")
+@click.option("--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1")
+@click.option("--precision", type=click.Choice(list(CLOSE)), default="float32", show_default=True, help="of products")
 @click.option(
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="write the figures there too"
 )
@@ -137,20 +139,25 @@ def train(
     runs: int,
     rounds: int,
     memory: bool,
+    device: str,
+    precision: str,
     json_path: Path | None,
 ) -> None:
-    """Time training steps (AdamW) of models that burn and torch both have: cnn, gpt, resnet18, minilm; all of them by default."""
-    bind(threads)
+    """Time training steps (AdamW) of models that burn and torch both have: cnn, gpt, resnet18 and minilm, or bert-base, gpt2 and
+    resnet50, whose sizes suit a card; by default those that suit the device."""
+    setting = Setting(threads, device, precision)
+    if device == "cpu":
+        bind(threads)
     results: list[Trained] = []
     try:
-        for name in names or CASES:
+        for name in names or (CASES if device == "cpu" else CARD_CASES):
             log.print(name)
-            results.append(trained(name, peers, threads, Plan(runs, rounds), memory))
+            results.append(trained(name, peers, setting, Plan(runs, rounds), memory and device == "cpu"))
     except BurnError as error:
         log.print(str(error), style="red", markup=False)
         sys.exit(1)
     terminal = Console(highlight=False)
-    show_trained(terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH), results, threads)
+    show_trained(terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH), results, setting)
     if json_path is not None:
         json_path.write_text(json.dumps([result.as_json() for result in results], indent=1) + "\n")
 
