@@ -35,7 +35,7 @@ FOLLOWERS = frozenset(
     (
         *("add", "sub", "mul", "div", "neg", "abs", "min", "max", "select", "tanh", "sigmoid"),
         *("relu", "leaky_relu", "prelu", "clip", "hard_sigmoid", "hard_swish", "silu", "gelu", "mish", "softsign"),
-        *("reshape", "broadcast_to", "transpose", "slice", "pad", "concat", "window_reduce", "gather", "barrier"),
+        *("reshape", "broadcast_to", "transpose", "slice", "pad", "concat", "window_reduce", "gather"),
     )
 )
 """What computes in halves where all of its float32 operands are halves, or constants."""

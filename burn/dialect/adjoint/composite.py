@@ -80,9 +80,16 @@ def softmax(g: Value, y: Value, x: Value, axis: int) -> Value:
 
 @rule("log_softmax")
 def log_softmax(g: Value, y: Value, x: Value, axis: int) -> Value:
-    dtype = type_of(x).dtype
-    g, y = convert(g, wide(dtype)), convert(y, wide(dtype))
-    return convert(ops.sub(g, ops.mul(ops.exp(y), _sum(g, axis))), dtype)
+    """The result is computed again, of x and two numbers a line: a loss reads one element of a line, and keeps no others."""
+    dtype, rank = type_of(x).dtype, type_of(x).rank
+    axes = (axis % rank,) if rank else ()
+    g, value = convert(g, wide(dtype)), convert(x, wide(dtype))
+    owed = _sum(g, axis)
+    again = convert(ops.barrier(x, owed), wide(dtype))
+    top = ops.reduce(value, kind="max", axes=axes, keepdims=True)
+    total = ops.log(_sum(ops.exp(ops.sub(value, top)), axis))
+    p = ops.exp(ops.sub(ops.sub(again, top), total))
+    return convert(ops.sub(g, ops.mul(p, owed)), dtype)
 
 
 def _picked(g: Value, log_p: Value, target: Value, reduction: str, ignore: int | None) -> tuple[Value, Value]:

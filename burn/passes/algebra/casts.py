@@ -48,6 +48,15 @@ def cast_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return inner.x if source == op.dtype else ops.cast(inner.x, dtype=op.dtype, saturate=op.saturate)
 
 
+@law("barrier")
+def cast_behind_barrier(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """barrier(cast(x)) = cast(barrier(x)), where x has fewer bits: the wider one need not be in memory"""
+    inner = is_named(op.x, "cast")
+    if inner is None or DTYPES[type_of(inner.x).dtype].bits >= DTYPES[inner.dtype].bits:
+        return None
+    return ops.cast(ops.barrier(inner.x, op.after), dtype=inner.dtype, saturate=inner.saturate)
+
+
 @law("cast")
 def cast_of_splat(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """A number as another element type is written down where that is exact."""

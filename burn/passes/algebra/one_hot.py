@@ -1,4 +1,4 @@
-"""Products with one-hot vectors, which some frameworks write embeddings as, are look-ups."""
+"""Products with one-hot vectors, which some frameworks write embeddings as, are look-ups; sums of them are what they hold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, reshape, transpose
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import is_named, op_of
+from burn.dialect.query import is_named, op_of, splat
 from burn.dialect.types import INTEGERS, type_of
 from burn.passes.algebra.law import Rewriter, law
 
@@ -37,6 +37,30 @@ def one_hot_product(rewriter: Rewriter, op: Op) -> ir.Value | None:
     place = convert(reshape(index, free), "int64")  # a narrow type may not hold the number of rows
     inside = ops.and_(ops.ge(place, number_like(0, place)), ops.lt(place, number_like(rows, place)))
     return ops.gather(padded, ops.select(inside, place, number_like(rows, place)), axis=0)
+
+
+@law("reduce")
+def one_hot_sum(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """sum(select(x == (0, 1, .. n - 1), v, 0)) = select(0 <= x < n, v, 0), for one x and one v a line"""
+    choice = is_named(op.x, "select")
+    test = is_named(choice.condition, "eq") if choice is not None else None
+    if choice is None or test is None or op.kind != "sum" or len(op.axes) != 1 or splat(choice.on_false) != 0:
+        return None
+    space = type_of(op.x)
+    axis = op.axes[0] % space.rank
+    line = tuple(1 if i == axis else d for i, d in enumerate(space.shape))
+    index = next(
+        (a for a, b in ((test.lhs, test.rhs), (test.rhs, test.lhs)) if _counts(rewriter, b, axis, space.rank)), None
+    )
+    if index is None or type_of(index).dtype not in INTEGERS or type_of(index).shape != line:
+        return None
+    value = choice.on_true
+    if type_of(value).shape not in (line, ()):
+        return None
+    place = convert(index, "int64")
+    inside = ops.and_(ops.ge(place, number_like(0, place)), ops.lt(place, number_like(space.shape[axis], place)))
+    found = ops.select(inside, value, number_like(0, value))
+    return found if op.keepdims else reshape(found, (*line[:axis], *line[axis + 1 :]))
 
 
 def _counts(rewriter: Rewriter, value: ir.Value, axis: int, rank: int) -> bool:

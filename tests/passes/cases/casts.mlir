@@ -36,3 +36,12 @@ func.func @main(%x: tensor<40xi1>) -> (tensor<40xi1>, tensor<40xi1>) {
 }
 // CHECK: %[[N:.*]] = "burn.not"(%arg0)
 // CHECK-NEXT: "burn.return"(%arg0, %[[N]])
+
+// ----- what is kept for a second time is what has fewer bits
+func.func @main(%x: tensor<3xbf16>, %y: tensor<2xf32>) -> tensor<3xf32> {
+  %0 = "burn.cast"(%x) {dtype = "float32", saturate = true} : (tensor<3xbf16>) -> tensor<3xf32>
+  %1 = "burn.barrier"(%0, %y) : (tensor<3xf32>, tensor<2xf32>) -> tensor<3xf32>
+  "burn.return"(%1) : (tensor<3xf32>) -> ()
+}
+// CHECK: [[B:%.*]] = "burn.barrier"(%arg0, %arg1)
+// CHECK: "burn.cast"([[B]])

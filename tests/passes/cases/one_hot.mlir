@@ -22,3 +22,16 @@ func.func @main(%x: tensor<2x1xi32>, %w: tensor<3x5xf32>) -> tensor<2x5xf32> {
   "burn.return"(%0) : (tensor<2x5xf32>) -> ()
 }
 // CHECK: burn.dot_general
+
+// ----- the sum of what stands in one place of a line
+func.func @main(%i: tensor<?x1xi64, ["n", "1"]>, %v: tensor<?x1xf32, ["n", "1"]>) -> tensor<?x1xf32, ["n", "1"]> {
+  %z = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
+  %p = "burn.iota"() {axis = 1 : i64, dtype = "int64", shape = ["1", "5"]} : () -> tensor<1x5xi64>
+  %e = "burn.eq"(%i, %p) : (tensor<?x1xi64, ["n", "1"]>, tensor<1x5xi64>) -> tensor<?x5xi1, ["n", "5"]>
+  %s = "burn.select"(%e, %v, %z) : (tensor<?x5xi1, ["n", "5"]>, tensor<?x1xf32, ["n", "1"]>, tensor<f32>) -> tensor<?x5xf32, ["n", "5"]>
+  %0 = "burn.reduce"(%s) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<?x5xf32, ["n", "5"]>) -> tensor<?x1xf32, ["n", "1"]>
+  "burn.return"(%0) : (tensor<?x1xf32, ["n", "1"]>) -> ()
+}
+// CHECK-NOT: burn.reduce
+// CHECK: burn.select
+// CHECK-NOT: burn.reduce
