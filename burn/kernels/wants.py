@@ -21,6 +21,8 @@ class Wants:
     `split_keys`: where attention has up to `split_rows` queries for each key head, so many keys at a time are gone over, in
     parallel, and a second kernel joins what came out (`split_programs` key heads at least are enough without). 0: never.
 
+    `small_products`: floats of 8 bits that products are formed of as they are, both sides with their depth side by side.
+
     `reduce_rows`: such a block has at least so many rows, so that little comes out of it. `long_rows`: a few rows of so many
     elements or more are formed in blocks too. 0: never.
 
@@ -37,3 +39,4 @@ class Wants:
     split_rows: int = 0
     split_programs: int = 0
     scatter_rivals: int = 0
+    small_products: tuple[str, ...] = ()

@@ -39,6 +39,11 @@ class GPU:
         return f"{self.kind} {self.architecture}"
 
     @property
+    def multiplies_eights(self) -> bool:
+        """Whether tensor cores multiply floats of 8 bits, as Triton has them for the card."""
+        return self.kind == "cuda" and int(self.architecture.removeprefix("sm_")) >= 89
+
+    @property
     def passes(self) -> str:
         return PIPELINE
 
@@ -63,7 +68,7 @@ class GPU:
         with context():
             direct = Liveness(program.block).written_directly(program.outputs)
             in_place = {root for root, number in direct.items() if number in program.donated}
-            kernels = CardKernels(KernelPrinter(self.host.target), in_place)
+            kernels = CardKernels(KernelPrinter(self.host.target), in_place, self.multiplies_eights)
             entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
             code = compile_object(entry.functions)
         images = compile_all(kernels.sources, Machine.named(self.kind, self.architecture, self.warp))

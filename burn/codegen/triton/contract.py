@@ -11,31 +11,45 @@ from collections.abc import Mapping
 
 from burn.codegen.triton import heuristics
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.functions import narrowed, triton_type
+from burn.codegen.triton.functions import EIGHTS, HALVES, narrowed, triton_type
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, ceildiv, product
+from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel, Load, Scalar
 
 DOTS = ("float32",)
 """Types that block products are summed in."""
 
 
-def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: ContractionKernel, sites: list[str]) -> Printed:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which tiles are chosen."""
-    return _Contraction(kernel, values, sizes, sites).print()
+def emit(
+    kernel: ContractionKernel,
+    values: Mapping[str, Dim],
+    sizes: ContractionKernel,
+    sites: list[str],
+    eights: bool = True,
+) -> Printed:
+    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which tiles are chosen; eights:
+    whether the card multiplies floats of 8 bits."""
+    return _Contraction(kernel, values, sizes, sites, eights).print()
 
 
 class _Contraction:
     def __init__(
-        self, kernel: ContractionKernel, values: Mapping[str, Dim], sizes: ContractionKernel, sites: list[str]
+        self,
+        kernel: ContractionKernel,
+        values: Mapping[str, Dim],
+        sizes: ContractionKernel,
+        sites: list[str],
+        eights: bool,
     ) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.rows = product([v.extent for v in sizes.rows])
         self.depth = product([v.extent for v in sizes.depth])
         batch = product([v.extent for v in sizes.batch])
-        halves = narrowed((kernel.lhs, kernel.rhs), kernel.dtype)
+        halves = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, (*HALVES, *EIGHTS) if eights else HALVES)
         self.left, self.right = halves or (kernel.lhs, kernel.rhs)
-        self.tile = heuristics.product_tile(self.rows, sizes.column.extent, sizes.depth, batch, halves is not None)
+        bits = DTYPES[self.left.dtype].bits
+        self.tile = heuristics.product_tile(self.rows, sizes.column.extent, sizes.depth, batch, bits)
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code
@@ -84,7 +98,10 @@ class _Contraction:
         with code.block(f"for start in range(0, {depth}, DEPTH):"), printer.scope():
             code.line("k = (start + tl.arange(0, DEPTH)).to(INT)")
             left, right = self._side(self.left, "x"), self._side(self.right, "y")
-            code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
+            if self.left.dtype in EIGHTS:  # within a block tensor cores sum them in fewer bits than a float32 has
+                code.line(f"total += tl.dot({left}, {right})")
+            else:
+                code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
 
     def _depth(self, places: str, axis: str) -> None:
         """The places of the depth's loops. Where blocks come out even along the innermost one (the channels of a convolution),
@@ -120,7 +137,9 @@ class _Contraction:
             else:
                 printer.put(kernel.column, "y", frozenset("y"))
             value = printer.value(node)
+            zero = "0" if node.dtype in EIGHTS else "0.0"
             if within and (not isinstance(node, Load) or "k" not in printer.span(node.offset)):
-                value = f"tl.where({within}, {value}, 0.0).to({triton_type(node.dtype)})"
+                value = f"tl.where({within}, {value}, {zero}).to({triton_type(node.dtype)})"
             shape = "[ROWS, DEPTH]" if axis == "x" else "[DEPTH, COLUMNS]"
-            return code.let(f"tl.broadcast_to({value}, {shape})", "left" if axis == "x" else "right")
+            number = f".to({EIGHTS[node.dtype]}, bitcast=True)" if node.dtype in EIGHTS else ""
+            return code.let(f"tl.broadcast_to({value}, {shape}){number}", "left" if axis == "x" else "right")

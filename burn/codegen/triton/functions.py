@@ -7,7 +7,7 @@ and `{2}` for the operands. float16 and bfloat16 are computed in float32 and rou
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL
@@ -25,6 +25,9 @@ TYPES = {
 
 HALVES = ("float16", "bfloat16")
 
+EIGHTS = {"float8_e4m3fn": "tl.float8e4nv", "float8_e5m2": "tl.float8e5"}
+"""Floats of 8 bits that NVIDIA's tensor cores multiply, as Triton calls them where they are more than their bits."""
+
 QUOTIENT = re.compile(r"tl\.div_rn\(([^,]*), (.*)\)$")
 QUOTIENTS = ("div", "reciprocal", "sqrt", "rsqrt")
 """Functions that cost much less when they are not rounded exactly."""
@@ -37,24 +40,24 @@ def triton_type(dtype: str) -> str:
     return TYPES[dtype]
 
 
-def narrowed(sides: Sequence[Scalar], total: str) -> list[Scalar] | None:
-    """A product's sides in the halves that they all were widened from, for a sum in float32: their products are exact all the
-    same. None where they are something else."""
-    halves = [_halved(side) for side in sides] if total == "float32" else []
+def narrowed(sides: Sequence[Scalar], total: str, narrow: Collection[str] = HALVES) -> list[Scalar] | None:
+    """A product's sides in the type of `narrow` that they all were widened from, for a sum in float32: their products are exact
+    all the same. None where they are something else."""
+    halves = [_halved(side, narrow) for side in sides] if total == "float32" else []
     kinds = {side.dtype for side in halves if side is not None}
     if not halves or len(kinds) != 1 or None in halves:
         return None
     return [side for side in halves if side is not None]
 
 
-def _halved(side: Scalar) -> Scalar | None:
+def _halved(side: Scalar, narrow: Collection[str]) -> Scalar | None:
     match side:
-        case Convert(arg=arg) if arg.dtype in HALVES:
+        case Convert(arg=arg) if arg.dtype in narrow:
             return arg
         case Where(ranges=ranges, then=then, otherwise=Const(value=0)):  # zeros around what is padded
-            inside = _halved(then)
+            inside = _halved(then, narrow)
             return inside and Where(inside.dtype, ranges, inside, Const(inside.dtype, 0.0))
-    return side if side.dtype in HALVES else None
+    return side if side.dtype in narrow else None
 
 
 @dataclass(frozen=True)

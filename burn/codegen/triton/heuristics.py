@@ -19,6 +19,7 @@ WANTS = Wants(
     split_rows=64,
     split_programs=132,
     scatter_rivals=65536,
+    small_products=("float8_e4m3fn", "float8_e5m2"),
 )
 """A row's values stay in registers, and strided columns are read as they are. What blocks of columns' sums leave is 1/64 of what
 they read. A launch costs microseconds, in which thousands of elements are converted, and a program alone needs ten
@@ -182,6 +183,15 @@ HALVES = (
 )
 """Of products on tensor cores, 16 bits an element."""
 
+EIGHTS = (
+    Tile(128, 128, 128, 8, 4, 1.0),
+    Tile(64, 128, 128, 4, 4, 0.75),
+    Tile(64, 64, 128, 4, 4, 0.5),
+    Tile(32, 64, 128, 4, 4, 0.25),
+    Tile(16, 64, 256, 4, 4, 0.12),
+)
+"""The same, 8 bits an element. What tensor cores sum of a block is added to a second block of sums."""
+
 SINGLES = (
     Tile(128, 64, 16, 8, 3, 1.0),
     Tile(64, 64, 32, 4, 3, 0.8),
@@ -203,9 +213,9 @@ GROUP = 8
 """Rows of tiles that are gone through together, column by column, so that what they read is still near."""
 
 
-def product_tile(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, halves: bool) -> Tile:
+def product_tile(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int) -> Tile:
     """The tile with which a product should take the least time; its sizes are no larger than the product's need. Its depth
-    divides that of the innermost loop, where it does not get too shallow."""
+    divides that of the innermost loop, where it does not get too shallow. bits: of an element."""
     total = product([v.extent for v in depth])
     m, n, k = (size if isinstance(size, int) else ANY for size in (rows, columns, total))
     times = batch if isinstance(batch, int) else 1
@@ -214,8 +224,8 @@ def product_tile(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, 
         tiles = -(-m // tile.rows) * -(-n // tile.columns) * max(1, times)
         return -(-tiles // PROCESSORS) * tile.rows * tile.columns / tile.speed
 
-    best = min(HALVES if halves else SINGLES, key=time)
-    shallow = max(LEAST, min(best.depth, power_of_two(k)))
+    best = min({8: EIGHTS, 16: HALVES}.get(bits, SINGLES), key=time)
+    shallow = max(2 * LEAST if bits == 8 else LEAST, min(best.depth, power_of_two(k)))
     inner = depth[-1].extent if len(depth) > 1 else 0
     if isinstance(inner, int) and inner % SHALLOW == 0:
         while inner % shallow:

@@ -13,10 +13,12 @@ from burn.kernels.rewrite import as_loops, collapse
 
 
 class KernelPrinter:
-    """The functions of one program. `sites`: source nodes that run-time errors name by number."""
+    """The functions of one program. `sites`: source nodes that run-time errors name by number; `eights`: whether the card's
+    tensor cores multiply floats of 8 bits."""
 
-    def __init__(self, sites: list[str] | None = None) -> None:
+    def __init__(self, sites: list[str] | None = None, eights: bool = True) -> None:
         self.sites: list[str] = [] if sites is None else sites
+        self.eights = eights
         self.functions: dict[str, Printed] = {}
         self._known: dict[str, str] = {}
 
@@ -25,7 +27,7 @@ class KernelPrinter:
         match collapse(kernel):
             case ContractionKernel() as contraction if contraction.dtype in contract.DOTS:
                 general, values = parametrize(contraction)
-                return self._named(contract.emit(general, values, contraction, self.sites))
+                return self._named(contract.emit(general, values, contraction, self.sites, self.eights))
             case ContractionKernel() as contraction:
                 return self._loops(as_loops(contraction))
             case AttentionKernel() as attending:

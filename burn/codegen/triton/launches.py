@@ -101,11 +101,12 @@ class CardKernels:
 
     is_card = True
 
-    def __init__(self, host: Kernels, in_place: Collection[ir.Value] = ()) -> None:
-        """host: prints what runs there. in_place: results that lie where an input of the program may have lain."""
+    def __init__(self, host: Kernels, in_place: Collection[ir.Value] = (), eights: bool = True) -> None:
+        """host: prints what runs there. in_place: results that lie where an input of the program may have lain. eights: see
+        `KernelPrinter`."""
         self.host, self.sites = host, host.sites
         self._in_place, self._may_fail = in_place, False
-        self.printer = KernelPrinter(self.sites)
+        self.printer = KernelPrinter(self.sites, eights)
         self.sources: list[Source] = []
         self.refused: dict[str, str] = {}
         self._numbers: dict[Source, int] = {}

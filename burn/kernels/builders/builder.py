@@ -10,7 +10,7 @@ from burn.dialect.dims import Dim, Expr, LoopVar
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
-from burn.dialect.types import type_of
+from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Buffer, Convert, Kernel, Role, Scalar
 from burn.kernels.lower import Lowering, Place, reshape_index
 
@@ -34,7 +34,11 @@ def shared_buffers(calls: Sequence[Call]) -> list[Buffer]:
     return [found[number] for number in range(len(found))]
 
 
-ACCUMULATE = {"float16": "float32", "bfloat16": "float32"}
+ACCUMULATE = {
+    "float16": "float32",
+    "bfloat16": "float32",
+    **{name: "float32" for name, info in DTYPES.items() if info.kind == "small"},
+}
 """Types that accumulate in a wider one."""
 
 

@@ -9,6 +9,7 @@ from burn.dialect.types import type_of
 from burn.kernels.body import Apply, Const, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
 from burn.kernels.builders.builder import Builder, Call, anchor_of, contraction_type, convert, loops, place, untangle
 from burn.kernels.builders.matrix import matrix_kernel
+from burn.kernels.builders.turned import with_depth_inside
 from burn.kernels.lower import Place, linear
 from burn.kernels.wants import Wants
 
@@ -16,9 +17,9 @@ from burn.kernels.wants import Wants
 def build(group: Group, wants: Wants) -> list[Call]:
     """One dot_general or convolution, then what follows at the same places. Results leave in the order of trailing views."""
     anchor = anchor_of(group, "dot_general", "conv")
-    tiled = matrix_kernel(group, anchor)
+    tiled = matrix_kernel(group, anchor, wants.small_products)
     if tiled is not None:
-        return tiled
+        return with_depth_inside(tiled, wants.small_products)
     builder = Builder(group)
     result = anchor.operation.results[0]
     space = type_of(result).shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from burn.dialect.control import Group
@@ -21,12 +22,14 @@ READ_AS = {
 """Element types of the operands of matrix kernels, and the type that each is multiplied and summed in."""
 
 
-def matrix_type(op: Op) -> str | None:
-    """The element type that a dot product or a convolution is summed in as a matrix kernel; None where there is none."""
+def matrix_type(op: Op, small: Collection[str] = ()) -> str | None:
+    """The element type that a dot product or a convolution is summed in as a matrix kernel; None where there is none. small:
+    floats of 8 bits that matrix kernels take besides."""
     result = type_of(op.operation.results[0]).dtype
     lhs, rhs = (type_of(v).dtype for v in op.operation.operands)
     dtype = contraction_type(lhs, result)
-    return dtype if READ_AS.get(lhs) == READ_AS.get(rhs) == dtype else None
+    read_as = READ_AS | dict.fromkeys(small, "float32")
+    return dtype if read_as.get(lhs) == read_as.get(rhs) == dtype else None
 
 
 MIN_GROUP_CHANNELS = 4
@@ -52,10 +55,10 @@ class Sides:
     place: Place
 
 
-def matrix_kernel(group: Group, anchor: Op) -> list[Call] | None:
-    """The contraction as rows and columns, where it has both and is of types in `READ_AS`. None where not."""
+def matrix_kernel(group: Group, anchor: Op, small: Collection[str] = ()) -> Call | None:
+    """The contraction as rows and columns, where it has both and is of types in `READ_AS` or `small`. None where not."""
     result = anchor.operation.results[0]
-    dtype = matrix_type(anchor)
+    dtype = matrix_type(anchor, small)
     if dtype is None:
         return None
     builder = Builder(group)
@@ -69,21 +72,19 @@ def matrix_kernel(group: Group, anchor: Op) -> list[Call] | None:
     for number, value in enumerate(group.yielded):
         source, index, shape = untangle(value, sides.place, space)
         writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, sides.place)))
-    return [
-        builder.call(
-            lambda buffers: ContractionKernel(
-                dtype,
-                sides.batch,
-                sides.rows,
-                sides.column,
-                sides.depth,
-                sides.lhs,
-                sides.rhs,
-                tuple(writes),
-                buffers,
-            )
+    return builder.call(
+        lambda buffers: ContractionKernel(
+            dtype,
+            sides.batch,
+            sides.rows,
+            sides.column,
+            sides.depth,
+            sides.lhs,
+            sides.rhs,
+            tuple(writes),
+            buffers,
         )
-    ]
+    )
 
 
 def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:

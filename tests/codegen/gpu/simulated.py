@@ -15,6 +15,7 @@ from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.program import with_library
 from burn.dialect.dims import evaluate
+from burn.dialect.types import numpy_dtype
 from burn.errors import RunError
 from burn.kernels.body import Kernel
 
@@ -129,9 +130,12 @@ def interpreting() -> Iterator[None]:
 
 
 def _widened(handle: Any) -> np.ndarray:
-    """What the interpreter holds; it keeps bfloat16 as bits, and multiplies these."""
+    """What the interpreter holds; it keeps bfloat16 and floats of 8 bits as bits, and multiplies these."""
     if handle.dtype.is_bf16():
         return (handle.data.astype(np.uint32) << 16).view(np.float32)
+    if handle.dtype.is_fp8():
+        name = "float8_e4m3fn" if handle.dtype.is_fp8e4nv() else "float8_e5m2"
+        return handle.data.view(numpy_dtype(name)).astype(np.float32)
     return handle.data
 
 

@@ -43,7 +43,8 @@ def _processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kinds(machine: str) -> None:
     printed: dict[Source, None] = {}
     for case in CASES:
-        program, kernels = read(case), CardKernels(KernelPrinter(TARGETS["generic"]))
+        program = read(case)
+        kernels = CardKernels(KernelPrinter(TARGETS["generic"]), eights=machine == "sm_90")
         pipeline.run(pipeline.parse(case.passes), program, Environment(GPU()))
         with context():
             for group in groups(program.block):

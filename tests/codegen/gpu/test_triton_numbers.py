@@ -76,6 +76,29 @@ def test_attention(dtype: str, causal: bool) -> None:
     check(program, [random(t, {}, i) for i, t in enumerate(program.input_types)], "decompose{keep=attention},fuse")
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("wide", ["float32", None])
+def test_products_of_eight_bits(dtype: str, wide: str | None) -> None:
+    """Depths that lie side by side and apart on either side, in batches; an odd size, and one that is none."""
+    shapes = [(3, 37, 67), (3, 67, 21), (21, 67), (67, 5), (0, 67)]
+    program = Program.create([(f"x{i}", TensorType(dtype, shape)) for i, shape in enumerate(shapes)])
+    a, b, c, d, nothing = program.inputs
+    with program.building("node"):
+        one = ops.dot_general(a, b, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(1,), dtype=wide)
+        two = ops.dot_general(c, a, lhs_contract=(1,), rhs_contract=(2,), dtype=wide)
+        three = ops.dot_general(d, c, lhs_contract=(0,), rhs_contract=(1,), dtype=wide)
+        four = ops.dot_general(nothing, d, lhs_contract=(1,), rhs_contract=(0,), dtype=wide)
+    program.finish([("one", one), ("two", two), ("three", three), ("four", four)])
+    arrays = [np.random.default_rng(i).standard_normal(s).astype(numpy_dtype(dtype)) for i, s in enumerate(shapes)]
+    x, y, z, w, _ = (array.astype(np.float64) for array in arrays)
+    pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
+    got = interpreted(program, arrays, simulated.Simulator().launch, GPU().wants)
+    rounding = {"float32": 1e-6, None: {"float8_e4m3fn": 0.07, "float8_e5m2": 0.14}[dtype]}[wide]
+    for result, want in zip(got, (x @ y, np.einsum("nk,bmk->nbm", z, x), w.T @ z.T, np.zeros((0, 5))), strict=True):
+        assert result.dtype == numpy_dtype(wide or dtype)
+        np.testing.assert_allclose(result.astype(np.float64), want, rtol=rounding, atol=2e-2 if wide is None else 1e-5)
+
+
 BYTES = [
     name for name, info in DTYPES.items() if info.kind == "small" or (info.kind in ("int", "uint") and info.bits < 8)
 ]

@@ -1,0 +1,49 @@
+"""Sides of a product laid out anew in front of it: tensor cores take floats of 8 bits only with their depth side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, product
+from burn.kernels.body import Buffer, ContractionKernel, Convert, Load, LoopKernel, Scalar, Stage, Write
+from burn.kernels.builders.builder import Call, place
+from burn.kernels.lower import linear
+
+
+def with_depth_inside(call: Call, dtypes: Collection[str]) -> list[Call]:
+    """The kernel of a product, behind one for each side of such a type whose depth lies apart, which turns it."""
+    calls: list[Call] = []
+    for name in ("lhs", "rhs"):
+        kernel = call.kernel
+        assert isinstance(kernel, ContractionKernel)
+        load = _lies_apart(getattr(kernel, name), kernel.depth[-1], dtypes)
+        if load is not None:
+            own = kernel.rows if name == "lhs" else (kernel.column,)
+            turn, call = _turned(call, kernel, name, load, own, len(calls))
+            calls.append(turn)
+    return [*calls, call]
+
+
+def _lies_apart(side: Scalar, depth: LoopVar, dtypes: Collection[str]) -> Load | None:
+    load = side.arg if isinstance(side, Convert) else side
+    if not isinstance(load, Load) or load.dtype not in dtypes or depth.extent == 1:
+        return None
+    return None if coefficient(load.offset, depth) == 1 else load
+
+
+def _turned(
+    call: Call, kernel: ContractionKernel, name: str, load: Load, own: tuple[LoopVar, ...], number: int
+) -> tuple[Call, Call]:
+    """What turns a side, and the product that reads what it wrote."""
+    used = atoms(load.offset)
+    loops = tuple(v for v in (*kernel.batch, *own, *kernel.depth) if v in used)
+    shape: tuple[Dim, ...] = tuple(v.extent for v in loops)
+    offset, elements = linear(place(loops), shape), product(shape)
+    read, written = Buffer(load.dtype, "read"), Buffer(load.dtype, "write", elements)
+    stage = Stage((), (), (Write(1, offset, Load(load.dtype, 0, load.offset)),))
+    turn = Call(LoopKernel(loops, (stage,), (read, written)), (call.bindings[load.buffer], ("shared", number)))
+    side = Convert(kernel.dtype, Load(load.dtype, len(kernel.buffers), offset))
+    buffers = (*kernel.buffers, replace(written, role="read"))
+    lhs, rhs = (side, kernel.rhs) if name == "lhs" else (kernel.lhs, side)
+    return turn, Call(replace(kernel, lhs=lhs, rhs=rhs, buffers=buffers), (*call.bindings, ("shared", number)))
