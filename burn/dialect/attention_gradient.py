@@ -19,6 +19,8 @@ from burn.dialect.types import TensorType, type_of
 DEEPEST = 256
 """Features of a head that kernels of the way back hold at a time: at most so many."""
 
+LOG2E = 1.4426950408889634
+
 TYPES = ("float16", "bfloat16", "float32")
 """Element types that they compute with."""
 
@@ -34,8 +36,8 @@ def _norm_type(q: TensorType) -> TensorType:
 
 
 class AttentionForward(Op, name="attention_forward"):
-    """burn.attention and, of each query, the logarithm of the sum of the exponentials of its scores (minus infinity where it
-    sees no key), from which the way back forms probabilities again.
+    """burn.attention and, of each query, the binary logarithm of the sum of the exponentials of its scores (0 where it sees no
+    key), from which the way back forms probabilities again.
 
     Shapes: as burn.attention's -> [b, h, s, e] and [b, h, s] in float32 (of float64: in that)."""
 
@@ -74,7 +76,9 @@ def _norms(x: ir.Value) -> ir.Value:
     top = ops.reduce(x, kind="max", axes=(3,), keepdims=True)
     top = ops.select(ops.eq(top, low), zero, top)
     total = ops.reduce(ops.exp(ops.sub(x, top)), kind="sum", axes=(3,), keepdims=True)
-    return reshape(ops.add(ops.log(total), top), type_.shape[:3])
+    total = ops.select(ops.eq(total, zero), number(1.0, type_.dtype), total)
+    norms = ops.mul(ops.add(ops.log(total), top), number(LOG2E, type_.dtype))
+    return reshape(norms, type_.shape[:3])
 
 
 class AttentionBackward(Op, name="attention_backward"):

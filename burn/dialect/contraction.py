@@ -12,7 +12,7 @@ class DotGeneral(Op, name="dot_general"):
     """Sums products over the contracting axes, once for every place of the batch axes.
 
     Shapes: lhs and rhs -> [batch.., the rest of lhs.., the rest of rhs..], batch axes in the order given. Integers accumulate in
-    int32 or their own wider type, float16 and bfloat16 in float32; `dtype` is the result's element type (the operands' own
+    int32 or their own wider type, narrower floats in float32; `dtype` is the result's element type (the operands' own
     by default).
 
     With `columns` the right side is packed for a matrix kernel: rhs [batch.., panels, k.., width] holds columns

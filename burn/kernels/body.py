@@ -193,8 +193,8 @@ class AttentionKernel:
     outside of first <= key < stop, which may depend on the rows: a back end need not look there. Nor need it ever hold all
     scores: the softmax can be formed on the way over the keys (arXiv 1805.02867).
 
-    The writes of `norms` are one for each row: they read the logarithm of the sum of the scores' exponentials as `Accumulator`,
-    minus infinity for a row that sees no key."""
+    The writes of `norms` are one for each row: they read the binary logarithm of the sum of the scores' exponentials as
+    `Accumulator`, minus infinity for a row that sees no key."""
 
     dtype: str
     batch: tuple[LoopVar, ...]
@@ -215,7 +215,7 @@ class AttentionKernel:
 
 @dataclass(frozen=True, eq=False)
 class AttentionGradientKernel:
-    """What one side of an attention is owed (arXiv 2307.08691), with `p` = exp(score - norm), zero where a key is hidden, and
+    """What one side of an attention is owed (arXiv 2307.08691), with `p` = exp(score) / 2^norm, zero where a key is hidden, and
 
         slope = p * (sum over columns of owed * values - dot) * steepness
 

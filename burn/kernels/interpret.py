@@ -43,6 +43,8 @@ from burn.kernels.body import (
 )
 from burn.kernels.numbers import Number
 
+LN2 = np.log(np.longdouble(2))
+
 
 class IndexOutOfRange(BurnError):
     """An index read from data lies outside of its axis."""
@@ -159,7 +161,7 @@ class _Machine:
         wide = np.array(scores, np.longdouble)
         top = wide.max(initial=-np.inf)
         with np.errstate(divide="ignore"):
-            self.accumulator = float(np.log(np.exp(wide - top).sum()) + top) if top != -np.inf else -math.inf
+            self.accumulator = float((np.log(np.exp(wide - top).sum()) + top) / LN2) if top != -np.inf else -math.inf
         self.memo.clear()
         for write in kernel.norms:
             self.write(write)
@@ -187,7 +189,7 @@ class _Machine:
             seen = self.dim(kernel.first) <= self.places[kernel.key] < self.dim(kernel.stop)
             if not seen or not self.dim(kernel.begin) <= self.places[kernel.row] < self.dim(kernel.end):
                 raise ValueError("a key outside of a row's bounds is not hidden, or a row outside of a key's")
-            p = np.exp(score - self.value(kernel.norm))
+            p = np.exp(score - np.longdouble(self.value(kernel.norm)) * LN2)
             slope = p * (owed @ values - self.value(kernel.dot)) * self.value(kernel.steepness)
             sums[0, :depth] += slope * (keys if kernel.of_rows else query)
             sums[1, :column] += p * owed

@@ -5,6 +5,7 @@ walked over block by block.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from burn.codegen.triton import heuristics
 from burn.codegen.triton.code import Axis, Unprintable
@@ -26,6 +27,15 @@ def padded(loop: LoopVar, what: str) -> int:
     return max(heuristics.LEAST, heuristics.power_of_two(loop.extent))
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is known of an axis that is walked over: its size, and whether what is seen of it begins and ends with it."""
+
+    size: Dim
+    from_first: bool
+    to_last: bool
+
+
 class Attended:
     """`narrow`: what is multiplied are halves, and stays so for the block products, whose sums are float32. Scores are kept times
     log2(e) then, so that their powers are powers of two. `blocks`: sizes of blocks by name. The axis "x" is the program's own."""
@@ -42,14 +52,14 @@ class Attended:
         self.printer: ScalarPrinter
 
     # ---- the axis that is walked over --------------------------------------------------------------------------------------
-    def over(self, loop: LoopVar, size: Dim, bounds: tuple[Dim, Dim], score: Scalar, block: str, body: Body) -> None:
+    def over(self, loop: LoopVar, known: Known, bounds: tuple[Dim, Dim], score: Scalar, block: str, body: Body) -> None:
         """Blocks from the first place that any of the program's own sees to the last. Those in the middle, which all see whole,
-        need no condition. loop: with the size that it is known to have; bounds: what the own places see, by position."""
+        need no condition. bounds: what the own places see, by position."""
         code, (lower, upper) = self.printer.code, bounds
         own = "ROWS" if block == "KEYS" else "KEYS"
         first, full_from = self._bound(lower, loop, own, "first", "min", "max")
         stop, full_to = self._bound(upper, loop, own, "stop", "max", "min")
-        free = isinstance(score, Where) or (lower == 0 and upper == loop.extent)
+        free = isinstance(score, Where) or (known.from_first and known.to_last)
 
         def some(start: str, end: str, score: Scalar, hidden: bool) -> None:
             with code.block(f"for start in range({start}, {end}, {block}):"), self.printer.scope():
@@ -60,12 +70,11 @@ class Attended:
             return
         plain = score.then if isinstance(score, Where) else score
         begin = first
-        if lower != 0:
+        if not known.from_first:
             begin = code.let(f"{first} + tl.cdiv(tl.maximum({full_from} - {first}, 0), {block}) * {block}", "begin")
             begin = code.let(f"tl.minimum({begin}, {stop})", "begin")
             some(first, begin, score, True)
-        whole = isinstance(size, int) and size % self.blocks[block] == 0
-        if upper == loop.extent and whole:
+        if known.to_last and isinstance(known.size, int) and known.size % self.blocks[block] == 0:
             some(begin, stop, plain, False)
             return
         end = code.let(f"{begin} + tl.maximum(tl.minimum({full_to}, {stop}) - {begin}, 0) // {block} * {block}", "end")

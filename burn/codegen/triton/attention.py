@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from burn.codegen.triton import heuristics
-from burn.codegen.triton.attended import Attended, padded
+from burn.codegen.triton.attended import LOG2E, Attended, Known, padded
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, ceildiv, product
@@ -32,6 +32,7 @@ class _Attention(Attended):
         self.block = heuristics.attention_block(kernel.dtype, bool(self.narrow), self.count, max(depth, columns))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
         self.printer = opened(kernel.buffers, sites)
+        self.printer.steps = "kx"
         self.code = self.printer.code
 
     def print(self) -> Printed:
@@ -40,7 +41,7 @@ class _Attention(Attended):
         code.line("program = tl.program_id(0).to(INT)")
         code.line(f"down = tl.cdiv({rows}, ROWS)")
         # the last rows of a causal attention see the most keys: they begin first
-        place = "program % down" if kernel.stop == kernel.key.extent else "down - 1 - program % down"
+        place = "program % down" if self.sizes.stop == self.sizes.key.extent else "down - 1 - program % down"
         code.line(f"x = ({place}) * ROWS + tl.arange(0, ROWS)[:, None]")
         even = isinstance(self.count, int) and self.count % self.block.rows == 0
         printer.axes = {"x": Axis("x", "" if even else code.let(f"x < {rows}", "inside_x"))}
@@ -51,9 +52,9 @@ class _Attention(Attended):
         code.line(f'top = tl.full([ROWS, 1], float("-inf"), {self.sum})')
         code.line(f"weight = tl.full([ROWS, 1], 0.0, {self.sum})")
         code.line(f"total = tl.full([ROWS, COLUMNS], 0.0, {self.sum})")
-        bounds = (kernel.first, kernel.stop)
-        extent = self.sizes.key.extent
-        self.over(kernel.key, extent, bounds, kernel.score, "KEYS", lambda score, some: self._keys(query, score, some))
+        sizes, bounds = self.sizes, (kernel.first, kernel.stop)
+        known = Known(sizes.key.extent, sizes.first == 0, sizes.stop == sizes.key.extent)
+        self.over(kernel.key, known, bounds, kernel.score, "KEYS", lambda score, some: self._keys(query, score, some))
         if kernel.norms:
             self._norms()
         printer.axes["y"] = self.axis("y", kernel.column, "tl.arange(0, COLUMNS)[None, :]", "COLUMNS")
@@ -70,8 +71,8 @@ class _Attention(Attended):
 
     def _norms(self) -> None:
         """What the way back forms probabilities from again."""
-        natural = "(top + tl.log2(weight)) * 0.6931471805599453" if self.narrow else "top + tl.log(weight)"
-        self.code.line(f'norm = tl.where(weight > 0, {natural}, float("-inf"))')
+        binary = "top + tl.log2(weight)" if self.narrow else f"top * {LOG2E} + tl.log2(weight)"
+        self.code.line(f'norm = tl.where(weight > 0, {binary}, float("-inf"))')
         with self.printer.scope():
             self.printer.accumulator = (f"norm.to({self.type})", frozenset("x"))
             for write in self.kernel.norms:

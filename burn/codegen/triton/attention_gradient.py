@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from burn.codegen.triton import heuristics
-from burn.codegen.triton.attended import LOG2E, Attended, padded
+from burn.codegen.triton.attended import Attended, Known, padded
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import AttentionGradientKernel, Const, Scalar, Write
+
+LN2 = 0.6931471805599453
 
 
 def emit(
@@ -43,18 +45,17 @@ class _Gradient(Attended):
         of_rows, of_keys = self.sides[:2], self.sides[2:]
         if kernel.of_rows:
             self.own, self.other, self.names = kernel.row, kernel.key, ("ROWS", "KEYS")
-            self.own_size, self.other_size, self.bounds = (
-                sizes.row.extent,
-                sizes.key.extent,
-                (kernel.first, kernel.stop),
-            )
+            self.own_size, self.bounds = sizes.row.extent, (kernel.first, kernel.stop)
+            self.known = Known(sizes.key.extent, sizes.first == 0, sizes.stop == sizes.key.extent)
             self.own_sides, self.other_sides = of_rows, of_keys
         else:
             self.own, self.other, self.names = kernel.key, kernel.row, ("KEYS", "ROWS")
-            self.own_size, self.other_size, self.bounds = sizes.key.extent, sizes.row.extent, (kernel.begin, kernel.end)
+            self.own_size, self.bounds = sizes.key.extent, (kernel.begin, kernel.end)
+            self.known = Known(sizes.row.extent, sizes.begin == 0, sizes.end == sizes.row.extent)
             self.own_sides, self.other_sides = of_keys, of_rows
         self.steady = isinstance(kernel.steepness, Const)
         self.printer = opened(kernel.buffers, sites)
+        self.printer.steps = "kx"
         self.code = self.printer.code
 
     def print(self) -> Printed:
@@ -64,7 +65,7 @@ class _Gradient(Attended):
         code.line("program = tl.program_id(0).to(INT)")
         code.line(f"down = tl.cdiv({own}, {name})")
         # where keys behind a row's position are hidden, the last rows and the first keys have the most to do: they begin first
-        late = kernel.of_rows and kernel.stop != kernel.key.extent
+        late = kernel.of_rows and not self.known.to_last
         code.line(
             f"x = ({'down - 1 - program % down' if late else 'program % down'}) * {name} + tl.arange(0, {name})[:, None]"
         )
@@ -89,7 +90,7 @@ class _Gradient(Attended):
                 printer.put(head, place, NONE)
             self.over(
                 self.other,
-                self.other_size,
+                self.known,
                 self.bounds,
                 kernel.score,
                 other,
@@ -113,11 +114,9 @@ class _Gradient(Attended):
         return {"d": (depth, f"tl.arange(0, DEPTH){turned}")}, {"y": (column, f"tl.arange(0, COLUMNS){turned}")}
 
     def _kept(self) -> tuple[str, str]:
-        """What every row has of its own: its norm, such that probabilities are powers of the score less that, and its dot."""
-        kernel, printer, code = self.kernel, self.printer, self.code
-        norm = printer.value(kernel.norm)
-        scaled = f"{norm} * {LOG2E}" if self.narrow else norm
-        return code.let(f'tl.where({norm} == float("-inf"), 0.0, {scaled})', "norm"), printer.value(kernel.dot)
+        """What every row has of its own: its norm, in the units of scores whose power is taken, and its dot."""
+        norm, dot = (self.printer.value(node) for node in (self.kernel.norm, self.kernel.dot))
+        return norm if self.narrow else self.code.let(f"{norm} * {LN2}", "norm"), dot
 
     def _others(self, own: str, own_mixed: str, kept: tuple[str, str] | None, score: Scalar, hidden: bool) -> None:
         """One block of what is walked over. hidden: some of it may not count."""

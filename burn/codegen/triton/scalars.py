@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from burn.codegen.triton.code import NONE, Axes, Axis, Code, Guard
 from burn.codegen.triton.convert import convert
 from burn.codegen.triton.functions import HALVES, QUOTIENTS, apply, calls, triton_type
-from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol, non_negative, symbols
+from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, non_negative, product, symbols
 from burn.dialect.types import DTYPES
 from burn.errors import CompileError
 from burn.kernels.body import (
@@ -40,7 +40,8 @@ from burn.kernels.body import (
 @dataclass
 class ScalarPrinter:
     """`buffers[i]` is called `b<i>`, one that is private to an iteration lies in workspace behind `private[i]`; `sites` collects
-    the names of source nodes for run-time errors."""
+    the names of source nodes for run-time errors. `steps`: addresses are built axis by axis, those of these names last: what does
+    not change in a loop along them is added up in front of it."""
 
     code: Code
     buffers: Sequence[Buffer]
@@ -50,6 +51,7 @@ class ScalarPrinter:
     reduced: dict[str, tuple[str, Axes]] = field(default_factory=dict)
     accumulator: tuple[str, Axes] = ("", NONE)
     private: dict[int, str] = field(default_factory=dict)
+    steps: str | None = None
     fetches: bool = False
     _guards: list[Guard] = field(default_factory=list)
     _memo: list[dict[object, str]] = field(default_factory=lambda: [{}])
@@ -180,11 +182,21 @@ class ScalarPrinter:
         """(pointers at least as wide as `wanted`, and as the conditions we are under; their mask)."""
         have = self.span(offset) | (frozenset({"x"}) & frozenset(self.axes) if buffer in self.private else NONE)
         need = (have | wanted).union(*(g.axes for g in self._guards))
-        text = self.dim(offset)
+        text = self.dim(offset) if self.steps is None else self._stepped(offset, self.steps)
         for name in sorted(need - have):
             text = f"{text} + {self.axes[name].places} * 0"
         base = self.private.get(buffer, f"b{buffer}")
         return f"{base} + {text}", self._mask(need)
+
+    def _stepped(self, offset: Dim, last: str) -> str:
+        """An offset as a sum of parts, each along other axes."""
+        parts: dict[Axes, Dim] = {}
+        for monomial, count in () if isinstance(offset, int) else offset.terms:
+            term = product([count, *(Expr.of(atom) for atom in monomial)])
+            span = self.span(term)
+            parts[span] = parts.get(span, 0) + term
+        order = sorted(parts, key=lambda span: (bool(span & set(last)), len(span), sorted(span)))
+        return " + ".join(self.dim(parts[span]) for span in order) or self.dim(offset)
 
     def _load(self, node: Load) -> str:
         pointer, mask = self._address(node.buffer, node.offset, NONE)

@@ -35,6 +35,8 @@ from burn.kernels.builders.builder import (
 from burn.kernels.lower import Place, broadcast_index, linear
 from burn.kernels.wants import Wants
 
+LN2 = 0.6931471805599453
+
 
 def build(group: Group, wants: Wants) -> list[Call]:
     """One attention, then what follows at the same places. Query heads that share a key head are rows of one product."""
@@ -48,7 +50,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
     norms, kept = [], []
     for number, value in enumerate(group.yielded):
         if op.OP_NAME == "attention_forward" and value == op.operation.results[1]:
-            norm = convert(Accumulator(at.dtype), type_of(value).dtype)
+            norm = convert(_unless(Accumulator(at.dtype), float("-inf"), 0.0), type_of(value).dtype)
             norms.append(Write(builder.out(number), linear(at.query[:3], type_of(value).shape), norm))
         else:
             kept.append(number)
@@ -164,13 +166,10 @@ def _in_parts(group: Group, op: Op, length: int) -> list[Call]:
     def apply(function: str, *args: Scalar) -> Scalar:
         return Apply(dtype, function, args)
 
-    def unless(x: Scalar, bad: float, other: float) -> Scalar:
-        """x, or another number where it is a bad one: of a row that sees no key."""
-        return Apply(dtype, "select", (Apply("bool", "eq", (x, Const(dtype, bad))), Const(dtype, other), x))
-
     top = Reduced(dtype, "top")
-    weight = apply("exp", apply("sub", norms, unless(top, float("-inf"), 0.0)))
-    mean = apply("div", Reduced(dtype, "total"), unless(Reduced(dtype, "weight"), 0.0, 1.0))
+    power = apply("mul", apply("sub", norms, _unless(top, float("-inf"), 0.0)), Const(dtype, LN2))
+    weight = apply("exp", power)
+    mean = apply("div", Reduced(dtype, "total"), _unless(Reduced(dtype, "weight"), 0.0, 1.0))
     result = convert(mean, type_of(op.q).dtype)
     second.low.define(op.operation.results[0], lambda index: result)
     highest = Reduction("top", "max", dtype, norms)
@@ -179,6 +178,11 @@ def _in_parts(group: Group, op: Op, length: int) -> list[Call]:
     stages = (Stage((part,), (highest,)), Stage((part,), weights), Stage((), (), writes))
     parallel = (at.batch, at.groups, at.share, at.length, at.column)
     return [*calls, second.call(lambda buffers: LoopKernel(parallel, stages, buffers))]
+
+
+def _unless(x: Scalar, bad: float, other: float) -> Scalar:
+    """x, or another number where it is a bad one: of a row that sees no key."""
+    return Apply(x.dtype, "select", (Apply("bool", "eq", (x, Const(x.dtype, bad))), Const(x.dtype, other), x))
 
 
 def window(op: Op, row: Dim, total: Dim) -> tuple[Dim, Dim]:

@@ -24,6 +24,7 @@ FAMILIES = (
     "motion",
     "one_hot",
     "uniform",
+    "attending",
 )
 
 

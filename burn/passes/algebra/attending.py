@@ -1,0 +1,25 @@
+"""Attention that is computed twice, for its result and for its way back."""
+
+from __future__ import annotations
+
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.passes.algebra.law import Rewriter, law
+
+
+@law("attention")
+def kept_for_the_way_back(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """attention(q, k, v) = the first of attention_forward(q, k, v)"""
+    for use in op.q.uses:
+        other = use.owner.opview
+        if (
+            not isinstance(other, Op)
+            or other.OP_NAME != "attention_forward"
+            or other.operation.block != op.operation.block
+        ):
+            continue
+        if list(other.operation.operands) == list(op.operation.operands) and other.attrs == op.attrs:
+            if not other.operation.is_before_in_block(op.operation):
+                other.operation.move_before(op.operation)
+            return other.operation.results[0]
+    return None
