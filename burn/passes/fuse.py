@@ -3,7 +3,8 @@
 Ops are taken in program order. Each joins the group of one of its operands where the group's kernel can compute it too
 (`fusion/joins.py`, a table by the group's kind) and where that makes no cycle between groups; else it starts a group. Loops
 that compute its other operands come along. Views and constants cost nothing at any place and are copied into every group that
-reads them; a view that something else reads becomes a group of its own (a copy), or stays (a reshape, which is no work).
+reads them; a view that something else reads becomes a group of its own (a copy), or stays (a reshape, which is no work). Where the
+device wants it, what several groups need is computed again in each rather than stored (`fusion/again.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.kernels.wants import Wants
 from burn.passes.environment import ANYWHERE, Environment
+from burn.passes.fusion.again import repeat
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.rebuild import Rebuild
 from burn.passes.pipeline import register
@@ -41,4 +43,6 @@ class Fuse:
                     self.block(inner, wants)
         choice = Choice(block, self.max_ops, wants)
         choice.run()
+        if wants.repeat_reads:
+            repeat(choice)
         Rebuild(choice).run()

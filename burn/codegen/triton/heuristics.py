@@ -15,6 +15,7 @@ WANTS = Wants(
     reduce_rows=64,
     long_rows=65536,
     repeat_small=True,
+    repeat_reads=True,
     split_keys=128,
     split_rows=64,
     split_programs=132,

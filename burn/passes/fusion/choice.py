@@ -183,6 +183,14 @@ class Choice:
         if op.OP_NAME in ("reduce", "arg_reduce") and cluster.kind == "loop":
             cluster.kind, cluster.axes = "reduce", axes_of(op)
 
+    def rewire(self, op: Op, old: ir.Value, new: ir.Value) -> None:
+        """Lets an op read another value. An operation's Python hash changes with its operands."""
+        cluster, position = self.cluster.pop(op.operation), self.position.pop(op.operation)
+        for i, operand in enumerate(op.operation.operands):
+            if operand == old:
+                op.operation.operands[i] = new
+        self.cluster[op.operation], self.position[op.operation] = cluster, position
+
     def _start(self, op: Op) -> Cluster:
         kind = ANCHORS.get(op.OP_NAME, "loop")
         space = type_of(op.x).shape if kind == "reduce" else type_of(op.operation.results[0]).shape

@@ -137,8 +137,9 @@ class Rebuild:
                     outputs.append(result)
         if not outputs:
             return  # nothing reads it: it is erased with what was fused
+        used = self._used(cluster, outputs)
         inputs: dict[ir.Value, None] = {}
-        for m in cluster.members:
+        for m in used:
             for operand in m.operation.operands:
                 self._collect(cluster, m, operand, members, inputs)
         types_ = [type_of(v) for v in outputs]
@@ -148,11 +149,22 @@ class Rebuild:
             block = group.regions[0].blocks.append(*[v.type for v in inputs])
         inside.update(zip(inputs, block.arguments, strict=True))
         with ir.InsertionPoint(block):
-            for m in cluster.members:
+            for m in used:
                 self._clone(m.operation, inside, set(inputs))
             with cluster.members[-1].operation.location:
                 ops.yield_([inside[v] for v in outputs])
         self.values.update(zip(outputs, group.results, strict=True))
+
+    def _used(self, cluster: Cluster, outputs: list[ir.Value]) -> list[Op]:
+        """Members without those that nobody needs since others compute what they did."""
+        used, dropped = [], set()
+        for m in reversed(cluster.members):
+            readers = [use.owner.operation for r in m.operation.results for use in r.uses]
+            if all(reader in dropped for reader in readers) and not any(r in outputs for r in m.operation.results):
+                dropped.add(m.operation)
+            else:
+                used.append(m)
+        return used[::-1]
 
     def _collect(self, cluster: Cluster, user: Op, value: ir.Value, members: set, inputs: dict[ir.Value, None]) -> None:
         """Finds what the cluster reads from memory; views in between are computed inside."""
