@@ -42,7 +42,7 @@ class Way:
 
     def _walk(self, choice: Choice, value: ir.Value, home: Cluster | None) -> None:
         op = op_of(value)
-        if op is None or op.operation in self.steps or (op.OP_NAME in FREE and choice.local(op)):
+        if op is not None and (op.operation in self.steps or (op.OP_NAME in FREE and choice.local(op))):
             return
         inside = choice.cluster_of(value) is home
         if inside and isinstance(op, Pointwise) and _bytes(value) * SMALL > self.bytes:
@@ -50,7 +50,7 @@ class Way:
                 self._walk(choice, operand, home)
             self.steps[op.operation] = op
             return
-        self.sources[value] = _bytes(value)
+        self.sources[value] = _bytes(choice.source(value))
         if inside and not _is_read_outside(choice, value, home):
             self.stored[value] = _bytes(value)
 

@@ -118,7 +118,7 @@ class Choice:
             producer = op_of(value)
             if producer is not None and producer.operation in self.cluster:
                 found[self.cluster[producer.operation]] = None
-        return sorted(found, key=lambda c: (c.kind not in TILED, -c.last))
+        return sorted(found, key=lambda c: (c.kind not in TILED, c.kind != "reduce", -c.last))
 
     def _sources(self, op: Op) -> list[ir.Value]:
         """What an op reads, seen through views; constants that cost nothing left out."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import burn
+from burn import ops
 from burn.adapters.onnx import load_onnx
 from burn.codegen.triton import launches
 from burn.errors import DeviceError, IndexRunError
@@ -89,6 +90,25 @@ def test_loops(card: Card) -> None:
         return burn.scan(lambda c, row: (c + row, c * 2), burn.zeros((3,)), x)
 
     both(grow, np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32))
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (33, 1), (1, 130), (0, 4)])
+def test_gradients_of_norms_compute_again_what_they_need(card: Card, shape: tuple[int, int]) -> None:
+    random = np.random.default_rng(shape[0])
+    x, g = (random.standard_normal(shape).astype(np.float32) for _ in range(2))
+    w, b = (random.standard_normal(shape[1]).astype(np.float32) for _ in range(2))
+
+    def rms(x: burn.Tensor, w: burn.Tensor, u: burn.Tensor) -> burn.Tensor:
+        return x * burn.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w * (u * burn.sigmoid(u))
+
+    def layer(x: burn.Tensor, w: burn.Tensor, b: burn.Tensor) -> burn.Tensor:
+        return ops.layer_norm(x, w, b, axis=-1, epsilon=1e-5)
+
+    both(lambda x, w, b, g: burn.vjp(layer, x, w, b)[1](g), x, w, b, g, tolerance=1e-4)
+    made = both(
+        lambda x, w, u, g: (rms(x, w, u), *burn.vjp(rms, x, w, u)[1](g)), x, w, x[::-1].copy(), g, tolerance=1e-4
+    )
+    assert len(made.artefact.kernels) <= 5
 
 
 def test_an_index_out_of_range_is_an_error_and_the_card_works_on(card: Card) -> None:
