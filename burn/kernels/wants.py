@@ -18,7 +18,8 @@ class Wants:
     `repeat_small`: what a cheap loop computes of few elements (a bias that is converted) is computed again where it is read: a
     kernel of its own costs more than that.
 
-    `repeat_reads`: a value that a kernel reads is computed again there, from what lies in memory anyway, where that moves fewer bytes.
+    `repeat_reads`: a value that a kernel reads is computed again there, from what lies in memory anyway, where that moves fewer
+    bytes.
 
     `split_keys`: where attention has up to `split_rows` queries for each key head, so many keys at a time are gone over, in
     parallel, and a second kernel joins what came out (`split_programs` key heads at least are enough without). 0: never.

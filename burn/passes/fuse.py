@@ -3,8 +3,8 @@
 Ops are taken in program order. Each joins the group of one of its operands where the group's kernel can compute it too
 (`fusion/joins.py`, a table by the group's kind) and where that makes no cycle between groups; else it starts a group. Loops
 that compute its other operands come along. Views and constants cost nothing at any place and are copied into every group that
-reads them; a view that something else reads becomes a group of its own (a copy), or stays (a reshape, which is no work). Where the
-device wants it, what several groups need is computed again in each rather than stored (`fusion/again.py`).
+reads them; a view that something else reads becomes a group of its own (a copy), or stays (a reshape, which is no work). Where
+the device wants it, what several groups need is computed again in each rather than stored (`fusion/again.py`).
 """
 
 from __future__ import annotations
