@@ -97,6 +97,17 @@ def test_sizes_that_are_known(compiled, turned: str) -> None:
         check(compiled(product_of(m, k, n, turned))(*laid_out(a, b, turned)), a, b)
 
 
+def test_whole_blocks_of_an_unknown_number(compiled) -> None:
+    """As many rows and places of the depth as so many sequences of 192 have."""
+    length = symbol("batch") * 192
+    rows, depth = compiled(product_of(length, 40, 70, "")), compiled(product_of(193, length, 70, "a"))
+    for batch in (0, 1, 3):
+        a, b = sides(np.random.default_rng(batch), 192 * batch, 40, 70)
+        check(rows(a, b), a, b)
+        a, b = sides(np.random.default_rng(batch), 193, 192 * batch, 70)
+        check(depth(*laid_out(a, b, "a")), a, b)
+
+
 def test_errors_are_those_of_float32(compiled) -> None:
     """No larger, in the mean, than that of one multiply-add in float32 after the other."""
     a, b = sides(np.random.default_rng(3), 192, 1024, 64)

@@ -321,7 +321,7 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
 TILE_PART = 256
 """Places of the depth that are summed at a time: a panel is 96 KiB of the second-level cache then."""
 
-TILE_ROWS = 800 * 1024
+TILE_ROWS = 512 * 1024
 """Bytes that a block of rows is copied to; with panels, and what is read, it fits into a second-level cache of 2 MiB."""
 
 TILE_PANELS = 200 * 1024
@@ -352,11 +352,11 @@ def wants_of_tiles(kernel: ContractionKernel, target: Target) -> tuple[tuple[Dim
     if not _tile_rows_at_hand(tiled) or not (tiled.side_by_side or coefficient(tiled.rhs.offset, tiled.inner) == 1):
         return None
     sizes = (product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent)
-    asked = [(n, least) for n, least in zip(sizes, TILE_SIZES, strict=True) if _factor(n) < least]
+    asked = [(n, least) for n, least in zip(sizes, TILE_SIZES, strict=True) if factor(n) < least]
     return None if any(isinstance(n, int) for n, _ in asked) else tuple(asked)
 
 
-def _factor(size: Dim) -> int:
+def factor(size: Dim) -> int:
     """A number that divides a size: it is no smaller, unless it is 0 and nothing is done."""
     return size if isinstance(size, int) else gcd(*(count for _, count in size.terms))
 

@@ -60,7 +60,7 @@ class Schedule:
         strips = heuristics.tile_strips(ceildiv(rows, WIDTH), part * WIDTH * PARTS * 2)
         panels = heuristics.tile_panels(kernel.panel.extent, part * WIDTH * PARTS * 2)
         held = heuristics.tile_held(strips * SUMS) if parts else 1
-        ragged = not isinstance(depth, int) or depth % BLOCK != 0
+        ragged = heuristics.factor(depth) % BLOCK != 0
         across = heuristics.across_panels(rows, kernel.column.extent, strips * WIDTH)
         return Schedule(part, parts, ragged, strips, panels, held, across)
 
