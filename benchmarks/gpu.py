@@ -1,6 +1,7 @@
-"""burn on a card beside PyTorch: kernels and whole models, by turns in one process. Writes benchmarks/gpu.md.
+"""burn on a card beside PyTorch: kernels, whole models and training steps, by turns in one process. Writes benchmarks/gpu.md.
 
     python benchmarks/gpu.py --output benchmarks/gpu.md
+    python benchmarks/gpu.py --part training --model bert-base --peers burn,torch     # a part of it
 
 Needs a card, PyTorch for it, torchvision and transformers. A kernel's time is that of many calls in a row between two moments
 of the card's own clock, for both sides alike; a model's is a call's on the host's clock, from tensors on the card to tensors on
@@ -14,7 +15,7 @@ import datetime
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,13 @@ import torch
 
 import burn
 from burn import ops
+from burn.bench.interleave import Plan
+from burn.bench.training import Setting, measure
+from burn.bench.twins import CARD_CASES
 from burn.runtime.card import resident
 from burn.runtime.device import device
 
+PARTS = ("kernels", "models", "training")
 TURNS = 7
 CALLS = 20
 
@@ -213,6 +218,26 @@ def model(name: str, module: torch.nn.Module, x: torch.Tensor) -> list[Row]:
     return [Row(f"{name} (compiled in {seconds:.1f} s)", times.pop("burn"), times)]
 
 
+# ---- training ------------------------------------------------------------------------------------------------------------
+
+
+def training(names: Sequence[str], peers: list[str]) -> list[Row]:
+    """Steps in bfloat16, with products alone in it, from the same weights, whose losses agree."""
+    setting, rows = Setting(threads=8, device="cuda", precision="bfloat16"), []
+    for name in names:
+        try:
+            with torch.enable_grad():
+                found = measure(name, peers, setting, Plan(runs=8, rounds=2), memory=False)
+        except Exception as error:  # the other models are timed all the same
+            print(f"{name}: {type(error).__name__}: {error}"[:600], flush=True)
+            continue
+        times = {peer: timing.median for peer, timing in found.timings.items()}
+        print(f"{name}: {times}, losses {found.losses}", flush=True)
+        shape = "x".join(map(str, CARD_CASES[name].shape))
+        rows.append(Row(f"{name} {shape}", times.pop("burn"), times))
+    return rows
+
+
 def table(rows: list[Row]) -> str:
     names = ["", "burn", "torch", "torch.compile", "burn reaches", "faster than the better"]
     lines = [f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
@@ -227,7 +252,13 @@ def table(rows: list[Row]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, help="where to write the tables")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only that; repeatable")
+    parser.add_argument(
+        "--model", action="append", choices=list(CARD_CASES), help="of those that are trained; repeatable"
+    )
+    parser.add_argument("--peers", default="burn,torch,torch.compile", help="what trains")
     args = parser.parse_args()
+    wanted = args.part or PARTS
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     torch.set_grad_enabled(False)
@@ -237,12 +268,18 @@ def main() -> None:
         f"Written by `python benchmarks/gpu.py` on {datetime.date.today()}: {facts['name']}, driver's interface "
         f"{facts['driver'] // 1000}.{facts['driver'] % 1000 // 10}, PyTorch {torch.__version__.split('+')[0]}. Smaller is "
         "better; the last column is the better of torch's times over burn's.",
-        "## Kernels\n\nMany calls in a row, on the card's clock.",
-        table(kernels()),
-        "## Models\n\nOne call, waited for, from tensors on the card to tensors on the card; `torch.compile` in its mode "
-        "`reduce-overhead`.",
-        table(models()),
     ]
+    if "kernels" in wanted:
+        parts += ["## Kernels\n\nMany calls in a row, on the card's clock.", table(kernels())]
+    if "models" in wanted:
+        about = "One call, waited for, from tensors on the card to tensors on the card; `torch.compile` in its mode "
+        parts += [f"## Models\n\n{about}`reduce-overhead`.", table(models())]
+    if "training" in wanted:
+        about = (
+            "A step of AdamW in bfloat16 (torch: autocast, fused AdamW), until its loss is read (`burn-bench train`)."
+        )
+        rows = training(args.model or list(CARD_CASES), args.peers.split(","))
+        parts += [f"## Training\n\n{about}", table(rows)]
     text = "\n\n".join(parts) + "\n"
     print(text)
     if args.output:
