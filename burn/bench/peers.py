@@ -8,6 +8,7 @@ the same thing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +17,39 @@ import numpy as np
 
 from burn.bench.subject import Feeds, Subject
 
+AUTOCAST = ("torch", "torch.compile")
+"""What computes on cards and in halves beside burn."""
+
 Run = Callable[[Feeds], Feeds]
+
+
+@dataclass(frozen=True)
+class Where:
+    """The device, "cpu" or a card, and what products are computed in there: "fp32", "bf16" or "fp16"."""
+
+    device: str = "cpu"
+    precision: str = "fp32"
+
+    @property
+    def is_card(self) -> bool:
+        return self.device != "cpu"
+
+
+HOST = Where()
+
+
+class Sent:
+    """Inputs that were brought somewhere, each of them once."""
+
+    def __init__(self, bring: Callable[[np.ndarray], Any]) -> None:
+        self.bring = bring
+        self.known: dict[int, tuple[np.ndarray, Any]] = {}
+
+    def __call__(self, feeds: Feeds) -> dict[str, Any]:
+        for array in feeds.values():
+            if id(array) not in self.known:
+                self.known[id(array)] = (array, self.bring(array))
+        return {name: self.known[id(array)][1] for name, array in feeds.items()}
 
 
 class Peer(Protocol):
@@ -25,11 +58,12 @@ class Peer(Protocol):
     name: str
     distribution: str  # what to install to have it
 
-    def load(self, subject: Subject, threads: int, cache: Path | None) -> Run:
-        """Prepare the model; what it returns computes one inference. `cache` is a folder for compiled models."""
+    def load(self, subject: Subject, threads: int, cache: Path | None, where: Where = HOST) -> Run:
+        """Prepare the model; what it returns computes one inference, of inputs that are sent to a card once. `cache` is a folder
+        for compiled models."""
         ...
 
-    def lacks(self, subject: Subject) -> str:
+    def lacks(self, subject: Subject, where: Where = HOST) -> str:
         """Why this peer cannot take the subject, or "" where it can."""
         ...
 
@@ -40,28 +74,34 @@ class FilePeer:
     name = ""
     distribution = ""
 
-    def lacks(self, subject: Subject) -> str:
-        return _not_installed(self.distribution)
+    def lacks(self, subject: Subject, where: Where = HOST) -> str:
+        return "it is timed on the CPU in fp32 only" if where != HOST else _not_installed(self.distribution)
 
 
 class Burn(FilePeer):
     name = "burn"
     distribution = "burn-mlir"
 
-    def lacks(self, subject: Subject) -> str:
+    def lacks(self, subject: Subject, where: Where = HOST) -> str:
         return ""
 
-    def load(self, subject: Subject, threads: int, cache: Path | None) -> Run:
+    def load(self, subject: Subject, threads: int, cache: Path | None, where: Where = HOST) -> Run:
         import burn
 
-        return burn.load(subject.path, threads=threads).run
+        run = burn.load(subject.path, threads=threads, device=where.device, precision=where.precision).run
+        if not where.is_card:
+            return run
+        from burn.runtime.card import to_card
+
+        sent = Sent(lambda array: to_card(array, where.device))
+        return lambda feeds: {name: np.asarray(array.numpy()) for name, array in run(sent(feeds)).items()}
 
 
 class OnnxRuntime(FilePeer):
     name = "onnxruntime"
     distribution = "onnxruntime"
 
-    def load(self, subject: Subject, threads: int, cache: Path | None) -> Run:
+    def load(self, subject: Subject, threads: int, cache: Path | None, where: Where = HOST) -> Run:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -82,7 +122,7 @@ class OpenVino(FilePeer):
     name = "openvino"
     distribution = "openvino"
 
-    def load(self, subject: Subject, threads: int, cache: Path | None) -> Run:
+    def load(self, subject: Subject, threads: int, cache: Path | None, where: Where = HOST) -> Run:
         import openvino
 
         core = openvino.Core()
@@ -113,22 +153,32 @@ class TorchPeer:
         self.name = name
         self.prepare = prepare
 
-    def lacks(self, subject: Subject) -> str:
-        return "the model has no torch module" if subject.module is None else _not_installed(self.distribution)
+    def lacks(self, subject: Subject, where: Where = HOST) -> str:
+        if subject.module is None:
+            return "the model has no torch module"
+        if where != HOST and self.name not in AUTOCAST:
+            return "it is timed on the CPU in fp32 only"
+        return _not_installed(self.distribution)
 
-    def load(self, subject: Subject, threads: int, cache: Path | None) -> Run:
+    def load(self, subject: Subject, threads: int, cache: Path | None, where: Where = HOST) -> Run:
         import torch
 
         assert subject.module is not None
         torch.set_num_threads(threads)
+        half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(where.precision)
+        sent = Sent(lambda array: torch.from_numpy(array).to(where.device))
         with torch.inference_mode():
-            function = self.prepare(subject.module(), tuple(map(torch.from_numpy, subject.feeds.values())))
+            module = subject.module()
+            module = module.to(where.device) if where.is_card else module
+            function = self.prepare(module, tuple(sent(subject.feeds).values()))
 
         def run(feeds: Feeds) -> Feeds:
-            with torch.inference_mode():
-                result = function(*map(torch.from_numpy, feeds.values()))
+            kind = where.device.partition(":")[0]
+            with torch.inference_mode(), torch.autocast(kind, half, enabled=half is not None):
+                result = function(*sent(feeds).values())
             results = result if isinstance(result, tuple) else (result,)
-            return {str(index): tensor.numpy() for index, tensor in enumerate(results)}
+            results = (t.float() if t.dtype is half else t for t in results)
+            return {str(index): tensor.cpu().numpy() for index, tensor in enumerate(results)}
 
         return run
 

@@ -15,12 +15,13 @@ from rich.console import Console
 
 from burn.bench.cold import measure
 from burn.bench.interleave import Plan, bind, interleave
-from burn.bench.peers import PEERS, FilePeer
+from burn.bench.peers import HOST, PEERS, FilePeer, Where
 from burn.bench.report import Result, Row, as_json, difference, show
 from burn.bench.subject import Feeds, Subject, find
 from burn.bench.training import CLOSE, STEPPERS, Setting, Trained, show_trained
 from burn.bench.training import measure as trained
 from burn.bench.twins import CARD_CASES, CASES
+from burn.caching import PRECISIONS
 from burn.cli.common import Size
 from burn.errors import BurnError
 
@@ -73,6 +74,16 @@ def main() -> None:
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="write the figures there too"
 )
 @click.option("--cold", is_flag=True, help="also time fresh processes, and their peak memory")
+@click.option(
+    "--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1 (burn, torch, torch.compile)"
+)
+@click.option(
+    "--precision",
+    type=click.Choice(list(PRECISIONS)),
+    default="fp32",
+    show_default=True,
+    help="of products; torch's autocast",
+)
 def models(
     models: tuple[str, ...],
     peers: list[str],
@@ -84,6 +95,8 @@ def models(
     rounds: int,
     json_path: Path | None,
     cold: bool,
+    device: str,
+    precision: str,
 ) -> None:
     """Time engines on models. MODEL is an ONNX file, or in a checkout a name from benchmarks/registry.py. `train` in its place
     times training steps."""
@@ -95,13 +108,16 @@ def models(
         unused = sizes.keys() - {symbol for subject in subjects for symbol in subject.sizes}
         if unused:
             raise BurnError(f"no model has a size named {', '.join(sorted(unused))}")
-        cpus = bind(threads)
+        where = Where(device, precision)
+        if cold and where != Where():
+            raise BurnError("fresh processes are timed on the CPU in fp32 only")
+        cpus = threads if where.is_card else bind(threads)
         if cpus < threads:
             log.print(f"note: {threads} threads share {cpus} CPUs")
         results = []
         for number, subject in enumerate(subjects, 1):
             log.print(f"[{number}/{len(subjects)}] {subject.label}")
-            results.append(_time(subject, peers, reference, threads, Plan(runs, rounds)))
+            results.append(_time(subject, peers, reference, threads, Plan(runs, rounds), where))
             if cold:
                 _add_cold(results[-1], subject, threads)
     except BurnError as error:
@@ -162,9 +178,9 @@ def train(
         json_path.write_text(json.dumps([result.as_json() for result in results], indent=1) + "\n")
 
 
-def _time(subject: Subject, peers: list[str], reference: str, threads: int, plan: Plan) -> Result:
+def _time(subject: Subject, peers: list[str], reference: str, threads: int, plan: Plan, where: Where = HOST) -> Result:
     """Load every engine, compare their results, and time them in turns; what an engine raises goes into its row."""
-    rows = {name: Row(name, absent=PEERS[name].lacks(subject)) for name in peers}
+    rows = {name: Row(name, absent=PEERS[name].lacks(subject, where)) for name in peers}
     engines: dict[str, Callable[[], Feeds]] = {}
     outputs: dict[str, Feeds] = {}
     for name, row in rows.items():
@@ -172,7 +188,7 @@ def _time(subject: Subject, peers: list[str], reference: str, threads: int, plan
             continue
         start = time.perf_counter()
         try:
-            run = PEERS[name].load(subject, threads, None)
+            run = PEERS[name].load(subject, threads, None, where)
             row.load = time.perf_counter() - start
             outputs[name] = {key: value.copy() for key, value in run(subject.feeds).items()}
             engines[name] = partial(run, subject.feeds)

@@ -147,3 +147,13 @@ def test_peak_memory_is_the_child_s_own(model: Path) -> None:
     block = np.ones(600 << 20, np.uint8)
     figures = cold.measure("onnxruntime", from_file(model, {"batch": 1}), threads=1, repeats=1)
     assert figures.peak < block.nbytes
+
+
+def test_products_in_halves(model: Path, tmp_path: Path) -> None:
+    """ONNX Runtime is left out: it would compute something else."""
+    figures = tmp_path / "figures.json"
+    options = ("--batch", 2, "--runs", 3, "--precision", "bf16", "--json", figures)
+    code, output = run(model, "--peers", "burn,onnxruntime", *options)
+    assert code == 0 and "fp32 only" in figures.read_text(), output
+    code, output = run(model, "--batch", 2, "--precision", "bf16", "--cold")
+    assert code != 0
