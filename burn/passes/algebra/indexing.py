@@ -71,3 +71,23 @@ def element_of_sizes(rewriter: Rewriter, op: Op) -> ir.Value | None:
         return None
     dims: tuple[Dim, ...] = tuple(source.dims[start + i * step] for i in range(size))
     return ops.dim_values(dims=dims)
+
+
+@law("gather_elements")
+def picked_before(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """gather_elements(f(a, b), i) = f(gather_elements(a, i), b), for one index a line and b of one element a line"""
+    inner = is_named(op.x, "cast", "sub", "add", "mul", "div")
+    if inner is None:
+        return None
+    space, places = type_of(op.x), type_of(op.indices)
+    axis = op.axis % space.rank
+    line = (*space.shape[:axis], 1, *space.shape[axis + 1 :])
+    operands = list(inner.operation.operands)
+    shapes = [type_of(v).shape for v in operands]
+    if places.shape != line or space.shape not in shapes or any(s not in (space.shape, line, ()) for s in shapes):
+        return None
+    picked = [
+        ops.gather_elements(v, op.indices, axis=axis) if s == space.shape else v
+        for v, s in zip(operands, shapes, strict=True)
+    ]
+    return inner.build(*picked, **inner.attrs)

@@ -36,3 +36,15 @@ func.func @main(%x: tensor<?x?xf32, ["n", "m"]>) -> tensor<i64> {
 }
 // CHECK: "burn.dim_values"() {dims = ["m"], scalar = true}
 // CHECK-NOT: burn.gather
+
+// ----- one element of each line is picked before others are computed
+func.func @main(%x: tensor<?x5xf16, ["n", "5"]>, %r: tensor<?x1xf32, ["n", "1"]>) -> tensor<?x1xf32, ["n", "1"]> {
+  %p = "burn.full"() {bits = -2 : i64, dtype = "int64", shape = ["n", "1"]} : () -> tensor<?x1xi64, ["n", "1"]>
+  %c = "burn.cast"(%x) {dtype = "float32", saturate = true} : (tensor<?x5xf16, ["n", "5"]>) -> tensor<?x5xf32, ["n", "5"]>
+  %s = "burn.sub"(%c, %r) : (tensor<?x5xf32, ["n", "5"]>, tensor<?x1xf32, ["n", "1"]>) -> tensor<?x5xf32, ["n", "5"]>
+  %0 = "burn.gather_elements"(%s, %p) {axis = 1 : i64} : (tensor<?x5xf32, ["n", "5"]>, tensor<?x1xi64, ["n", "1"]>) -> tensor<?x1xf32, ["n", "1"]>
+  "burn.return"(%0) : (tensor<?x1xf32, ["n", "1"]>) -> ()
+}
+// CHECK: "burn.gather_elements"(%arg0
+// CHECK: "burn.cast"
+// CHECK: "burn.sub"
