@@ -334,7 +334,7 @@ TILE_LEAST = 8
 """Strips of rows, or panels, of 32 that share a copy of the whole other side."""
 
 
-TILE_SIZES = (192, 64, 32)
+TILE_SIZES = (256, 64, 32)
 """Rows, columns and places of the depth from which on a contraction is summed in tile registers: with fewer, less is multiplied
 than copied."""
 
