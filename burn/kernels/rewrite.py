@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,10 +17,12 @@ from burn.kernels.body import (
     ContractionKernel,
     Fetched,
     Kernel,
+    Load,
     LoopKernel,
     Reduced,
     Reduction,
     Rewriter,
+    Scalar,
     Stage,
     Write,
     own_dims,
@@ -34,36 +36,50 @@ GRADIENT_BOUNDS = ("first", "stop", "begin", "end")
 """The scalars and the bounds of an AttentionGradientKernel."""
 
 
-def kernel_dims(kernel: Kernel) -> list[Dim]:
-    """Every index expression of a kernel, without the loops' extents."""
-    dims: list[Dim] = []
+def _content(kernel: Kernel) -> tuple[Sequence[Write], list[Scalar], list[Dim]]:
+    """What a kernel writes, what else it computes, and the index expressions that are in neither."""
     match kernel:
         case ContractionKernel():
-            writes, bodies = kernel.epilogue, [kernel.lhs, kernel.rhs, *(w.value for w in kernel.epilogue)]
+            return kernel.epilogue, [kernel.lhs, kernel.rhs], []
         case AttentionKernel():
-            parts = (kernel.query, kernel.keys, kernel.values, kernel.score)
-            writes = [*kernel.epilogue, *kernel.norms]
-            bodies = [*parts, *(w.value for w in writes)]
-            dims = [kernel.first, kernel.stop]
+            parts = [kernel.query, kernel.keys, kernel.values, kernel.score]
+            return [*kernel.epilogue, *kernel.norms], parts, [kernel.first, kernel.stop]
         case AttentionGradientKernel():
-            writes = [*kernel.first_writes, *kernel.second_writes]
-            bodies = [*(getattr(kernel, name) for name in GRADIENT_PARTS), *(w.value for w in writes)]
-            dims = [getattr(kernel, name) for name in GRADIENT_BOUNDS]
+            parts = [getattr(kernel, name) for name in GRADIENT_PARTS]
+            bounds = [getattr(kernel, name) for name in GRADIENT_BOUNDS]
+            return [*kernel.first_writes, *kernel.second_writes], parts, bounds
         case LoopKernel():
+            reductions = [r for s in kernel.stages for r in s.reductions]
             writes = [w for s in kernel.stages for w in s.writes]
-            bodies = [node for s in kernel.stages for node in s.scalars]
-            dims = [r.index for s in kernel.stages for r in s.reductions]
+            return writes, [r.body for r in reductions], [r.index for r in reductions]
         case _:
             raise unreachable(kernel)
-    dims += [w.offset for w in writes]
-    for node in walk(*bodies):
-        dims += own_dims(node)
-    for dim in list(dims):  # indices read from data have expressions of their own
-        for atom in atoms(dim):
-            if isinstance(atom, Fetched):
-                for node in walk(atom.source):
-                    dims += own_dims(node)
-    return dims
+
+
+def kernel_dims(kernel: Kernel) -> list[Dim]:
+    """Every index expression of a kernel, without the loops' extents."""
+    writes, bodies, dims = _content(kernel)
+    nodes = walk(*bodies, *(w.value for w in writes))
+    return _with_fetched([*dims, *(w.offset for w in writes), *(d for node in nodes for d in own_dims(node))])
+
+
+def used_buffers(kernel: Kernel) -> set[int]:
+    """The numbers of the buffers that a kernel reads or writes."""
+    writes, bodies, _ = _content(kernel)
+    nodes = walk(*bodies, *(w.value for w in writes))
+    return {n.buffer for n in nodes if isinstance(n, Load)} | {w.buffer for w in writes}
+
+
+def _with_fetched(dims: list[Dim]) -> list[Dim]:
+    """Indices read from data have expressions of their own."""
+    return dims + [
+        own
+        for dim in dims
+        for atom in atoms(dim)
+        if isinstance(atom, Fetched)
+        for node in walk(atom.source)
+        for own in own_dims(node)
+    ]
 
 
 def kernel_loops(kernel: Kernel) -> list[LoopVar]:
@@ -80,12 +96,14 @@ def kernel_loops(kernel: Kernel) -> list[LoopVar]:
             raise unreachable(kernel)
 
 
-def map_kernel(kernel: Kernel, dim: Callable[[Dim], Dim], loops: MapLoops) -> Kernel:
-    """The kernel with every expression and every tuple of loops mapped."""
-    rewrite = Rewriter(dim)
+def map_kernel(
+    kernel: Kernel, dim: Callable[[Dim], Dim], loops: MapLoops, number: Callable[[int], int] = lambda number: number
+) -> Kernel:
+    """The kernel with every expression, every tuple of loops and the numbers of buffers mapped."""
+    rewrite = Rewriter(dim, buffer=number)
 
     def writes(old: tuple[Write, ...]) -> tuple[Write, ...]:
-        return tuple(Write(w.buffer, rewrite.index(w.offset), rewrite(w.value)) for w in old)
+        return tuple(Write(number(w.buffer), rewrite.index(w.offset), rewrite(w.value)) for w in old)
 
     def reduction(r: Reduction) -> Reduction:
         return replace(r, body=rewrite(r.body), index=rewrite.index(r.index))

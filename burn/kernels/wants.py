@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from burn.kernels.body import ContractionKernel
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,10 @@ class Wants:
     elements or more are formed in blocks too. 0: never.
 
     `scatter_rivals`: updates of places that data name are written at all places at once, where no more than so many for each
-    element of a row may name the same place: they are compared with each other. 0: they take turns, which suits one thread."""
+    element of a row may name the same place: they are compared with each other. 0: they take turns, which suits one thread.
+
+    `parts`: says of a product, and of the numbers of parts that its depth can be cut into, how many of them are summed side by
+    side; 1: it stays whole. None: products never are cut."""
 
     keep_rows: bool = True
     columns_apart: bool = False
@@ -44,3 +50,4 @@ class Wants:
     split_programs: int = 0
     scatter_rivals: int = 0
     small_products: tuple[str, ...] = ()
+    parts: Callable[[ContractionKernel, Sequence[int]], int] | None = None

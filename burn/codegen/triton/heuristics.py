@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
-from burn.dialect.dims import Dim, LoopVar, product
+from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
+from burn.codegen.triton.functions import narrowed
+from burn.dialect.dims import Dim, LoopVar, estimate, product
+from burn.kernels.body import ContractionKernel
 from burn.kernels.wants import Wants
-
-WANTS = Wants(
-    keep_rows=False,
-    columns_apart=True,
-    reduce_block=16384,
-    reduce_rows=64,
-    long_rows=65536,
-    repeat_small=True,
-    repeat_reads=True,
-    split_keys=128,
-    split_rows=64,
-    split_programs=132,
-    scatter_rivals=65536,
-    small_products=("float8_e4m3fn", "float8_e5m2"),
-)
-"""A row's values stay in registers, and strided columns are read as they are. What blocks of columns' sums leave is 1/64 of what
-they read. A launch costs microseconds, in which thousands of elements are converted, and a program alone needs ten
-of them for a row of 65,536 elements. An update that waits for its turn takes 0.2 of them, in which 65,536 numbers are
-compared."""
 
 WARPS = 4
 
@@ -124,6 +109,15 @@ def held(length: Dim, turned: bool, shared: bool) -> bool:
     return length <= TILE or (padded <= HELD and (shared or padded * 3 <= length * 4))
 
 
+BRIEF = 16
+"""Places of a row up to which they are gone through step by step; sizes up to that are numbers in the text (`parametrize`)."""
+
+
+def brief(length: Dim) -> bool:
+    """Whether a row has few places (those of a window): beside those of its neighbours, each is read as long runs of memory."""
+    return isinstance(length, int) and 1 < length <= BRIEF
+
+
 def rows_and_columns(rows: Dim, length: Dim, turned: bool, shared: bool) -> Places:
     """rows: places of the parallel loops; length: of the rows, the longest one's."""
     whole = power_of_two(length) if isinstance(length, int) and held(length, turned, shared) else 0
@@ -159,7 +153,8 @@ LEAST = 16
 @dataclass(frozen=True)
 class Tile:
     """A block product: its sizes, the warps that share it, and the blocks of the depth that are on their way from memory at once.
-    `speed`: what it reaches of the card's arithmetic, by estimate, when every processor has one."""
+    `speed`: what a processor reaches of its arithmetic in the inner loop; `finish`: how much longer the end of each element takes
+    than where several tiles are beside each other. Both are measured."""
 
     rows: int
     columns: int
@@ -167,20 +162,22 @@ class Tile:
     warps: int
     stages: int
     speed: float = 1.0
+    finish: float = 1.0
 
 
 HALVES = (
-    Tile(128, 256, 64, 8, 3, 1.0),
-    Tile(128, 128, 64, 4, 4, 0.85),
-    Tile(64, 256, 64, 4, 4, 0.8),
-    Tile(128, 64, 64, 4, 4, 0.65),
-    Tile(64, 128, 64, 4, 4, 0.65),
-    Tile(64, 64, 64, 4, 4, 0.45),
-    Tile(32, 128, 64, 4, 4, 0.35),
-    Tile(32, 64, 128, 4, 4, 0.25),
-    Tile(16, 128, 128, 4, 4, 0.2),
-    Tile(16, 64, 128, 4, 4, 0.12),
-    Tile(16, 32, 256, 4, 4, 0.08),
+    Tile(128, 256, 64, 8, 3, 1.0, 1.4),
+    Tile(128, 128, 64, 8, 3, 0.65),
+    Tile(64, 256, 64, 4, 4, 0.7, 1.6),
+    Tile(128, 64, 64, 4, 3, 0.45),
+    Tile(64, 128, 64, 4, 4, 0.48),
+    Tile(64, 64, 128, 4, 3, 0.38),
+    Tile(64, 32, 64, 4, 4, 0.18),
+    Tile(32, 64, 128, 4, 4, 0.19),
+    Tile(16, 128, 128, 4, 4, 0.19),
+    Tile(32, 32, 128, 4, 4, 0.115),
+    Tile(16, 64, 128, 4, 4, 0.125),
+    Tile(16, 32, 256, 4, 4, 0.07),
 )
 """Of products on tensor cores, 16 bits an element."""
 
@@ -204,8 +201,27 @@ SINGLES = (
 )
 """Of products of float32 in float32's own precision, without tensor cores."""
 
+RATES = {8: 1e7, 16: 6e6}
+SINGLE_RATE = 2.5e5
+"""Operations that a processor does in a microsecond at speed 1: on tensor cores, by the bits of an element, and without."""
+
+LATENCY = 2.0
+"""Microseconds until a kernel's first product, and of its end."""
+
+FINISH = 1.7e-4
+"""Microseconds in which a processor takes one element of a tile's sums to memory, what is read beside it included."""
+
+BYTES = 2.5e6
+"""That the card's memory moves in a microsecond."""
+
+ALONE = 128 * 256
+"""Elements of a tile beside which a processor has room for no other."""
+
 ANY = 4096
-"""What a size counts as that is not known."""
+"""What a size counts as at least that is not known."""
+
+TYPICAL = 64
+"""What each name in it counts as."""
 
 SHALLOW = 32
 """A tile's depth at least, where it is cut to divide a loop's."""
@@ -213,25 +229,62 @@ SHALLOW = 32
 GROUP = 8
 """Rows of tiles that are gone through together, column by column, so that what they read is still near."""
 
+WORTH = 0.85
+"""Of the time that a product takes in one piece: what it takes in parts, at most."""
 
-def product_tile(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int) -> Tile:
-    """The tile with which a product should take the least time; its sizes are no larger than the product's need. Its depth
-    divides that of the innermost loop, where it does not get too shallow. bits: of an element."""
-    total = product([v.extent for v in depth])
-    m, n, k = (size if isinstance(size, int) else ANY for size in (rows, columns, total))
-    times = batch if isinstance(batch, int) else 1
+
+def _size(size: Dim) -> int:
+    return size if isinstance(size, int) else max(ANY, estimate(size, TYPICAL))
+
+
+def _tile_and_time(m: int, n: int, k: int, times: int, bits: int) -> tuple[Tile, float]:
+    """The tile with which a product should take the least time, and about how many microseconds these are."""
+    rate = RATES.get(bits, SINGLE_RATE)
 
     def time(tile: Tile) -> float:
-        tiles = -(-m // tile.rows) * -(-n // tile.columns) * max(1, times)
-        return -(-tiles // PROCESSORS) * tile.rows * tile.columns / tile.speed
+        area = tile.rows * tile.columns
+        rounds = -(-m // tile.rows) * -(-n // tile.columns) * max(1, times) / PROCESSORS
+        full = max(1, ceil(rounds))
+        if area < ALONE:  # tiles beside each other fill each other's gaps
+            full = (max(1.0, rounds) + full) / 2
+        return LATENCY + full * area * (2 * k / (rate * tile.speed) + FINISH * tile.finish)
 
     best = min({8: EIGHTS, 16: HALVES}.get(bits, SINGLES), key=time)
+    return best, time(best)
+
+
+def product_tile(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int) -> Tile:
+    """The tile of a product; its depth is no larger than the product's, and divides that of the innermost loop, where it does not
+    get too shallow. bits: of an element."""
+    k = _size(product([v.extent for v in depth]))
+    times = batch if isinstance(batch, int) else 1
+    best, _ = _tile_and_time(_size(rows), _size(columns), k, times, bits)
     shallow = max(2 * LEAST if bits == 8 else LEAST, min(best.depth, power_of_two(k)))
-    inner = depth[-1].extent if len(depth) > 1 else 0
+    loops = [v.extent for v in depth if v.extent != 1]
+    inner = loops[-1] if len(loops) > 1 else 0
     if isinstance(inner, int) and inner % SHALLOW == 0:
         while inner % shallow:
             shallow //= 2
-    return replace(best, depth=shallow)
+    stages = min(best.stages, max(2, -(-k // shallow)))
+    return replace(best, depth=shallow, stages=stages)
+
+
+def product_parts(kernel: ContractionKernel, counts: Sequence[int]) -> int:
+    """Into how many parts the depth of a product is cut, one of `counts` or 1: what they sum up to is written, read and added."""
+    rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
+    m, n, k = _size(rows), _size(kernel.column.extent), _size(depth)
+    times = batch if isinstance(batch, int) else 1
+    sides = (kernel.lhs, kernel.rhs)
+    if narrowed(sides, kernel.dtype, EIGHT_BITS):
+        return 1
+    bits = 16 if narrowed(sides, kernel.dtype) else 32
+
+    def time(parts: int) -> float:
+        _, taken = _tile_and_time(m, n, -(-k // parts), times * parts, bits)
+        return taken if parts == 1 else taken + LATENCY + 8 * parts * m * n * times / BYTES
+
+    best = min((1, *counts), key=time)
+    return best if time(best) < WORTH * time(1) else 1
 
 
 @dataclass(frozen=True)
@@ -272,3 +325,24 @@ def gradient_block(halves: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int
         for most, size in ((block.rows, rows), (block.keys, keys))
     )
     return replace(block, rows=high, keys=wide)
+
+
+WANTS = Wants(
+    keep_rows=False,
+    columns_apart=True,
+    reduce_block=16384,
+    reduce_rows=64,
+    long_rows=65536,
+    repeat_small=True,
+    repeat_reads=True,
+    split_keys=128,
+    split_rows=64,
+    split_programs=132,
+    scatter_rivals=65536,
+    small_products=("float8_e4m3fn", "float8_e5m2"),
+    parts=product_parts,
+)
+"""A row's values stay in registers, and strided columns are read as they are. What blocks of columns' sums leave is 1/64 of what
+they read. A launch costs microseconds, in which thousands of elements are converted, and a program alone needs ten
+of them for a row of 65,536 elements. An update that waits for its turn takes 0.2 of them, in which 65,536 numbers are
+compared."""

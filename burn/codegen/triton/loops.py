@@ -68,6 +68,14 @@ def _end(stage: Stage) -> Dim | None:
     return found.pop() if len(found) == 1 and not loop_atoms(next(iter(found))) & set(stage.loops) else None
 
 
+def is_brief(kernel: LoopKernel) -> bool:
+    """Whether rows are gone through step by step (`_step_by_step`)."""
+    along = [s for s in kernel.stages if s.loops]
+    if len(along) != 1 or along[0].order != "parallel" or any(r.kind.startswith("arg") for r in along[0].reductions):
+        return False
+    return heuristics.brief(_length(along[0])) and layout(kernel).turned
+
+
 class _Loops:
     def __init__(self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
@@ -75,8 +83,11 @@ class _Loops:
         self.layout = layout(sizes)
         along = [s for s in sizes.stages if s.loops and s.order == "parallel"]
         self.wide = bool(along) or self.layout.across is not None
-        self.short = False
-        if along:
+        self.short = self.brief = False
+        if is_brief(sizes):
+            self.brief, self.wide = True, False
+            self.layout = replace(self.layout, turned=False)
+        if along and not self.brief:
             lengths = [_length(s) for s in along]
             numbers = [n for n in lengths if isinstance(n, int)]
             longest = (
@@ -178,6 +189,8 @@ class _Loops:
                 self._in_turn(stage)
         elif not stage.loops:
             self._rows(stage)
+        elif self.brief:
+            self._step_by_step(stage)
         elif self.short:
             self._block(stage)
         else:
@@ -249,6 +262,21 @@ class _Loops:
         text = self.code.let(self.printer.dim(end), "end")
         assert axes == frozenset("x")
         return self.code.let(f"tl.max(tl.reshape({text}, [ROWS]), 0)", "longest")
+
+    def _step_by_step(self, stage: Stage) -> None:
+        """A row of few places, each of which is read for all of the block's rows, side by side."""
+        printer, code = self.printer, self.code
+        totals = [
+            code.let(f"tl.full({self.narrow}, {self._identity(r)}, {self._type(r)})", "total") for r in stage.reductions
+        ]
+        with code.block(f"for step in tl.static_range({_length(stage)}):"), printer.scope():
+            printer.walk_flat(stage.loops, "step", NONE)
+            for total, r in zip(totals, stage.reductions, strict=True):
+                code.line(f"{total} = {COMBINE[r.kind]}({total}, {printer.value(r.body)}.to({self._type(r)}))")
+            for write in stage.writes:
+                printer.store(write)
+        for total, r in zip(totals, stage.reductions, strict=True):
+            printer.reduced[r.name] = (total, frozenset("x"))
 
     def _in_turn(self, stage: Stage) -> None:
         """One place of the loops after another, in which each may read what those before it wrote."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, LoopVar
@@ -13,6 +13,7 @@ from burn.dialect.query import op_of
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Buffer, Convert, Kernel, Role, Scalar
 from burn.kernels.lower import Lowering, Place, reshape_index
+from burn.kernels.rewrite import map_kernel, used_buffers
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,14 @@ class Call:
 
     kernel: Kernel
     bindings: tuple[tuple[str, int] | None, ...]
+
+
+def with_used_buffers(kernel: Kernel, bindings: Sequence[tuple[str, int] | None]) -> Call:
+    """A kernel that was made of another one, with those of its buffers that it uses, in their order."""
+    used = sorted(used_buffers(kernel))
+    number = {buffer: i for i, buffer in enumerate(used)}
+    made = map_kernel(kernel, lambda d: d, lambda loops: loops, number.__getitem__)
+    return Call(replace(made, buffers=tuple(kernel.buffers[b] for b in used)), tuple(bindings[b] for b in used))
 
 
 def shared_buffers(calls: Sequence[Call]) -> list[Buffer]:

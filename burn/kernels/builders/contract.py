@@ -9,6 +9,7 @@ from burn.dialect.types import type_of
 from burn.kernels.body import Apply, Const, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
 from burn.kernels.builders.builder import Builder, Call, anchor_of, contraction_type, convert, loops, place, untangle
 from burn.kernels.builders.matrix import matrix_kernel
+from burn.kernels.builders.parts import in_parts
 from burn.kernels.builders.turned import with_depth_inside
 from burn.kernels.lower import Place, linear
 from burn.kernels.wants import Wants
@@ -19,7 +20,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
     anchor = anchor_of(group, "dot_general", "conv")
     tiled = matrix_kernel(group, anchor, wants.small_products)
     if tiled is not None:
-        return with_depth_inside(tiled, wants.small_products)
+        return [made for call in with_depth_inside(tiled, wants.small_products) for made in in_parts(call, wants)]
     builder = Builder(group)
     result = anchor.operation.results[0]
     space = type_of(result).shape

@@ -156,6 +156,31 @@ func.func @main(%x: tensor<1x9x9x64xf16>, %w: tensor<3x3x64x64xf16>) -> tensor<1
 // CHECK-NOT:    tl.where
 // CHECK:        total = tl.dot(left0, right0, total, input_precision="ieee")
 
+// ----- contraction: a weight's gradient is summed in parts of the depth, which a loop adds
+func.func @main(%x: tensor<64x30x30x32xf16>, %g: tensor<64x28x28x64xf16>) -> tensor<3x3x32x64xf16> {
+  %0 = "burn.windows"(%x) {axis = 1 : i64, window = array<i64: 3, 3>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>} : (tensor<64x30x30x32xf16>) -> tensor<64x28x28x3x3x32xf16>
+  %1 = "burn.dot_general"(%0, %g) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 0, 1, 2>, rhs_contract = array<i64: 0, 1, 2>} : (tensor<64x28x28x3x3x32xf16>, tensor<64x28x28x64xf16>) -> tensor<3x3x32x64xf16>
+  "burn.return"(%1) : (tensor<3x3x32x64xf16>) -> ()
+}
+// CHECK:        batch0 = program // (across * down)
+// CHECK:        tl.load(b0 + {{.*}}batch0
+// CHECK:        tl.load(b1 + {{.*}}batch0
+// CHECK:        total = tl.dot(left0, right0, total, input_precision="ieee")
+// CHECK:        tl.store(b2 + {{.*}}batch0{{.*}}, total, mask=inside_x0)
+// CHECK-LABEL:  def kernel1(
+// CHECK:        sum0 = tl.sum(
+// CHECK:        tl.store(b0 + x, v2)
+
+// ----- window: each of its places is read for many results, side by side
+func.func @main(%x: tensor<2x9x9x32xf16>) -> tensor<2x5x5x32xf16> {
+  %0 = "burn.window_reduce"(%x) {kind = "max", window = array<i64: 1, 3, 3, 1>, strides = array<i64: 1, 2, 2, 1>, dilations = array<i64: 1, 1, 1, 1>, low = ["0", "1", "1", "0"], high = ["0", "1", "1", "0"]} : (tensor<2x9x9x32xf16>) -> tensor<2x5x5x32xf16>
+  "burn.return"(%0) : (tensor<2x5x5x32xf16>) -> ()
+}
+// CHECK:        x = tl.program_id(0).to(INT) * ROWS + tl.arange(0, ROWS)
+// CHECK:        for step in tl.static_range(9):
+// CHECK:        tl.load(b0 + {{.*}}, mask=inside & here0, other=0.0)
+// CHECK:        total0 = greatest(total0, v2.to(tl.float32))
+
 // ----- attention and its way back: norms are kept, and keys go over the rows of every head that they serve
 func.func @main(%q: tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, %k: tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, %v: tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, %g: tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) {
   %0:2 = "burn.attention_forward"(%q, %k, %v) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0>} : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?xf32, ["1", "4", "n"]>)

@@ -1,0 +1,142 @@
+"""Products whose depth is cut into parts, which are summed side by side.
+
+A weight's gradient has few rows and columns and a depth of all pixels of a batch; a convolution of a small image has few rows.
+Tile by tile they would leave most of a device idle. Here such a product becomes two kernels: sums of parts of the depth, and a
+loop that adds these up and does what follows. The order of the sums is always the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product as combinations
+from math import prod
+
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, product, substitute
+from burn.kernels.body import (
+    Accumulator,
+    Buffer,
+    Const,
+    ContractionKernel,
+    Load,
+    LoopKernel,
+    Reduced,
+    Reduction,
+    Rewriter,
+    Scalar,
+    Stage,
+    Where,
+    Write,
+)
+from burn.kernels.builders.builder import Call, place, with_used_buffers
+from burn.kernels.lower import linear
+from burn.kernels.rewrite import collapse
+from burn.kernels.wants import Wants
+
+MOST = 128
+"""Parts at most."""
+
+EVEN = 64
+"""A part of what lies side by side has a multiple of so many elements: blocks of a product come out even."""
+
+PIECES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Into how many pieces a loop is cut whose extent is not known, or none of whose divisors would do."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One of the depth's loops in `pieces` of `length` iterations; `guarded` where there may be fewer."""
+
+    loop: LoopVar
+    pieces: int = 1
+    length: Dim = 0
+    guarded: bool = False
+
+
+def in_parts(call: Call, wants: Wants) -> list[Call]:
+    """The kernels of a product, as many as a device wants of it."""
+    handed_on = any(binding is not None and binding[0] == "shared" for binding in call.bindings)
+    if wants.parts is None or handed_on or not isinstance(call.kernel, ContractionKernel):
+        return [call]
+    kernel = collapse(call.kernel)
+    assert isinstance(kernel, ContractionKernel)
+    choices: dict[int, tuple[Cut, ...]] = {}
+    for cuts in sorted(_choices(kernel.depth), key=lambda cuts: sum((c.pieces > 1) + 2 * c.guarded for c in cuts)):
+        choices.setdefault(prod(c.pieces for c in cuts), cuts)
+    count = wants.parts(kernel, sorted(choices))
+    return [call] if count == 1 else _calls(replace(call, kernel=kernel), kernel, choices[count], count)
+
+
+def _choices(depth: Sequence[LoopVar]) -> Iterator[tuple[Cut, ...]]:
+    """Ways to cut the loops that leave something to sum."""
+    for cuts in combinations(*(_cuts(v, v == depth[-1]) for v in depth)):
+        if 1 < prod(c.pieces for c in cuts) <= MOST:
+            left = product([c.length if c.pieces > 1 else c.loop.extent for c in cuts])
+            if not isinstance(left, int) or left >= EVEN:
+                yield cuts
+
+
+def _cuts(loop: LoopVar, innermost: bool) -> Iterator[Cut]:
+    extent = loop.extent
+    yield Cut(loop)
+    if not innermost and isinstance(extent, int):
+        yield from (Cut(loop, n, extent // n) for n in range(2, min(extent, MOST) + 1) if extent % n == 0)
+        return
+    for pieces in PIECES:
+        length = ceildiv(extent, pieces)
+        length = ceildiv(length, EVEN) * EVEN if innermost else length
+        whole = isinstance(extent, int) and isinstance(length, int)
+        if not whole or ceildiv(extent, length or 1) == pieces:
+            yield Cut(loop, pieces, length, not whole or length * pieces != extent)
+
+
+def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: int) -> list[Call]:
+    parts, depth, at, guards = [], [], {}, []
+    for cut in cuts:
+        if cut.pieces == 1:
+            depth.append(cut.loop)
+            continue
+        part, within = LoopVar(f"{cut.loop.name}p", cut.pieces), LoopVar(cut.loop.name, cut.length)
+        parts.append(part)
+        if cut.length != 1:
+            depth.append(within)
+        (inside,) = place((within,))
+        at[cut.loop] = Expr.of(part) * cut.length + inside
+        guards += [(at[cut.loop], cut.loop.extent)] if cut.guarded else []
+    moved = Rewriter(lambda d: substitute(d, at))
+    batch = (*kernel.batch, *kernel.rows, kernel.column)
+    here, places = linear(place(batch), [v.extent for v in batch]), product([v.extent for v in batch])
+    number = linear(place(tuple(parts)), [v.extent for v in parts])
+    partial = len(kernel.buffers)
+    bindings = (*call.bindings, ("shared", 0))
+    memory = Buffer(kernel.dtype, "write", places * count)
+    sums = ContractionKernel(
+        kernel.dtype,
+        (*parts, *kernel.batch),
+        kernel.rows,
+        kernel.column,
+        tuple(depth),
+        _guarded(moved(kernel.lhs), guards),
+        _guarded(moved(kernel.rhs), guards),
+        (Write(partial, number * places + here, Accumulator(kernel.dtype)),),
+        (*kernel.buffers, memory),
+    )
+    part, total = LoopVar("part", count), Reduced(kernel.dtype, "acc")
+    known = Rewriter(lambda d: d, lambda node: total if isinstance(node, Accumulator) else node)
+    added = Reduction("acc", "sum", kernel.dtype, Load(kernel.dtype, partial, Expr.of(part) * places + here))
+    epilogue = tuple(replace(w, value=known(w.value)) for w in kernel.epilogue)
+    joined = LoopKernel(
+        batch,
+        (Stage((part,), (added,)), Stage((), (), epilogue)),
+        (*kernel.buffers, replace(memory, role="read")),
+    )
+    return [with_used_buffers(sums, bindings), with_used_buffers(joined, bindings)]
+
+
+def _guarded(side: Scalar, guards: Sequence[tuple[Dim, Dim]]) -> Scalar:
+    """A side that is zero behind the last place; what it is zero outside of already is asked in the same breath."""
+    if not guards:
+        return side
+    if isinstance(side, Where) and isinstance(side.otherwise, Const) and side.otherwise.value == 0:
+        return replace(side, ranges=(*guards, *side.ranges))
+    return Where(side.dtype, tuple(guards), side, Const(side.dtype, 0))

@@ -1,0 +1,207 @@
+"""Products and convolutions in tiles, in parts of their depth, and windows step by step give the right numbers at odd sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics import WANTS, product_parts
+from burn.dialect import ops
+from burn.dialect.dims import LoopVar, parse, symbol
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.kernels.body import Accumulator, ContractionKernel, Convert, Load, LoopKernel, Write
+from burn.kernels.builders import kernels
+from burn.kernels.text import groups
+from burn.passes import pipeline
+from burn.passes.environment import Environment
+from tests.kernels.interpreting import agree, interpreted
+from tests.passes.cases import random
+
+simulated = pytest.importorskip("tests.codegen.gpu.simulated")
+pytest.importorskip("triton")
+torch = pytest.importorskip("torch")
+
+Shape = tuple[int | str, ...]
+
+
+def program(function: Callable[..., Any], *shapes: Shape, dtype: str) -> Program:
+    types = [TensorType(dtype, tuple(parse(d) if isinstance(d, str) else d for d in shape)) for shape in shapes]
+    made = Program.create([(f"x{i}", t) for i, t in enumerate(types)])
+    with made.building("node"):
+        y = function(*made.inputs)
+    made.finish([("y", y)])
+    pipeline.run(pipeline.parse("decompose{keep=windows},fuse"), made, Environment(GPU()))
+    return made
+
+
+Choose = Callable[[ContractionKernel, Sequence[int]], int]
+
+
+ROUNDING = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 2e-2}
+
+
+def check(made: Program, want: Callable[..., Any], parts: Choose, cut: bool = True, **sizes: int) -> None:
+    """In parts, against torch in float64."""
+    arrays = [random(t, sizes, i) for i, t in enumerate(made.input_types)]
+    wants = replace(WANTS, parts=parts)
+    with context():
+        (calls,) = [kernels(group, wants) for group in groups(made.block)]
+    assert (len(calls) == 2) == cut
+    (got,) = interpreted(made, arrays, simulated.Simulator().launch, wants)
+    expected = want(*(torch.from_numpy(x.astype(np.float64)) for x in arrays)).numpy()
+    tolerance = ROUNDING[got.dtype.name]
+    atol = tolerance * np.abs(expected).max(initial=1)
+    np.testing.assert_allclose(got.astype(np.float64), expected, rtol=tolerance, atol=atol)
+
+
+def first(kernel: ContractionKernel, counts: Sequence[int]) -> int:
+    return counts[0] if counts else 1
+
+
+def most(kernel: ContractionKernel, counts: Sequence[int]) -> int:
+    return counts[-1] if counts else 1
+
+
+def convolution(strides: tuple, dilations: tuple, low: tuple, high: tuple, groups: int) -> tuple[Callable, Callable]:
+    """Channels last, with what follows it; the same in torch."""
+    attrs = {"strides": strides, "dilations": dilations, "low": low, "high": high, "groups": groups, "layout": "last"}
+
+    def function(x: Any, w: Any) -> Any:
+        return ops.neg(ops.conv(x, w, **attrs))
+
+    def want(x: Any, w: Any) -> Any:
+        padded = torch.nn.functional.pad(x.permute(0, 3, 1, 2), (low[1], high[1], low[0], high[0]))
+        y = torch.nn.functional.conv2d(padded, w.permute(3, 2, 0, 1), None, strides, 0, dilations, groups)
+        return -y.permute(0, 2, 3, 1)
+
+    return function, want
+
+
+PLAIN = ((1, 1), (1, 1), (1, 1), (1, 1), 1)
+CONVOLUTIONS = {
+    "a block of channels a tap": (((2, 5, 7, 64), (3, 3, 64, 17)), PLAIN),
+    "stride 2, padding that differs": (((1, 9, 6, 32), (3, 3, 32, 5)), ((2, 2), (1, 1), (0, 1), (1, 2), 1)),
+    "dilated": (((2, 7, 6, 33), (2, 3, 33, 4)), ((1, 2), (2, 3), (1, 3), (0, 2), 1)),
+    "groups": (((1, 4, 5, 96), (3, 3, 48, 6)), ((1, 1), (1, 1), (1, 1), (1, 1), 2)),
+    "one tap": (((2, 3, 5, 128), (1, 1, 128, 7)), ((1, 1), (1, 1), (0, 0), (0, 0), 1)),
+    "one tap, a prime of channels": (((1, 3, 3, 131), (1, 1, 131, 3)), ((1, 1), (1, 1), (0, 0), (0, 0), 1)),
+    "one channel": (((2, 14, 13, 1), (16, 11, 1, 5)), ((1, 1), (1, 1), (6, 5), (6, 5), 1)),
+    "no images": (((0, 5, 5, 64), (3, 3, 64, 8)), PLAIN),
+}
+
+
+@pytest.mark.parametrize("parts", [first, most])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolution(name: str, parts: Choose) -> None:
+    shapes, attrs = CONVOLUTIONS[name]
+    function, want = convolution(*attrs)
+    check(program(function, *shapes, dtype="float16"), want, parts)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_convolution_of_as_many_images_as_a_call_has(n: int) -> None:
+    function, want = convolution(*PLAIN)
+    check(program(function, ("n", 5, 3, 64), (3, 3, 64, 5), dtype="float16"), want, most, n=n)
+
+
+def weight_gradient(strides: tuple[int, int]) -> tuple[Callable, Callable]:
+    def function(x: Any, dy: Any) -> Any:
+        taken = ops.windows(x, axis=1, window=(3, 2), strides=strides, dilations=(1, 1))
+        places = {"lhs_contract": (0, 1, 2), "rhs_contract": (0, 1, 2), "lhs_batch": (), "rhs_batch": ()}
+        return ops.dot_general(taken, dy, **places)
+
+    def want(x: Any, dy: Any) -> Any:
+        return torch.einsum("nhwcij,nhwo->ijco", x.unfold(1, 3, strides[0]).unfold(2, 2, strides[1]), dy)
+
+    return function, want
+
+
+@pytest.mark.parametrize("parts", [first, most])
+@pytest.mark.parametrize(("shapes", "strides"), [
+    (((4, 9, 8, 5), (4, 7, 7, 3)), (1, 1)),
+    (((4, 15, 14, 3), (4, 7, 7, 4)), (2, 2)),
+])  # fmt: skip
+def test_weight_gradient(shapes: tuple[Shape, Shape], strides: tuple[int, int], parts: Choose) -> None:
+    function, want = weight_gradient(strides)
+    check(program(function, *shapes, dtype="bfloat16"), want, parts)
+    check(program(function, *shapes, dtype="float32"), want, parts)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_weight_gradient_of_as_many_images_as_a_call_has(n: int) -> None:
+    function, want = weight_gradient((1, 1))
+    check(program(function, ("n", 9, 8, 5), ("n", 7, 7, 3), dtype="float16"), want, most, n=n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 131])
+def test_a_depth_with_a_name(n: int) -> None:
+    def function(x: Any, y: Any) -> Any:
+        return ops.dot_general(x, y, lhs_batch=(), rhs_batch=(), lhs_contract=(0,), rhs_contract=(0,))
+
+    check(program(function, ("n", 5), ("n", 3), dtype="float16"), lambda x, y: x.T @ y, most, n=n)
+
+
+def test_parts_as_they_are_described() -> None:
+    """In the interpreter of kernels, which knows no tiles."""
+    function, _ = convolution(*PLAIN)
+    made = program(function, (1, 3, 2, 48), (3, 3, 48, 2), dtype="float32")
+    arrays = [random(t, {}, i) for i, t in enumerate(made.input_types)]
+    whole = interpreted(made, arrays, wants=replace(WANTS, parts=None))
+    agree(interpreted(made, arrays, wants=replace(WANTS, parts=most)), whole)
+
+
+def test_a_shallow_depth_stays_whole() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return ops.dot_general(x, y, lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(0,))
+
+    check(program(function, (5, 60), (60, 3), dtype="float16"), lambda x, y: x @ y, most, cut=False)
+
+
+def contraction(rows: Any, columns: int, depth: Any) -> ContractionKernel:
+    """A product of halves that lie as they are read."""
+    i, j, k = LoopVar("i", rows), LoopVar("j", columns), LoopVar("k", depth)
+    left, right = (Convert("float32", Load("float16", n, 0)) for n in (0, 1))
+    write = Write(2, 0, Accumulator("float32"))
+    return ContractionKernel("float32", (), (i,), j, (k,), left, right, (write,), ())
+
+
+def test_only_products_that_leave_a_card_idle_are_cut() -> None:
+    counts = (2, 4, 8, 16, 64)
+    assert product_parts(contraction(4096, 4096, 4096), counts) == 1
+    assert product_parts(contraction(200704, 64, 576), counts) == 1
+    assert product_parts(contraction(576, 64, 200704), counts) >= 16
+    assert product_parts(contraction(576, 64, symbol("batch") * 3136), counts) >= 16
+    assert product_parts(contraction(49, 512, 4608), counts) > 1
+    assert product_parts(contraction(64, 64, 128), counts) == 1
+
+
+WINDOWS = [
+    ((2, 7, 6, 5), (1, 3, 2, 1), (1, 2, 2, 1), (0, 1, 0, 0), (0, 1, 1, 0)),
+    ((0, 4, 4, 3), (1, 2, 2, 1), (1, 2, 2, 1), (0, 0, 0, 0), (0, 0, 0, 0)),
+    ((1, 9, 1, 11), (1, 5, 1, 1), (1, 1, 1, 1), (0, 2, 0, 0), (0, 2, 0, 0)),
+]
+
+
+@pytest.mark.parametrize("kind", ["max", "sum"])
+@pytest.mark.parametrize(("shape", "window", "strides", "low", "high"), WINDOWS)
+def test_windows_step_by_step(shape: Shape, window: Shape, strides: Shape, low: Shape, high: Shape, kind: str) -> None:
+    def function(x: Any) -> Any:
+        return ops.window_reduce(
+            x, kind=kind, window=window, strides=strides, dilations=(1, 1, 1, 1), low=low, high=high
+        )
+
+    made = program(function, shape, dtype="float16")
+    with context():
+        (call,) = [call for group in groups(made.block) for call in kernels(group, WANTS)]
+    assert isinstance(call.kernel, LoopKernel)
+    arrays = [random(t, {}, i) for i, t in enumerate(made.input_types)]
+    printer = simulated.Simulator()
+    agree(interpreted(made, arrays, printer.launch, WANTS), interpreted(made, arrays, wants=WANTS))
+    assert all("tl.static_range" in p.text for p in printer.printer.functions.values())
