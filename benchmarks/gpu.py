@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import torch
 
 import burn
@@ -27,7 +28,7 @@ from burn import ops
 from burn.bench.interleave import Plan
 from burn.bench.training import Setting, measure
 from burn.bench.twins import CARD_CASES
-from burn.runtime.card import resident
+from burn.runtime.card import resident, to_card
 from burn.runtime.device import device
 
 PARTS = ("kernels", "models", "training")
@@ -93,21 +94,44 @@ def by_turns(calls: dict[str, Callable[[], Any]], measure: Measure, own: Measure
     return {name: statistics.median(times) for name, times in found.items()}
 
 
-def kernel(name: str, function: Any, peer: Any, *tensors: torch.Tensor, work: float, unit: str) -> Row:
+def kernel(
+    name: str, function: Any, peer: Any, *tensors: torch.Tensor, work: float, unit: str, compiles: bool = True
+) -> Row:
+    """compiles: whether torch.compile is a peer too."""
     compiled = burn.compile(function, [_type(t) for t in tensors], cache=False, device="cuda")
-    fast = torch.compile(peer)
     cuda = device("cuda")
     arrays = [resident(t, cuda) for t in tensors]
-    calls = {
-        "burn": lambda: compiled(*arrays),
-        "torch": lambda: peer(*tensors),
-        "torch.compile": lambda: fast(*tensors),
-    }
-    got, want = compiled(*tensors), peer(*tensors)
-    error = ((got.float() - want.float()).abs().max() / want.float().abs().max()).item()
-    assert error < 0.05, f"{name}: {error}"
+    calls = {"burn": lambda: compiled(*arrays), "torch": lambda: peer(*tensors)}
+    if compiles:
+        fast = torch.compile(peer)
+        calls["torch.compile"] = lambda: fast(*tensors)
+    results = (compiled(*tensors), peer(*tensors))
+    got, want = (x if isinstance(x, (tuple, list)) else (x,) for x in results)
+    for x, y in zip(got, want, strict=True):
+        error = ((x.float() - y.float()).abs().max() / y.float().abs().max()).item()
+        assert error < 0.05, f"{name}: {error}"
     times = by_turns(calls, on_card, on_burns_card)
     return Row(name, times.pop("burn"), times, work, unit)
+
+
+def product_of_bytes(n: int) -> Row:
+    """A product of 8-bit floats. torch's takes the right side turned; both give bfloat16."""
+    x, y = (torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
+    arrays = [to_card(t.cpu().view(torch.uint8).numpy().view(ml_dtypes.float8_e4m3fn), "cuda") for t in (x, y)]
+    compiled = burn.compile(
+        lambda x, y: ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(0,), dtype="bfloat16"),
+        [f"float8_e4m3fn[{n}, {n}]"] * 2,
+        cache=False,
+        device="cuda",
+    )
+    one, turned = torch.ones((), device="cuda"), y.T.contiguous().T
+    scaled = torch._scaled_mm  # pyright: ignore[reportPrivateImportUsage]  # torch has no public one
+    peer = lambda: scaled(x, turned, one, one, out_dtype=torch.bfloat16)  # noqa: E731
+    got, want = torch.from_dlpack(compiled(*arrays)).float(), x.float() @ y.float()
+    error = ((got - want).abs().max() / want.abs().max()).item()
+    assert error < 0.05, f"product of bytes: {error}"
+    times = by_turns({"burn": lambda: compiled(*arrays), "torch": peer}, on_card, on_burns_card)
+    return Row(f"product float8 e4m3 {n} cubed (torch's _scaled_mm)", times.pop("burn"), times, 2 * n**3, "TF/s")
 
 
 def _type(tensor: torch.Tensor) -> str:
@@ -160,7 +184,38 @@ def kernels() -> list[Row]:
                 unit="TF/s",
             )
         )
-    return rows
+    for depth in (64, 128):
+        rows.append(
+            kernel(
+                f"the same and its gradients, heads of {depth}",
+                lambda q, k, v, g, d=depth: burn.vjp(
+                    lambda q, k, v: ops.attention(q, k, v, None, None, scale=d**-0.5, causal=True), q, k, v
+                )[1](g),
+                attention_gradients,
+                *(half(1, 16, 16384, depth) for _ in range(4)),
+                work=7 * 16 * 16384**2 * depth,
+                unit="TF/s",
+                compiles=False,
+            )
+        )
+    cache = [half(1, heads, n, 128) for heads, n in ((32, 1), (8, 16384), (8, 16384))]
+    rows.append(
+        kernel(
+            "attention bf16 of one query, 16k keys, 32 heads of 128 on 8",
+            lambda q, k, v: ops.attention(q, k, v, None, None, scale=128**-0.5),
+            lambda q, k, v: f.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+            *cache,
+            work=2 * 2 * 8 * 16384 * 128,
+            unit="GB/s",
+        )
+    )
+    return [*rows, *(product_of_bytes(n) for n in (4096, 8192))]
+
+
+def attention_gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return torch.autograd.grad(y, (q, k, v), g)
 
 
 # ---- models --------------------------------------------------------------------------------------------------------------

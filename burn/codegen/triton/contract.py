@@ -99,7 +99,7 @@ class _Contraction:
             code.line("k = (start + tl.arange(0, DEPTH)).to(INT)")
             left, right = self._side(self.left, "x"), self._side(self.right, "y")
             if self.left.dtype in EIGHTS:  # within a block tensor cores sum them in fewer bits than a float32 has
-                code.line(f"total += tl.dot({left}, {right})")
+                code.line(f"total = tl.dot({left}, {right}, total, max_num_imprecise_acc=DEPTH)")
             else:
                 code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
 
@@ -136,10 +136,16 @@ class _Contraction:
                 printer.walk_flat(kernel.rows, "x", frozenset("x"))
             else:
                 printer.put(kernel.column, "y", frozenset("y"))
+            kind = EIGHTS.get(node.dtype, triton_type(node.dtype))
+            if node.dtype in EIGHTS and isinstance(node, Load):  # what is loaded as such goes straight to tensor cores
+                printer.bases = {
+                    node.buffer: code.let(f"b{node.buffer}.to(tl.pointer_type({kind}), bitcast=True)", "base")
+                }
             value = printer.value(node)
-            zero = "0" if node.dtype in EIGHTS else "0.0"
+            if node.dtype in EIGHTS and not printer.bases:
+                value = code.let(f"{value}.to({kind}, bitcast=True)")
+            printer.bases = {}
             if within and (not isinstance(node, Load) or "k" not in printer.span(node.offset)):
-                value = f"tl.where({within}, {value}, {zero}).to({triton_type(node.dtype)})"
+                value = f"tl.where({within}, {value}, 0.0).to({kind})"
             shape = "[ROWS, DEPTH]" if axis == "x" else "[DEPTH, COLUMNS]"
-            number = f".to({EIGHTS[node.dtype]}, bitcast=True)" if node.dtype in EIGHTS else ""
-            return code.let(f"tl.broadcast_to({value}, {shape}){number}", "left" if axis == "x" else "right")
+            return code.let(f"tl.broadcast_to({value}, {shape})", "left" if axis == "x" else "right")

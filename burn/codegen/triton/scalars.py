@@ -40,8 +40,9 @@ from burn.kernels.body import (
 @dataclass
 class ScalarPrinter:
     """`buffers[i]` is called `b<i>`, one that is private to an iteration lies in workspace behind `private[i]`; `sites` collects
-    the names of source nodes for run-time errors. `steps`: addresses are built axis by axis, those of these names last: what does
-    not change in a loop along them is added up in front of it."""
+    the names of source nodes for run-time errors. `bases`: pointers of another type than the buffer's, by its number. `steps`:
+    addresses are built axis by axis, those of these names last: what does not change in a loop along them is added up in front
+    of it."""
 
     code: Code
     buffers: Sequence[Buffer]
@@ -51,6 +52,7 @@ class ScalarPrinter:
     reduced: dict[str, tuple[str, Axes]] = field(default_factory=dict)
     accumulator: tuple[str, Axes] = ("", NONE)
     private: dict[int, str] = field(default_factory=dict)
+    bases: dict[int, str] = field(default_factory=dict)
     steps: str | None = None
     fetches: bool = False
     _guards: list[Guard] = field(default_factory=list)
@@ -185,7 +187,7 @@ class ScalarPrinter:
         text = self.dim(offset) if self.steps is None else self._stepped(offset, self.steps)
         for name in sorted(need - have):
             text = f"{text} + {self.axes[name].places} * 0"
-        base = self.private.get(buffer, f"b{buffer}")
+        base = self.private.get(buffer) or self.bases.get(buffer, f"b{buffer}")
         return f"{base} + {text}", self._mask(need)
 
     def _stepped(self, offset: Dim, last: str) -> str:
@@ -200,7 +202,7 @@ class ScalarPrinter:
 
     def _load(self, node: Load) -> str:
         pointer, mask = self._address(node.buffer, node.offset, NONE)
-        zero = "0.0" if DTYPES[node.dtype].kind == "float" else "0"
+        zero = "0.0" if DTYPES[node.dtype].kind == "float" or node.buffer in self.bases else "0"
         text = f"tl.load({pointer}, mask={mask}, other={zero})" if mask else f"tl.load({pointer})"
         return f"{text} != 0" if node.dtype == "bool" else text
 

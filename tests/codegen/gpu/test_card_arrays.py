@@ -285,3 +285,16 @@ def test_torchs_tensors_there_are_read_without_asking(card: Card, monkeypatch: p
     monkeypatch.setattr(Tensor, "requires_grad", True)
     with pytest.raises(InputError, match="cannot be read through DLPack"):
         made(Tensor(to_card(X, "cuda")))
+
+
+def test_products_of_eight_bits_stay_there(card: Card) -> None:
+    x, y = (np.random.default_rng(i).standard_normal((5, 5)).astype(ml_dtypes.float8_e4m3fn) for i in range(2))
+    product = burn.compile(
+        lambda x, y: burn.ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(0,), dtype="bfloat16"),
+        ["float8_e4m3fn[5, 5]"] * 2,
+        cache=False,
+        device="cuda",
+    )
+    got = product(to_card(x, "cuda"), to_card(y, "cuda"))
+    assert isinstance(got, CardArray)
+    np.testing.assert_allclose(got.numpy().astype(np.float64), x.astype(np.float64) @ y.astype(np.float64), rtol=1e-2)

@@ -228,5 +228,6 @@ func.func @main(%x: tensor<256x256xf8E4M3FN>, %w: tensor<256x256xf8E4M3FN>) -> t
 // CHECK:      def kernel0(
 // CHECK:      tl.store(b1
 // CHECK:      def kernel1(
-// CHECK:        left0 = tl.broadcast_to(v0, [ROWS, DEPTH]).to(tl.float8e4nv, bitcast=True)
-// CHECK:        total += tl.dot(left0, right0)
+// CHECK:        base0 = b0.to(tl.pointer_type(tl.float8e4nv), bitcast=True)
+// CHECK-NEXT:   v0 = tl.load(base0 + {{.*}})
+// CHECK:        total = tl.dot(left0, right0, total, max_num_imprecise_acc=DEPTH)
