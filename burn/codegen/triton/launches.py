@@ -102,10 +102,10 @@ class CardKernels:
     is_card = True
 
     def __init__(self, host: Kernels, in_place: Collection[ir.Value] = (), eights: bool = True) -> None:
-        """host: prints what runs there. in_place: results that lie where an input of the program may have lain. eights: see
-        `KernelPrinter`."""
+        """host: prints what runs there. in_place: results that lie where an input of the program may have lain, and are
+        written only where no kernel has failed. eights: see `KernelPrinter`."""
         self.host, self.sites = host, host.sites
-        self._in_place, self._may_fail = in_place, False
+        self._in_place = in_place
         self.printer = KernelPrinter(self.sites, eights)
         self.sources: list[Source] = []
         self.refused: dict[str, str] = {}
@@ -123,9 +123,8 @@ class CardKernels:
         except Unprintable as error:
             self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
             return replace(self.host.group(group), on_host=True)
-        if self._may_fail and any(result in self._in_place for result in group.operation.results):
+        if any(result in self._in_place for result in group.operation.results):
             printed = [p.guarded() for p in printed]
-        self._may_fail |= any(p.may_fail for p in printed)
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         limits = _limits(group, printed)
         launches = [self._launch(p, call.kernel.buffers, nodes, limits) for p, call in zip(printed, calls, strict=True)]

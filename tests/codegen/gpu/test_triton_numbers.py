@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,8 +140,22 @@ SCATTERS: list[tuple[str, str, str, Shape, Shape, Shape]] = [
 """Op, reduction, element type, shapes of x, indices and updates. Places are named again and again, from the end too."""
 
 
-@pytest.mark.parametrize("case", SCATTERS, ids=lambda c: f"{c[0]} {c[1]} {c[2]} {c[4]}")
-@pytest.mark.parametrize("named", [False, True])
+def scatters() -> list[Any]:
+    """Each with its sizes as numbers and with one by name, which the interpreter takes long for: most of those are marked slow."""
+    quick = (("scatter_nd", "int64"), ("scatter_elements", "none"))
+    return [
+        pytest.param(
+            case,
+            named,
+            id=f"{case[0]} {case[1]} {case[2]} {case[4]}{' named' * named}",
+            marks=[pytest.mark.slow] if named and not any(set(q) <= set(case[:3]) for q in quick) else [],
+        )
+        for case in SCATTERS
+        for named in (False, True)
+    ]
+
+
+@pytest.mark.parametrize(("case", "named"), scatters())
 def test_scatter(case: tuple[str, str, str, Shape, Shape, Shape], named: bool) -> None:
     """All places at once give what one after the other gives."""
     name, reduction, dtype, *shapes = case
