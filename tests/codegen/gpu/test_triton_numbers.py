@@ -141,7 +141,7 @@ SCATTERS: list[tuple[str, str, str, Shape, Shape, Shape]] = [
 
 
 def scatters() -> list[Any]:
-    """Each with its sizes as numbers and with one by name, which the interpreter takes long for: most of those are marked slow."""
+    """Each with its sizes as numbers, and with one by name: most of these, which take the interpreter long, are marked slow."""
     quick = (("scatter_nd", "int64"), ("scatter_elements", "none"))
     return [
         pytest.param(
