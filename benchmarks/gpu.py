@@ -126,7 +126,10 @@ def product_of_bytes(n: int) -> Row:
     )
     one, turned = torch.ones((), device="cuda"), y.T.contiguous().T
     scaled = torch._scaled_mm  # pyright: ignore[reportPrivateImportUsage]  # torch has no public one
-    peer = lambda: scaled(x, turned, one, one, out_dtype=torch.bfloat16)  # noqa: E731
+
+    def peer() -> torch.Tensor:
+        return scaled(x, turned, one, one, out_dtype=torch.bfloat16)
+
     got, want = torch.from_dlpack(compiled(*arrays)).float(), x.float() @ y.float()
     error = ((got - want).abs().max() / want.abs().max()).item()
     assert error < 0.05, f"product of bytes: {error}"

@@ -141,7 +141,10 @@ def _load_model(
 
     content = _content(model)
     identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if cache else None
-    read = lambda: import_onnx(content, dims=dims)  # noqa: E731
+
+    def read() -> Program:
+        return import_onnx(content, dims=dims)
+
     made = artefact_of(identity, read, target=target, device=device, precision=precision)
     return Executable(made, device=device)
 

@@ -48,6 +48,12 @@ class Device:
         """What the driver says of a card: name, architecture, memory and more."""
         return self.native.facts()
 
+    def wait(self) -> None:
+        """Until all that was asked of it is done; the CPU has nothing to wait for. Raises DeviceError, and the RunError of a call
+        that failed and whose results nobody has fetched."""
+        if self.is_card:
+            self.native.wait()
+
     def cannot_run(self, target: Target) -> list[Problem]:
         """Why code for `target` cannot run here; nothing when it can."""
         if target.card != ("" if self.kind == "cpu" else self.kind):

@@ -66,25 +66,11 @@ class GPU:
 
     def build(self, program: Program) -> Built:
         with context():
-            in_place = _in_place(program) if _may_fail(program.block) else ()
-            kernels = CardKernels(KernelPrinter(self.host.target), in_place, self.multiplies_eights)
+            kernels = CardKernels(KernelPrinter(self.host.target), _in_place(program), self.multiplies_eights)
             entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
             code = compile_object(entry.functions)
         images = compile_all(kernels.sources, Machine.named(self.kind, self.architecture, self.warp))
         return Built(code, entry.constants, entry.live_ranges, entry.records, entry.sites, images)
-
-
-FETCHING = frozenset(
-    f"burn.{name}" for name in ("gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd")
-)
-"""Ops whose kernels fail where an index from data is out of range."""
-
-
-def _may_fail(block: ir.Block) -> bool:
-    return any(
-        operation.name in FETCHING or any(_may_fail(inner) for region in operation.regions for inner in region.blocks)
-        for operation in (op.operation for op in block.operations)
-    )
 
 
 def _in_place(program: Program) -> set[ir.Value]:

@@ -234,6 +234,16 @@ def test_a_failure_outlives_its_program(card: Card) -> None:
             left.numpy()
 
 
+def test_waiting_for_a_card_tells_of_a_failure(card: Card) -> None:
+    with simulation().lazy():
+        take, table, _ = a_failure_to_come(card)
+        with pytest.raises(IndexRunError, match="index 9 is out of range"):
+            device("cuda").wait()
+        device("cuda").wait()
+        device("cpu").wait()
+        np.testing.assert_array_equal(take(table, np.array([2, 1])).numpy(), table.numpy()[[2, 1]])
+
+
 def test_a_failure_comes_with_results_for_the_host(card: Card) -> None:
     with simulation().lazy():
         _, _, left = a_failure_to_come(card)
