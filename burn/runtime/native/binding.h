@@ -60,6 +60,11 @@ template <typename Call> auto unlocked(Call call) {
     }
 }
 
+// ---- binding_program.cpp, binding_dlpack.cpp --------------------------------------------------------------------------
+
+void bind_programs(nanobind::module_ &m);
+void bind_dlpack(nanobind::module_ &m);
+
 // ---- binding_device.cpp ---------------------------------------------------------------------------------------------
 
 class Device {

@@ -1,0 +1,366 @@
+// Compiled programs as Python sees them. Nothing here computes; it checks arguments against a program's signature and releases
+// the interpreter's lock around the run.
+#include "binding_values.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <list>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+PyObject *run_failure; // the exception; args: (burn_status, site, value)
+
+// A device: its kind, its number, and its driver's file where that is not the usual one.
+using Card = std::tuple<std::string, int32_t, std::optional<std::string>>;
+
+// ---- the interpreter lock -------------------------------------------------------------------------------------------
+
+// Whether a signal has come whose Python handler raises, such as Ctrl-C. The exception stays set.
+int interrupted(void *context) {
+    auto **state = static_cast<PyThreadState **>(context);
+    take_lock(*state);
+    int raised = PyErr_CheckSignals() < 0;
+    *state = PyEval_SaveThread();
+    return raised;
+}
+
+// ---- what programs ask of Python ------------------------------------------------------------------------------------
+
+PyObject *image_decoder = nullptr;       // a function of the bytes and the form
+thread_local PyObject *host_error = nullptr; // what it raised in this thread's run
+
+// Called in a run, which does not hold the interpreter's lock.
+void *decode_image(burn_run *run, int64_t form, const void *data, int64_t bytes, int64_t sizes[2]) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    void *pixels = nullptr;
+    PyObject *result = PyObject_CallFunction(image_decoder, "y#L", static_cast<const char *>(data),
+                                             static_cast<Py_ssize_t>(bytes), static_cast<long long>(form));
+    if (result && PyArray_Check(result)) {
+        auto *array = reinterpret_cast<PyArrayObject *>(result);
+        if (PyArray_NDIM(array) == 3 && PyArray_TYPE(array) == NPY_UINT8 && PyArray_IS_C_CONTIGUOUS(array) &&
+            PyArray_DIM(array, 2) == (form == 2 ? 1 : 3)) {
+            sizes[0] = PyArray_DIM(array, 0);
+            sizes[1] = PyArray_DIM(array, 1);
+            pixels = burn_rt_alloc(run, PyArray_NBYTES(array));
+            if (pixels)
+                std::memcpy(pixels, PyArray_DATA(array), static_cast<size_t>(PyArray_NBYTES(array)));
+        }
+    }
+    Py_XDECREF(result);
+    if (PyErr_Occurred()) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        PyErr_NormalizeException(&type, &value, &trace);
+        Py_XSETREF(host_error, value);
+        Py_XDECREF(type);
+        Py_XDECREF(trace);
+    }
+    PyGILState_Release(state);
+    return pixels;
+}
+
+constexpr size_t MOST_EVENTS = 100000; // of a profiled run that are told one by one
+
+class Program {
+  public:
+    Program(nb::handle object_code, const std::string &entry, nb::sequence constants,
+            const std::vector<std::pair<int64_t, int64_t>> &live_ranges,
+            const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
+            const std::vector<nb::object> &outputs, int64_t kernel_count, std::vector<int64_t> aliases,
+            const std::vector<Containers> &input_containers, const std::vector<Containers> &output_containers,
+            const std::vector<std::pair<int64_t, int64_t>> &texts, const std::optional<Card> &card,
+            const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images,
+            std::vector<std::string> sites)
+        : kernels_(kernel_count), sites_(std::move(sites)) {
+        char error[512];
+        {
+            Buffer code(object_code);
+            image_ = burn_image_load(code.data(), static_cast<size_t>(code.bytes()), error, sizeof error);
+        }
+        if (!image_)
+            throw nb::value_error((std::string("the object code cannot be loaded: ") + error).c_str());
+        try {
+            describe(inputs, outputs, input_containers, output_containers);
+            if (card)
+                open_card(*card, images);
+            initialise(entry, constants, live_ranges, std::move(aliases), texts);
+        } catch (...) {
+            burn_image_unload(image_);
+            throw;
+        }
+    }
+
+    Program(const Program &) = delete;
+
+    int64_t arena_bytes() const { return burn_program_arena(program_); }
+
+    ~Program() {
+        PyThreadState *state = device_ ? PyEval_SaveThread() : nullptr; // unloading kernels waits for the card
+        burn_program_delete(program_);
+        if (state)
+            take_lock(state);
+        burn_image_unload(image_);
+    }
+
+    // keep: whether outputs stay on the program's card; without it, where an input lies there.
+    nb::object run(nb::sequence arguments, std::optional<std::vector<int64_t>> donated, bool profile,
+                   std::optional<bool> keep) {
+        size_t count = inputs_.size();
+        nb::object fast = nb::steal(PySequence_Fast(arguments.ptr(), "inputs must be a sequence"));
+        if (!fast.is_valid())
+            throw nb::python_error();
+        if (static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr())) != count)
+            mismatch("wrong number of inputs");
+        std::vector<burn_input> inputs(count);
+        Kept kept;
+        for (size_t i = 0; i < count; i++)
+            inputs[i] = check_input(PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i)), inputs_[i], 0, device_,
+                                    kept);
+        if (donated)
+            for (int64_t index : *donated) {
+                if (index < 0 || static_cast<size_t>(index) >= count)
+                    throw nb::index_error("donated: no such input");
+                if (!is_writable(PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(index))))
+                    mismatch("donated array: it is read-only");
+                inputs[static_cast<size_t>(index)].donated = 1;
+            }
+        bool stay = keep.value_or(false);
+        for (size_t i = 0; device_ && !keep && i < count; i++)
+            stay |= inputs[i].on_card != 0;
+        std::vector<burn_output> outputs(outputs_.size());
+        std::vector<burn_profile_row> rows(profile ? static_cast<size_t>(kernels_) : 0);
+        std::vector<burn_profile_event> events(profile ? MOST_EVENTS : 0);
+        burn_profile told{rows.data(), events.data(), 0, static_cast<int64_t>(events.size())};
+        PyThreadState *state = PyEval_SaveThread();
+        burn_options options{profile ? &told : nullptr, interrupted, &state, stay};
+        burn_failure failure = burn_program_run(program_, inputs.data(), outputs.data(), &options);
+        take_lock(state);
+        if (failure.code == BURN_INPUT_MISMATCH)
+            mismatch("dims");
+        if (failure.code == BURN_HOST_FAILED && host_error) {
+            nb::object error = nb::steal(std::exchange(host_error, nullptr));
+            PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.ptr())), error.ptr());
+            throw nb::python_error();
+        }
+        if (failure.code == BURN_INTERRUPTED && PyErr_Occurred())
+            throw nb::python_error();
+        if (failure.code != BURN_OK) {
+            nb::tuple details = nb::make_tuple(failure.code, failure.site, failure.value);
+            PyErr_SetObject(run_failure, details.ptr());
+            throw nb::python_error();
+        }
+        nb::object results = give_outputs(outputs, outputs_, fast, device_);
+        if (device_)
+            heed(device_);
+        if (!profile)
+            return results;
+        nb::list timings;
+        for (const burn_profile_row &row : rows)
+            timings.append(nb::make_tuple(row.calls, row.nanoseconds));
+        nb::list moments;
+        for (int64_t i = 0; i < told.event_count; i++)
+            moments.append(nb::make_tuple(events[i].kernel, events[i].began, events[i].took, events[i].on_card != 0));
+        return nb::make_tuple(results, timings, moments);
+    }
+
+  private:
+    void describe(const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
+                  const std::vector<nb::object> &outputs, const std::vector<Containers> &input_containers,
+                  const std::vector<Containers> &output_containers) {
+        if ((!input_containers.empty() && input_containers.size() != inputs.size()) ||
+            (!output_containers.empty() && output_containers.size() != outputs.size()))
+            throw nb::value_error("containers must be given for each input or output, or for none");
+        for (const auto &[dtype, dims] : inputs) {
+            inputs_.push_back({dtype_of(dtype), dims});
+            if (!input_containers.empty())
+                inputs_.back().containers = input_containers[inputs_.size() - 1];
+        }
+        for (const nb::object &dtype : outputs) {
+            outputs_.push_back({dtype_of(dtype), {}});
+            if (!output_containers.empty())
+                outputs_.back().containers = output_containers[outputs_.size() - 1];
+        }
+    }
+
+    void open_card(const Card &card, const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images) {
+        char error[512] = "";
+        const auto &[kind, index, library] = card;
+        device_ = burn_device_open(kind.c_str(), index, library ? library->c_str() : nullptr, error, sizeof error);
+        if (!device_)
+            throw nb::value_error(error);
+        for (const auto &[name, image, shared, threads] : images) {
+            Buffer code(image);
+            names_.push_back(name);
+            device_kernels_.push_back({code.data(), code.bytes(), names_.back().c_str(), shared, threads});
+            held_.push_back(std::move(code));
+        }
+    }
+
+    void initialise(const std::string &entry, nb::sequence constants,
+                    const std::vector<std::pair<int64_t, int64_t>> &live_ranges, std::vector<int64_t> aliases,
+                    const std::vector<std::pair<int64_t, int64_t>> &texts) {
+        auto entry_function = reinterpret_cast<burn_entry_fn>(burn_image_symbol(image_, entry.c_str()));
+        if (!entry_function)
+            throw nb::value_error(("the object code has no function '" + entry + "'").c_str());
+        if (aliases.empty())
+            aliases.assign(outputs_.size(), -1);
+        if (aliases.size() != outputs_.size())
+            throw nb::value_error("aliases must name an input, or -1, for each output");
+        if (kernels_ < 0 || kernels_ > (1 << 24))
+            throw nb::value_error("kernel_count is out of range");
+        hold_constants(constants);
+        std::vector<burn_live_range> ranges;
+        for (const auto &[first, last] : live_ranges)
+            ranges.push_back({first, last});
+        std::vector<burn_input_spec> input_specs;
+        for (const Spec &spec : inputs_)
+            input_specs.push_back({bytes_of(spec.dtype),
+                                   spec.any_rank() ? BURN_ANY_RANK : static_cast<int64_t>(spec.dims.size()),
+                                   spec.dims.data(), spec.kind()});
+        std::vector<burn_output_spec> output_specs;
+        for (size_t i = 0; i < outputs_.size(); i++)
+            output_specs.push_back({outputs_[i].depth() ? static_cast<int64_t>(sizeof(int64_t)) : bytes_of(outputs_[i].dtype),
+                                    aliases[i], outputs_[i].kind()});
+        burn_program_info info{};
+        info.entry = entry_function;
+        info.inputs = static_cast<int64_t>(inputs_.size());
+        info.outputs = static_cast<int64_t>(outputs_.size());
+        info.constants = static_cast<int64_t>(constant_data_.size());
+        info.buffers = static_cast<int64_t>(ranges.size());
+        info.kernels = kernels_;
+        info.constant_data = constant_data_.data();
+        info.live_ranges = ranges.data();
+        info.input_specs = input_specs.data();
+        info.output_specs = output_specs.data();
+        if (device_) {
+            for (const std::string &site : sites_)
+                site_names_.push_back(site.c_str());
+            info.sites = site_names_.data();
+            info.site_count = static_cast<int64_t>(site_names_.size());
+            info.device = device_;
+            info.device_kernels = device_kernels_.data();
+            info.device_kernel_count = static_cast<int64_t>(device_kernels_.size());
+            for (const auto &[index, count] : texts) // strings stay with the host
+                if (index >= 0 && index < info.constants)
+                    on_card_[static_cast<size_t>(index)] = -1;
+            info.constant_bytes = on_card_.data();
+        }
+        char error[512];
+        program_ = burn_program_new(&info, error, sizeof error);
+        if (!program_)
+            throw nb::value_error(error[0] ? error : "the program's tables are out of range");
+        for (const auto &[index, count] : texts) {
+            if (index < 0 || index >= info.constants)
+                throw nb::value_error("texts: no such constant");
+            int32_t status = burn_program_texts(program_, index, constant_bytes_[static_cast<size_t>(index)], count);
+            if (status == BURN_OUT_OF_MEMORY)
+                throw std::bad_alloc();
+            if (status != BURN_OK)
+                throw nb::value_error("a constant of strings is malformed");
+        }
+    }
+
+    // Generated code may load constants with aligned instructions; those that do not lie on 64 bytes are copied once.
+    void hold_constants(nb::sequence constants) {
+        for (nb::handle constant : constants) {
+            Buffer buffer(constant);
+            void *data = buffer.data();
+            int64_t bytes = buffer.bytes();
+            if (reinterpret_cast<uintptr_t>(data) % BURN_ALIGNMENT != 0 || buffer.bytes() == 0) {
+                std::unique_ptr<void, Freed> copy(burn_memory_new(buffer.bytes()));
+                if (!copy)
+                    throw std::bad_alloc();
+                std::memcpy(copy.get(), data, static_cast<size_t>(buffer.bytes()));
+                data = copy.get();
+                copies_.push_back(std::move(copy));
+            } else {
+                held_.push_back(std::move(buffer));
+            }
+            constant_bytes_.push_back(bytes);
+            on_card_.push_back(bytes);
+            constant_data_.push_back(data);
+        }
+    }
+
+    burn_image *image_ = nullptr;
+    burn_program *program_ = nullptr;
+    int64_t kernels_;
+    std::vector<Spec> inputs_;
+    std::vector<Spec> outputs_; // without dims
+    std::vector<Buffer> held_;
+    std::vector<std::unique_ptr<void, Freed>> copies_;
+    std::vector<void *> constant_data_;
+    std::vector<int64_t> constant_bytes_;
+    burn_device *device_ = nullptr;
+    std::list<std::string> names_; // of device_kernels_
+    std::vector<burn_device_kernel> device_kernels_;
+    std::vector<std::string> sites_;
+    std::vector<const char *> site_names_;
+    std::vector<int64_t> on_card_; // bytes of each constant that goes to the card, or -1
+};
+
+// Bytes like those of an output, which a program that gets them as a donated input may write an output to.
+nb::object new_bytes(int64_t count) {
+    burn_output bytes{};
+    bytes.data = burn_memory_new(count);
+    if (!bytes.data)
+        throw std::bad_alloc();
+    bytes.bytes = bytes.dims[0] = count;
+    bytes.rank = 1;
+    return wrap(bytes, nb::steal(reinterpret_cast<PyObject *>(PyArray_DescrFromType(NPY_UINT8))), nb::handle());
+}
+
+nb::tuple plan(const std::vector<std::pair<int64_t, int64_t>> &live_ranges, const std::vector<int64_t> &sizes) {
+    if (live_ranges.size() != sizes.size())
+        throw nb::value_error("plan: as many sizes as live ranges");
+    std::vector<burn_live_range> ranges;
+    for (const auto &[first, last] : live_ranges)
+        ranges.push_back({first, last});
+    std::vector<int64_t> offsets(sizes.size());
+    burn_plan_result result =
+        burn_plan(ranges.data(), sizes.data(), static_cast<int64_t>(sizes.size()), offsets.data());
+    if (result.status != BURN_OK) {
+        PyErr_SetObject(run_failure, nb::make_tuple(result.status, -1, result.value).ptr());
+        throw nb::python_error();
+    }
+    return nb::make_tuple(offsets, result.value);
+}
+
+} // namespace
+
+void bind_programs(nb::module_ &m) {
+    input_mismatch = PyErr_NewException("burn.runtime._native.InputMismatch", PyExc_ValueError, nullptr);
+    run_failure = PyErr_NewException("burn.runtime._native.RunFailure", PyExc_RuntimeError, nullptr);
+    m.attr("InputMismatch") = nb::borrow(input_mismatch);
+    m.attr("RunFailure") = nb::borrow(run_failure);
+    nb::class_<Program>(m, "Program")
+        .def(nb::init<nb::handle, const std::string &, nb::sequence, const std::vector<std::pair<int64_t, int64_t>> &,
+                      const std::vector<std::pair<nb::object, std::vector<int64_t>>> &, const std::vector<nb::object> &,
+                      int64_t, std::vector<int64_t>, const std::vector<Containers> &, const std::vector<Containers> &,
+                      const std::vector<std::pair<int64_t, int64_t>> &, const std::optional<Card> &,
+                      const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &,
+                      std::vector<std::string>>(),
+             "object_code"_a, "entry"_a, nb::kw_only(), "constants"_a, "live_ranges"_a, "inputs"_a, "outputs"_a,
+             "kernel_count"_a, "aliases"_a = std::vector<int64_t>(),
+             "input_containers"_a = std::vector<Containers>(), "output_containers"_a = std::vector<Containers>(),
+             "texts"_a = std::vector<std::pair<int64_t, int64_t>>(), "card"_a = nb::none(),
+             "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>>(),
+             "sites"_a = std::vector<std::string>())
+        .def("arena_bytes", &Program::arena_bytes)
+        .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false,
+             "keep"_a = nb::none());
+    m.def("set_image_decoder", [](nb::object decoder) {
+        Py_XSETREF(image_decoder, decoder.release().ptr());
+        burn_set_image_decoder(decode_image);
+    }, "decoder"_a);
+    m.def("plan", &plan, "live_ranges"_a, "sizes"_a);
+    m.def("new_bytes", &new_bytes, "count"_a);
+}
