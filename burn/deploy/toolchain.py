@@ -1,0 +1,151 @@
+"""The C compiler that binaries are made with: the one interface to it.
+
+    chain = toolchain.find(platforms.find("x86_64-linux"))
+    objects = chain.compile([Path("a.c"), Path("b.c")], folder, flags=("-DNAME=1",))
+    chain.program(objects, Path("model"))
+    chain.shared(objects, Path("libmodel.so"), exports=("model_run",))
+    chain.archive(objects, Path("libmodel.a"))
+
+A target is a `Platform`, a row of the table in platforms.py: its triple, the flags that it needs beyond `_COMPILING` and
+`_LINKING` here, and how its files are called. Nothing here asks which platform it is: to add one is to add a row.
+
+Which compiler it is: the one that the environment's CC names; else ziglang's clang (the package of that name on PyPI, the
+extra `deploy`), which brings linkers and C libraries for every platform; else the system's cc, clang or gcc. All but
+ziglang's compile for this machine alone.
+
+What is made depends on what goes in and on nothing else: no times, no paths, no names of people.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from burn.deploy import platforms
+from burn.deploy.platforms import Platform
+from burn.errors import CompileError, Problem
+
+_COMPILING = (
+    "-std=c11",
+    "-O2",
+    "-g0",
+    "-fPIC",
+    "-fno-math-errno",
+    "-fvisibility=hidden",
+    "-ffunction-sections",  # so that a linker can leave out what nobody calls
+    "-fdata-sections",
+)
+_LINKING = ("-O2", "-g0", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s")
+_SYSTEM = ("cc", "clang", "gcc")
+_EXTRA = "pip install 'burn-mlir[deploy]' brings one, or name one in the environment's CC"
+_MOST_LINES = 20  # of what a compiler says
+_ERROR = re.compile(r"error|undefined", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A C compiler for one platform. Every method raises CompileError with what the compiler said."""
+
+    platform: Platform
+    compiler: tuple[str, ...]  # the command
+    archiver: tuple[str, ...]
+    takes_triple: bool  # ziglang's: it compiles for any platform
+
+    @property
+    def identity(self) -> str:
+        """What the compiler's output depends on besides its input."""
+        return f"{_version(self.compiler)}\n{self.platform!r}"
+
+    def compile(self, sources: Sequence[Path], folder: Path, flags: Sequence[str] = ()) -> list[Path]:
+        """Objects of C files or of LLVM's text (.ll), in a folder, in the same order; no two of the same name."""
+        objects = [folder / f"{source.stem}.o" for source in sources]
+        if len(set(objects)) != len(objects):
+            raise ValueError(f"two of these files have one name: {[source.name for source in sources]}")
+        for source, target in zip(sources, objects, strict=True):
+            standard = _COMPILING if source.suffix == ".c" else _COMPILING[1:]
+            told = (*standard, *self.platform.compiling, *flags, f"-I{source.parent}")
+            self._run([*self._command, *told, f"-ffile-prefix-map={source.parent}=.", "-c", source, "-o", target])
+        return objects
+
+    def program(self, objects: Sequence[Path], output: Path, flags: Sequence[str] = ()) -> None:
+        """Links an executable."""
+        if self.platform.program is None:
+            raise CompileError(f"there are no executables on {self.platform.name}")
+        self._link(objects, output, flags)
+
+    def shared(self, objects: Sequence[Path], output: Path, exports: Sequence[str], flags: Sequence[str] = ()) -> None:
+        """Links a shared library that shows the functions `exports` and no others."""
+        if self.platform.shared is None:
+            raise CompileError(f"there are no shared libraries on {self.platform.name}")
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "exports.map"
+            script.write_text("{ global: " + "".join(f"{name}; " for name in exports) + "local: *; };\n")
+            own = ("-shared", f"-Wl,-soname,{output.name}", f"-Wl,--version-script={script}")
+            self._link(objects, output, (*own, *flags))
+
+    def archive(self, objects: Sequence[Path], output: Path) -> None:
+        """A static library."""
+        if self.platform.static is None:
+            raise CompileError(f"there are no static libraries on {self.platform.name}")
+        output.unlink(missing_ok=True)
+        self._run([*self.archiver, "rcsD", output, *objects])
+
+    def _link(self, objects: Sequence[Path], output: Path, flags: Sequence[str]) -> None:
+        told = (*_LINKING, *self.platform.linking, *flags)
+        self._run([*self._command, *objects, *told, *self.platform.libraries, "-o", output])
+
+    @property
+    def _command(self) -> tuple[str, ...]:
+        return (*self.compiler, "-target", self.platform.triple) if self.takes_triple else self.compiler
+
+    def _run(self, command: Sequence[str | Path]) -> None:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        except OSError as error:
+            raise CompileError(f"the C compiler {command[0]} cannot be run", [str(error)]) from None
+        if done.returncode:
+            lines = done.stderr.splitlines()
+            told = [line for line in lines if _ERROR.search(line)] or lines or [f"exit status {done.returncode}"]
+            raise CompileError(f"the C compiler failed: {Path(command[-1]).name}", told[:_MOST_LINES])
+
+
+def find(platform: Platform) -> Toolchain:
+    """The compiler for a platform. Raises CompileError where there is none."""
+    native = platform == platforms.host()
+    if os.environ.get("CC"):
+        if not native:
+            hint = "unset CC: ziglang's compiler, which is taken then, makes code for every platform"
+            what = f"CC names a compiler for this machine, not for {platform.name}"
+            raise CompileError("there is no C compiler for this target", [Problem(what, hint=hint)])
+        return Toolchain(platform, tuple(shlex.split(os.environ["CC"])), _archiver(), False)
+    if find_spec("ziglang") is not None:
+        zig = (sys.executable, "-m", "ziglang")
+        return Toolchain(platform, (*zig, "cc"), (*zig, "ar"), True)
+    own = next((path for name in _SYSTEM if (path := shutil.which(name))), None)
+    if own is None or not native:
+        what = f"none of {', '.join(_SYSTEM)} is here" if own is None else f"{own} compiles for this machine alone"
+        raise CompileError(f"there is no C compiler for {platform.name}", [Problem(what, hint=_EXTRA)])
+    return Toolchain(platform, (own,), _archiver(), False)
+
+
+def _archiver() -> tuple[str, ...]:
+    return tuple(shlex.split(os.environ.get("AR", "ar")))
+
+
+@functools.cache
+def _version(compiler: tuple[str, ...]) -> str:
+    try:
+        said = subprocess.run([*compiler, "--version"], capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise CompileError(f"the C compiler {compiler[0]} cannot be run", [str(error)]) from None
+    return " ".join((*compiler, said.stdout))
