@@ -8,7 +8,7 @@ import numpy as np
 
 from burn.codegen.backend import Backend, Built, in_halves
 from burn.codegen.cpu.backend import CPU, FOLDING, PIPELINE
-from burn.codegen.cpu.target import TARGETS, host_target
+from burn.codegen.cpu.target import TARGETS, Target, host_target
 from burn.dialect.constants import constant_array
 from burn.dialect.program import Program
 from burn.dialect.types import Container, TensorType
@@ -37,25 +37,27 @@ def compile_count() -> int:
 def compile_program(
     program: Program,
     *,
-    target: str | None = None,
+    target: str | Target | None = None,
     passes: str | None = None,
     device: Device = HOST,
     precision: str = FULL,
+    as_text: bool = False,
 ) -> Artefact:
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default), or for a card beside
-    one; its products in a half type, if `precision` is one. Raises CompileError, and DeviceError for a card that is not there."""
+    one; its products in a half type, if `precision` is one. `as_text`: the artefact's code is LLVM's text and no object, as it
+    must be for CPUs of other machines. Raises CompileError, and DeviceError for a card that is not there."""
     global _compile_count
-    backend = backend_for(target, device)
+    backend = backend_for(target, device, as_text)
     passes = backend.passes if passes is None else passes
     artefact = _compile(program, backend, passes if precision == FULL else in_halves(passes, precision))
     _compile_count += 1
     return artefact
 
 
-def backend_for(target: str | None = None, device: Device = HOST) -> Backend:
-    """The back end for a CPU's name (this machine's by default) and a device. Raises TypeMismatch, and DeviceError for a card
-    that is not there."""
-    host = _cpu(target)
+def backend_for(target: str | Target | None = None, device: Device = HOST, as_text: bool = False) -> Backend:
+    """The back end for a CPU (this machine's by default) and a device. Raises TypeMismatch, and DeviceError for a card that is
+    not there."""
+    host = CPU(_cpu(target), as_text)
     if not device.is_card:
         return host
     from burn.codegen.triton.backend import GPU
@@ -64,12 +66,15 @@ def backend_for(target: str | None = None, device: Device = HOST) -> Backend:
     return GPU(host, device.kind, facts["architecture"], facts["warp"])
 
 
-def _cpu(target: str | None) -> CPU:
+def _cpu(target: str | Target | None) -> Target:
     if target is None:
-        return CPU(host_target(features()))
-    if target not in TARGETS:
-        raise TypeMismatch(f"there is no target {target!r}", [f"there are {', '.join(TARGETS)}"])
-    return CPU(TARGETS[target])
+        return host_target(features())
+    if isinstance(target, Target):
+        return target
+    own = {name: t for name, t in TARGETS.items() if t.is_compiled_here}
+    if target not in own:
+        raise TypeMismatch(f"there is no target {target!r}", [f"there are {', '.join(own)}"])
+    return own[target]
 
 
 def environment(backend: Backend | None = None) -> Environment:

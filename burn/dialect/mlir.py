@@ -12,7 +12,7 @@ from types import ModuleType
 from torch_mlir import execution_engine, ir, passmanager
 from torch_mlir.dialects import ext, func
 
-__all__ = ["ExecutionEngine", "PassManager", "context", "ext", "func", "ir"]
+__all__ = ["ExecutionEngine", "PassManager", "context", "ext", "func", "ir", "llvm_text"]
 
 ExecutionEngine = execution_engine.ExecutionEngine
 PassManager = passmanager.PassManager
@@ -39,3 +39,10 @@ def context() -> ir.Context:
                 load_dialect()
             _context = made
         return _loading
+
+
+def llvm_text(module: ir.Module) -> str:
+    """A module of the `llvm` dialect as LLVM prints it."""
+    from torch_mlir.dialects import llvm  # some thousand lines of Python, for those who need them
+
+    return llvm.translate_module_to_llvmir(module.operation)

@@ -10,9 +10,10 @@ from burn.codegen.cpu.brief import is_brief
 from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.entry import EntryBuilder
-from burn.codegen.host.object import compile_object
+from burn.codegen.host.object import compile_object, compile_text
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
+from burn.errors import CompileError
 from burn.kernels.wants import Wants
 from burn.runtime.artefact import Target as ArtefactTarget
 
@@ -25,9 +26,10 @@ FOLDING = "decompose,fuse,release"
 
 @dataclass(frozen=True)
 class CPU:
-    """See `Backend`."""
+    """See `Backend`. Its code is an object; LLVM's text where another compiler is to go on (`as_text`)."""
 
     target: Target
+    as_text: bool = False
 
     @property
     def name(self) -> str:
@@ -50,11 +52,13 @@ class CPU:
 
     @property
     def runs_on(self) -> ArtefactTarget:
-        return ArtefactTarget("x86_64-unknown-linux-gnu", self.target.features)
+        return ArtefactTarget(self.target.triple, self.target.features)
 
     def build(self, program: Program) -> Built:
+        if not (self.as_text or self.target.is_compiled_here):
+            raise CompileError(f"this machine makes no objects for {self.name}", ["ask for LLVM's text (as_text)"])
         with context():
             target = replace(self.target, small=is_brief(program))
             entry = EntryBuilder(program, KernelPrinter(target), target.attributes).build()
-            code = compile_object(entry.functions)
+            code = (compile_text if self.as_text else compile_object)(entry.functions)
         return Built(code, entry.constants, entry.live_ranges, entry.records, entry.sites)

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from burn.errors import CompileError, Problem, near
+from burn.runtime.host import architecture
 
 
 @dataclass(frozen=True)
 class Target:
-    """One kind of CPU. `features` are those a program compiled for it needs (as the runtime's `cpu_features` names them);
+    """One kind of CPU. `features` are those a program compiled for it needs (as LLVM, and the runtime's `cpu_features`, name
+    them), `implied` those that LLVM must be told of besides, as every CPU of the architecture has them, `tuned_for` what LLVM
+    takes the CPU to be.
+
+    `vector_bytes` is the width of what the vector code computes on: that of an element where there are no vectors, as there the
+    same code has one lane. `vector_registers` are those that a kernel may fill. `general_registers` are those for addresses.
+    `pointer_bytes` is the size of an address; in the words that kernels take, addresses have 64 bits everywhere.
     `small` asks for short code rather than fast code (brief.py)."""
 
     name: str
-    llvm_cpu: str
+    architecture: str
+    tuned_for: str
     vector_bytes: int
     vector_registers: int
     features: tuple[str, ...] = ()
+    implied: tuple[str, ...] = ()
+    general_registers: int = 16
+    pointer_bytes: int = 8
     small: bool = False
 
     @property
     def tiles(self) -> bool:
         """Whether there are tile registers, and multiply-adds of bfloat16 on them (tiles.py)."""
         return "amx-bf16" in self.features
+
+    @property
+    def is_compiled_here(self) -> bool:
+        """Whether the LLVM of this process makes code for it; if not, its text is written out (`object.compile_text`)."""
+        return self.architecture == architecture()
+
+    @property
+    def triple(self) -> str:
+        """LLVM's name for a machine with it that runs an operating system."""
+        return f"{self.architecture}-unknown-linux-gnu"
 
     def lanes(self, element_bytes: int) -> int:
         return max(1, self.vector_bytes // element_bytes)
@@ -30,14 +54,13 @@ class Target:
         """LLVM function attributes: generate for exactly this CPU, and use its whole vectors.
 
         The features are written out because LLVM takes those of the compiling machine where a function names none."""
-        bits = 8 * self.vector_bytes
-        width = f'["prefer-vector-width", "{bits}"], ["min-legal-vector-width", "{bits}"]'
-        features = ", ".join(f'"+{name}"' for name in ("sse2", *self.features))
-        size = ', "optsize"' if self.small else ""
-        return (
-            f'target_cpu = "{self.llvm_cpu}", target_features = #llvm.target_features<[{features}]>, '
-            f'passthrough = [{width}, "nounwind", "noinline"{size}]'
-        )
+        passed = ['"nounwind"', '"noinline"', *(['"optsize"'] if self.small else [])]
+        if self.architecture == "x86_64":
+            bits = 8 * self.vector_bytes
+            passed = [f'["prefer-vector-width", "{bits}"]', f'["min-legal-vector-width", "{bits}"]', *passed]
+        features = ", ".join(f'"+{name}"' for name in (*self.implied, *self.features))
+        told = f"target_features = #llvm.target_features<[{features}]>, " if features else ""
+        return f'target_cpu = "{self.tuned_for}", {told}passthrough = [{", ".join(passed)}]'
 
 
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
@@ -46,17 +69,45 @@ _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 """And what x86-64-v4 adds to that."""
 
+_AMX = (*_V4, "avx512bf16", "amx-tile", "amx-bf16")
+
+_RV64GC = ("m", "a", "f", "d", "c")
+
+
+def _x86(name: str, tuned_for: str, vector_bytes: int, registers: int, features: tuple[str, ...]) -> Target:
+    return Target(name, "x86_64", tuned_for, vector_bytes, registers, features, ("sse2",))
+
+
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
-        Target("amx", "x86-64-v4", 64, 32, (*_V4, "avx512bf16", "amx-tile", "amx-bf16")),
-        Target("avx512", "x86-64-v4", 64, 32, _V4),
-        Target("avx2", "x86-64-v3", 32, 16, _V3),
-        Target("generic", "x86-64", 16, 16, ()),
+        _x86("amx", "x86-64-v4", 64, 32, _AMX),
+        _x86("avx512", "x86-64-v4", 64, 32, _V4),
+        _x86("avx2", "x86-64-v3", 32, 16, _V3),
+        _x86("generic", "x86-64", 16, 16, ()),
+        Target("neon", "aarch64", "generic", 16, 32, (), ("neon",), general_registers=28),
+        Target("apple-m1", "aarch64", "apple-m1", 16, 32, (), ("neon",), general_registers=28),
+        Target("rvv", "riscv64", "generic-rv64", 16, 32, ("v",), _RV64GC, general_registers=28),
+        Target("rv64gc", "riscv64", "generic-rv64", 4, 32, (), _RV64GC, general_registers=28),
+        # V8 keeps one of x86-64's 16 registers, and a product that is added needs one more than a fused multiply-add.
+        Target("simd128", "wasm32", "generic", 16, 14, ("simd128",), ("bulk-memory", "sign-ext"), pointer_bytes=4),
+        Target("cortex-m4", "thumbv7em", "cortex-m4", 4, 32, (), ("vfp4d16sp",), general_registers=11, pointer_bytes=4),
     )
 }
+"""Of an architecture, the widest first: the first one whose features a CPU has is the one to take."""
 
 
 def host_target(features: frozenset[str]) -> Target:
     """The widest target whose features this CPU has."""
-    return next(t for t in TARGETS.values() if set(t.features) <= features)
+    found = next((t for t in TARGETS.values() if t.is_compiled_here and set(t.features) <= features), None)
+    if found is None:
+        raise CompileError("burn does not compile on this machine", [f"it knows no {architecture()} CPU"])
+    return found
+
+
+def find(name: str, extra: Sequence[str] = ()) -> Target:
+    """The CPU of a name, with more features, as LLVM names them, than it always has. Raises CompileError."""
+    if name not in TARGETS:
+        raise CompileError(f"there is no CPU '{name}'", [Problem("not one that burn knows", hint=near(name, TARGETS))])
+    target = TARGETS[name]
+    return replace(target, features=(*target.features, *extra)) if extra else target

@@ -1,4 +1,4 @@
-"""From MLIR text to an object file: the lowering pipeline and LLVM at -O3."""
+"""From MLIR text to an object file: the lowering pipeline and LLVM at -O3. For other machines, to LLVM's text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import re
 import threading
 from collections.abc import Collection
 
+from burn.codegen.host.older import older
 from burn.codegen.host.recent import Recent
-from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir
+from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir, llvm_text
 from burn.errors import CompileError
 from burn.runtime.abi import FUNCTIONS
 
@@ -57,22 +58,37 @@ def compile_object(functions: list[str]) -> bytes:
     """The relocatable object that defines the given `llvm.func`s: of these, or of the same lately.
 
     Raises CompileError, with the text of what failed, when MLIR or LLVM refuses: that is a bug of the code generator."""
+    return _recent.get(_module(functions), _compiled)
+
+
+def compile_text(functions: list[str]) -> bytes:
+    """The same functions as LLVM's text, not yet optimised, for a compiler of other machines' code (older.py)."""
+    with context():
+        module = _lowered(_module(functions))
+        return older(llvm_text(module)).encode()
+
+
+def _module(functions: list[str]) -> str:
     body = "\n".join(functions)
     text = "\n".join(["module {", declarations(set(_CALLED.findall(body))), body, "}"])
     if path := os.environ.get("BURN_DUMP_MLIR"):
         with open(path, "w") as file:
             file.write(text)
-    return _recent.get(text, _compiled)
+    return text
+
+
+def _lowered(text: str) -> ir.Module:
+    try:
+        module = ir.Module.parse(text)
+        lowering().run(module.operation)
+    except ir.MLIRError as error:
+        raise CompileError("the code generator produced invalid code", [str(error)[:2000]]) from error
+    return module
 
 
 def _compiled(text: str) -> bytes:
     with context():
-        try:
-            module = ir.Module.parse(text)
-            lowering().run(module.operation)
-        except ir.MLIRError as error:
-            raise CompileError("the code generator produced invalid code", [str(error)[:2000]]) from error
-        engine = ExecutionEngine(module, opt_level=3, enable_object_dump=True)
+        engine = ExecutionEngine(_lowered(text), opt_level=3, enable_object_dump=True)
         address = ctypes.cast(ctypes.CFUNCTYPE(None)(lambda: None), ctypes.c_void_p)  # resolved anew by the loader
         for name in (*FUNCTIONS, *LIBC):
             engine.raw_register_runtime(name, address)
