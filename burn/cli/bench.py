@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -23,8 +24,11 @@ from burn.bench.training import measure as trained
 from burn.bench.twins import CARD_CASES, CASES
 from burn.caching import PRECISIONS
 from burn.cli.common import Size
+from burn.cli.profile import profiled, show_profile
+from burn.cli.profile import roofline as measured
 from burn.errors import BurnError
 
+PROFILED = 5  # runs, of which a profile is the mean
 PIPE_WIDTH = 110  # columns of a table that no terminal shows
 log = Console(stderr=True, highlight=False)
 
@@ -74,6 +78,7 @@ def main() -> None:
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="write the figures there too"
 )
 @click.option("--cold", is_flag=True, help="also time fresh processes, and their peak memory")
+@click.option("--roofline", is_flag=True, help="also every kernel of burn's, and what share of the machine it reaches")
 @click.option(
     "--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1 (burn, torch, torch.compile)"
 )
@@ -95,6 +100,7 @@ def models(
     rounds: int,
     json_path: Path | None,
     cold: bool,
+    roofline: bool,
     device: str,
     precision: str,
 ) -> None:
@@ -111,28 +117,31 @@ def models(
         where = Where(device, precision)
         if cold and where != Where():
             raise BurnError("fresh processes are timed on the CPU in fp32 only")
+        if roofline and where.is_card:
+            raise BurnError("--roofline is for the CPU: what a card reaches is not measured yet")
         cpus = threads if where.is_card else bind(threads)
         if cpus < threads:
             log.print(f"note: {threads} threads share {cpus} CPUs")
-        results = []
+        results, profiles = [], {}
         for number, subject in enumerate(subjects, 1):
             log.print(f"[{number}/{len(subjects)}] {subject.label}")
             results.append(_time(subject, peers, reference, threads, Plan(runs, rounds), where))
             if cold:
                 _add_cold(results[-1], subject, threads)
+            if roofline:
+                profiles[subject.label] = _profiled(subject, threads, precision)
     except BurnError as error:
         log.print(str(error), style="red", markup=False)
         sys.exit(1)
     terminal = Console(highlight=False)
-    show(
-        terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH),
-        results,
-        reference,
-        threads,
-        cold,
-    )
+    out = terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+    show(out, results, reference, threads, cold)
+    for label, profile in profiles.items():
+        out.print(f"\n{label}", markup=False)
+        show_profile(out, profile)
     if json_path is not None:
-        json_path.write_text(json.dumps(as_json(results, reference, threads), indent=1) + "\n")
+        figures = as_json(results, reference, threads) | ({"profiles": profiles} if roofline else {})
+        json_path.write_text(json.dumps(figures, indent=1) + "\n")
     sys.exit(1 if any(row.error for result in results for row in result.rows) else 0)
 
 
@@ -176,6 +185,13 @@ def train(
     show_trained(terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH), results, setting)
     if json_path is not None:
         json_path.write_text(json.dumps([result.as_json() for result in results], indent=1) + "\n")
+
+
+def _profiled(subject: Subject, threads: int, precision: str) -> dict[str, Any]:
+    import burn
+
+    executable = burn.load(subject.path, threads=threads, precision=precision)
+    return profiled(executable.profile(**subject.feeds, repeat=PROFILED), measured())
 
 
 def _time(subject: Subject, peers: list[str], reference: str, threads: int, plan: Plan, where: Where = HOST) -> Result:

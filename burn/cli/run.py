@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from burn.cli.common import Named, Progress, Size, command, console, existing, make_inputs, print_json
+from burn.cli.profile import profiled, roofline, show_profile
 from burn.errors import BurnError
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option("--verify", type=click.Choice(["onnxruntime"]), help="compare every output")
 @click.option("--per-node", is_flag=True, help="with --verify: find the first node whose result differs")
 @click.option("--tolerance", default=TOLERANCE, show_default=True, help="difference relative to the largest value")
-@click.option("--profile", "with_profile", is_flag=True, help="show the time of every kernel")
+@click.option(
+    "--profile", "with_profile", is_flag=True, help="show every kernel's time, and what share of the machine it reaches"
+)
 @click.option("--trace", type=click.Path(path_type=Path), help="write what ran when, for chrome://tracing or Perfetto")
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="runs, of which the best is shown")
 @click.option("--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1")
@@ -106,7 +109,7 @@ def main(
         progress("profiling")
         profile = executable.profile(*feeds.values(), repeat=max(repeat, 3))
         if with_profile:
-            report["profile"] = _profile(profile)
+            report |= profiled(profile, roofline() if device == "cpu" else None)
         if trace is not None:
             _save_trace(profile, trace)
     if as_json:
@@ -168,24 +171,6 @@ def _save_trace(profile: Profile, path: Path) -> None:
         raise BurnError(f"cannot write {path}", [error.strerror or str(error)]) from None
 
 
-def _profile(profile: Profile) -> list[dict[str, Any]]:
-    rows = []
-    for row in sorted(profile.rows, key=lambda r: -r.seconds):
-        rows.append(
-            {
-                "kernel": row.kernel.name,
-                "kind": row.kernel.kind,
-                "calls": row.calls,
-                "seconds": row.seconds,
-                "share": row.seconds / profile.seconds if profile.seconds else 0.0,
-                "gflops": row.flops / row.seconds / 1e9 if row.flops and row.seconds else None,
-                "bytes": row.bytes,
-                "nodes": list(row.kernel.sources),
-            }
-        )
-    return rows
-
-
 def _show(report: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
@@ -211,17 +196,7 @@ def _show(report: dict[str, Any]) -> None:
             first = report["verify"]["first_difference"]
             out.print("every node's result is the same" if first is None else _first(first), markup=False)
     if "profile" in report:
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        for column in ("kernel", "us", "share", "GFLOP/s", "GB/s", "nodes"):
-            table.add_column(
-                column, justify="left" if column in ("kernel", "nodes") else "right", no_wrap=column != "nodes"
-            )
-        for row in report["profile"]:
-            speed = f"{row['gflops']:.1f}" if row["gflops"] else ""
-            moved = f"{row['bytes'] / row['seconds'] / 1e9:.1f}" if row["bytes"] and row["seconds"] else ""
-            nodes = ", ".join(row["nodes"][:3]) + (" ..." if len(row["nodes"]) > 3 else "")
-            table.add_row(row["kernel"], f"{1e6 * row['seconds']:.1f}", f"{row['share']:.1%}", speed, moved, nodes)
-        out.print(table)
+        show_profile(out, report)
 
 
 def _first(first: dict[str, Any]) -> str:

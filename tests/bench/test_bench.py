@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -30,15 +28,6 @@ def model(tmp_path: Path) -> Path:
     path = tmp_path / "double.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     return path
-
-
-@pytest.fixture(autouse=True)
-def same_cpus() -> Iterator[None]:
-    """The command binds the process to as many CPUs as threads; other tests want theirs back."""
-    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-    yield
-    if before is not None:
-        os.sched_setaffinity(0, before)
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -123,6 +112,7 @@ def test_command_times_a_peer(model: Path, tmp_path: Path) -> None:
         (["double.onnx", "--peers", "abacus"], 2, "the engines are"),
         (["double.onnx", "--dim", "batch"], 2, "not NAME=NUMBER"),
         (["double.onnx", "--batch", "2", "--dim", "depth=3"], 1, "no model has a size named depth"),
+        (["double.onnx", "--batch", "2", "--roofline", "--device", "cuda"], 1, "--roofline is for the CPU"),
     ],
 )
 def test_bad_usage(model: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import subprocess
 import sys
@@ -14,9 +15,11 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
+from rich.console import Console
 
 import burn
 from burn.cli.main import main
+from burn.cli.profile import show_profile
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
@@ -244,7 +247,11 @@ def test_run_profiles() -> None:
     assert sum(row["share"] for row in rows) == pytest.approx(1)
     assert any("conv" in row["kernel"] and row["gflops"] for row in rows)
     assert "/hidden/Gemm" in {node for row in rows for node in row["nodes"]}
-    assert "GFLOP/s" in succeeds("run", DIGITS, "--dim", "batch=8", "--profile").stdout
+    assert all(row["of_peak"] > 0 for row in rows)
+    assert report["roofline"]["gflops"]["vectors"] > 0 and report["roofline"]["gigabytes"]["memory"] > 0
+    show_profile(Console(file=(file := io.StringIO()), width=120), report)
+    shown = file.getvalue()
+    assert "GFLOP/s" in shown and "of peak" in shown and "GB/s from memory" in shown
 
 
 def test_run_writes_a_trace(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu.amx import configure, tile
 from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.loops import open_kernel, scratch
 from burn.codegen.cpu.operands import panel_mask, place_rows
@@ -112,7 +113,7 @@ class _Printer:
     def print(self) -> str:
         code, emitter, kernel, schedule = self.code, self.emitter, self.kernel, self.schedule
         begin, end = code.arguments[2:]
-        self._configure()
+        configure(self.code)
         strips: Int = emitter.dim(ceildiv(self.row_count, WIDTH))
         panels: Int = emitter.dim(kernel.panel.extent)
         units = code.max(panels if schedule.across else strips, 1)
@@ -129,24 +130,9 @@ class _Printer:
                 self._rows(0, strips, low, high)
             else:
                 self._rows(low, high, 0, panels)
-        self._tile("tilerelease")
+        tile(self.code, "tilerelease")
         code.return_()
         return code.text()
-
-    def _configure(self) -> None:
-        """Tells the CPU that tile registers are 16 rows of 64 bytes."""
-        code = self.code
-        shape = code.alloca(8, "i64")
-        columns, rows = 64 * 0x0001000100010001, 16 * 0x0101010101010101
-        for word, value in enumerate((1, 0, columns, columns, 0, 0, rows, 0)):
-            code.store(code.const(value), shape, word)
-        self._tile("ldtilecfg", shape)
-
-    def _tile(self, name: str, *operands: Value | int) -> None:
-        """An instruction; ints are numbers of tile registers."""
-        values = [self.code.const(o, "i8") if isinstance(o, int) else o for o in operands]
-        types = ", ".join(v.type for v in values)
-        self.code.line(f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(map(str, values))}) : ({types}) -> ()')
 
     # ---- loops around tiles --------------------------------------------------------------------------------------------
     def _rows(self, first: Int, stop: Int, panel: Int, panels: Int) -> None:
@@ -199,17 +185,17 @@ class _Printer:
         apart = code.const(4 * WIDTH)
         if first is None:
             for t, _ in corners:
-                self._tile("tilezero", t)
+                tile(self.code, "tilezero", t)
         else:
             with code.if_(first):
                 for t, _ in corners:
-                    self._tile("tilezero", t)
+                    tile(self.code, "tilezero", t)
             with code.else_():
                 for t, at in corners:
-                    self._tile("tileloadd64", t, at, apart)
+                    tile(self.code, "tileloadd64", t, at, apart)
         self._multiply(left, right)
         for t, at in corners:
-            self._tile("tilestored64", t, at, apart)
+            tile(self.code, "tilestored64", t, at, apart)
         if last is None:
             self._write(strip, sums)
         else:
@@ -230,10 +216,10 @@ class _Printer:
                     if there[side] != part:
                         for t in (2 * side, 2 * side + 1):
                             address = code.gep(code.gep(sides[t], at, "i8"), part * BYTES, "i8")
-                            self._tile("tileloadd64", 4 + t, address, line)
+                            tile(self.code, "tileloadd64", 4 + t, address, line)
                 there = list(product_)
                 for t in range(4):
-                    self._tile("tdpbf16ps", t, 4 + t // 2, 6 + t % 2)
+                    tile(self.code, "tdpbf16ps", t, 4 + t // 2, 6 + t % 2)
 
     def _first(self) -> Value | None:
         """Whether this is the first part of the depth; None where there is but one."""

@@ -1,0 +1,78 @@
+"""A profile as commands tell it: every kernel's time, and what share it reaches of what the machine can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from burn.bench.roofline import Roofline
+    from burn.runtime.profile import Profile
+
+COLUMNS = ("kernel", "us", "share", "GFLOP/s", "GB/s", "of peak", "nodes")
+NODES = 3  # that are named in a table
+
+
+def roofline() -> Roofline:
+    """Measured now."""
+    from burn.bench.roofline import measure
+
+    return measure()
+
+
+def profiled(profile: Profile, roof: Roofline | None) -> dict[str, Any]:
+    """For a report: `profile`, a row for each kernel, slow ones first; and `roofline`, if there is one to compare with."""
+    rows = []
+    for row in sorted(profile.rows, key=lambda r: -r.seconds):
+        rows.append(
+            {
+                "kernel": row.kernel.name,
+                "kind": row.kernel.kind,
+                "calls": row.calls,
+                "seconds": row.seconds,
+                "share": row.seconds / profile.seconds if profile.seconds else 0.0,
+                "gflops": row.gflops_per_second or None,
+                "bytes": row.bytes,
+                "of_peak": None if roof is None else roof.share(row),
+                "nodes": list(row.kernel.sources),
+            }
+        )
+    found: dict[str, Any] = {"profile": rows}
+    if roof is not None:
+        found["roofline"] = {
+            "threads": roof.threads,
+            "gflops": {name: rate / 1e9 for name, rate in roof.arithmetic.items()},
+            "gigabytes": {level.name: level.rate / 1e9 for level in roof.levels},
+        }
+    return found
+
+
+def show_profile(out: Console, report: dict[str, Any]) -> None:
+    """What `profiled` found."""
+    from rich.table import Table
+
+    roof = report.get("roofline")
+    columns = [column for column in COLUMNS if roof or column != "of peak"]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        left = column in ("kernel", "nodes")
+        table.add_column(column, justify="left" if left else "right", no_wrap=column != "nodes")
+    for row in report["profile"]:
+        moved = f"{row['bytes'] / row['seconds'] / 1e9:.1f}" if row["bytes"] and row["seconds"] else ""
+        cells = {
+            "kernel": row["kernel"],
+            "us": f"{1e6 * row['seconds']:.1f}",
+            "share": f"{row['share']:.1%}",
+            "GFLOP/s": f"{row['gflops']:.1f}" if row["gflops"] else "",
+            "GB/s": moved,
+            "of peak": "" if row["of_peak"] is None else f"{row['of_peak']:.0%}",
+            "nodes": ", ".join(row["nodes"][:NODES]) + (" ..." if len(row["nodes"]) > NODES else ""),
+        }
+        table.add_row(*(cells[column] for column in columns))
+    out.print(table)
+    if roof:
+        ways = ", ".join(f"{rate:.0f} GFLOP/s by {name}" for name, rate in roof["gflops"].items())
+        levels = ", ".join(f"{rate:.0f} GB/s from {name}" for name, rate in roof["gigabytes"].items())
+        threads = f"{roof['threads']} thread{'s' * (roof['threads'] != 1)}"
+        out.print(f"peak, measured on {threads}: {ways}; {levels}", markup=False)

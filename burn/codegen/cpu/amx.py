@@ -1,0 +1,21 @@
+"""The instructions of tile registers."""
+
+from __future__ import annotations
+
+from burn.codegen.host.emit import Function, Value
+
+
+def configure(code: Function) -> None:
+    """Tells the CPU that tile registers are 16 rows of 64 bytes."""
+    shape = code.alloca(8, "i64")
+    columns, rows = 64 * 0x0001000100010001, 16 * 0x0101010101010101
+    for word, value in enumerate((1, 0, columns, columns, 0, 0, rows, 0)):
+        code.store(code.const(value), shape, word)
+    tile(code, "ldtilecfg", shape)
+
+
+def tile(code: Function, name: str, *operands: Value | int) -> None:
+    """An instruction; ints are numbers of tile registers."""
+    values = [code.const(o, "i8") if isinstance(o, int) else o for o in operands]
+    types = ", ".join(v.type for v in values)
+    code.line(f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(map(str, values))}) : ({types}) -> ()')

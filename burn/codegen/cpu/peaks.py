@@ -1,0 +1,139 @@
+"""Programs that do nothing but multiply and add in registers, or read and write memory: the most that this CPU reaches.
+
+What a kernel reaches is told against that (burn/bench/roofline.py). `arithmetic` and `traffic` are the entry points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from burn.codegen.cpu.amx import configure, tile
+from burn.codegen.cpu.target import Target
+from burn.codegen.cpu.tiles import PRODUCTS
+from burn.codegen.host.emit import PTR, Function, Value, vector
+from burn.codegen.host.object import ENTRY, compile_object
+from burn.dialect.mlir import context
+
+STEPS = 2048
+"""Of the loop that an iteration of a kernel is."""
+
+SPARE = 8
+"""Vector registers that do not hold sums."""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """A program without inputs or outputs, whose one kernel does so many multiplications and additions of float32."""
+
+    name: str
+    code: bytes
+    flops: int
+
+
+def arithmetic(target: Target, iterations: int) -> list[Arithmetic]:
+    """The ways there are to multiply on a CPU, each as one launch of so many iterations, each on one core."""
+    ways = [("vectors", _vectors, 1)]
+    if target.tiles:
+        ways.append(("tiles", _tiles, len(PRODUCTS)))
+    found = []
+    for name, write, products in ways:
+        kernel = _kernel("peak", target)
+        each = write(kernel, target)
+        kernel.return_()
+        entry = Function(ENTRY, [("run", PTR)], "i32")
+        _launch(entry, 0, kernel, entry.arguments[0], iterations)
+        entry.return_(entry.call("burn_rt_status", [entry.arguments[0]], "i32"))
+        with context():
+            code = compile_object([kernel.text(), entry.text()])
+        found.append(Arithmetic(name, code, each * iterations // products))
+    return found
+
+
+def traffic(target: Target, chunks: int, size: int, times: int) -> bytes:
+    """A program whose kernel 0 reads and writes `chunks` pieces of so many bytes (a multiple of 4,096), each on one core and so
+    many times over; and whose kernel 1 reads them so."""
+    lanes, unroll = target.lanes(4), 8
+    type_ = vector(lanes, "f32")
+    kernels = []
+    for name in ("update", "read"):
+        code = _kernel(name, target)
+        worker, args, begin, end = code.arguments
+        base = code.argument(args, 0, PTR)
+        with code.for_(begin, end) as chunk, code.for_(0, times):
+            zeros: list[Value] = [code.const(0.0, type_)] * unroll
+            first = code.mul(chunk.iv, size // 4)
+            with code.for_(0, size // 4, unroll * lanes, zeros) as place:
+                at = code.add(first, place.iv)
+                read = [code.load(base, code.add(at, i * lanes), type_) for i in range(unroll)]
+                sums = [code.op("arith.addf", a, b) for a, b in zip(place.carried, read, strict=True)]
+                for i, x in enumerate(read if name == "update" else []):
+                    code.store(code.op("arith.addf", x, code.const(1.0, type_)), base, code.add(at, i * lanes))
+                place.yield_(*sums)
+            for i, total in enumerate(place.results):
+                code.store(total, _scratch(code, worker), i * lanes)
+        code.return_()
+        kernels.append(code)
+    entry = Function(ENTRY, [("run", PTR)], "i32")
+    run = entry.arguments[0]
+    memory = entry.call("burn_rt_alloc", [run, entry.const(chunks * size)], PTR)
+    assert memory is not None
+    words = entry.alloca(1, "i64")
+    entry.store(memory, words, 0)
+    for number, kernel in enumerate(kernels):
+        _launch(entry, number, kernel, words, chunks)
+    entry.return_(entry.call("burn_rt_status", [run], "i32"))
+    with context():
+        return compile_object([*(kernel.text() for kernel in kernels), entry.text()])
+
+
+def _kernel(name: str, target: Target) -> Function:
+    arguments = [("worker", PTR), ("args", PTR), ("begin", "i64"), ("end", "i64")]
+    return Function(name, arguments, attributes=target.attributes, internal=True)
+
+
+def _launch(entry: Function, number: int, kernel: Function, words: Value, count: int) -> None:
+    function = entry.raw(f"llvm.mlir.addressof @{kernel.name} : {PTR}", PTR)
+    operands = [entry.const(number), function, words, entry.const(count), entry.const(1)]
+    entry.call("burn_rt_launch", [entry.arguments[0], *operands], "i32")
+
+
+def _vectors(code: Function, target: Target) -> int:
+    """Fused multiply-adds into as many sums as there are registers for."""
+    worker, _, begin, end = code.arguments
+    lanes, sums = target.lanes(4), target.vector_registers - SPARE
+    type_ = vector(lanes, "f32")
+    by, plus = code.const(0.5, type_), code.const(1.0, type_)
+    with code.for_(begin, end):
+        first: list[Value] = [code.const(float(i), type_) for i in range(sums)]
+        with code.for_(0, STEPS, carried=first) as step:
+            step.yield_(*(_multiply_add(code, x, by, plus, target) for x in step.carried))
+        total = step.results[0]
+        for x in step.results[1:]:
+            total = code.op("arith.addf", total, x)
+        code.store(total, _scratch(code, worker), 0)
+    return 2 * lanes * sums * STEPS
+
+
+def _multiply_add(code: Function, x: Value, by: Value, plus: Value, target: Target) -> Value:
+    if "fma" in target.features:
+        return code.op("math.fma", x, by, plus)
+    return code.op("arith.addf", code.op("arith.mulf", x, by), plus)
+
+
+def _tiles(code: Function, target: Target) -> int:
+    """Products of two registers of bfloat16 into four of sums."""
+    worker, _, begin, end = code.arguments
+    configure(code)
+    for number in range(8):
+        tile(code, "tilezero", number)
+    with code.for_(begin, end), code.for_(0, STEPS):
+        for number in range(4):
+            tile(code, "tdpbf16ps", number, 4 + number // 2, 6 + number % 2)
+    tile(code, "tilestored64", 0, _scratch(code, worker), code.const(64))
+    tile(code, "tilerelease")
+    return 4 * 2 * 16 * 16 * 32 * STEPS
+
+
+def _scratch(code: Function, worker: Value) -> Value:
+    found = code.call("burn_rt_scratch", [worker, code.const(1024)], PTR)
+    assert found is not None
+    return found
