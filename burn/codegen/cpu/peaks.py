@@ -114,7 +114,7 @@ def _vectors(code: Function, target: Target) -> int:
 
 
 def _multiply_add(code: Function, x: Value, by: Value, plus: Value, target: Target) -> Value:
-    if "fma" in target.features:
+    if target.architecture != "x86_64" or "fma" in target.features:
         return code.op("math.fma", x, by, plus)
     return code.op("arith.addf", code.op("arith.mulf", x, by), plus)
 
