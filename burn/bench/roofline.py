@@ -97,7 +97,9 @@ def _levels(threads: int) -> Iterator[Level]:
 def _program(code: bytes, kernels: int) -> Executable:
     host = host_target(features())
     infos = tuple(KernelInfo(f"peak{i}") for i in range(kernels))
-    return Executable(Artefact(signature=Signature((), ()), target=Target(host.triple, host.features), code=code, kernels=infos))
+    return Executable(
+        Artefact(signature=Signature((), ()), target=Target(host.triple, host.features), code=code, kernels=infos)
+    )
 
 
 def _best(program: Executable) -> list[float]:
