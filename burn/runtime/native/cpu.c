@@ -2,12 +2,17 @@
  * registers), its caches, and how many cores this process may use. */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef __linux__
 #include <sched.h>
 #include <sys/syscall.h>
 #endif
+#ifdef _WIN32
+#include <windows.h>
+#else
 #include <unistd.h>
+#endif
 
 #include "runtime.h"
 
@@ -115,7 +120,7 @@ void burn_cpu_features(void (*found)(void *context, const char *feature), void *
 }
 
 int64_t burn_cpu_cache_bytes(int level) {
-#ifdef _SC_LEVEL1_DCACHE_SIZE
+#ifdef _SC_LEVEL1_DCACHE_SIZE /* glibc's */
     static const int names[] = {0, _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
     long bytes = level >= 1 && level <= 3 ? sysconf(names[level]) : 0;
     return bytes > 0 ? bytes : 0;
@@ -178,6 +183,21 @@ int32_t burn_cpu_cores(void) {
     int32_t cores = CPU_COUNT(&seen);
     return quota(cores > 0 ? cores : 1);
 }
+#elif defined(_WIN32)
+int32_t burn_cpu_cores(void) {
+    SYSTEM_LOGICAL_PROCESSOR_INFORMATION *all = NULL;
+    DWORD bytes = 0;
+    int32_t cores = 0;
+    if (!GetLogicalProcessorInformation(NULL, &bytes) && GetLastError() == ERROR_INSUFFICIENT_BUFFER)
+        all = malloc(bytes);
+    if (all && GetLogicalProcessorInformation(all, &bytes))
+        for (size_t i = 0; i < bytes / sizeof *all; i++)
+            cores += all[i].Relationship == RelationProcessorCore;
+    free(all);
+    return cores > 0 ? cores : 1;
+}
+#elif defined(__wasm__)
+int32_t burn_cpu_cores(void) { return 1; }
 #else
 int32_t burn_cpu_cores(void) {
     long online = sysconf(_SC_NPROCESSORS_ONLN);

@@ -119,12 +119,22 @@ static int is_number(const char *text) {
     return !*text;
 }
 
+/* The point is a point whatever the process's locale; that of C is made twice at worst. */
+#ifdef _WIN32
 static double parse_float(const char *text) {
-    static locale_t plain; /* the point is a point whatever the process's locale; made twice at worst */
+    static _locale_t plain;
+    if (!plain)
+        plain = _create_locale(LC_ALL, "C");
+    return plain ? _strtod_l(text, NULL, plain) : strtod(text, NULL);
+}
+#else
+static double parse_float(const char *text) {
+    static locale_t plain;
     if (!plain)
         plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     return plain ? strtod_l(text, NULL, plain) : strtod(text, NULL);
 }
+#endif
 
 /* False where the text is no number of the type. */
 static int parse(int64_t dtype, const char *text, void *numbers, int64_t i) {

@@ -6,14 +6,13 @@
  * for a large output costs more than computing it, so a few freed mappings are kept for the next block of about the
  * same size.
  */
+#include <stdlib.h> /* which says whether it is glibc's */
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#include <pthread.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 
 #include "runtime.h"
+#include "system.h"
 
 enum { KEPT_BLOCKS = 8, MANY = 16 };
 static const int64_t LARGE = 1 << 20, PAGE = 4 << 10, HUGE_PAGE = 2 << 20, KEPT_BYTES = 256 << 20, LIMIT = (int64_t)1 << 46;
@@ -25,12 +24,12 @@ typedef struct header {
 } header;
 
 /* Held over a fork, so that the child finds it free. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static burn_lock lock = BURN_LOCK_NEW;
+static burn_once once = BURN_ONCE_NEW;
 
-static void acquire(void) { pthread_mutex_lock(&lock); }
-static void release(void) { pthread_mutex_unlock(&lock); }
-static void guard(void) { pthread_atfork(acquire, release, release); }
+static void acquire(void) { burn_lock_take(&lock); }
+static void release(void) { burn_lock_give(&lock); }
+static void guard(void) { burn_at_fork(acquire, release, release); }
 
 static header *kept[KEPT_BLOCKS];
 static int64_t kept_bytes;
@@ -38,7 +37,7 @@ static int64_t kept_bytes;
 /* The smallest kept block that fits without wasting more than half of it. */
 static header *take_kept(int64_t capacity) {
     int best = -1;
-    pthread_once(&once, guard);
+    burn_once_call(&once, guard);
     acquire();
     for (int i = 0; i < KEPT_BLOCKS; i++)
         if (kept[i] && kept[i]->capacity >= capacity && kept[i]->capacity / 2 <= capacity &&
@@ -71,9 +70,9 @@ void *burn_memory_new(int64_t bytes) {
         return NULL;
     header *block;
     int64_t capacity = bytes + (int64_t)sizeof(header);
-    if (bytes < LARGE) {
+    if (bytes < LARGE || !BURN_HAS_PAGES) {
         capacity = (capacity + BURN_ALIGNMENT - 1) / BURN_ALIGNMENT * BURN_ALIGNMENT;
-        block = aligned_alloc(BURN_ALIGNMENT, (size_t)capacity);
+        block = burn_aligned_new(capacity);
         if (!block)
             return NULL;
         block->mapped = 0;
@@ -83,12 +82,9 @@ void *burn_memory_new(int64_t bytes) {
         block = take_kept(capacity);
         if (block)
             return block + 1;
-        block = mmap(NULL, (size_t)capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (block == MAP_FAILED)
+        block = burn_pages_new(capacity);
+        if (!block)
             return NULL;
-#ifdef MADV_HUGEPAGE
-        madvise(block, (size_t)capacity, MADV_HUGEPAGE); /* advice: a kernel without huge pages refuses it harmlessly */
-#endif
         block->mapped = 1;
     }
     block->capacity = capacity;
@@ -100,9 +96,9 @@ void burn_memory_free(void *memory) {
         return;
     header *block = (header *)memory - 1;
     if (!block->mapped)
-        free(block);
+        burn_aligned_free(block);
     else if (!keep(block))
-        munmap(block, (size_t)block->capacity);
+        burn_pages_free(block, block->capacity);
 }
 
 void burn_memory_trim(void) {
@@ -116,7 +112,7 @@ void burn_memory_trim(void) {
     release();
     for (int i = 0; i < KEPT_BLOCKS; i++)
         if (freed[i])
-            munmap(freed[i], (size_t)freed[i]->capacity);
+            burn_pages_free(freed[i], freed[i]->capacity);
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif

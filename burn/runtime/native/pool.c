@@ -6,17 +6,11 @@
  * nobody anything, and no launch waits for a sleeping thread. Workers spin for tens of microseconds (the gap between
  * two kernels of a network), then sleep.
  */
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#ifdef __linux__
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 #include "runtime.h"
+#include "system.h"
 
 enum {
     RANGES_PER_THREAD = 4, /* enough to even out cores of different speed; each costs one atomic addition */
@@ -42,7 +36,7 @@ static struct {
     _Alignas(64) atomic_flag taken;   /* a launch, or a change of the number of threads, is under way */
     _Atomic int32_t threads;          /* wanted, the caller included; 0 until first asked for */
     int32_t started;                  /* workers that exist; guarded by `taken` */
-    pthread_t handles[MAX_THREADS];
+    burn_thread handles[MAX_THREADS];
     _Atomic int32_t stopping;
     _Alignas(64) _Atomic int32_t asleep;
     _Atomic int32_t to_wake; /* sleepers that this launch could use and that nobody has woken yet */
@@ -51,42 +45,10 @@ static struct {
 
 /* ---- sleep and wake ---------------------------------------------------------------------------------------------- */
 
-#ifdef __linux__
-/* Without a mutex: woken threads would queue for it. */
-static void sleep_until_rung(uint32_t heard) {
-    syscall(SYS_futex, &pool.rings, FUTEX_WAIT_PRIVATE, heard, NULL, NULL, 0);
-}
-
 static void ring(int32_t count) {
     atomic_fetch_add(&pool.rings, 1);
-    syscall(SYS_futex, &pool.rings, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+    burn_wake(&pool.rings, count);
 }
-
-static void reset_bell(void) {}
-#else
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t bell = PTHREAD_COND_INITIALIZER;
-
-static void sleep_until_rung(uint32_t heard) {
-    pthread_mutex_lock(&mutex);
-    while (atomic_load(&pool.rings) == heard)
-        pthread_cond_wait(&bell, &mutex);
-    pthread_mutex_unlock(&mutex);
-}
-
-static void ring(int32_t count) {
-    pthread_mutex_lock(&mutex);
-    atomic_fetch_add(&pool.rings, 1);
-    pthread_mutex_unlock(&mutex);
-    for (int32_t i = 0; i < count; i++)
-        pthread_cond_signal(&bell);
-}
-
-static void reset_bell(void) {
-    pthread_mutex_init(&mutex, NULL);
-    pthread_cond_init(&bell, NULL);
-}
-#endif
 
 /* Wakes a few of those that the launch could use; each of them goes on from there. */
 static void wake_some(void) {
@@ -142,15 +104,14 @@ static void wait_for_launch(uint32_t last, int *slept) {
      * orders are sequentially consistent, so one of them sees the other. */
     atomic_fetch_add(&pool.asleep, 1);
     if (!launch_to_enter(atomic_load(&pool.gate), last) && !atomic_load(&pool.stopping))
-        sleep_until_rung(heard);
+        burn_sleep_while(&pool.rings, heard);
     atomic_fetch_sub(&pool.asleep, 1);
 }
 
-static void *worker_main(void *unused) {
+static void worker_main(void) {
     burn_worker worker = {0};
     uint32_t last = 0;
     int slept;
-    (void)unused;
     for (;;) {
         wait_for_launch(last, &slept);
         if (atomic_load_explicit(&pool.stopping, memory_order_acquire))
@@ -170,7 +131,6 @@ static void *worker_main(void *unused) {
         atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_release);
     }
     burn_memory_free(worker.scratch);
-    return NULL;
 }
 
 /* ---- how many threads -------------------------------------------------------------------------------------------- */
@@ -182,23 +142,24 @@ static void forget_threads(void) {
     atomic_store(&pool.asleep, 0);
     atomic_store(&pool.stopping, 0);
     pool.started = 0;
-    reset_bell();
+    burn_sleepers_forget();
 }
 
 static void take(void) {
     while (atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire))
-        sched_yield();
+        burn_yield();
 }
 
 static void give(void) { atomic_flag_clear_explicit(&pool.taken, memory_order_release); }
 
 /* Called with the pool taken. Fewer threads than wanted is no failure: launches run on those there are. */
 static void start(int32_t workers) {
+    static const burn_task work = {worker_main};
     static int fork_handled;
     if (!fork_handled)
-        fork_handled = pthread_atfork(NULL, NULL, forget_threads) == 0;
+        fork_handled = burn_at_fork(NULL, NULL, forget_threads);
     /* A new worker must not mistake the launch before its birth for a fresh one: number 0 is never open. */
-    while (pool.started < workers && pthread_create(&pool.handles[pool.started], NULL, worker_main, NULL) == 0)
+    while (pool.started < workers && burn_thread_start(&pool.handles[pool.started], &work))
         pool.started++;
 }
 
@@ -206,7 +167,7 @@ static void stop(void) {
     atomic_store(&pool.stopping, 1);
     ring(MAX_THREADS);
     for (int32_t i = 0; i < pool.started; i++)
-        pthread_join(pool.handles[i], NULL);
+        burn_thread_join(&pool.handles[i]);
     pool.started = 0;
     atomic_store(&pool.stopping, 0);
 }
@@ -218,6 +179,8 @@ int32_t burn_pool_threads_from(const char *text) {
 }
 
 int32_t burn_pool_threads(void) {
+    if (!BURN_HAS_THREADS)
+        return 1;
     int32_t threads = atomic_load_explicit(&pool.threads, memory_order_relaxed);
     if (threads == 0) {
         threads = burn_pool_threads_from(getenv("BURN_NUM_THREADS"));
@@ -283,7 +246,7 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
         if (spins < SPINS_BEFORE_YIELD)
             relax();
         else
-            sched_yield(); /* more threads than cores: let the one that we wait for run */
+            burn_yield(); /* more threads than cores: let the one that we wait for run */
         gate = atomic_load_explicit(&pool.gate, memory_order_acquire);
     }
     give();

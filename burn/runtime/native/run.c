@@ -6,29 +6,22 @@
  * Once a run has failed, whatever launches or gives memory fails as well, so that generated code, which leaves as soon as
  * it is told, never goes on with sizes that a failed kernel did not write.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib_keys.h"
 #include "run.h"
+#include "system.h"
 
 /* Guards every program's stock of runs. It is held for a few instructions, and over a fork, so that the child finds it
  * free. */
-static pthread_mutex_t stock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t stock_once = PTHREAD_ONCE_INIT;
+static burn_lock stock = BURN_LOCK_NEW;
+static burn_once stock_once = BURN_ONCE_NEW;
 
-static void lock_stock(void) { pthread_mutex_lock(&stock); }
-static void unlock_stock(void) { pthread_mutex_unlock(&stock); }
-static void guard_stock(void) { pthread_atfork(lock_stock, unlock_stock, unlock_stock); }
-
-int64_t burn_clock_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
+static void lock_stock(void) { burn_lock_take(&stock); }
+static void unlock_stock(void) { burn_lock_give(&stock); }
+static void guard_stock(void) { burn_at_fork(lock_stock, unlock_stock, unlock_stock); }
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
@@ -70,7 +63,7 @@ int burn_is_plain(burn_kind kind) { return kind.depth == 0 && kind.dtype != BURN
 burn_program *burn_program_new(const burn_program_info *info, char *error, size_t error_size) {
     if (error_size)
         error[0] = 0;
-    pthread_once(&stock_once, guard_stock);
+    burn_once_call(&stock_once, guard_stock);
     burn_program *program = calloc(1, sizeof *program);
     if (!program)
         return NULL;

@@ -154,7 +154,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
 void burn_output_free(burn_kind kind, burn_output *output); /* memory that was donated stays */
 /* True when the run has failed; what is left of a launch is then skipped. */
 int burn_run_failed(burn_run *run);
-int64_t burn_clock_ns(void);
+int64_t burn_clock_ns(void); /* system.c */
 
 /* ---- lib_image.c: what a host may offer -------------------------------------------------------------------------- */
 /* Decodes an image file; returns the pixels [height, width, channels] in memory of burn_rt_alloc, or NULL. `form`: see lib.h. */

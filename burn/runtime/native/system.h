@@ -1,0 +1,64 @@
+/* What the runtime asks of the operating system: locks, threads, memory, time. Written for POSIX, for Windows, and for places that
+ * have one thread and nothing else (WebAssembly); no other file of the runtime tells these apart, but for cpu.c, which says what
+ * the machine is.
+ */
+#ifndef BURN_SYSTEM_H
+#define BURN_SYSTEM_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#if defined(__wasm__)
+#define BURN_HAS_THREADS 0
+#define BURN_HAS_PAGES 0
+typedef char burn_lock;
+typedef char burn_once;
+typedef char burn_thread;
+#define BURN_LOCK_NEW 0
+#define BURN_ONCE_NEW 0
+#else
+#define BURN_HAS_THREADS 1
+#define BURN_HAS_PAGES 1
+#if defined(_WIN32) /* as in <windows.h>, whose names would be in the way: all three are one pointer, and NULL when new */
+typedef struct burn_lock { void *lock; } burn_lock;
+typedef struct burn_once { void *once; } burn_once;
+typedef void *burn_thread;
+#define BURN_LOCK_NEW {0}
+#define BURN_ONCE_NEW {0}
+#else
+#include <pthread.h>
+typedef pthread_mutex_t burn_lock;
+typedef pthread_once_t burn_once;
+typedef pthread_t burn_thread;
+#define BURN_LOCK_NEW PTHREAD_MUTEX_INITIALIZER
+#define BURN_ONCE_NEW PTHREAD_ONCE_INIT
+#endif
+#endif
+
+void burn_lock_take(burn_lock *lock);
+void burn_lock_give(burn_lock *lock);
+void burn_once_call(burn_once *once, void (*function)(void));
+/* Called around a fork, in the parent and in the child; 0: that cannot be. Where processes do not fork, nothing. */
+int burn_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
+
+typedef struct burn_task {
+    void (*main)(void);
+} burn_task;
+
+int burn_thread_start(burn_thread *thread, const burn_task *task); /* the task stays where it is; 0: no thread */
+void burn_thread_join(burn_thread *thread);
+void burn_yield(void);
+
+/* Sleeps until the word is another than `seen`, and perhaps less; and wakes so many of those that sleep, once it has changed. */
+void burn_sleep_while(_Atomic uint32_t *word, uint32_t seen);
+void burn_wake(_Atomic uint32_t *word, int32_t count);
+void burn_sleepers_forget(void); /* in the child of a fork */
+
+/* Memory that is aligned to BURN_ALIGNMENT, of a multiple of that many bytes. */
+void *burn_aligned_new(int64_t bytes);
+void burn_aligned_free(void *memory);
+/* Whole pages, zeroed, large ones where the system has them. NULL: there are none. */
+void *burn_pages_new(int64_t bytes);
+void burn_pages_free(void *pages, int64_t bytes);
+
+#endif

@@ -1,0 +1,33 @@
+"""The C runtime is C11 that compiles without a warning wherever programs are made for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.sanitizers import NATIVE
+
+pytest.importorskip("ziglang")
+
+PLACES = {
+    "linux": ("x86_64-linux-musl", "-D_GNU_SOURCE"),
+    "macos": ("aarch64-macos",),
+    "windows": ("x86_64-windows-gnu",),
+    "wasm": ("wasm32-wasi", "-D_GNU_SOURCE"),
+}
+HERE_ALONE = {"elf.c", "symbols.c"}
+"""They load objects into a process that compiles."""
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_runtime_compiles(place: str, tmp_path: Path) -> None:
+    with_cards = {path.name for pattern in ("device*.c", "driver*.c") for path in NATIVE.glob(pattern)}
+    with_cards |= {"run_device.c", "run_recorded.c"}
+    files = [str(p) for p in NATIVE.glob("*.c") if p.name not in HERE_ALONE | with_cards]
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", *PLACES[place], "-std=c11", *warnings, "-c", *files]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
