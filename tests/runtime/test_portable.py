@@ -28,6 +28,8 @@ def test_the_runtime_compiles(place: str, tmp_path: Path) -> None:
     with_cards |= {"run_device.c", "run_recorded.c"}
     files = [str(p) for p in NATIVE.glob("*.c") if p.name not in HERE_ALONE | with_cards]
     warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", *PLACES[place], "-std=c11", *warnings, "-c", *files]
+    told = ["-target", PLACES[place][0], "-lc", "--name", "runtime", "-static"]
+    flags = ["-cflags", "-std=c11", *PLACES[place][1:], *warnings, "--"]
+    command = [sys.executable, "-m", "ziglang", "build-lib", *told, *flags, *files]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
