@@ -19,3 +19,9 @@ def tile(code: Function, name: str, *operands: Value | int) -> None:
     values = [code.const(o, "i8") if isinstance(o, int) else o for o in operands]
     types = ", ".join(v.type for v in values)
     code.line(f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(map(str, values))}) : ({types}) -> ()')
+
+
+def apart(code: Function, count: int) -> None:
+    """So many instructions that do nothing, between others of tile registers."""
+    nothing = r"\0A".join(["nop"] * count)
+    code.line(f'llvm.inline_asm has_side_effects "{nothing}", "" : () -> ()')

@@ -334,6 +334,11 @@ TILE_LEAST = 8
 """Strips of rows, or panels, of 32 that share a copy of the whole other side."""
 
 
+TILE_SPACE = 10
+"""Instructions that do nothing behind each one of tile registers. While the core's other thread is busy, tile instructions
+that are issued together wait for each other: with fewer than 8 between them, products take half as long again. While it is not,
+these cost nothing."""
+
 TILE_SIZES = (256, 64, 32)
 """Rows, columns and places of the depth from which on a contraction is summed in tile registers: with fewer, less is multiplied
 than copied."""

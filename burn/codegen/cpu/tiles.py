@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from burn.codegen.cpu import heuristics, math
-from burn.codegen.cpu.amx import configure, tile
+from burn.codegen.cpu.amx import apart, configure, tile
 from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.loops import open_kernel, scratch
 from burn.codegen.cpu.operands import panel_mask, place_rows
@@ -217,9 +217,11 @@ class _Printer:
                         for t in (2 * side, 2 * side + 1):
                             address = code.gep(code.gep(sides[t], at, "i8"), part * BYTES, "i8")
                             tile(self.code, "tileloadd64", 4 + t, address, line)
+                            apart(self.code, heuristics.TILE_SPACE)
                 there = list(product_)
                 for t in range(4):
                     tile(self.code, "tdpbf16ps", t, 4 + t // 2, 6 + t % 2)
+                    apart(self.code, heuristics.TILE_SPACE)
 
     def _first(self) -> Value | None:
         """Whether this is the first part of the depth; None where there is but one."""
