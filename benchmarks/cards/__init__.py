@@ -1,0 +1,1 @@
+"""What benchmarks/gpu.py times on a card."""

@@ -1,0 +1,201 @@
+"""Language models that write one token after another: a step at batch 1, with keys and values kept in tensors of one size.
+
+Both sides take the token, its place and the kept tensors. torch.compile's own way is to write into tensors that stay where they
+are, which its recorded calls need; burn's is to be given the tensors, and to write over them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+import burn
+from burn.runtime.card import CardArray, resident
+from burn.runtime.device import device
+from cards.models import AT_LEAST
+from cards.timing import Row, by_turns, difference, waited
+
+f = torch.nn.functional
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A decoder. rotary: places turn queries and keys, norms are of squares and the hidden layer is gated, as in Llama
+    (arXiv:2302.13971); else places are learned, as in GPT-2. `kept`: tokens that there is room for."""
+
+    layers: int
+    width: int
+    heads: int
+    shared: int
+    hidden: int
+    words: int
+    kept: int
+    rotary: bool
+
+    @property
+    def depth(self) -> int:
+        return self.width // self.heads
+
+
+SHAPES = {
+    "GPT-2 small fp16": Shape(12, 768, 12, 12, 3072, 50257, 1024, False),
+    "Llama-style 1B fp16": Shape(16, 2048, 32, 8, 8192, 128256, 2048, True),
+}
+
+
+def turned(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    """Rotary embedding of [1, heads, 1, depth]."""
+    half = x.shape[-1] // 2
+    rates = 500000.0 ** -(torch.arange(half, device=x.device, dtype=torch.float32) / half)
+    angles = place.to(torch.float32) * rates
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x.float().split(half, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x.dtype)
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        bias = not shape.rotary
+        norm = partial(torch.nn.RMSNorm, eps=1e-5) if shape.rotary else torch.nn.LayerNorm
+        self.before, self.behind = norm(shape.width), norm(shape.width)
+        self.qkv = torch.nn.Linear(shape.width, (shape.heads + 2 * shape.shared) * shape.depth, bias=bias)
+        self.out = torch.nn.Linear(shape.width, shape.width, bias=bias)
+        self.up = torch.nn.Linear(shape.width, shape.hidden * (2 if shape.rotary else 1), bias=bias)
+        self.down = torch.nn.Linear(shape.hidden, shape.width, bias=bias)
+
+    def forward(
+        self, x: torch.Tensor, place: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, inside: bool
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """inside: write into the kept tensors instead of making new ones."""
+        s = self.shape
+        q, k, v = (
+            part.view(1, -1, 1, s.depth)
+            for part in self.qkv(self.before(x)).split([s.width, s.shared * s.depth, s.shared * s.depth], -1)
+        )
+        if s.rotary:
+            q, k = turned(q, place), turned(k, place)
+        write = torch.Tensor.index_copy_ if inside else torch.Tensor.index_copy
+        keys, values = write(keys, 2, place, k), write(values, 2, place, v)
+        seen = (torch.arange(s.kept, device=x.device) <= place).view(1, 1, 1, -1)
+        y = f.scaled_dot_product_attention(q, keys, values, attn_mask=seen, enable_gqa=s.shared != s.heads)
+        x = x + self.out(y.reshape(1, s.width))
+        hidden = self.up(self.behind(x))
+        if s.rotary:
+            gate, hidden = hidden.chunk(2, -1)
+            hidden = f.silu(gate) * hidden
+        else:
+            hidden = f.gelu(hidden, approximate="tanh")
+        return x + self.down(hidden), keys, values
+
+
+class Decoder(torch.nn.Module):
+    """A step: the next token's scores, and the kept keys and values."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.words = torch.nn.Embedding(shape.words, shape.width)
+        torch.nn.init.normal_(self.words.weight, std=0.02)
+        self.places = None if shape.rotary else torch.nn.Embedding(shape.kept, shape.width)
+        self.layers = torch.nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.last = torch.nn.RMSNorm(shape.width, eps=1e-5) if shape.rotary else torch.nn.LayerNorm(shape.width)
+
+    def forward(
+        self, token: torch.Tensor, place: torch.Tensor, kept: Sequence[torch.Tensor], inside: bool = False
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        x = self.words(token)
+        if self.places is not None:
+            x = x + self.places(place)
+        new = []
+        for i, layer in enumerate(self.layers):
+            x, keys, values = layer(x, place, kept[2 * i], kept[2 * i + 1], inside)
+            new += [keys, values]
+        return f.linear(self.last(x), self.words.weight), new
+
+    def empty(self) -> list[torch.Tensor]:
+        s = self.shape
+        weight = self.words.weight
+        return [weight.new_zeros(1, s.shared, s.kept, s.depth) for _ in range(2 * s.layers)]
+
+
+class Kept(torch.nn.Module):
+    """The same with kept tensors of its own, which each step writes into."""
+
+    def __init__(self, model: Decoder) -> None:
+        super().__init__()
+        self.model = model
+        for i, tensor in enumerate(model.empty()):
+            self.register_buffer(f"kept{i}", tensor)
+
+    def forward(self, token: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        kept = [getattr(self, f"kept{i}") for i in range(2 * self.model.shape.layers)]
+        return self.model(token, place, kept, True)[0]
+
+
+class Steps:
+    """burn's step, with the kept tensors of the step before."""
+
+    def __init__(self, model: Decoder, where: str) -> None:
+        model = model.cpu()
+        examples = (torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), model.empty())
+        self.compiled = burn.compile(model, examples, cache=False, device=where, donate=("kept",))
+        card = device(where)
+        self._kept: list[Any] = [resident(t.to(where), card) if card.is_card else t.numpy() for t in model.empty()]
+
+    def __call__(self, token: Any, place: Any) -> Any:
+        scores, *self._kept = self.compiled.executable(token, place, *self._kept)
+        return scores
+
+
+def cases() -> dict[str, Callable[[], Row]]:
+    return {f"{name}, a step at batch 1": partial(step, name, shape) for name, shape in SHAPES.items()}
+
+
+def written(call: Callable[[Any, Any], torch.Tensor], tokens: Sequence[Any], places: Sequence[Any]) -> torch.Tensor:
+    """The scores behind the last of some tokens."""
+    for token, place in zip(tokens, places, strict=True):
+        scores = call(token, place)
+    return scores
+
+
+def step(name: str, shape: Shape) -> Row:
+    with torch.device("cuda"):
+        model = Decoder(shape).half().eval()
+    start = time.perf_counter()
+    steps = Steps(model, "cuda")
+    seconds = time.perf_counter() - start
+    kept = Kept(model.cuda())
+    fast = torch.compile(kept, mode="reduce-overhead")
+    tokens = [torch.tensor([t], device="cuda") for t in (11, 7, 4093, 500)]
+    places = [torch.tensor([i], device="cuda") for i in range(4)]
+
+    def ours(token: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        scores = steps(*(resident(t, device("cuda")) for t in (token, place)))
+        return torch.from_dlpack(scores) if isinstance(scores, CardArray) else scores
+
+    error = difference(written(ours, tokens, places), written(kept, tokens, places))
+    token, place = tokens[0], torch.tensor([shape.kept // 2], device="cuda")
+    arrays = [resident(t, device("cuda")) for t in (token, place)]
+
+    def waits() -> None:
+        steps(*arrays)
+        device("cuda").wait()
+
+    calls: dict[str, Callable[[], Any]] = {
+        "burn": waits,
+        "torch": lambda: kept(token, place),
+        "torch.compile": lambda: fast(token, place),
+    }
+    times = by_turns(calls, waited, waited)
+    made = Row(
+        f"{name}, a step at batch 1 (compiled in {seconds:.1f} s, differs by {error:.0e})", times.pop("burn"), times
+    )
+    made.of_peers("torch.compile", AT_LEAST, "torch.compile")
+    return made
