@@ -8,8 +8,8 @@ from math import ceil
 
 from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
 from burn.codegen.triton.functions import narrowed
-from burn.dialect.dims import Dim, LoopVar, estimate, product
-from burn.kernels.body import ContractionKernel
+from burn.dialect.dims import Dim, LoopVar, coefficient, estimate, product
+from burn.kernels.body import ContractionKernel, Load, walk
 from burn.kernels.wants import Wants
 
 WARPS = 4
@@ -271,8 +271,21 @@ def product_tile(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, 
     return replace(best, depth=shallow, stages=stages)
 
 
+def by_columns(kernel: ContractionKernel) -> bool:
+    """Whether each column of a product is summed by itself: of one row no tile would be full, and a right side whose depth lies
+    side by side is then read as fast as memory gives it."""
+    if product([v.extent for v in kernel.rows]) != 1 or narrowed((kernel.lhs, kernel.rhs), kernel.dtype, EIGHT_BITS):
+        return False
+    count = product([v.extent for v in (*kernel.batch, kernel.column)])
+    columns = [n for n in walk(kernel.rhs) if isinstance(n, Load)]
+    along = all(coefficient(n.offset, kernel.depth[-1]) == 1 for n in columns)
+    return along and (not isinstance(count, int) or count >= ENOUGH)
+
+
 def product_parts(kernel: ContractionKernel, counts: Sequence[int]) -> int:
     """Into how many parts the depth of a product is cut, one of `counts` or 1: what they sum up to is written, read and added."""
+    if by_columns(kernel):
+        return 1
     rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
     m, n, k = _size(rows), _size(kernel.column.extent), _size(depth)
     times = batch if isinstance(batch, int) else 1
@@ -337,6 +350,7 @@ WANTS = Wants(
     long_rows=65536,
     repeat_small=True,
     repeat_reads=True,
+    joined_parts=4,
     split_keys=128,
     split_rows=64,
     split_programs=132,

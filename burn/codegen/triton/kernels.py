@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from burn.codegen.triton import attention, attention_gradient, contract, loops
+from burn.codegen.triton.heuristics import by_columns
 from burn.codegen.triton.printed import Printed
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
@@ -25,7 +26,7 @@ class KernelPrinter:
     def print(self, kernel: Kernel) -> Printed:
         """Raises CompileError for what Triton's language has no words for."""
         match collapse(kernel):
-            case ContractionKernel() as contraction if contraction.dtype in contract.DOTS:
+            case ContractionKernel() as contraction if contraction.dtype in contract.DOTS and not by_columns(contraction):
                 general, values = parametrize(contraction)
                 return self._named(contract.emit(general, values, contraction, self.sites, self.eights))
             case ContractionKernel() as contraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 from burn.kernels.body import LoopKernel, Stage, Write
@@ -16,7 +17,7 @@ from burn.kernels.wants import Wants
 def build(group: Group, wants: Wants) -> list[Call]:
     yielded = group.yielded
     root = op_of(yielded[0]) if len(yielded) == 1 else None
-    if root is not None and root.OP_NAME == "concat" and len(root.xs) > 1:
+    if root is not None and root.OP_NAME == "concat" and len(root.xs) > 1 and not _is_fused(group, root, wants):
         return _concat(group, root)
     space = type_of(yielded[0]).shape
     variables = loops(space)
@@ -28,6 +29,11 @@ def build(group: Group, wants: Wants) -> list[Call]:
         scalar = builder.low.at(value, index)
         writes.append(Write(builder.out(number), linear(place(variables), space), scalar))
     return [builder.call(lambda buffers: LoopKernel(variables, (Stage((), (), tuple(writes)),), buffers))]
+
+
+def _is_fused(group: Group, root: Op, wants: Wants) -> bool:
+    """Whether a joining is one loop with what makes its parts."""
+    return len(root.xs) <= wants.joined_parts and any(isinstance(op, Pointwise) for op in group.ops)
 
 
 def _concat(group: Group, root: Op) -> list[Call]:

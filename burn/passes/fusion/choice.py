@@ -68,17 +68,25 @@ class Choice:
         self._unite(op, self._start(op), new=True)
 
     def _unite(self, op: Op, cluster: Cluster, new: bool = False) -> None:
-        """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too. new: the op
-        began the cluster, having found none to join."""
-        for other in self._candidates(op):
-            if (
-                other is not cluster
-                and other.kind == "loop"
-                and ((not new and self._computes(other, op, cluster)) or self._repeats(other, op, cluster))
-                and len(cluster.members) + len(other.members) <= self.max_ops
-                and not leads_to(cluster.needs - {other}, other)
-            ):
-                self._merge(other, cluster)
+        """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too, and what makes
+        the parts of a joining. new: the op began the cluster, having found none to join."""
+        todo = [op]
+        while todo:
+            reader = todo.pop()
+            for other in self._candidates(reader):
+                if (
+                    other is not cluster
+                    and other.kind == "loop"
+                    and (
+                        (reader is op and not new and self._computes(other, op, cluster))
+                        or (reader is op and self._repeats(other, op, cluster))
+                        or self._makes_part(other, op, cluster)
+                    )
+                    and len(cluster.members) + len(other.members) <= self.max_ops
+                    and not leads_to(cluster.needs - {other}, other)
+                ):
+                    todo += other.members if self.joins_parts(op) else []
+                    self._merge(other, cluster)
 
     def _computes(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """Whether a cluster's kernel can do what a loop does, at the same places."""
@@ -99,10 +107,26 @@ class Choice:
             and self._serves(other, op, cluster)
         )
 
-    def _serves(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
-        """Whether nothing but a cluster, and the op that joins it, reads what another computes."""
+    def _makes_part(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
+        """Whether a loop makes a part of what is joined, and is little enough to be computed at places of the other parts too."""
+        return self.joins_parts(op) and _is_little(other) and self._serves(other, op, cluster, views=True)
+
+    def joins_parts(self, op: Op) -> bool:
+        """Whether it joins tensors, place by place, with what makes them."""
+        return op.OP_NAME == "concat" and len(op.xs) <= self.wants.joined_parts
+
+    def _serves(self, other: Cluster, op: Op, cluster: Cluster, views: bool = False) -> bool:
+        """Whether nothing but a cluster, and the op that joins it, reads what another computes. views: also through views."""
         inside = {m.operation for m in (*other.members, *cluster.members)} | {op.operation}
-        return all(use.owner.operation in inside for m in other.members for r in m.operation.results for use in r.uses)
+        todo = [r for m in other.members for r in m.operation.results]
+        while todo:
+            for use in todo.pop().uses:
+                user = use.owner.opview
+                if views and isinstance(user, Op) and user.OP_NAME in VIEWS and not self.stands(user):
+                    todo.append(user.operation.results[0])
+                elif user.operation not in inside:
+                    return False
+        return True
 
     def _merge(self, other: Cluster, cluster: Cluster) -> None:
         """Moves another cluster's ops into this one, with all that it needs and that needs it."""

@@ -66,7 +66,7 @@ def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
         )
     if op.OP_NAME in ANCHORS or op.OP_NAME == "concat":
         return False
-    if any(m.OP_NAME == "concat" for m in cluster.members):
+    if any(m.OP_NAME == "concat" and not choice.joins_parts(m) for m in cluster.members):
         return False
     return _shape(op) == cluster.space and _direct(choice, op, cluster)
 

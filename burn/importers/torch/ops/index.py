@@ -120,6 +120,10 @@ def index_put(
         chosen = reshape(mask, (*type_of(mask).shape, *[1] * after))
         return ops.select(chosen, reshape(node.as_result(values), ()), x)
     axes, places, shape = _places(node, x, indices)
+    if len(axes) == 1 and len(shape) == 1:
+        (axis,), (index,) = axes, places
+        rows = broadcast_to(node.as_result(values), tuple(shape[0] if i == axis else d for i, d in enumerate(type_.shape)))
+        return _rows_written(x, axis, index, rows, "add" if accumulate else "none", type_.shape)
     rest_axes = [i for i in range(type_.rank) if i not in axes]
     front = transpose(x, (*axes, *rest_axes))
     inner = tuple(type_.shape[i] for i in rest_axes)
@@ -248,7 +252,12 @@ def index_copy(node: Node, x: ir.Value, dim: int, index: ir.Value, source: Any) 
 def _rows_written(
     x: ir.Value, axis: int, index: ir.Value, rows: ir.Value, kind: str, shape: tuple[Dim, ...]
 ) -> ir.Value:
+    """x with rows across `axis` combined with what is there. One row needs no turns, and stays where it is in memory: so are
+    keys and values kept."""
     count = type_of(index).elements
+    if count == 1:
+        places = broadcast_to(reshape(convert(index, "int64"), tuple(1 for _ in shape)), type_of(rows).shape)
+        return ops.scatter_elements(x, places, rows, axis=axis, reduction=kind)
     order = (axis, *(i for i in range(len(shape)) if i != axis))
     column = reshape(convert(index, "int64"), (count, 1))
     written = ops.scatter_nd(transpose(x, order), column, transpose(rows, order), reduction=kind)
