@@ -24,8 +24,8 @@ class Wants:
     `repeat_reads`: a value that a kernel reads is computed again there, from what lies in memory anyway, where that moves fewer
     bytes.
 
-    `joined_parts`: a joining of up to so many tensors is computed place by place, in one kernel with the little that makes them and
-    what is behind it; else each part is put to its place by itself.
+    `joined_parts`: a joining of up to so many tensors is computed place by place, in one kernel with the little that makes them
+    and what is behind it; else each part is put to its place by itself.
 
     `split_keys`: where attention has up to `split_rows` queries for each key head, so many keys at a time are gone over, in
     parallel, and a second kernel joins what came out (`split_programs` key heads at least are enough without). 0: never.

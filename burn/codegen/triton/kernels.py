@@ -26,7 +26,9 @@ class KernelPrinter:
     def print(self, kernel: Kernel) -> Printed:
         """Raises CompileError for what Triton's language has no words for."""
         match collapse(kernel):
-            case ContractionKernel() as contraction if contraction.dtype in contract.DOTS and not by_columns(contraction):
+            case ContractionKernel() as contraction if contraction.dtype in contract.DOTS and not by_columns(
+                contraction
+            ):
                 general, values = parametrize(contraction)
                 return self._named(contract.emit(general, values, contraction, self.sites, self.eights))
             case ContractionKernel() as contraction:

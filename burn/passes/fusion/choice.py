@@ -68,8 +68,8 @@ class Choice:
         self._unite(op, self._start(op), new=True)
 
     def _unite(self, op: Op, cluster: Cluster, new: bool = False) -> None:
-        """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too, and what makes
-        the parts of a joining. new: the op began the cluster, having found none to join."""
+        """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too, and what
+        makes the parts of a joining. new: the op began the cluster, having found none to join."""
         todo = [op]
         while todo:
             reader = todo.pop()

@@ -67,6 +67,24 @@ def test_long_rows_and_tiles_that_do_not_come_out_even() -> None:
     check(program, [random(t, {}, i) for i, t in enumerate(program.input_types)], "decompose,fuse")
 
 
+@pytest.mark.parametrize(("n", "axis"), [(0, 0), (1, 1), (5, 0), (7, 1)])
+def test_parts_that_are_computed_where_they_are_joined(n: int, axis: int) -> None:
+    """Halves that change places, an empty part, one that is read as it is, and what follows."""
+    size = symbol("n")
+    program = Program.create([("x", TensorType("float16", (size, 6))), ("y", TensorType("float32", (size, 3)))])
+    x, y = program.inputs
+    with program.building("node"):
+        wide = ops.cast(x, dtype="float32")
+        left, right = (ops.slice(wide, starts=(0, i), sizes=(size, 3), steps=(1, 1)) for i in (0, 3))
+        parts = [ops.neg(ops.mul(right, y)), ops.mul(left, y), y]
+        if axis:
+            parts.insert(1, ops.slice(wide, starts=(0, 0), sizes=(size, 0), steps=(1, 1)))
+        joined = ops.tanh(ops.concat(parts, axis=axis))
+        sums = ops.reduce(joined, kind="sum", axes=(1 - axis,))
+    program.finish([("joined", joined), ("sums", sums)])
+    check(program, [random(t, {"n": n}, i) for i, t in enumerate(program.input_types)], "fuse")
+
+
 @pytest.mark.parametrize(("dtype", "causal"), [("float32", True), ("bfloat16", True), ("float64", False)])
 def test_attention(dtype: str, causal: bool) -> None:
     shapes = ((1, 2, 67, 5), (1, 2, 70, 5), (1, 2, 70, 3))

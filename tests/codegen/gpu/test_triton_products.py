@@ -11,6 +11,7 @@ import pytest
 
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.heuristics import WANTS, product_parts
+from burn.codegen.triton.program import module_text
 from burn.dialect import ops
 from burn.dialect.dims import LoopVar, parse, symbol
 from burn.dialect.mlir import context
@@ -82,6 +83,18 @@ def convolution(strides: tuple, dilations: tuple, low: tuple, high: tuple, group
         return -y.permute(0, 2, 3, 1)
 
     return function, want
+
+
+@pytest.mark.parametrize(("batch", "columns", "depth"), [(1, 301, 67), (3, 113, 2), (2, 150, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_one_row(batch: int, columns: int, depth: int, dtype: str) -> None:
+    """Every column is summed by itself."""
+    batched = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (2,)}
+    made = program(
+        lambda x, w: ops.neg(ops.dot_general(x, w, **batched)), (batch, 1, depth), (batch, columns, depth), dtype=dtype
+    )
+    assert ".dot(" not in module_text(made)
+    check(made, lambda x, w: -torch.einsum("bmk,bnk->bmn", x, w), product_parts, cut=False)
 
 
 PLAIN = ((1, 1), (1, 1), (1, 1), (1, 1), 1)

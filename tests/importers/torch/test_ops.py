@@ -392,6 +392,12 @@ def test_images() -> None:
     check(CONVOLUTIONS, randn(2, 4, 11, 9))
 
 
+def with_columns(x: torch.Tensor, places: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[:, places] = columns
+    return y
+
+
 INDEXING = {
     "embedding": lambda x, i: F.embedding(i, x),
     "index": lambda x, i: (x[i], x[:, i[0]], x[i, i], x[i[:, None], i], x[None, i]),
@@ -405,6 +411,13 @@ INDEXING = {
     ),
     "index_put": lambda x, i: (x.index_put((i[0],), x[0]), x.index_put((i[0], i[1]), x[0, :4], accumulate=True)),
     "index_add": lambda x, i: (x.index_add(0, i[0], x[:4], alpha=2), x.index_copy(0, torch.tensor([1, 3]), x[:2])),
+    "one row": lambda x, i: (
+        x.index_copy(1, i[0, :1], x[:, :1]),
+        x.index_add(1, i[0, :1], x[:, 2:3], alpha=2),
+        with_columns(x, i[0, :1], x[:, 3:4]),
+        with_columns(x, i[1, :3], x[:, :1]),
+        x.index_put((i[0, :1],), x[2]),
+    ),
     "masks": lambda x, i: (x.masked_fill(x > 0, -1.5), torch.where(x > 0, x, 0), x.masked_scatter(x > 0, -x)),
     "one_hot": lambda x, i: F.one_hot(i, 7),
     "take_along": lambda x, i: torch.take_along_dim(x, x.argsort(1), 1),

@@ -122,7 +122,9 @@ def index_put(
     axes, places, shape = _places(node, x, indices)
     if len(axes) == 1 and len(shape) == 1:
         (axis,), (index,) = axes, places
-        rows = broadcast_to(node.as_result(values), tuple(shape[0] if i == axis else d for i, d in enumerate(type_.shape)))
+        rows = broadcast_to(
+            node.as_result(values), tuple(shape[0] if i == axis else d for i, d in enumerate(type_.shape))
+        )
         return _rows_written(x, axis, index, rows, "add" if accumulate else "none", type_.shape)
     rest_axes = [i for i in range(type_.rank) if i not in axes]
     front = transpose(x, (*axes, *rest_axes))
