@@ -2,7 +2,7 @@
 
     python benchmarks/gpu.py --output benchmarks/gpu.md
     python benchmarks/gpu.py --part training --model bert-base --peers burn,torch     # a part of it
-    python benchmarks/gpu.py --part kernels --row gradient                            # the rows with that in their names
+    python benchmarks/gpu.py --part kernels --row gradient                            # rows whose names have that pattern
 
 Needs a card, PyTorch for it, torchvision and transformers. A kernel's time is that of many calls in a row between two moments
 of the card's own clock, for both sides alike; a model's is a call's on the host's clock, from tensors on the card to tensors on
@@ -62,7 +62,9 @@ def main() -> None:
     parser.add_argument(
         "--model", action="append", choices=list(CARD_CASES), help="of those that are trained; repeatable"
     )
-    parser.add_argument("--row", default="", help="only rows of kernels, models and decoding with this in their names")
+    parser.add_argument(
+        "--row", default="", help="only rows of kernels, models and decoding whose names this pattern finds"
+    )
     parser.add_argument("--peers", default="burn,torch,torch.compile", help="what trains")
     args = parser.parse_args()
     wanted = args.part or PARTS

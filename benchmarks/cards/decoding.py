@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 import burn
-from burn.runtime.card import CardArray, resident
+from burn.runtime.card import resident, to_card
 from burn.runtime.device import device
 from cards.models import AT_LEAST
 from cards.timing import Row, by_turns, difference, waited
@@ -146,11 +146,10 @@ class Steps:
         model = model.cpu()
         examples = (torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), model.empty())
         self.compiled = burn.compile(model, examples, cache=False, device=where, donate=("kept",))
-        card = device(where)
-        self._kept: list[Any] = [resident(t.to(where), card) if card.is_card else t.numpy() for t in model.empty()]
+        self.kept: list[Any] = [to_card(t.numpy(), where) for t in model.empty()]
 
     def __call__(self, token: Any, place: Any) -> Any:
-        scores, *self._kept = self.compiled.executable(token, place, *self._kept)
+        scores, *self.kept = self.compiled.executable(token, place, *self.kept)
         return scores
 
 
@@ -177,8 +176,7 @@ def step(name: str, shape: Shape) -> Row:
     places = [torch.tensor([i], device="cuda") for i in range(4)]
 
     def ours(token: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        scores = steps(*(resident(t, device("cuda")) for t in (token, place)))
-        return torch.from_dlpack(scores) if isinstance(scores, CardArray) else scores
+        return torch.from_dlpack(steps(*(resident(t, device("cuda")) for t in (token, place))))
 
     error = difference(written(ours, tokens, places), written(kept, tokens, places))
     token, place = tokens[0], torch.tensor([shape.kept // 2], device="cuda")

@@ -1,0 +1,47 @@
+"""A language model's step with kept keys and values, as benchmarks/cards/decoding.py times it: torch's scores, and every step
+writes over what the last one kept."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+import torch
+
+from burn.runtime.card import CardArray, to_card
+from tests.codegen.gpu.cards import Card
+
+
+@pytest.fixture
+def decoding(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "benchmarks")
+    from cards import decoding
+
+    yield decoding
+    for name in [n for n in sys.modules if n.partition(".")[0] == "cards"]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("rotary", [False, True], ids=["learned places", "rotary"])
+def test_steps(card: Card, decoding: Any, rotary: bool) -> None:
+    torch.manual_seed(0)
+    shape = decoding.Shape(2, 32, 4, 2 if rotary else 4, 48, 301, 24, rotary)
+    with torch.no_grad():
+        model = decoding.Decoder(shape).eval()
+        kept, steps = decoding.Kept(model), decoding.Steps(model, "cuda")
+        addresses = [array.address for array in steps.kept]
+        for i, token in enumerate((3, 7, 300, 12)):
+            got = steps(to_card(np.array([token]), "cuda"), to_card(np.array([i]), "cuda"))
+            want = kept(torch.tensor([token]), torch.tensor([i]))
+            assert isinstance(got, CardArray)
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-5)
+        assert [array.address for array in steps.kept] == addresses
+        for array, tensor in zip(steps.kept, kept.buffers(), strict=True):
+            np.testing.assert_allclose(array.numpy(), tensor.numpy(), rtol=1e-5, atol=1e-5)
