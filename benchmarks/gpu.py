@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from cards import decoding, kernels, models
-from cards.timing import Row, attempt, table
+from rows import decoding, kernels, models
+from rows.timing import Row, attempt, table
 
 from burn.bench.interleave import Plan
 from burn.bench.training import Setting, measure

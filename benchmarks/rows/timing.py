@@ -102,7 +102,7 @@ def difference(got: Any, want: Any) -> float:
 
 
 def attempt(cases: Mapping[str, Callable[[], Row]], wanted: str) -> list[Row]:
-    """The rows of the cases whose names have what the pattern `wanted` finds. What fails is told, and the others are timed all the same."""
+    """The rows of the cases whose names the pattern `wanted` finds. What fails is told, and the others are timed all the same."""
     rows = []
     for name, case in cases.items():
         if re.search(wanted, name):

@@ -17,8 +17,8 @@ import torch
 import burn
 from burn.runtime.card import resident, to_card
 from burn.runtime.device import device
-from cards.models import AT_LEAST
-from cards.timing import Row, by_turns, difference, waited
+from rows.models import AT_LEAST
+from rows.timing import Row, by_turns, difference, waited
 
 f = torch.nn.functional
 

@@ -14,7 +14,7 @@ import burn
 from burn import ops
 from burn.runtime.card import resident, to_card
 from burn.runtime.device import device
-from cards.timing import Goal, Row, by_turns, difference, on_burns_card, on_card
+from rows.timing import Goal, Row, by_turns, difference, on_burns_card, on_card
 
 TOLERANCE = 0.05
 """Of the largest number: bfloat16 keeps 8 bits, and sums differ."""
@@ -202,7 +202,8 @@ def attention_gradients(depth: int) -> Row:
         *operands, g = given
         with torch.enable_grad(), sdpa_kernel(end):
             leaves = [x.detach().requires_grad_() for x in operands]
-            y = f.scaled_dot_product_attention(*leaves, is_causal=True)
+            q, k, v = leaves
+            y = f.scaled_dot_product_attention(q, k, v, is_causal=True)
             return torch.autograd.grad(y, leaves, g)
 
     given = [half(1, HEADS, TOKENS, depth) for _ in range(4)]

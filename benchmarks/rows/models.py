@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import burn
-from cards.timing import Row, by_turns, difference, waited
+from rows.timing import Row, by_turns, difference, waited
 
 AT_LEAST = 0.9
 """Of torch.compile's speed; the mean is to be above it."""
