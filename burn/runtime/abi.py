@@ -31,6 +31,7 @@ class Status(IntEnum):
     WRONG_ITEM = 15
     HOST_FAILED = 16
     DEVICE_FAILED = 17
+    SMALL_OUTPUT = 18
 
 
 MESSAGES = {
@@ -51,6 +52,7 @@ MESSAGES = {
     Status.WRONG_ITEM: "element {value} of a sequence is not of the type that was expected",
     Status.HOST_FAILED: "the host could not do what the program asked for",
     Status.DEVICE_FAILED: "the device failed with the driver's error {value}",
+    Status.SMALL_OUTPUT: "the memory given for output {value} is too small",
 }
 """What each failure means, with {value} for the number and {site} for the name that came with it."""
 

@@ -63,7 +63,7 @@ class Cache:
         path = self._path(key)
         if self.size == 0 or not path.exists():
             return None
-        if (why := self._distrusted(path)) is not None:
+        if (why := self.distrusted(path)) is not None:
             warnings.warn(f"the cache is not used: {why}", CacheWarning, stacklevel=2)
             return None
         try:
@@ -85,8 +85,8 @@ class Cache:
         path = self._path(key)
         try:
             for folder in (self.directory, path.parent):
-                _make_private(folder)
-            if (why := self._distrusted(path)) is not None:
+                make_private(folder)
+            if (why := self.distrusted(path)) is not None:
                 raise PermissionError(why)
             artefact.save(path)
             with suppress(FileNotFoundError):  # evicted by another process just now
@@ -104,7 +104,7 @@ class Cache:
         """What the entries take on disk."""
         return sum(size for _, size, _ in self._stats())
 
-    def _distrusted(self, path: Path) -> str | None:
+    def distrusted(self, path: Path) -> str | None:
         """Why the code in an entry may be somebody else's; None where it is this user's."""
         for place in (self.directory, path.parent, path):
             try:
@@ -164,7 +164,7 @@ class Cache:
         return total
 
 
-def _make_private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """A folder that only this user may use, unless there is one already."""
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)

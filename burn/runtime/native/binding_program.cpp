@@ -140,7 +140,7 @@ class Program {
         std::vector<burn_profile_event> events(profile ? MOST_EVENTS : 0);
         burn_profile told{rows.data(), events.data(), 0, static_cast<int64_t>(events.size())};
         PyThreadState *state = PyEval_SaveThread();
-        burn_options options{profile ? &told : nullptr, interrupted, &state, stay};
+        burn_options options{profile ? &told : nullptr, interrupted, &state, stay, nullptr};
         burn_failure failure = burn_program_run(program_, inputs.data(), outputs.data(), &options);
         take_lock(state);
         if (failure.code == BURN_INPUT_MISMATCH)

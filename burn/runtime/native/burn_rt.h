@@ -113,7 +113,8 @@ enum burn_status {
     BURN_EMPTY_LIST = 14,        /* an optional has no element to give, or a sequence none to join */
     BURN_WRONG_ITEM = 15,        /* a sequence's element is not of the type that was expected; value: its position */
     BURN_HOST_FAILED = 16,       /* the host could not do what the program asked it for */
-    BURN_DEVICE_FAILED = 17      /* the card or its driver failed: see burn_device_error; value: the driver's code */
+    BURN_DEVICE_FAILED = 17,     /* the card or its driver failed: see burn_device_error; value: the driver's code */
+    BURN_SMALL_OUTPUT = 18       /* the caller's memory for an output is too small; value: the output */
 };
 
 #ifdef __cplusplus

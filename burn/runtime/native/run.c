@@ -330,7 +330,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
         return (burn_failure){BURN_OUT_OF_MEMORY, -1, (int64_t)sizeof *run};
     run->inputs = inputs;
     run->outputs = outputs;
-    run->options = options ? *options : (burn_options){NULL, NULL, NULL, 0};
+    run->options = options ? *options : (burn_options){NULL, NULL, NULL, 0, NULL};
     run->polled_at = 0;
     run->unpolled = 0;
     run->planned = 0;
@@ -468,10 +468,21 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
     output->taken_from = -1;
     output->data = NULL;
     output->on_card = on_card;
+    output->bytes = bytes;
+    output->rank = rank;
+    if (rank)
+        memcpy(output->dims, dims, (size_t)rank * sizeof *dims);
     int64_t from = info->output_specs[index].alias;
     const burn_input *donor = from >= 0 && from < info->inputs ? &run->inputs[from] : NULL;
     int fits_in = donor && donor->donated && donor->bytes == bytes && donor->on_card == on_card;
-    if (fits_in && (uintptr_t)donor->data % BURN_ALIGNMENT == 0) {
+    int is_placed = run->options.places && burn_is_plain(info->output_specs[index].kind) && !info->device;
+    burn_place place = is_placed ? run->options.places[index] : (burn_place){NULL, 0};
+    if (place.data && place.bytes < bytes)
+        return burn_run_fail(run, BURN_SMALL_OUTPUT, index);
+    if (place.data && (uintptr_t)place.data % BURN_ALIGNMENT == 0) {
+        output->data = place.data;
+        output->taken_from = BURN_PLACED;
+    } else if (fits_in && (uintptr_t)donor->data % BURN_ALIGNMENT == 0) {
         output->data = donor->data;
         output->taken_from = from;
     } else {
@@ -479,10 +490,6 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
         if (!output->data)
             return burn_run_fail(run, BURN_OUT_OF_MEMORY, bytes);
     }
-    output->bytes = bytes;
-    output->rank = rank;
-    if (rank)
-        memcpy(output->dims, dims, (size_t)rank * sizeof *dims);
     return output->data;
 }
 

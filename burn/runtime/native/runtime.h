@@ -64,6 +64,7 @@ typedef struct burn_input_spec {
 
 #define BURN_ANY_DIM INT64_MIN
 #define BURN_ANY_RANK (-1) /* in containers */
+#define BURN_PLACED INT64_MAX
 
 typedef struct burn_output_spec {
     int64_t element_bytes;
@@ -107,7 +108,7 @@ typedef struct burn_output {
     void *data; /* the caller's from now on: burn_output_free. Strings packed, a container an array of burn_output */
     int64_t bytes, rank;
     int64_t dims[BURN_MAX_RANK];
-    int64_t taken_from; /* the input whose memory this is, or -1 */
+    int64_t taken_from; /* the input whose memory this is, BURN_PLACED if it is the caller's (burn_place), or -1 */
     int32_t on_card;    /* data is an address in the memory of the program's device: burn_device_free */
 } burn_output;
 
@@ -132,12 +133,20 @@ typedef struct burn_profile {
     int64_t event_count, event_room;
 } burn_profile;
 
+/* Memory of the caller's for an output: it is written there, without a copy, if the address is a multiple of BURN_ALIGNMENT;
+ * elsewhere it is allocated as usual. data: NULL to have it allocated. */
+typedef struct burn_place {
+    void *data;
+    int64_t bytes; /* too few: the run fails with BURN_SMALL_OUTPUT, and the output's bytes and dims say what it needs */
+} burn_place;
+
 /* What a call may add. */
 typedef struct burn_options {
     burn_profile *profile;        /* or NULL */
     int (*poll)(void *context);   /* asked now and then, between launches, whether the run shall stop; or NULL */
     void *context;
     int32_t stay; /* outputs stay on the program's device */
+    const burn_place *places; /* one an output, or NULL; for tensors of numbers in the host's memory */
 } burn_options;
 
 /* Copies info's tables. NULL: out of memory, no such symbol, or what `error` says of the card. */
