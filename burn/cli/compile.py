@@ -1,0 +1,111 @@
+"""`burn-compile`: a model becomes something that runs without Python."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from burn.cli.common import Named, Progress, Size, command, console, print_json
+from burn.cli.export import read
+from burn.deploy import platforms
+from burn.deploy.build import KINDS, Options, build, kind_of
+from burn.errors import BurnError, CompileError, Problem
+
+_SHOWN = 4
+
+
+@command
+@click.argument("model")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="the file; for a library the folder"
+)
+@click.option("--emit", type=click.Choice(list(KINDS)), help="what to write; as OUTPUT ends, or a command (exe)")
+@click.option("--target", default=platforms.HOST, show_default=True, help="the system it runs on")
+@click.option("--cpu", help="the CPU it runs on: amx, avx512, avx2, generic; this machine's by default")
+@click.option("--name", default="", help="what functions of the C interface begin with; OUTPUT's name by default")
+@click.option(
+    "--weights", type=click.Choice(["embedded", "file"]), default="embedded", show_default=True, help="where they go"
+)
+@click.option("--dim", "dims", type=Size(), multiple=True, help="a size to fix; repeatable")
+@click.option(
+    "--input",
+    "inputs",
+    type=Named(),
+    multiple=True,
+    help="of a model in Python: NAME=TYPE, as in 'x=float32[batch,784]'",
+)
+@click.option(
+    "--parameters",
+    type=click.Path(path_type=Path),
+    help="of a module in Python: a file with its weights (.safetensors ...)",
+)
+@click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
+def main(
+    model: str,
+    output: Path,
+    emit: str | None,
+    target: str,
+    cpu: str | None,
+    name: str,
+    weights: str,
+    dims: tuple[tuple[str, int], ...],
+    inputs: tuple[tuple[str, str], ...],
+    parameters: Path | None,
+    as_json: bool,
+) -> None:
+    """Compile MODEL into a command, a library with a C interface, or another file that runs without Python.
+
+    MODEL is an .onnx, .mlir or .pt2 file, or file.py:Name or package.module:Name. OUTPUT's ending says what is written: nothing
+    for a command, .o, .ll, .py (Triton) or .burn (a package that burn.load runs); --emit shared and static make folders."""
+    start = time.perf_counter()
+    kind = emit or kind_of(output)
+    if not output.parent.is_dir():
+        raise BurnError(f"{output.parent}: there is no such folder")
+    options = Options(platforms.find(target), cpu, name, weights == "file")
+    _check(kind, options, weights)
+    progress = Progress(2)
+    progress(f"reading {model}")
+    program = _read(model, dict(dims), dict(inputs), parameters)
+    progress(f"compiling {KINDS[kind].what}")
+    made = build(kind, program, output, options)
+    report = {
+        "emit": kind,
+        "files": [{"file": str(path), "bytes": path.stat().st_size} for path in made],
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    print_json(report) if as_json else _show(report)
+
+
+def _read(model: str, dims: dict[str, int], inputs: dict[str, str], parameters: Path | None) -> Any:
+    if not dims:
+        return read(model, inputs, parameters)
+    if ":" in Path(model).name:
+        raise BurnError(f"{model} has its sizes in --input", [Problem("--dim is for models in files")])
+    from burn.cli.common import existing
+    from burn.loading import read_program
+
+    return read_program(existing(model), dims)
+
+
+def _check(kind: str, options: Options, weights: str) -> None:
+    if kind not in ("exe", "shared", "static") and weights == "file":
+        raise click.UsageError(f"--weights is for commands and libraries, not for {kind}")
+    if kind in ("exe", "shared", "static", "object", "package") and options.platform != platforms.host():
+        what = f"{kind} for {options.platform.name} cannot be made on this machine yet"
+        raise CompileError("this target is not supported", [Problem(what, hint=f"there is {platforms.find().name}")])
+
+
+def _show(report: dict[str, Any]) -> None:
+    out = console()
+    for row in report["files"][:_SHOWN]:
+        out.print(f"{row['file']}: {row['bytes']:,} bytes")
+    if rest := len(report["files"]) - _SHOWN:
+        out.print(f"and {rest} more" if rest > 0 else f"in {report['seconds']:.2f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

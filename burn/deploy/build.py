@@ -1,0 +1,254 @@
+"""From a program to files that run without Python. Enter at `build`."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from burn.compiler import compile_program
+from burn.deploy import beside, header, native_runtime, objects, platforms, tables, toolchain
+from burn.deploy import weights as stored
+from burn.deploy.interface import Interface, identifier
+from burn.deploy.platforms import Platform
+from burn.deploy.toolchain import Toolchain
+from burn.deploy.weights import Weights
+from burn.dialect.program import Program
+from burn.errors import CompileError, Problem
+from burn.runtime import _native, files
+from burn.runtime.artefact import COMPILED, Artefact
+
+MOST_EMBEDDED = 1 << 30
+"""Bytes of weights in a binary: code reaches across 2 GiB of one and no further."""
+
+_PYTHON_ONLY = {"burn_lib_image_decode": "it decodes image files, which Python does for it"}
+_ENTRY = "burn_entry"
+_API = 'API=__attribute__((visibility("default")))'
+
+
+@dataclass(frozen=True)
+class Options:
+    """How binaries are made. cpu: the CPU to compile for, this machine's by default. name: what the C interface is called, the
+    output's name by default. beside: the weights go into a file beside the binary, instead of into it."""
+
+    platform: Platform
+    cpu: str | None = None
+    name: str = ""
+    beside: bool = False
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of output: how it is made (program, path, options), and what it is."""
+
+    make: Callable[[Program, Path, Options], list[Path]]
+    what: str
+    suffix: str = ""  # of the file; where a path ends in it, this kind is meant
+
+
+def build(kind: str, program: Program, output: Path, options: Options | None = None) -> list[Path]:
+    """Writes a program as one of `KINDS`; gives the files, the main one first. Raises CompileError."""
+    return KINDS[kind].make(program, output, options or Options(platforms.find()))
+
+
+def kind_of(output: Path) -> str:
+    """The kind that a path's ending asks for: a command's where it asks for none."""
+    return next((name for name, kind in KINDS.items() if kind.suffix and output.suffix == kind.suffix), "exe")
+
+
+# ---- texts and single files ------------------------------------------------------------------------------------------
+
+
+def _object(program: Program, output: Path, options: Options) -> list[Path]:
+    name = identifier(options.name or output.stem, set())
+    code = bytes(compile_program(program, target=options.cpu).code)
+    return _written(output, objects.linkable(code, _ENTRY, f"{name}_entry"))
+
+
+def _llvm(program: Program, output: Path, options: Options) -> list[Path]:
+    return _written(output, bytes(compile_program(program, target=options.cpu, as_text=True).code))
+
+
+def _triton(program: Program, output: Path, options: Options) -> list[Path]:
+    from burn.codegen.triton.backend import GPU
+    from burn.codegen.triton.program import module_text
+    from burn.compiler import environment
+    from burn.passes import pipeline
+
+    pipeline.run(pipeline.parse(GPU().passes), program, environment(GPU()))
+    return _written(output, module_text(program).encode() + b"\n")
+
+
+def _package(program: Program, output: Path, options: Options) -> list[Path]:
+    if output.suffix != COMPILED:
+        raise CompileError(f"{output} is no name for a package", [f"it ends in {COMPILED}"])
+    compile_program(program, target=options.cpu).save(output)
+    return [output]
+
+
+def _written(output: Path, data: bytes) -> list[Path]:
+    with files.whole(output) as file:
+        file.write(data)
+    return [output]
+
+
+# ---- binaries --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a binary is linked of, besides the runtime."""
+
+    interface: Interface
+    artefact: Artefact
+    weights: Weights
+    file: str  # of the weights, or ""
+    objects: list[Path]
+    chain: Toolchain
+
+
+def _exe(program: Program, output: Path, options: Options) -> list[Path]:
+    with tempfile.TemporaryDirectory() as scratch:
+        parts = _parts(program, output, options, Path(scratch), is_command=True)
+        with native_runtime.objects(parts.chain, command=True) as runtime:
+            made = Path(scratch) / "program"
+            parts.chain.program([*parts.objects, *runtime], made)
+            return [_placed(made, output), *_weights_file(parts, output.parent)]
+
+
+def _shared(program: Program, output: Path, options: Options) -> list[Path]:
+    def link(parts: _Parts, runtime: Sequence[Path], made: Path) -> None:
+        exports = [f"{parts.interface.name}_{function.verb}" for function in header.functions(parts.interface)]
+        parts.chain.shared([*parts.objects, *runtime], made, exports)
+
+    return _library(program, output, options, options.platform.shared, link)
+
+
+def _static(program: Program, output: Path, options: Options) -> list[Path]:
+    def archive(parts: _Parts, runtime: Sequence[Path], made: Path) -> None:
+        parts.chain.archive([*parts.objects, *runtime], made)
+
+    return _library(program, output, options, options.platform.static, archive)
+
+
+def _library(
+    program: Program,
+    output: Path,
+    options: Options,
+    pattern: str | None,
+    link: Callable[[_Parts, Sequence[Path], Path], None],
+) -> list[Path]:
+    """A folder with a library, its headers and what goes with it."""
+    if pattern is None:
+        raise CompileError(f"there are no such libraries on {options.platform.name}")
+    if output.exists() and not output.is_dir():
+        raise CompileError(
+            f"{output} is a file", ["a library is a folder: the library itself, its headers, an example"]
+        )
+    with tempfile.TemporaryDirectory() as scratch:
+        parts = _parts(program, output, options, Path(scratch))
+        name, version = parts.interface.name, parts.artefact.burn_version
+        library = pattern.format(name)
+        with native_runtime.objects(parts.chain) as runtime:
+            link(parts, runtime, Path(scratch) / library)
+        texts = [
+            (f"{name}.h", header.header(parts.interface, version)),
+            (f"{name}.hpp", header.cpp_header(parts.interface, version)),
+            *beside.files(
+                parts.interface, library, options.platform, pattern == options.platform.shared, parts.file, version
+            ),
+        ]
+        output.mkdir(parents=True, exist_ok=True)
+        made = [_placed(Path(scratch) / library, output / library), *_weights_file(parts, output)]
+        return [*made, *(path for file, text in texts for path in _written(output / file, text.encode()))]
+
+
+def _parts(program: Program, output: Path, options: Options, scratch: Path, is_command: bool = False) -> _Parts:
+    chain = toolchain.find(options.platform)  # before the work, as it may not be there
+    artefact = compile_program(program, target=options.cpu)
+    interface = Interface.of(options.name or output.stem, artefact.signature)
+    _refuse_python(artefact)
+    name = interface.name
+    beside_it = f"{output.stem if is_command else name}.safetensors"
+    file = beside_it if options.beside and artefact.constants else ""
+    weights = stored.layout(artefact.constants, as_file=bool(file))
+    code = scratch / f"{name}_code.o"
+    code.write_bytes(objects.linkable(bytes(artefact.code), _ENTRY, f"{name}_entry"))
+    sources = [scratch / f"{name}_model.c"]
+    checksum = _native.checksum(weights.joined()) if file else 0
+    features = artefact.target.features
+    sources[0].write_text(tables.source(interface, artefact, weights, file, checksum, features))
+    (scratch / f"{name}.h").write_text(header.header(interface, artefact.burn_version))
+    if weights.bytes and not file:
+        sources.append(_embedded(interface, weights, scratch))
+    told = [*native_runtime.flags(), f"-I{scratch}", f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command]
+    return _Parts(interface, artefact, weights, file, [code, *chain.compile(sources, scratch, told)], chain)
+
+
+def _embedded(interface: Interface, weights: Weights, scratch: Path) -> Path:
+    """A C file that takes the weights up as they are. Their digest is part of it: a compiler that keeps what it has made looks
+    at the C file alone."""
+    if weights.bytes > MOST_EMBEDDED:
+        what = f"weights of {weights.bytes} bytes do not fit into a binary"
+        raise CompileError(
+            f"{interface.name} cannot be linked", [Problem(what, hint="--weights file leaves them beside it")]
+        )
+    data, source = scratch / "weights.bin", scratch / f"{interface.name}_weights.c"
+    digest = hashlib.sha256()
+    with data.open("wb") as file:
+        for chunk in stored.chunks(weights):
+            file.write(chunk)
+            digest.update(chunk)
+    symbol = f"{interface.name}_weights"
+    directives = [
+        '.section .rodata.burn_weights,\\"a\\",@progbits',
+        f".balign {stored.ALIGNMENT}",
+        f".hidden {symbol}",
+        f".globl {symbol}",
+        f"{symbol}:",
+        f'.incbin \\"{data}\\"',
+        ".text",
+    ]
+    lines = "\n".join(f'        "{line}\\n"' for line in directives)
+    source.write_text(f"/* {digest.hexdigest()} */\n__asm__(\n{lines});\n")
+    return source
+
+
+def _weights_file(parts: _Parts, folder: Path) -> list[Path]:
+    if not parts.file:
+        return []
+    with files.whole(folder / parts.file) as file:
+        for chunk in stored.chunks(parts.weights):
+            file.write(chunk)
+    return [folder / parts.file]
+
+
+def _placed(made: Path, output: Path) -> Path:
+    """A finished file where it belongs, whole or not at all; as executable as it was made."""
+    mode = made.stat().st_mode & 0o111
+    with files.whole(output) as target, made.open("rb") as source:
+        shutil.copyfileobj(source, target)
+    output.chmod(output.stat().st_mode | mode)
+    return output
+
+
+def _refuse_python(artefact: Artefact) -> None:
+    asked = objects.asked_for(bytes(artefact.code))
+    problems = [Problem(why, hint="burn.load runs it") for name, why in _PYTHON_ONLY.items() if name in asked]
+    if problems:
+        raise CompileError("this model needs Python while it runs", problems)
+
+
+KINDS = {
+    "exe": Kind(_exe, "a command"),
+    "shared": Kind(_shared, "a folder with a shared library, its headers and an example", ".so"),
+    "static": Kind(_static, "a folder with a static library, its headers and an example", ".a"),
+    "object": Kind(_object, "the compiled program as a relocatable object, without its runtime and weights", ".o"),
+    "llvm": Kind(_llvm, "the program as LLVM's text", ".ll"),
+    "triton": Kind(_triton, "the kernels for graphics cards, as a module of Triton's language", ".py"),
+    "package": Kind(_package, "one file that burn.load runs without compiling", COMPILED),
+}
+"""Every kind of output, by what --emit calls it."""

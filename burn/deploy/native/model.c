@@ -1,0 +1,439 @@
+/* A model: a program, its weights, and calls from any number of threads at once.
+ *
+ * What a call needs besides the program's own memory, the tables of inputs and outputs, is kept for the next call, so that
+ * a call of sizes seen before allocates nothing but the outputs that its caller asks it to.
+ */
+#include "model.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib_keys.h"
+
+/* One call's tables. */
+typedef struct call {
+    struct call *next;
+    burn_input *inputs;
+    burn_output *outputs;
+    burn_place *places;
+    int64_t (*dims)[BURN_TENSOR_RANK]; /* of inputs, where symbols give them */
+    uint64_t state[2];
+} call;
+
+struct burn_model {
+    const burn_model_facts *facts;
+    burn_program *program;
+    burn_weights weights;
+    void **constants;
+    int64_t copied; /* constants that are ours: strings, and what nothing is stored for */
+    atomic_flag lock; /* of the free calls; held for a few instructions */
+    call *calls;
+    _Atomic uint64_t seed, draws;
+};
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+static _Thread_local char message[512] = "no call of this thread has failed";
+
+const char *burn_model_error(void) { return message; }
+
+int32_t burn_model_fail(int32_t code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+static int32_t no_memory(void) { return burn_model_fail(BURN_E_OUT_OF_MEMORY, "out of memory"); }
+
+/* "[1, 3, 224]" */
+static const char *shape_text(char *text, size_t size, int64_t rank, const int64_t *dims) {
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (int64_t axis = 0; axis < rank && used < size; axis++)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", axis ? ", " : "", (long long)dims[axis]);
+    if (used < size)
+        snprintf(text + used, size - used, "]");
+    return text;
+}
+
+/* The status's message with its number and its site put in, behind the source node if there is one. */
+static int32_t run_failed(const burn_model *model, const call *call, burn_failure failure) {
+    const burn_model_facts *facts = model->facts;
+    char shape[200];
+    if (failure.code == BURN_INPUT_MISMATCH && failure.value >= 0 && failure.value < facts->input_count) {
+        const burn_value *value = &facts->inputs[failure.value];
+        const burn_input *given = &call->inputs[failure.value];
+        return burn_model_fail(failure.code, "input '%s' must be %s, and was given as %s with %lld bytes", value->name,
+                               value->type, shape_text(shape, sizeof shape, given->rank, given->dims),
+                               (long long)given->bytes);
+    }
+    if (failure.code == BURN_SMALL_OUTPUT && failure.value >= 0 && failure.value < facts->output_count)
+        return burn_model_fail(failure.code, "output '%s' takes %lld bytes, and was given memory of %lld",
+                               facts->outputs[failure.value].name, (long long)call->outputs[failure.value].bytes,
+                               (long long)call->places[failure.value].bytes);
+    int has_site = failure.site >= 0 && failure.site < facts->program.site_count;
+    const char *site = has_site ? facts->program.sites[failure.site] : "";
+    const char *text = failure.code > 0 && failure.code < facts->message_count ? facts->messages[failure.code] : "";
+    int told = strstr(text, "{site}") != NULL || !*site;
+    size_t used = (size_t)snprintf(message, sizeof message, "%s%s%s", told ? "" : "node '", told ? "" : site,
+                                   told ? "" : "': ");
+    while (*text && used + 1 < sizeof message) {
+        size_t room = sizeof message - used;
+        if (strncmp(text, "{value}", 7) == 0) {
+            used += (size_t)snprintf(message + used, room, "%lld", (long long)failure.value);
+            text += 7;
+        } else if (strncmp(text, "{site}", 6) == 0) {
+            used += (size_t)snprintf(message + used, room, "%s", site);
+            text += 6;
+        } else {
+            message[used++] = *text++;
+            message[used] = 0;
+        }
+    }
+    return failure.code;
+}
+
+/* ---- models ------------------------------------------------------------------------------------------------------ */
+
+typedef struct wanted {
+    const char *const *features;
+    int64_t found;
+} wanted;
+
+static void count_feature(void *context, const char *feature) {
+    wanted *w = context;
+    for (const char *const *name = w->features; *name; name++)
+        w->found += strcmp(*name, feature) == 0;
+}
+
+static void note_feature(void *context, const char *feature) {
+    const char **missing = context;
+    if (*missing && strcmp(*missing, feature) == 0)
+        *missing = NULL;
+}
+
+static int32_t check_cpu(const burn_model_facts *facts) {
+    wanted w = {facts->features, 0};
+    int64_t count = 0;
+    while (facts->features[count])
+        count++;
+    if (!count)
+        return BURN_DONE;
+    burn_cpu_features(count_feature, &w);
+    if (w.found == count)
+        return BURN_DONE;
+    for (int64_t i = 0; i < count; i++) {
+        const char *missing = facts->features[i];
+        burn_cpu_features(note_feature, &missing);
+        if (missing)
+            return burn_model_fail(BURN_E_CPU, "%s was compiled for CPUs with %s, which this one lacks", facts->name,
+                                   missing);
+    }
+    return BURN_DONE;
+}
+
+/* The weights at hand, and the program over them. */
+static int32_t open_program(burn_model *model, const char *path) {
+    const burn_model_facts *facts = model->facts;
+    if (facts->weights)
+        model->weights = (burn_weights){facts->weights, facts->weights_bytes, 0};
+    else if (facts->weights_bytes) {
+        if (!path)
+            return burn_model_fail(BURN_E_WEIGHTS, "%s needs its file of weights, %s", facts->name, facts->weights_file);
+        if (!burn_weights_open(path, facts->weights_bytes, facts->weights_checksum, &model->weights))
+            return BURN_E_WEIGHTS;
+    }
+    burn_program_info info = facts->program;
+    model->constants = calloc((size_t)info.constants + 1, sizeof *model->constants);
+    if (!model->constants)
+        return no_memory();
+    for (int64_t i = 0; i < info.constants; i++)
+        model->constants[i] = (void *)(model->weights.data + facts->constants[i].offset);
+    info.constant_data = model->constants;
+    char error[256];
+    model->program = burn_program_new(&info, error, sizeof error);
+    if (!model->program)
+        return no_memory();
+    for (int64_t i = 0; i < info.constants; i++) {
+        const burn_stored *stored = &facts->constants[i];
+        if (stored->strings >= 0 &&
+            burn_program_texts(model->program, i, stored->bytes, stored->strings) != BURN_OK)
+            return burn_model_fail(BURN_E_WEIGHTS, "a constant of strings is malformed");
+    }
+    return BURN_DONE;
+}
+
+/* Models that there are: the last one's end is that of the threads, so that a shared library can be unloaded. */
+static _Atomic int64_t models;
+
+int32_t burn_model_create(const burn_model_facts *facts, const char *weights, burn_model **made) {
+    if (!made)
+        return burn_model_fail(BURN_E_ARGUMENT, "there is no place for the model: a null pointer");
+    *made = NULL;
+    int32_t code = check_cpu(facts);
+    if (code != BURN_DONE)
+        return code;
+    burn_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return no_memory();
+    model->facts = facts;
+    atomic_flag_clear(&model->lock);
+    atomic_fetch_add(&models, 1);
+    code = open_program(model, weights);
+    if (code == BURN_DONE)
+        *made = model;
+    else
+        burn_model_destroy(model);
+    return code;
+}
+
+static void delete_call(call *c) {
+    free(c->inputs);
+    free(c->outputs);
+    free(c->places);
+    free(c->dims);
+    free(c);
+}
+
+void burn_model_destroy(burn_model *model) {
+    if (!model)
+        return;
+    while (model->calls) {
+        call *c = model->calls;
+        model->calls = c->next;
+        delete_call(c);
+    }
+    burn_program_delete(model->program);
+    burn_weights_close(&model->weights);
+    free(model->constants);
+    free(model);
+    if (atomic_fetch_sub(&models, 1) == 1)
+        burn_pool_stop();
+}
+
+void burn_model_seed(burn_model *model, uint64_t seed) {
+    if (!model)
+        return;
+    atomic_store(&model->seed, seed);
+    atomic_store(&model->draws, 0);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+static void lock(burn_model *model) {
+    while (atomic_flag_test_and_set_explicit(&model->lock, memory_order_acquire))
+        ;
+}
+
+static void unlock(burn_model *model) { atomic_flag_clear_explicit(&model->lock, memory_order_release); }
+
+static call *take_call(burn_model *model) {
+    lock(model);
+    call *c = model->calls;
+    if (c)
+        model->calls = c->next;
+    unlock(model);
+    if (c)
+        return c;
+    const burn_model_facts *facts = model->facts;
+    size_t inputs = (size_t)facts->program.inputs + 1, outputs = (size_t)facts->program.outputs + 1;
+    c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->inputs = calloc(inputs, sizeof *c->inputs);
+    c->outputs = calloc(outputs, sizeof *c->outputs);
+    c->places = calloc(outputs, sizeof *c->places);
+    c->dims = calloc(inputs, sizeof *c->dims);
+    if (c->inputs && c->outputs && c->places && c->dims)
+        return c;
+    delete_call(c);
+    return NULL;
+}
+
+static void give_call(burn_model *model, call *c) {
+    lock(model);
+    c->next = model->calls;
+    model->calls = c;
+    unlock(model);
+}
+
+/* What a null pointer to no bytes is replaced by: the program must not be told that memory is missing. */
+static int64_t nothing[BURN_ALIGNMENT / sizeof(int64_t)];
+
+static int overlaps(const burn_place *place, const burn_model_facts *facts, const burn_input *inputs) {
+    uintptr_t begin = (uintptr_t)place->data, end = begin + (uintptr_t)place->bytes;
+    for (int64_t i = 0; i < facts->input_count; i++) {
+        uintptr_t other = (uintptr_t)inputs[i].data;
+        if (begin < other + (uintptr_t)inputs[i].bytes && other < end)
+            return 1;
+    }
+    return 0;
+}
+
+/* Runs with the call's inputs and places. Outputs that the program could not write in place are moved there: where the
+ * caller's memory is not aligned as compiled code wants it, or where an input lies, which is read until the end. */
+static int32_t run_call(burn_model *model, call *c) {
+    static const int64_t state_dims[] = {2};
+    const burn_model_facts *facts = model->facts;
+    if (facts->random_state) {
+        c->state[0] = atomic_load(&model->seed);
+        c->state[1] = atomic_fetch_add(&model->draws, 1);
+        c->inputs[facts->input_count] = (burn_input){c->state, sizeof c->state, 1, state_dims, 0, 0};
+    }
+    burn_options options = {NULL, NULL, NULL, 0, c->places};
+    int64_t aside = 0;
+    for (int64_t i = 0; i < facts->output_count; i++) {
+        aside |= c->places[i].data && overlaps(&c->places[i], facts, c->inputs);
+        c->outputs[i].bytes = c->outputs[i].rank = 0; /* until the run says more */
+    }
+    if (aside)
+        options.places = NULL;
+    burn_failure failure = burn_program_run(model->program, c->inputs, c->outputs, &options);
+    for (int64_t i = 0; aside && i < facts->output_count && failure.code == BURN_OK; i++)
+        if (c->places[i].data && c->places[i].bytes < c->outputs[i].bytes)
+            failure = (burn_failure){BURN_SMALL_OUTPUT, -1, i};
+    for (int64_t i = 0; i < facts->output_count; i++) {
+        burn_output *output = &c->outputs[i];
+        if (!output->data || output->taken_from >= 0)
+            continue;
+        if (failure.code != BURN_OK) {
+            burn_memory_free(output->data);
+            output->data = NULL;
+        } else if (c->places[i].data) {
+            memcpy(c->places[i].data, output->data, (size_t)output->bytes);
+            burn_memory_free(output->data);
+            output->data = c->places[i].data;
+        }
+    }
+    return failure.code == BURN_OK ? BURN_DONE : run_failed(model, c, failure);
+}
+
+static int32_t take_tensors(const burn_model_facts *facts, call *c, const burn_tensor *inputs,
+                            const burn_tensor *outputs) {
+    for (int64_t i = 0; i < facts->input_count; i++) {
+        const burn_tensor *given = &inputs[i];
+        const burn_value *value = &facts->inputs[i];
+        if (given->element != value->element)
+            return burn_model_fail(BURN_E_ARGUMENT, "input '%s' must be %s: its element type is number %d, not %d",
+                                   value->name, value->type, (int)value->element, (int)given->element);
+        if (given->rank < 0 || given->rank > BURN_TENSOR_RANK || given->bytes < 0 || (!given->data && given->bytes))
+            return burn_model_fail(BURN_E_ARGUMENT, "input '%s' has a null pointer, or a rank or bytes out of range",
+                                   value->name);
+        if ((uintptr_t)given->data % (uintptr_t)(value->element_bytes < 8 ? value->element_bytes : 8))
+            return burn_model_fail(BURN_E_ARGUMENT, "input '%s' is not aligned to its elements", value->name);
+        c->inputs[i] = (burn_input){given->data ? given->data : nothing, given->bytes, given->rank, given->dims, 0, 0};
+    }
+    for (int64_t i = 0; i < facts->output_count; i++) {
+        if (outputs[i].data && outputs[i].bytes < 0)
+            return burn_model_fail(BURN_E_ARGUMENT, "output '%s' has negative bytes", facts->outputs[i].name);
+        c->places[i] = (burn_place){outputs[i].data, outputs[i].bytes};
+    }
+    return BURN_DONE;
+}
+
+int32_t burn_model_run(burn_model *model, const burn_tensor *inputs, burn_tensor *outputs) {
+    if (!model)
+        return burn_model_fail(BURN_E_ARGUMENT, "there is no model: a null pointer");
+    const burn_model_facts *facts = model->facts;
+    if ((!inputs && facts->input_count) || (!outputs && facts->output_count))
+        return burn_model_fail(BURN_E_ARGUMENT, "there are no tensors: a null pointer");
+    call *c = take_call(model);
+    if (!c)
+        return no_memory();
+    int32_t code = take_tensors(facts, c, inputs, outputs);
+    if (code == BURN_DONE)
+        code = run_call(model, c);
+    for (int64_t i = 0; i < facts->output_count; i++) {
+        const burn_output *from = &c->outputs[i];
+        if (code != BURN_DONE && code != BURN_E_SMALL_OUTPUT)
+            continue;
+        if (code == BURN_DONE)
+            outputs[i].data = from->data;
+        outputs[i].bytes = from->bytes;
+        outputs[i].element = facts->outputs[i].element;
+        outputs[i].rank = (int32_t)from->rank;
+        for (int64_t axis = 0; axis < from->rank && axis < BURN_TENSOR_RANK; axis++)
+            outputs[i].dims[axis] = from->dims[axis];
+    }
+    give_call(model, c);
+    return code;
+}
+
+int32_t burn_model_dims(const burn_model_facts *facts, const int64_t *symbols, int32_t output, int64_t *dims) {
+    if (output < 0 || output >= facts->output_count || !dims || (!symbols && facts->symbol_count))
+        return burn_model_fail(BURN_E_ARGUMENT, "there is no output number %d, or no place for its sizes", (int)output);
+    for (int64_t i = 0; i < facts->symbol_count; i++)
+        if (symbols[i] < 0)
+            return burn_model_fail(BURN_E_NEGATIVE_SIZE, "the size '%s' is negative: %lld", facts->symbols[i],
+                                   (long long)symbols[i]);
+    const burn_value *value = &facts->outputs[output];
+    for (int32_t axis = 0; axis < value->rank; axis++) {
+        dims[axis] = burn_model_size(&value->dims[axis], symbols);
+        if (dims[axis] < 0 && dims[axis] != BURN_UNKNOWN_SIZE)
+            return burn_model_fail(BURN_E_SIZE_OVERFLOW, "output '%s' cannot have such sizes", value->name);
+    }
+    return BURN_DONE;
+}
+
+/* The bytes of a value whose sizes are all known; -1 where they are not, or do not fit 64 bits. */
+static int64_t value_bytes(const burn_value *value, const int64_t *symbols, int64_t *dims) {
+    int64_t total = value->element_bytes;
+    for (int32_t axis = 0; axis < value->rank; axis++) {
+        dims[axis] = burn_model_size(&value->dims[axis], symbols);
+        total = dims[axis] < 0 ? BURN_NO_SIZE : burn_size_mul(total, dims[axis]);
+    }
+    return total < 0 ? -1 : total;
+}
+
+static int32_t take_sizes(const burn_model_facts *facts, call *c, const int64_t *symbols, const void *const *inputs,
+                          void *const *outputs) {
+    for (int64_t i = 0; i < facts->symbol_count; i++)
+        if (symbols[i] < 0)
+            return burn_model_fail(BURN_E_NEGATIVE_SIZE, "the size '%s' is negative: %lld", facts->symbols[i],
+                                   (long long)symbols[i]);
+    for (int64_t i = 0; i < facts->input_count; i++) {
+        const burn_value *value = &facts->inputs[i];
+        int64_t bytes = value_bytes(value, symbols, c->dims[i]);
+        if (bytes < 0)
+            return burn_model_fail(BURN_E_SIZE_OVERFLOW, "input '%s' cannot have such sizes", value->name);
+        if ((!inputs[i] && bytes) ||
+            (uintptr_t)inputs[i] % (uintptr_t)(value->element_bytes < 8 ? value->element_bytes : 8))
+            return burn_model_fail(BURN_E_ARGUMENT, "input '%s' is a null pointer, or not aligned to its elements",
+                                   value->name);
+        void *data = inputs[i] ? (void *)inputs[i] : nothing;
+        c->inputs[i] = (burn_input){data, bytes, value->rank, c->dims[i], 0, 0};
+    }
+    for (int64_t i = 0; i < facts->output_count; i++) {
+        int64_t dims[BURN_TENSOR_RANK], bytes = value_bytes(&facts->outputs[i], symbols, dims);
+        if (bytes < 0)
+            return burn_model_fail(BURN_E_SIZE_OVERFLOW, "output '%s' cannot have such sizes", facts->outputs[i].name);
+        if (!outputs[i] && bytes)
+            return burn_model_fail(BURN_E_ARGUMENT, "output '%s' is a null pointer", facts->outputs[i].name);
+        c->places[i] = (burn_place){outputs[i] ? outputs[i] : nothing, bytes};
+    }
+    return BURN_DONE;
+}
+
+int32_t burn_model_call(burn_model *model, const int64_t *symbols, const void *const *inputs, void *const *outputs) {
+    if (!model)
+        return burn_model_fail(BURN_E_ARGUMENT, "there is no model: a null pointer");
+    call *c = take_call(model);
+    if (!c)
+        return no_memory();
+    int32_t code = take_sizes(model->facts, c, symbols, inputs, outputs);
+    if (code == BURN_DONE)
+        code = run_call(model, c);
+    give_call(model, c);
+    return code;
+}
+
+void burn_model_free(burn_tensor *tensor) {
+    if (!tensor)
+        return;
+    burn_memory_free(tensor->data);
+    tensor->data = NULL;
+}

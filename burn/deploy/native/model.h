@@ -1,0 +1,84 @@
+/* A compiled program with its tables: what the C files that burn-compile generates say of a model, and what their functions call.
+ * Enter at burn_model_create. */
+#ifndef BURN_DEPLOY_MODEL_H
+#define BURN_DEPLOY_MODEL_H
+
+#include "burn_model.h"
+#include "runtime.h"
+
+/* A size: a number, or what symbols give, or what only a run can tell (-1 and no function). */
+typedef struct burn_size {
+    int64_t number;
+    int64_t (*of)(const int64_t *symbols); /* BURN_NO_SIZE where it overflows or divides by zero */
+} burn_size;
+
+#define BURN_UNKNOWN_SIZE (-1)
+#define BURN_NO_SIZE INT64_MIN
+
+typedef struct burn_value {
+    const char *name, *type; /* "x", "float32[batch, 3]" */
+    int32_t element, rank;
+    int64_t element_bytes;
+    const burn_size *dims;
+} burn_value;
+
+typedef struct burn_stored {
+    int64_t offset, bytes; /* in the weights */
+    int64_t strings;       /* how many, where it is a tensor of strings, or -1 */
+} burn_stored;
+
+typedef struct burn_model_facts {
+    const char *name, *about; /* about: JSON */
+    const char *const *features; /* of the CPU, all of which are needed; ends with NULL */
+    const char *const *symbols;  /* names of sizes */
+    int64_t symbol_count;
+    burn_program_info program; /* without its constants */
+    const burn_value *inputs, *outputs; /* the random state, the program's last input, is not among them */
+    int64_t input_count, output_count;
+    int random_state;
+    const burn_stored *constants;
+    const unsigned char *weights; /* in the binary, or NULL: they lie in a file */
+    const char *weights_file;     /* its usual name */
+    int64_t weights_bytes;        /* of the whole file */
+    uint64_t weights_checksum;
+    const char *const *messages;  /* by status, with {value} and {site} in them */
+    int64_t message_count;
+} burn_model_facts;
+
+typedef struct burn_model burn_model;
+
+/* Each returns an enum burn_code; burn_model_error then says what went wrong in this thread. */
+int32_t burn_model_create(const burn_model_facts *facts, const char *weights, burn_model **model);
+void burn_model_destroy(burn_model *model);
+int32_t burn_model_run(burn_model *model, const burn_tensor *inputs, burn_tensor *outputs);
+/* The same with a size for every symbol: each output lies in the caller's memory, of the size that these give. */
+int32_t burn_model_call(burn_model *model, const int64_t *symbols, const void *const *inputs, void *const *outputs);
+int32_t burn_model_dims(const burn_model_facts *facts, const int64_t *symbols, int32_t output, int64_t *dims);
+void burn_model_seed(burn_model *model, uint64_t seed);
+void burn_model_free(burn_tensor *tensor);
+const char *burn_model_error(void);
+int32_t burn_model_fail(int32_t code, const char *format, ...);
+/* One of a value's sizes; negative: BURN_UNKNOWN_SIZE, or there is none. */
+int64_t burn_model_size(const burn_size *size, const int64_t *symbols);
+
+/* weights.c */
+typedef struct burn_weights {
+    const unsigned char *data;
+    int64_t bytes;
+    int mapped;
+} burn_weights;
+
+int burn_weights_open(const char *path, int64_t bytes, uint64_t checksum, burn_weights *weights); /* 0: an error is set */
+void burn_weights_close(burn_weights *weights);
+
+/* What generated functions compute sizes with. BURN_NO_SIZE is what overflows, and what is made of it. */
+int64_t burn_size_add(int64_t a, int64_t b);
+int64_t burn_size_sub(int64_t a, int64_t b);
+int64_t burn_size_mul(int64_t a, int64_t b);
+int64_t burn_size_floordiv(int64_t a, int64_t b);
+int64_t burn_size_mod(int64_t a, int64_t b);
+int64_t burn_size_min(int64_t a, int64_t b);
+int64_t burn_size_max(int64_t a, int64_t b);
+int64_t burn_size_broadcast(int64_t a, int64_t b);
+
+#endif

@@ -1,0 +1,205 @@
+"""A model's C file: its tables (model.h), and the functions of its header, which hand them to the code that all models share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from burn.deploy.header import functions
+from burn.deploy.interface import Interface, Parameter
+from burn.deploy.weights import Stored, Weights
+from burn.runtime import sizes
+from burn.runtime.abi import MESSAGES
+from burn.runtime.artefact import Artefact, ValueSpec
+from burn.runtime.dtypes import CODES, numpy_dtype
+
+_ANY_DIM = "BURN_ANY_DIM"
+
+
+def source(
+    interface: Interface, artefact: Artefact, weights: Weights, file: str, checksum: int, features: Sequence[str]
+) -> str:
+    """The C file. file: the weights' name, "" where they are embedded."""
+    name = interface.name
+    inputs, outputs = artefact.signature.inputs, artefact.signature.outputs
+    entry = f"{name}_entry"
+    parts = [
+        f'#include "model.h"\n#include "{name}.h"',
+        f"extern int32_t {entry}(burn_run *run);",
+        *([] if file or not weights.bytes else [f"extern const unsigned char {name}_weights[];"]),
+        *_values("inputs", interface, interface.inputs),
+        *_values("outputs", interface, interface.outputs),
+        _specs(inputs, artefact.signature.random_state),
+        _table("burn_output_spec", "output_specs", _output_specs(inputs, outputs)),
+        _table("burn_live_range", "live_ranges", (f"{{{first}, {last}}}" for first, last in artefact.live_ranges)),
+        _table("burn_stored", "constants", map(_stored, weights.places)),
+        _table("char *const", "sites", map(text, artefact.sites)),
+        _table("char *const", "symbols", map(text, interface.symbols)),
+        _table("char *const", "features", [*map(text, features), "0"]),
+        _table("char *const", "messages", (text(MESSAGES.get(i, "")) for i in range(max(MESSAGES) + 1))),  # type: ignore[call-overload]
+        f"static const char about[] =\n{_long(about(interface, artefact, weights, file))};",
+        _facts(interface, artefact, weights, file, checksum, entry),
+        _functions(interface),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def about(interface: Interface, artefact: Artefact, weights: Weights, file: str) -> str:
+    """The model for machines that ask: JSON."""
+
+    def described(parameters: Iterable[Parameter]) -> list[dict[str, object]]:
+        return [{"name": p.spec.name, "dtype": p.spec.dtype, "dims": list(p.spec.dims)} for p in parameters]
+
+    return json.dumps(
+        {
+            "name": interface.name,
+            "burn": artefact.burn_version,
+            "target": artefact.target.triple,
+            "features": list(artefact.target.features),
+            "sizes": list(interface.symbols),
+            "inputs": described(interface.inputs),
+            "outputs": described(interface.outputs),
+            "weights": {"bytes": weights.bytes, "file": file or None},
+        },
+        separators=(",", ":"),
+    )
+
+
+def text(value: str) -> str:
+    """A string of C's. Every byte that is not plain is written as three octal digits, which no digit behind it can join."""
+    plain = (
+        chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in value.encode("utf-8", "replace")
+    )
+    return '"' + "".join(plain) + '"'
+
+
+def _long(value: str, width: int = 100) -> str:
+    return "\n".join(f"    {text(value[at : at + width])}" for at in range(0, len(value), width))
+
+
+def _table(type_: str, name: str, rows: Iterable[str]) -> str:
+    """A table of C's, which has no empty ones."""
+    lines = list(rows)
+    return f"static const {type_} {name}[] = {{\n" + "".join(f"    {line},\n" for line in lines or ["{0}"]) + "};"
+
+
+def _values(which: str, interface: Interface, parameters: Sequence[Parameter]) -> list[str]:
+    """The functions that give sizes, the sizes, and the table of values."""
+    parts: list[str] = []
+    rows = []
+    for number, parameter in enumerate(parameters):
+        dims = []
+        for axis, dim in enumerate(parameter.dims):
+            if isinstance(dim, str):
+                function = f"{which}_{number}_{axis}"
+                parts.append(f"static int64_t {function}(const int64_t *s) {{ return {interface.expression(dim)}; }}")
+                dims.append(f"{{0, {function}}}")
+            else:
+                dims.append(f"{{{'BURN_UNKNOWN_SIZE' if dim is None else f'INT64_C({dim})'}, 0}}")
+        parts.append(f"static const burn_size {which}_{number}[] = {{{', '.join(dims) or '{0, 0}'}}};")
+        spec = parameter.spec
+        rows.append(
+            f"{{{text(spec.name)}, {text(spec.type_text)}, {CODES.index(spec.dtype)}, {len(spec.dims)}, "
+            f"{numpy_dtype(spec.dtype).itemsize}, {which}_{number}}}"
+        )
+    return [*parts, _table("burn_value", which, rows)]
+
+
+def _specs(inputs: Sequence[ValueSpec], random_state: bool) -> str:
+    """The runtime's table of inputs, the random state behind those that are listed."""
+    symbols: dict[str, int] = {}
+
+    def pattern(dim: int | str) -> str:
+        if isinstance(dim, int):
+            return f"INT64_C({dim})"
+        return str(-1 - symbols.setdefault(dim.strip(), len(symbols))) if sizes.parse(dim).is_symbol else _ANY_DIM
+
+    lines, rows = [], []
+    listed = [(spec.dtype, [pattern(dim) for dim in spec.dims]) for spec in inputs]
+    for number, (dtype, dims) in enumerate([*listed, *([("uint64", ["2"])] if random_state else [])]):
+        lines.append(f"static const int64_t input_dims_{number}[] = {{{', '.join(dims) or '0'}}};")
+        rows.append(f"{{{numpy_dtype(dtype).itemsize}, {len(dims)}, input_dims_{number}, {{{CODES.index(dtype)}, 0}}}}")
+    return "\n".join([*lines, _table("burn_input_spec", "input_specs", rows)])
+
+
+def _output_specs(inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec]) -> Iterable[str]:
+    donors = {spec.donated_to: index for index, spec in enumerate(inputs) if spec.donated_to is not None}
+    for number, spec in enumerate(outputs):
+        size, code = numpy_dtype(spec.dtype).itemsize, CODES.index(spec.dtype)
+        yield f"{{{size}, {donors.get(number, -1)}, {{{code}, 0}}}}"
+
+
+def _stored(stored: Stored) -> str:
+    strings = -1 if stored.strings is None else stored.strings
+    return f"{{INT64_C({stored.offset}), INT64_C({stored.bytes}), INT64_C({strings})}}"
+
+
+def _facts(interface: Interface, artefact: Artefact, weights: Weights, file: str, checksum: int, entry: str) -> str:
+    signature = artefact.signature
+    program = {
+        "entry": entry,
+        "inputs": len(signature.inputs) + signature.random_state,
+        "outputs": len(signature.outputs),
+        "constants": len(artefact.constants),
+        "buffers": len(artefact.live_ranges),
+        "kernels": len(artefact.kernels),
+        "input_specs": "input_specs",
+        "output_specs": "output_specs",
+        "live_ranges": "live_ranges",
+        "sites": "sites",
+        "site_count": len(artefact.sites),
+    }
+    fields = {
+        "name": text(interface.name),
+        "about": "about",
+        "features": "features",
+        "symbols": "symbols",
+        "symbol_count": len(interface.symbols),
+        "program": "{\n" + "".join(f"        .{key} = {value},\n" for key, value in program.items()) + "    }",
+        "inputs": "inputs",
+        "outputs": "outputs",
+        "input_count": len(interface.inputs),
+        "output_count": len(interface.outputs),
+        "random_state": int(interface.random_state),
+        "constants": "constants",
+        "weights": "0" if file or not weights.bytes else f"{interface.name}_weights",
+        "weights_file": text(file),
+        "weights_bytes": f"INT64_C({weights.bytes})",
+        "weights_checksum": f"UINT64_C({checksum})",
+        "messages": "messages",
+        "message_count": "sizeof messages / sizeof *messages",
+    }
+    lines = "".join(f"    .{key} = {value},\n" for key, value in fields.items())
+    return f"static const burn_model_facts facts = {{\n{lines}}};"
+
+
+def _functions(interface: Interface) -> str:
+    """The header's functions; with BURN_PROGRAM, what the command's main asks for."""
+    bodies = {
+        "create": "return burn_model_create(&facts, weights, (burn_model **)model);",
+        "destroy": "burn_model_destroy((burn_model *)model);",
+        "run_tensors": "return burn_model_run((burn_model *)model, inputs, outputs);",
+        "free": "burn_model_free(tensor);",
+        "error": "return burn_model_error();",
+        "about": "return about;",
+        "set_threads": "burn_pool_set_threads(threads);",
+        "seed": "burn_model_seed((burn_model *)model, seed);",
+        "run": "\n    ".join(
+            [
+                _array("const int64_t", "sizes", interface.sizes),
+                _array("const void *const", "in", [p.name for p in interface.inputs]),
+                _array("void *const", "out", [p.name for p in interface.outputs]),
+                "return burn_model_call((burn_model *)model, sizes, in, out);",
+            ]
+        ),
+        "output_dims": "\n    ".join(
+            [_array("const int64_t", "sizes", interface.sizes), "return burn_model_dims(&facts, sizes, number, dims);"]
+        ),
+    }
+    made = [f"{f.prototype} {{\n    {bodies[f.verb]}\n}}" for f in functions(interface)]
+    program = "#ifdef BURN_PROGRAM\nconst burn_model_facts *const burn_main_facts = &facts;\n#endif"
+    return "\n\n".join([*made, program])
+
+
+def _array(type_: str, name: str, values: Sequence[str]) -> str:
+    return f"{type_} {name}[] = {{{', '.join(values) or '0'}}};"
