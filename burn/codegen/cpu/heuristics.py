@@ -318,10 +318,11 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
 
 # ---- contractions in tile registers --------------------------------------------------------------------------------------
 
-TILE_PART = 256
-"""Places of the depth that are summed at a time: a panel is 96 KiB of the second-level cache then."""
+TILE_PART = 384
+"""Places of the depth that are summed at a time: a panel is 72 KiB of the second-level cache then, and the depth of many models'
+products is one part, so that no sums are held."""
 
-TILE_ROWS = 512 * 1024
+TILE_ROWS = 640 * 1024
 """Bytes that a block of rows is copied to; with panels, and what is read, it fits into a second-level cache of 2 MiB."""
 
 TILE_PANELS = 200 * 1024
