@@ -397,6 +397,12 @@ def tile_panels(panels: Dim, size: int) -> int:
     return max(1, min(most, panels)) if isinstance(panels, int) else most
 
 
+def tile_fetches(kernel: Tiled, strips: int) -> int:
+    """Cache lines of a later panel that are asked for beside the products of each block, so that it is there when it is copied:
+    two for every place of a block, by so many strips. Only panels that were packed lie in one piece."""
+    return min(24, -(-64 // strips)) if kernel.packed else 0
+
+
 def tile_held(size: int) -> int:
     """Panels whose sums, of so many bytes, are held between parts."""
     return max(1, TILE_HELD // size)

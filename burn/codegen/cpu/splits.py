@@ -62,6 +62,13 @@ class Splits:
         """Where the blocks of a tile of columns begin."""
         return self.code.gep(self.right, self.code.mul(tile, self.blocks * PARTS * BYTES), "i8")
 
+    def right_source(self, panel: Int) -> Value:
+        """Where a panel is copied from."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        with emitter.scope():
+            emitter.places[kernel.panel], emitter.places[kernel.inner] = panel, self.start
+            return code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "f32")
+
     # ---- both sides ----------------------------------------------------------------------------------------------------
     def copy_left(self, first: Int, tiles: Int) -> None:
         """So many tiles of rows, from row `first` on."""

@@ -34,6 +34,9 @@ WIDTH = 2 * LINES
 SUMS = WIDTH * WIDTH * 4
 """Bytes of the sums of a strip and a panel."""
 
+LINE = 16
+"""Numbers of float32 in a cache line."""
+
 PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0))
 """Parts of the left and of the right side that are multiplied, small ones first. Neighbours share a side, which stays in its
 registers."""
@@ -43,7 +46,8 @@ registers."""
 class Schedule:
     """The depth is taken `part` places at a time; `parts` says that there may be several, and `ragged` that the last block of
     one may be short. `strips` of rows are copied together, and `panels` of columns; sums are held for `held` panels between
-    parts. A launch goes over strips, or `across` over panels."""
+    parts. A launch goes over strips, or `across` over panels. Each block that is multiplied asks for `fetches` lines of the
+    panels that are copied next."""
 
     part: int
     parts: bool
@@ -52,6 +56,7 @@ class Schedule:
     panels: int
     held: int
     across: bool
+    fetches: int
 
     @staticmethod
     def of(kernel: Tiled) -> Schedule:
@@ -63,7 +68,8 @@ class Schedule:
         held = heuristics.tile_held(strips * SUMS) if parts else 1
         ragged = heuristics.factor(depth) % BLOCK != 0
         across = heuristics.across_panels(rows, kernel.column.extent, strips * WIDTH)
-        return Schedule(part, parts, ragged, strips, panels, held, across)
+        fetches = heuristics.tile_fetches(kernel, strips)
+        return Schedule(part, parts, ragged, strips, panels, held, across, fetches)
 
     def units(self, kernel: Tiled) -> Dim:
         """Iterations of a launch for each batch."""
@@ -166,13 +172,22 @@ class _Printer:
             with code.for_(few.iv, stop) as each, emitter.scope():
                 emitter.places[self.kernel.panel] = each.iv
                 right = splits.right_tile(code.mul(code.sub(each.iv, few.iv), 2))
+                later = splits.right_source(code.add(each.iv, schedule.panels)) if schedule.fetches else None
                 with code.for_(0, strips) as strip, emitter.scope():
                     left = splits.left_tile(code.mul(strip.iv, 2))
                     slot = code.add(code.mul(code.sub(each.iv, panel), schedule.strips), strip.iv)
-                    self._strip(code.add(first, strip.iv), left, right, slot if schedule.parts else 0)
+                    fetched = self._share(later, strip.iv)
+                    self._strip(code.add(first, strip.iv), left, right, slot if schedule.parts else 0, fetched)
+
+    def _share(self, panel: Value | None, strip: Int) -> Value | None:
+        """What of a panel a strip asks for."""
+        if panel is None:
+            return None
+        lines = self.code.mul(self.splits.here, self.schedule.fetches)
+        return self.code.gep(panel, self.code.mul(self.code.mul(strip, lines), LINE), "f32")
 
     # ---- a strip and a panel -------------------------------------------------------------------------------------------
-    def _strip(self, strip: Int, left: Value, right: Value, slot: Int) -> None:
+    def _strip(self, strip: Int, left: Value, right: Value, slot: Int, fetched: Value | None) -> None:
         code = self.code
         sums = code.gep(self.sums, code.mul(slot, SUMS), "i8")
         first, last = self._first(), self._last()
@@ -193,7 +208,7 @@ class _Printer:
             with code.else_():
                 for t, at in corners:
                     tile(self.code, "tileloadd64", t, at, apart)
-        self._multiply(left, right)
+        self._multiply(left, right, fetched)
         for t, at in corners:
             tile(self.code, "tilestored64", t, at, apart)
         if last is None:
@@ -202,16 +217,18 @@ class _Printer:
             with code.if_(last), self.emitter.scope():
                 self._write(strip, sums)
 
-    def _multiply(self, left: Value, right: Value) -> None:
-        """Adds the products of one part of the depth."""
-        code, splits = self.code, self.splits
+    def _multiply(self, left: Value, right: Value, fetched: Value | None) -> None:
+        """Adds the products of one part of the depth, and asks for lines from `fetched` on."""
+        code, splits, fetches = self.code, self.splits, self.schedule.fetches
+        times = 4 * len(PRODUCTS)
+        asked = {number * times // fetches: number for number in range(fetches)}
         line = code.const(4 * LINES)
         size = splits.blocks * PARTS * BYTES
         sides = (left, code.gep(left, size, "i8"), right, code.gep(right, size, "i8"))
         with code.for_(0, splits.here) as block:
             at = code.mul(block.iv, PARTS * BYTES)
             there: list[int | None] = [None, None]
-            for product_ in PRODUCTS:
+            for number, product_ in enumerate(PRODUCTS):
                 for side, part in enumerate(product_):
                     if there[side] != part:
                         for t in (2 * side, 2 * side + 1):
@@ -221,6 +238,9 @@ class _Printer:
                 there = list(product_)
                 for t in range(4):
                     tile(self.code, "tdpbf16ps", t, 4 + t // 2, 6 + t % 2)
+                    if fetched is not None and (which := asked.get(4 * number + t)) is not None:
+                        place = code.mul(code.add(code.mul(block.iv, fetches), which), LINE)
+                        code.prefetch(fetched, place, "f32", False)
                     apart(self.code, heuristics.TILE_SPACE)
 
     def _first(self) -> Value | None:
