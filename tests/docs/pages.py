@@ -7,6 +7,8 @@ A block's first line says its kind. All of a page's blocks of one kind share the
     ```python burn      run; every name that this block and the `torch` block before it both set must agree
     ```console          lines that begin with "$ " are run; other lines are output, which is not compared
 
+    ```c main.c         written to a file of that name, in any language, for the console blocks that follow
+
 Anything else (`rust`, `text` ...) is only read by people. The working directory is an empty folder.
 """
 
@@ -57,6 +59,9 @@ def run(page: Path, folder: Path) -> int:
     for block in blocks(page):
         if block.kind == "console":
             _console(block, folder)
+        elif file := _file(block):
+            (folder / file).write_text(block.code)
+            continue
         elif block.kind.startswith("python"):
             if block.kind == "python torch" and find_spec("torch") is None:
                 before = {}
@@ -72,6 +77,12 @@ def run(page: Path, folder: Path) -> int:
             continue
         ran += 1
     return ran
+
+
+def _file(block: Block) -> str:
+    """The file that a block is to be written to, or ""."""
+    language, _, name = block.kind.partition(" ")
+    return name if name.endswith(f".{language}") else ""
 
 
 def _console(block: Block, folder: Path) -> None:
