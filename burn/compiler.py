@@ -10,9 +10,12 @@ from burn.codegen.backend import Backend, Built, in_halves
 from burn.codegen.cpu.backend import CPU, FOLDING, PIPELINE
 from burn.codegen.cpu.target import TARGETS, Target, host_target
 from burn.dialect.constants import constant_array
+from burn.dialect.control import Group
+from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import Container, TensorType
 from burn.errors import TypeMismatch
+from burn.kernels.text import group_text
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
@@ -21,7 +24,7 @@ from burn.runtime.device import Device
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
-__all__ = ["FOLDING", "PIPELINE", "compile_count", "compile_program", "environment", "executable"]
+__all__ = ["FOLDING", "PIPELINE", "compile_count", "compile_program", "described", "environment", "executable"]
 
 FULL = "float32"
 """The precision of a program that computes in its own types."""
@@ -87,6 +90,20 @@ def _compile(program: Program, backend: Backend, passes: str) -> Artefact:
     return _artefact(program, backend.build(program), backend)
 
 
+def described(
+    program: Program, *, target: str | None = None, device: Device = HOST, precision: str = FULL
+) -> tuple[Artefact, list[str]]:
+    """As `compile_program`, with what each launch computes as text: the kernels of its group, or the op that the library does."""
+    backend = backend_for(target, device)
+    passes = backend.passes if precision == FULL else in_halves(backend.passes, precision)
+    pipeline.run(pipeline.parse(passes), program, environment(backend))
+    built = backend.build(program)
+    ops = [operation.opview for operation in built.operations]
+    with context():
+        texts = [group_text(op, backend.wants) if isinstance(op, Group) else str(op) for op in ops]
+    return _artefact(program, built, backend), texts
+
+
 def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
     """A program as a function, on this machine."""
     host = backend_for()
@@ -116,7 +133,10 @@ def _artefact(program: Program, built: Built, backend: Backend) -> Artefact:
         code=built.code,
         constants=tuple(Constant.of(constant_array(v, program.weights)) for v in built.constants),
         live_ranges=tuple(built.live_ranges),
-        kernels=tuple(KernelInfo(r.name, r.kind, r.sources, str(r.flops), str(r.bytes)) for r in built.records),
+        buffers=tuple(map(str, built.buffers)),
+        kernels=tuple(
+            KernelInfo(r.name, r.kind, r.sources, str(r.flops), str(r.bytes), r.reads, r.step) for r in built.records
+        ),
         sites=tuple(built.sites),
         images=tuple(built.images),
         symbols={},

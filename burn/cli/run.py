@@ -14,6 +14,7 @@ from burn.cli.profile import profiled, roofline, show_profile
 from burn.errors import BurnError
 
 if TYPE_CHECKING:
+    from burn.runtime.executable import Executable
     from burn.runtime.profile import Profile
 
 TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
@@ -34,6 +35,9 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
     "--profile", "with_profile", is_flag=True, help="show every kernel's time, and what share of the machine it reaches"
 )
 @click.option("--trace", type=click.Path(path_type=Path), help="write what ran when, for chrome://tracing or Perfetto")
+@click.option(
+    "--report", "page", type=click.Path(path_type=Path), help="write a page (.html) on kernels, memory and graph"
+)
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="runs, of which the best is shown")
 @click.option("--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1")
 @click.option(
@@ -53,6 +57,7 @@ def main(
     tolerance: float,
     with_profile: bool,
     trace: Path | None,
+    page: Path | None,
     repeat: int,
     device: str,
     precision: str,
@@ -67,14 +72,18 @@ def main(
     import burn
     from burn.loading import COMPILED
 
-    progress = Progress(2 + bool(verify) + bool(with_profile or trace))
+    progress = Progress(2 + bool(verify) + bool(with_profile or trace or page))
     progress(f"loading {model}")
     start = time.perf_counter()
     fixed = dict(dims)
     compiled = model.suffix == COMPILED  # its sizes are what they are, --dim only chooses those of random inputs
     sizes_given = None if compiled else fixed
     given = {"dims": sizes_given, "device": device, "precision": precision}
-    executable = burn.load(model, cache=not no_cache, threads=threads, **given)
+    texts: list[str] = []
+    if page is not None and not compiled:
+        executable, texts = _described(model, fixed, device, precision, threads)
+    else:
+        executable = burn.load(model, cache=not no_cache, threads=threads, **given)
     load_seconds = time.perf_counter() - start
     limits = {} if compiled else _limits(model, fixed, executable.inputs, dict(inputs))
     feeds, sizes = make_inputs(executable.inputs, dict(inputs), fixed if compiled else {}, seed, limits)
@@ -105,11 +114,18 @@ def main(
         if per_node:
             report["verify"]["first_difference"] = first_difference(model, feeds, tolerance)
             failed = failed or report["verify"]["first_difference"] is not None
-    if with_profile or trace:
+    if with_profile or trace or page:
         progress("profiling")
         profile = executable.profile(*feeds.values(), repeat=max(repeat, 3))
+        roof = roofline() if device == "cpu" and (with_profile or page) else None
         if with_profile:
-            report |= profiled(profile, roofline() if device == "cpu" else None)
+            report |= profiled(profile, roof)
+        if page is not None:
+            from burn.cli.report import write
+
+            write(
+                page, model.name, executable.artefact, texts or [""] * len(executable.artefact.kernels), profile, roof
+            )
         if trace is not None:
             _save_trace(profile, trace)
     if as_json:
@@ -118,6 +134,23 @@ def main(
         _show(report)
     if failed:
         raise BurnError(f"the results differ from {verify}'s")
+
+
+def _described(
+    model: Path, dims: dict[str, int], device: str, precision: str, threads: int | None
+) -> tuple[Executable, list[str]]:
+    """The model compiled, with what each kernel computes: that is not kept on disk."""
+    from burn.caching import precision_of
+    from burn.compiler import described
+    from burn.loading import read_program, set_num_threads
+    from burn.runtime.device import device as as_device
+    from burn.runtime.executable import Executable
+
+    if threads is not None:
+        set_num_threads(threads)
+    where = as_device(device)
+    artefact, texts = described(read_program(model, dims), device=where, precision=precision_of(precision))
+    return Executable(artefact, device=where), texts
 
 
 def _limits(model: Path, dims: dict[str, int], specs: Any, given: dict[str, str]) -> dict[str, int]:

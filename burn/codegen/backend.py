@@ -44,17 +44,23 @@ class Record(Protocol):
     def flops(self) -> Dim: ...
     @property
     def bytes(self) -> Dim: ...
+    @property
+    def reads(self) -> tuple[int, ...]: ...
+    @property
+    def step(self) -> int: ...
 
 
 @dataclass(frozen=True)
 class Built:
-    """A program for a device: object code, the constants it asks for by their place, how long each planned buffer lives, its
-    launches, and the source nodes that run-time errors name."""
+    """A program for a device: object code, the constants it asks for by their place, how long each planned buffer lives and its
+    bytes, its launches and the op of each, and the source nodes that run-time errors name."""
 
     code: bytes
     constants: Sequence[ir.Value]
     live_ranges: Sequence[tuple[int, int]]
+    buffers: Sequence[Dim]
     records: Sequence[Record]
+    operations: Sequence[ir.Operation]
     sites: Sequence[str]
     images: Sequence[KernelImage] = ()
 

@@ -39,7 +39,7 @@ from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
 MAGIC = b"BURNPROG"
 COMPILED = ".burn"
 """What a compiled program's name ends in: no other file's contents are ever run."""
-VERSION = 3
+VERSION = 4
 _PREFIX = struct.Struct("<8sII7Q32s")
 _HEADER_AT = 128
 _CODE_ALIGNMENT, _CONSTANTS_ALIGNMENT, _CONSTANT_ALIGNMENT = 64, 4096, 64
@@ -126,6 +126,8 @@ class KernelInfo:
     sources: tuple[str, ...] = ()  # the source nodes it computes
     flops: str = "0"  # of one call: expressions over size symbols
     bytes: str = "0"
+    reads: tuple[int, ...] = ()  # the kernels whose results it takes
+    step: int = 0  # of the program's, as live ranges count them
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ class Artefact:
     code: Buffer = field(repr=False)
     constants: tuple[Constant, ...] = field(default=(), repr=False)
     live_ranges: tuple[tuple[int, int], ...] = ()  # per planned buffer: first and last step
+    buffers: tuple[str, ...] = ()  # and its bytes, an expression over size symbols
     kernels: tuple[KernelInfo, ...] = ()
     sites: tuple[str, ...] = ()  # source nodes that run-time errors name by index
     images: tuple[KernelImage, ...] = ()  # what the entry function launches on a card, by number
@@ -208,6 +211,7 @@ class Artefact:
         header: dict[str, Any] = {name: asdict(getattr(self, name)) for name in ("signature", "target")} | {
             "kernels": [asdict(kernel) for kernel in self.kernels],
             "live_ranges": self.live_ranges,
+            "buffers": self.buffers,
             "sites": self.sites,
             "symbols": dict(self.symbols),
             "entry": self.entry,
@@ -324,7 +328,8 @@ def _signature(value: Any) -> Signature:
 
 def _kernel(value: Any) -> KernelInfo:
     flops, bytes_ = sizes.parse(_text(value["flops"])).text, sizes.parse(_text(value["bytes"])).text
-    return KernelInfo(_text(value["name"]), _text(value["kind"]), tuple(map(_text, value["sources"])), flops, bytes_)
+    sources, reads = tuple(map(_text, value["sources"])), tuple(map(_count, value["reads"]))
+    return KernelInfo(_text(value["name"]), _text(value["kind"]), sources, flops, bytes_, reads, _count(value["step"]))
 
 
 def _constant(value: Any, section: memoryview) -> Constant:
@@ -366,6 +371,7 @@ def _decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
         images=tuple(_image(value, code) for value in header["images"]),
         constants=tuple(_constant(value, constants) for value in header["constants"]),
         live_ranges=tuple((_count(first), _count(last)) for first, last in header["live_ranges"]),
+        buffers=tuple(sizes.parse(_text(size)).text for size in header["buffers"]),
         kernels=tuple(map(_kernel, header["kernels"])),
         sites=tuple(map(_text, header["sites"])),
         symbols={_text(name): _text(origin) for name, origin in header["symbols"].items()},

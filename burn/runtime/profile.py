@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +47,12 @@ class Event:
 @dataclass(frozen=True)
 class Profile:
     """Rows in the kernels' order; those that never ran are left out. `events` of one inference, the first 100,000 at most, in the
-    order in which they began."""
+    order in which they began. `symbols` are the sizes of the inputs."""
 
     rows: tuple[ProfileRow, ...]
     inferences: int
     events: tuple[Event, ...] = ()
+    symbols: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -107,7 +108,7 @@ class Profile:
                 )
             )
         found = (Event(kernels[k], began / 1e9, took / 1e9, on_card) for k, began, took, on_card in events)
-        return Profile(tuple(rows), inferences, tuple(sorted(found, key=lambda event: event.began)))
+        return Profile(tuple(rows), inferences, tuple(sorted(found, key=lambda event: event.began)), dict(symbols))
 
 
 def _evaluate(text: str, symbols: Mapping[str, int]) -> int | None:

@@ -61,4 +61,12 @@ class CPU:
             target = replace(self.target, small=is_brief(program))
             entry = EntryBuilder(program, KernelPrinter(target), target.attributes).build()
             code = (compile_text if self.as_text else compile_object)(entry.functions)
-        return Built(code, entry.constants, entry.live_ranges, entry.records, entry.sites)
+        return Built(
+            code,
+            entry.constants,
+            entry.live_ranges,
+            entry.buffers,
+            entry.records,
+            entry.operations,
+            entry.sites,
+        )

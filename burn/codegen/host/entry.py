@@ -48,13 +48,16 @@ _WRONG = {"at most": "sgt", "indexed": "slt"}
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """What the artefact tells of a launch site, for profiles."""
+    """What the artefact tells of a launch site, for profiles. reads: the numbers of those whose results it takes; step: which
+    of the program's ops it belongs to, as live ranges count them."""
 
     name: str
     kind: str
     sources: tuple[str, ...]
     flops: Dim
     bytes: Dim
+    reads: tuple[int, ...] = ()
+    step: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,9 @@ class Entry:
     functions: list[str]
     constants: list[ir.Value]  # burn.weight and burn.constant values, in the order of their indices
     live_ranges: list[tuple[int, int]]
+    buffers: list[Dim]  # and what lives so long takes, in bytes
     records: list[KernelRecord]
+    operations: list[ir.Operation]  # of each record
     sites: list[str]
 
 
@@ -93,10 +98,13 @@ class EntryBuilder:
         self.constants: dict[ir.Value, int] = {}  # and their indices
         self.planned: dict[ir.Value, int] = {}
         self.shared: dict[tuple[ir.Value, int], int] = {}  # planned too: a group by its first result, and a number
+        self._buffers: list[Dim] = []
         self.offsets: Value | None = None
         self.base: Value | None = None
         self._printed: dict[Hashable, Printed] = {}
         self.records: list[KernelRecord] = []
+        self.operations: list[ir.Operation] = []
+        self._makers: dict[ir.Value, int] = {}  # the last record that wrote a buffer
         self.outputs: dict[ir.Value, int] = {}
         self.checked: set[Agreement] = set()
         self.words = self.code.fresh(PTR)
@@ -118,7 +126,7 @@ class EntryBuilder:
         ranges = [self.live.range(v) for v in self.planned]
         ranges += [(step, step) for step in (self.live.range(v)[0] for v, _ in self.shared)]
         functions = [*self.kernels.functions, *(part.text() for part in parts)]
-        return Entry(functions, list(self.constants), ranges, self.records, self.sites)
+        return Entry(functions, list(self.constants), ranges, self._buffers, self.records, self.operations, self.sites)
 
     def _close(self, part: Function) -> None:
         """The end of the function, or of a part of it."""
@@ -156,6 +164,7 @@ class EntryBuilder:
                         self.shared[operation.results[0], number] = len(self.planned) + len(handed_on)
                         handed_on.append(size)
         count = len(self.planned) + len(handed_on)
+        self._buffers = [*(type_of(value).bytes for value in self.planned), *handed_on]
         if not count:
             return
         sizes = code.alloca(count, "i64")
@@ -389,8 +398,16 @@ class EntryBuilder:
 
     def record(self, record: KernelRecord) -> int:
         """The number under which a launch is told of."""
-        self.records.append(record)
-        return len(self.records) - 1
+        assert self._op is not None
+        number, operation = len(self.records), self._op.operation
+        read = [root for value in operation.operands for root in self.live.roots(value)]
+        made = [root for value in operation.results for root in self.live.roots(value)]
+        before = {self._makers[root] for root in (*read, *made) if root in self._makers}
+        step = min((self.live.range(root)[0] for root in made), default=0)
+        self._makers |= dict.fromkeys(made, number)
+        self.records.append(replace(record, reads=tuple(sorted(before)), step=step))
+        self.operations.append(operation)
+        return number
 
     def check_sizes(self, op: Op) -> None:
         """Ends the run where sizes that the op's kernel takes to be equal are not: nothing is read out of bounds."""

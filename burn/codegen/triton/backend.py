@@ -70,7 +70,16 @@ class GPU:
             entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
             code = compile_object(entry.functions)
         images = compile_all(kernels.sources, Machine.named(self.kind, self.architecture, self.warp))
-        return Built(code, entry.constants, entry.live_ranges, entry.records, entry.sites, images)
+        return Built(
+            code,
+            entry.constants,
+            entry.live_ranges,
+            entry.buffers,
+            entry.records,
+            entry.operations,
+            entry.sites,
+            images,
+        )
 
 
 def _in_place(program: Program) -> set[ir.Value]:
