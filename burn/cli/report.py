@@ -31,12 +31,13 @@ def write(
     artefact: Artefact,
     texts: Sequence[str],
     profile: Profile,
+    fixed: Mapping[str, int],
     roof: Roofline | None,
 ) -> None:
-    """Writes the page whole or not at all. texts: what each kernel computes.
+    """Writes the page whole or not at all. texts: what each kernel computes; fixed: sizes that the program was compiled for.
 
     Raises BurnError where it cannot be written."""
-    data = _data(model, artefact, texts, profile, roof)
+    data = _data(model, artefact, texts, profile, fixed, roof)
     text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     page = PAGE.read_text(encoding="utf-8").replace(PLACE, text)
     try:
@@ -51,6 +52,7 @@ def _data(
     artefact: Artefact,
     texts: Sequence[str],
     profile: Profile,
+    fixed: Mapping[str, int],
     roof: Roofline | None,
 ) -> dict[str, Any]:
     ran = {id(row.kernel): row for row in profile.rows}
@@ -76,7 +78,7 @@ def _data(
     facts = [
         ("time in kernels", f"{profile.seconds * 1e3:.3f} ms"),
         ("kernels", str(len(kernels))),
-        ("sizes", ", ".join(f"{name} = {size}" for name, size in profile.symbols.items())),
+        ("sizes", ", ".join(f"{name} = {size}" for name, size in {**fixed, **profile.symbols}.items())),
         ("intermediate results", f"{max(memory, default=0) / 1e6:.1f} MB at most"),
         ("weights and constants", f"{sum(constant.bytes for constant in artefact.constants) / 1e6:.1f} MB"),
         ("compiled for", ", ".join((artefact.target.triple, artefact.target.architecture)).rstrip(", ")),

@@ -69,6 +69,9 @@ def main(
     if per_node and not verify:
         raise click.UsageError("--per-node goes with --verify")
     existing(model)
+    for file in (save, trace, page):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise BurnError(f"cannot write {file}", ["there is no such folder"])
     import burn
     from burn.loading import COMPILED
 
@@ -123,9 +126,8 @@ def main(
         if page is not None:
             from burn.cli.report import write
 
-            write(
-                page, model.name, executable.artefact, texts or [""] * len(executable.artefact.kernels), profile, roof
-            )
+            artefact = executable.artefact
+            write(page, model.name, artefact, texts or [""] * len(artefact.kernels), profile, fixed, roof)
         if trace is not None:
             _save_trace(profile, trace)
     if as_json:

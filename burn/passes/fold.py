@@ -45,8 +45,9 @@ class Fold:
     """Replaces values computed from constants by constants, and drops the weights that only they needed.
 
     A value more than `growth` times larger than the constants it comes from and above `large` bytes stays computed, and
-    so does what is computed from it: a broadcast weight is cheaper to read than its copies. All folded values together
-    take at most `growth` times the program's constants, and `budget` bytes more."""
+    so does what is computed from it: a broadcast weight is cheaper to read than its copies. Not so the right side of a product
+    that lies in panels: a kernel reads it from memory whatever it holds, also one number. All folded values together take at
+    most `growth` times the program's constants, and `budget` bytes more."""
 
     name: ClassVar[str] = "fold"
     growth: int = 4
@@ -106,8 +107,25 @@ class _Demand:
                 if isinstance(op, Op) and is_pure(op) and all(self.constant(r) for r in op.operation.results):
                     continue
                 for operand in operation.operation.operands:
-                    self._demand(operand, wanted)
+                    if not (self._must_lie(operand) and self._add(operand, wanted)):
+                        self._demand(operand, wanted)
         return list(wanted)
+
+    def _must_lie(self, value: ir.Value) -> bool:
+        """Whether a constant is wanted in memory, and is not there yet."""
+        op = op_of(value)
+        return (
+            op is not None and op.OP_NAME not in ("weight", "constant") and _in_panels(value) and self.constant(value)
+        )
+
+    def _add(self, value: ir.Value, wanted: dict[ir.Value, None]) -> bool:
+        """Adds a value, if that takes no more than is left."""
+        if value not in wanted:
+            if _bytes(value) > self.left:
+                return False
+            wanted[value] = None
+            self.left -= _bytes(value)
+        return True
 
     def _demand(self, value: ir.Value, wanted: dict[ir.Value, None]) -> None:
         """Adds the values nearest to `value` that can be folded."""
@@ -118,10 +136,7 @@ class _Demand:
             if v in wanted or v in seen or op is None or op.OP_NAME in LEAVES or not self.constant(v):
                 continue
             seen.add(v)
-            if self._may_fold(v) and _bytes(v) <= self.left:
-                wanted[v] = None
-                self.left -= _bytes(v)
-            else:
+            if not self._may_fold(v) or not self._add(v, wanted):
                 stack += op.operation.operands
 
     def _may_fold(self, value: ir.Value) -> bool:
@@ -173,6 +188,20 @@ class _Folding:
             cut, _ = _cut(self.program, together)
             for value, array in zip(together, self.evaluate(cut)(), strict=True):
                 _replace(value, array, self.program)
+
+
+def _in_panels(value: ir.Value) -> bool:
+    """Whether a product reads the value as panels."""
+    for use in value.uses:
+        op = use.owner.opview
+        if (
+            isinstance(op, Op)
+            and op.OP_NAME in ("dot_general", "conv")
+            and op.columns is not None
+            and use.operand_number == 1
+        ):
+            return True
+    return False
 
 
 def _bytes(value: ir.Value) -> int:
@@ -244,10 +273,11 @@ def constant_of(array: np.ndarray, value: ir.Value, program: Program) -> ir.Valu
     """The op that holds a computed value's elements."""
     type_ = type_of(value)
     integer = DTYPES[type_.dtype].kind in ("int", "uint")
+    panels = _in_panels(value)
     number = uniform_number(array, type_.dtype)
-    if number is not None:
+    if number is not None and not panels:
         return full(number, type_)
-    if array.size <= MAX_WRITTEN:
+    if array.size <= MAX_WRITTEN and not panels:
         numbers = [float(n) for n in array.reshape(-1)]
         bits = tuple(signed(int(n)) for n in array.reshape(-1)) if integer else None
         return ops.constant(values=tuple(numbers), shape=type_.shape, dtype=type_.dtype, bits=bits)

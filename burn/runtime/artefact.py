@@ -364,6 +364,8 @@ def _image(value: Any, code: memoryview) -> KernelImage:
 
 
 def _decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
+    if header["buffers"] and len(header["buffers"]) != len(header["live_ranges"]):
+        raise ValueError("as many buffers as live ranges are wanted")
     return Artefact(
         signature=_signature(header["signature"]),
         target=_target(header["target"]),

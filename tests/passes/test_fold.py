@@ -12,6 +12,7 @@ from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.passes.constants import full
 from burn.passes.environment import Environment
 from burn.passes.fold import Fold
 from burn.passes.verify import Verify
@@ -152,3 +153,19 @@ def test_layers_alike_are_folded_by_one_program() -> None:
     folded = [weight.array() for _, weight in program.weights.items()]
     for array, got in zip(arrays, folded, strict=True):
         np.testing.assert_allclose(got, np.exp(array.T), rtol=1e-6)
+
+
+def test_panels_are_stored_though_they_hold_one_number() -> None:
+    """A kernel reads them from memory: to fill and turn them in every run takes longer than the product."""
+    program = Program.create([("x", TensorType("float32", (64, 700)))])
+    with program.building("product"):
+        (x,) = program.inputs
+        b = full(0.5, TensorType("float32", (700, 640)))
+        y = ops.dot_general(x, b, lhs_contract=(1,), rhs_contract=(0,))
+    program.finish([("y", y)])
+    artefact = compile_program(program)
+    assert [kernel.kind for kernel in artefact.kernels] == ["contract"]
+    x = np.random.default_rng(0).standard_normal((64, 700)).astype("f4")
+    np.testing.assert_allclose(
+        Executable(artefact)(x), np.repeat(x.sum(1, keepdims=True) / 2, 640, 1), rtol=1e-4, atol=1e-4
+    )

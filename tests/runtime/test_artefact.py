@@ -109,6 +109,10 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
         lambda h: h["kernels"][0].update(flops="n.__class__"),
         lambda h: h.update(live_ranges=[[0, "1"]]),
         lambda h: h.update(symbols=[]),
+        lambda h: h.update(buffers=["8"] * 7),
+        lambda h: h.update(buffers=["n.__class__"]),
+        lambda h: h["kernels"][0].update(reads=[-1]),
+        lambda h: h["kernels"][0].update(step="1"),
     ],
 )
 def test_a_header_that_lies_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change) -> None:
