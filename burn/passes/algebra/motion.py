@@ -85,7 +85,12 @@ def _split_pointwise(rewriter: Rewriter, op: Op, rows: tuple[Dim, ...]) -> ir.Va
     for value in op.operation.operands:
         shape = type_of(value).shape
         if len(shape) == len(whole):
-            if shape[0] not in (1, whole[0]) or rewriter.constant(value):
+            if rewriter.constant(value):
+                if shape[0] != 1:
+                    return None
+                operands.append(value)  # it has one row, which counts for all
+                continue
+            if shape[0] not in (1, whole[0]):
                 return None
             front = rows if shape[0] != 1 else (1,) * len(rows)
             value = ops.reshape(value, shape=(*front, *shape[1:]))

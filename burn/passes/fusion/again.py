@@ -20,21 +20,25 @@ from burn.passes.fusion.reads import FREE
 LONG = 12
 """Ops of a value that is computed again, at most."""
 
+MORE = 2
+"""How many times as many ops as usual a group may have with what it computes again."""
+
 SMALL = 8
 """What is so many times smaller than the value counts as nothing beside it."""
 
 TYPICAL = 64
 """What a named size counts as where bytes are compared."""
 
-KINDS = ("loop", "reduce")
-"""Groups that compute pointwise ops wherever they need them."""
+KINDS = ("loop", "reduce", "contract")
+"""Groups that compute pointwise ops wherever they need them; a contraction does so behind its sums."""
 
 
 class Way:
-    """The ops that a value follows from, in order, and what they read."""
+    """The ops that a value follows from, in order, and what they read. narrow: it begins at the last values of fewer bytes, and
+    not at those that lie in memory anyway."""
 
-    def __init__(self, choice: Choice, value: ir.Value) -> None:
-        self.value, self.bytes = value, _bytes(value)
+    def __init__(self, choice: Choice, value: ir.Value, narrow: bool) -> None:
+        self.value, self.bytes, self.narrow = value, _bytes(value), narrow
         self.steps: dict[ir.Operation, Op] = {}
         self.sources: dict[ir.Value, int] = {}  # bytes that are read
         self.stored: dict[ir.Value, int] = {}  # bytes of those that are stored for this alone
@@ -45,7 +49,12 @@ class Way:
         if op is not None and (op.operation in self.steps or (op.OP_NAME in FREE and choice.local(op))):
             return
         inside = choice.cluster_of(value) is home
-        if inside and isinstance(op, Pointwise) and _bytes(value) * SMALL > self.bytes:
+        if (
+            inside
+            and isinstance(op, Pointwise)
+            and _bytes(value) * SMALL > self.bytes
+            and not self._begins(choice, value)
+        ):
             for operand in op.operation.operands:
                 self._walk(choice, operand, home)
             self.steps[op.operation] = op
@@ -54,28 +63,45 @@ class Way:
         if inside and not _is_read_outside(choice, value, home):
             self.stored[value] = _bytes(value)
 
+    def _begins(self, choice: Choice, value: ir.Value) -> bool:
+        """Whether a value on the way is read rather than computed."""
+        if _bytes(value) >= self.bytes:
+            return False
+        return self.narrow or _is_read_outside(choice, value, choice.cluster_of(value))
+
+    def spent(self, able: list[Cluster]) -> int:
+        """Bytes that are moved where these groups compute the value."""
+        spent = sum(self.stored.values())
+        for reader in able:
+            has = {v for m in reader.members for v in m.operation.operands}
+            spent += sum(size for source, size in self.sources.items() if source not in has)
+        return spent
+
 
 def repeat(choice: Choice) -> None:
     """Gives every group that reads such a value ops of its own that compute it."""
-    added: dict[Cluster, list[Op]] = {}
-    anchors: dict[Cluster, Op] = {}
+    added: dict[int, list[Op]] = {}  # by the id of the op in front of which they stand
     for op in reversed(choice.ops[:-1]):
         cluster = choice.cluster.get(op.operation)
-        if cluster is None or cluster.kind not in KINDS or not isinstance(op, Pointwise):
+        if cluster is None or not isinstance(op, Pointwise):
             continue
         readers = _readers(choice, op.operation.results[0], cluster)
         if not readers:
             continue
-        way = Way(choice, op.operation.results[0])
-        able = [c for c in readers if c is not None and _can(choice, way, c)]
-        if able and len(way.steps) <= LONG and _pays(way, len(readers), able):
+        way, able = _best(choice, op.operation.results[0], [r for r in readers if r is not None])
+        saved = way.bytes * (
+            len(able) + (len(able) == len(readers))
+        )  # it is not stored either where all readers are able
+        if able and way.spent(able) < saved:
             for reader in able:
-                anchors.setdefault(reader, reader.members[0])
-                added[reader] = [*_move_in(choice, way, reader), *added.get(reader, ())]
+                _move_in(choice, way, reader, added)
     if added:
-        before = {id(anchors[reader]): copies for reader, copies in added.items()}
-        choice.ops = [o for op in choice.ops for o in (*before.get(id(op), ()), op)]
+        choice.ops = [o for op in choice.ops for o in _with_copies(op, added)]
         choice.position = {op.operation: i for i, op in enumerate(choice.ops)}
+
+
+def _with_copies(op: Op, added: dict[int, list[Op]]) -> list[Op]:
+    return [*(o for copy in added.get(id(op), ()) for o in _with_copies(copy, added)), op]
 
 
 def _readers(choice: Choice, value: ir.Value, home: Cluster) -> list[Cluster | None]:
@@ -84,33 +110,37 @@ def _readers(choice: Choice, value: ir.Value, home: Cluster) -> list[Cluster | N
     for use in value.uses:
         cluster = choice.cluster.get(use.owner.operation)
         if cluster is not home:
-            found[cluster if cluster is not None and cluster.kind in KINDS else None] = None
+            able = cluster is not None and cluster.kind in KINDS and _takes(use.owner.opview, cluster)
+            found[cluster if able else None] = None
     return list(found)
+
+
+def _takes(reader: Op, cluster: Cluster) -> bool:
+    """Whether a member may read what its group computes: a product's sides lie in memory."""
+    return cluster.kind != "contract" or isinstance(reader, Pointwise)
 
 
 def _is_read_outside(choice: Choice, value: ir.Value, home: Cluster | None) -> bool:
     return any(choice.cluster.get(use.owner.operation) is not home for use in value.uses)
 
 
+def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Way, list[Cluster]]:
+    """The way to a value that moves the fewest bytes, of those that the most readers can go; and these."""
+    ways = [Way(choice, value, narrow) for narrow in (False, True)]
+    able = [[r for r in readers if _can(choice, way, r)] for way in ways]
+    return min(zip(ways, able, strict=True), key=lambda pair: (-len(pair[1]), pair[0].spent(pair[1])))
+
+
 def _can(choice: Choice, way: Way, reader: Cluster) -> bool:
-    return len(reader.members) + len(way.steps) <= choice.max_ops and all(
-        JOINS[reader.kind](choice, op, reader) for op in way.steps.values()
-    )
+    fits = len(way.steps) <= LONG and len(reader.members) + len(way.steps) <= MORE * choice.max_ops
+    return fits and all(JOINS[reader.kind](choice, op, reader) for op in way.steps.values())
 
 
-def _pays(way: Way, readers: int, able: list[Cluster]) -> bool:
-    """Whether fewer bytes are moved; where all readers are able, the value is not stored either."""
-    saved = way.bytes * (len(able) + (len(able) == readers))
-    spent = sum(way.stored.values())
-    for reader in able:
-        has = {v for m in reader.members for v in m.operation.operands}
-        spent += sum(size for source, size in way.sources.items() if source not in has)
-    return spent < saved
-
-
-def _move_in(choice: Choice, way: Way, reader: Cluster) -> list[Op]:
-    """Copies of the ops in front of the reader's members, which read the last one's result from now on."""
-    first = reader.members[0]
+def _move_in(choice: Choice, way: Way, reader: Cluster, added: dict[int, list[Op]]) -> None:
+    """Copies of the ops in front of the first of the reader's members that reads the last one's result; all read the copy's from
+    now on."""
+    place = next(i for i, m in enumerate(reader.members) if way.value in list(m.operation.operands))
+    first = reader.members[place]
     new: dict[ir.Value, ir.Value] = {}
     copies: list[Op] = []
     with first.operation.location, ir.InsertionPoint(first.operation):
@@ -125,12 +155,12 @@ def _move_in(choice: Choice, way: Way, reader: Cluster) -> list[Op]:
     for member in reader.members:
         if any(operand == way.value for operand in member.operation.operands):
             choice.rewire(member, way.value, new[way.value])
-    reader.members = [*copies, *reader.members]
+    reader.members[place:place] = copies
+    added[id(first)] = [*added.get(id(first), ()), *copies]
     for copy in copies:
         choice.cluster[copy.operation] = reader
         choice.position[copy.operation] = choice.position[first.operation]
     choice.order.add(reader, {c for s in way.sources if (c := choice.cluster_of(choice.source(s))) is not None})
-    return copies
 
 
 def _bytes(value: ir.Value) -> int:

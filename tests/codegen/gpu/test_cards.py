@@ -111,6 +111,36 @@ def test_gradients_of_norms_compute_again_what_they_need(card: Card, shape: tupl
     assert len(made.artefact.kernels) <= 5
 
 
+def test_a_step_in_halves_computes_again_what_it_needs(card: Card) -> None:
+    """What convolutions and batch norms hand on in a wider type is widened, centred and masked where it is read."""
+
+    class Network(burn.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.norm = burn.nn.Conv2d(3, 8, 3, padding=1, bias=False), burn.nn.BatchNorm2d(8)
+            self.second, self.last = burn.nn.Conv2d(8, 8, 1, bias=False), burn.nn.BatchNorm2d(8)
+
+        def forward(self, x: burn.Tensor) -> burn.Tensor:
+            y = burn.relu(self.norm(self.first(x)))
+            return burn.relu(self.last(self.second(y)) + y)
+
+    random = np.random.default_rng(7)
+    x, target = (random.standard_normal((3, c, 7, 5)).astype(np.float32) for c in (3, 8))
+    losses = {}
+    for where in ("cuda", "cpu"):
+        burn.manual_seed(1)
+        model = Network()
+        step = burn.train.step(
+            model,
+            lambda m, x, t: ((m(x) - t) ** 2).mean(),
+            burn.optim.AdamW(model, lr=0.1),
+            precision="bfloat16",
+            device=where,
+        )
+        losses[where] = [float(step(burn.tensor(x).to(where), burn.tensor(target).to(where))) for _ in range(3)]
+    np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=2e-2)
+
+
 def test_an_index_out_of_range_is_an_error_and_the_card_works_on(card: Card) -> None:
     table = np.arange(12, dtype=np.float32).reshape(4, 3)
     take = burn.compile(

@@ -41,3 +41,61 @@ func.func @main(%x: tensor<64x32xf32>, %y: tensor<64x32xf32>, %z: tensor<64x32xf
 // CHECK: burn.group
 // CHECK-NOT: burn.add
 // CHECK: burn.return
+
+// ----- a product's result in a wider type is not stored beside it: its readers widen what lies there
+// rounds
+func.func @main(%a: tensor<64x32xbf16>, %b: tensor<32x128xbf16>) -> (tensor<64x128xbf16>, tensor<64x1xf32>) {
+  %0 = "burn.dot_general"(%a, %b) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<64x32xbf16>, tensor<32x128xbf16>) -> tensor<64x128xbf16>
+  %1 = "burn.cast"(%0) {dtype = "float32", saturate = true} : (tensor<64x128xbf16>) -> tensor<64x128xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<64x128xf32>) -> tensor<64x1xf32>
+  "burn.return"(%0, %2) : (tensor<64x128xbf16>, tensor<64x1xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.dot_general
+// CHECK-NOT: burn.cast
+// CHECK: burn.yield
+// CHECK: burn.group
+// CHECK: burn.cast
+// CHECK: burn.reduce
+
+// ----- what is summed of a product's result and of what went forward is formed where it is summed
+// rounds
+func.func @main(%x: tensor<64x128xbf16>, %m: tensor<1x128xf32>, %g: tensor<64x32xbf16>, %w: tensor<32x128xbf16>) -> (tensor<64x1xf32>, tensor<64x128xbf16>, tensor<64x1xf32>) {
+  %z = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
+  %n = "burn.full"() {dtype = "bfloat16", shape = [], value = 0.0 : f64} : () -> tensor<bf16>
+  %0 = "burn.cast"(%x) {dtype = "float32", saturate = true} : (tensor<64x128xbf16>) -> tensor<64x128xf32>
+  %1 = "burn.sub"(%0, %m) : (tensor<64x128xf32>, tensor<1x128xf32>) -> tensor<64x128xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<64x128xf32>) -> tensor<64x1xf32>
+  %3 = "burn.dot_general"(%g, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<64x32xbf16>, tensor<32x128xbf16>) -> tensor<64x128xbf16>
+  %4 = "burn.gt"(%1, %z) : (tensor<64x128xf32>, tensor<f32>) -> tensor<64x128xi1>
+  %5 = "burn.select"(%4, %3, %n) : (tensor<64x128xi1>, tensor<64x128xbf16>, tensor<bf16>) -> tensor<64x128xbf16>
+  %6 = "burn.cast"(%5) {dtype = "float32", saturate = true} : (tensor<64x128xbf16>) -> tensor<64x128xf32>
+  %7 = "burn.mul"(%6, %1) : (tensor<64x128xf32>, tensor<64x128xf32>) -> tensor<64x128xf32>
+  %8 = "burn.reduce"(%7) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<64x128xf32>) -> tensor<64x1xf32>
+  "burn.return"(%2, %5, %8) : (tensor<64x1xf32>, tensor<64x128xbf16>, tensor<64x1xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK-NOT: burn.dot_general
+// CHECK: burn.yield
+// CHECK-SAME: (tensor<64x1xf32>, tensor<64x128xi1>) -> ()
+// CHECK: burn.group
+// CHECK: burn.dot_general
+// CHECK: burn.yield
+// CHECK-SAME: (tensor<64x128xbf16>) -> ()
+// CHECK: burn.group
+// CHECK: burn.reduce
+
+// ----- a side of a product lies in memory
+// rounds
+func.func @main(%x: tensor<64x32xbf16>, %y: tensor<64x32xbf16>, %w: tensor<32x128xbf16>) -> (tensor<64x1xf32>, tensor<64x128xbf16>) {
+  %0 = "burn.mul"(%x, %y) : (tensor<64x32xbf16>, tensor<64x32xbf16>) -> tensor<64x32xbf16>
+  %1 = "burn.cast"(%0) {dtype = "float32", saturate = true} : (tensor<64x32xbf16>) -> tensor<64x32xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<64x32xf32>) -> tensor<64x1xf32>
+  %3 = "burn.dot_general"(%0, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<64x32xbf16>, tensor<32x128xbf16>) -> tensor<64x128xbf16>
+  "burn.return"(%2, %3) : (tensor<64x1xf32>, tensor<64x128xbf16>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.mul
+// CHECK: burn.group
+// CHECK-NOT: burn.mul
+// CHECK: burn.dot_general

@@ -35,6 +35,18 @@ func.func @main(%x: tensor<6x4x3x5xf32>) -> tensor<4x6x5x3xf32> {
 }
 // CHECK-COUNT-2: burn.reshape
 
+// ----- rows split behind what tells them from their numbers
+func.func @main(%x: tensor<?x?x1xi64, ["b", "s", "1"]>) -> tensor<?x?x9xi1, ["b", "s", "9"]> {
+  %i = "burn.iota"() {axis = 1 : i64, dtype = "int64", shape = ["1", "9"]} : () -> tensor<1x9xi64>
+  %m = "burn.reshape"(%x) {shape = ["b*s", "1"]} : (tensor<?x?x1xi64, ["b", "s", "1"]>) -> tensor<?x1xi64, ["b*s", "1"]>
+  %0 = "burn.eq"(%m, %i) : (tensor<?x1xi64, ["b*s", "1"]>, tensor<1x9xi64>) -> tensor<?x9xi1, ["b*s", "9"]>
+  %1 = "burn.reshape"(%0) {shape = ["b", "s", "9"]} : (tensor<?x9xi1, ["b*s", "9"]>) -> tensor<?x?x9xi1, ["b", "s", "9"]>
+  "burn.return"(%1) : (tensor<?x?x9xi1, ["b", "s", "9"]>) -> ()
+}
+// CHECK: burn.iota
+// CHECK-NEXT: "burn.eq"(%arg0
+// CHECK-NEXT: burn.return
+
 // ----- rows merged around a product
 // rounds
 func.func @main(%x: tensor<?x?x3xf32, ["b", "s", "3"]>) -> tensor<?x?x20xf32, ["b", "s", "20"]> {
