@@ -22,7 +22,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
-from burn.dialect.query import LEAVES, VIEWS, op_of
+from burn.dialect.query import LEAVES, VIEWS, is_named, op_of
 from burn.dialect.types import type_of
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -139,7 +139,7 @@ class _Block:
                     continue
                 for operand in step.operation.operands:
                     if operand not in new and _is_computed(operand):
-                        new[operand] = ops.barrier(operand, operand)
+                        new[operand] = _read_late(operand)
                 copy = step.operation.clone()
                 for i, operand in enumerate(step.operation.operands):
                     copy.operands[i] = new.get(operand, operand)
@@ -148,6 +148,14 @@ class _Block:
             for i, operand in enumerate(reader.operation.operands):
                 if operand == value:
                     reader.operation.operands[i] = new[value]
+
+
+def _read_late(value: ir.Value) -> ir.Value:
+    """A value behind a barrier; one that was widened is widened behind it, as the law of barriers has it."""
+    wide = is_named(value, "cast")
+    if wide is None or _bytes(wide.x) >= _bytes(value):
+        return ops.barrier(value, value)
+    return ops.cast(ops.barrier(wide.x, wide.x), dtype=wide.dtype, saturate=wide.saturate)
 
 
 def _is_computed(value: ir.Value) -> bool:

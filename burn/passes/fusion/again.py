@@ -6,6 +6,8 @@ numbers a row, of which it follows. `repeat` runs when it is known which group e
 
 from __future__ import annotations
 
+from enum import Enum
+
 from burn.dialect.dims import estimate
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -33,12 +35,19 @@ KINDS = ("loop", "reduce", "contract")
 """Groups that compute pointwise ops wherever they need them; a contraction does so behind its sums."""
 
 
-class Way:
-    """The ops that a value follows from, in order, and what they read. narrow: it begins at the last values of fewer bytes, and
-    not at those that lie in memory anyway."""
+class Start(Enum):
+    """Where ways begin besides at what no pointwise op of the group makes."""
 
-    def __init__(self, choice: Choice, value: ir.Value, narrow: bool) -> None:
-        self.value, self.bytes, self.narrow = value, _bytes(value), narrow
+    NARROWER = 1  # at values of fewer bytes than the one that is wanted, which lie in memory anyway
+    LYING = 2  # at such of as many bytes, too
+    NARROW = 3  # at values of fewer bytes, which are stored for this where they do not lie in memory
+
+
+class Way:
+    """The ops that a value follows from, in order, and what they read."""
+
+    def __init__(self, choice: Choice, value: ir.Value, start: Start) -> None:
+        self.value, self.bytes, self.start = value, _bytes(value), start
         self.steps: dict[ir.Operation, Op] = {}
         self.sources: dict[ir.Value, int] = {}  # bytes that are read
         self.stored: dict[ir.Value, int] = {}  # bytes of those that are stored for this alone
@@ -65,9 +74,9 @@ class Way:
 
     def _begins(self, choice: Choice, value: ir.Value) -> bool:
         """Whether a value on the way is read rather than computed."""
-        if _bytes(value) >= self.bytes:
+        if value == self.value or _bytes(value) > self.bytes - (self.start is not Start.LYING):
             return False
-        return self.narrow or _is_read_outside(choice, value, choice.cluster_of(value))
+        return self.start is Start.NARROW or _is_read_outside(choice, value, choice.cluster_of(value))
 
     def spent(self, able: list[Cluster]) -> int:
         """Bytes that are moved where these groups compute the value."""
@@ -126,7 +135,7 @@ def _is_read_outside(choice: Choice, value: ir.Value, home: Cluster | None) -> b
 
 def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Way, list[Cluster]]:
     """The way to a value that moves the fewest bytes, of those that the most readers can go; and these."""
-    ways = [Way(choice, value, narrow) for narrow in (False, True)]
+    ways = [Way(choice, value, start) for start in Start]
     able = [[r for r in readers if _can(choice, way, r)] for way in ways]
     return min(zip(ways, able, strict=True), key=lambda pair: (-len(pair[1]), pair[0].spent(pair[1])))
 
