@@ -15,7 +15,7 @@ from burn.codegen.triton.functions import EIGHTS, HALVES, narrowed, triton_type
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.types import DTYPES
-from burn.kernels.body import ContractionKernel, Load, Scalar
+from burn.kernels.body import EXPENSIVE, Apply, Const, ContractionKernel, Load, Scalar, Where, walk
 
 DOTS = ("float32",)
 """Types that block products are summed in."""
@@ -49,7 +49,11 @@ class _Contraction:
         halves = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, (*HALVES, *EIGHTS) if eights else HALVES)
         self.left, self.right = halves or (kernel.lhs, kernel.rhs)
         bits = DTYPES[self.left.dtype].bits
-        self.tile = heuristics.product_tile(self.rows, sizes.column.extent, sizes.depth, batch, bits)
+        costly = any(
+            isinstance(node, Apply) and node.function in EXPENSIVE
+            for node in walk(*(write.value for write in kernel.epilogue))
+        )
+        self.tile = heuristics.product_tile(self.rows, sizes.column.extent, sizes.depth, batch, bits, costly)
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code
@@ -145,7 +149,17 @@ class _Contraction:
             if node.dtype in EIGHTS and not printer.bases:
                 value = code.let(f"{value}.to({kind}, bitcast=True)")
             printer.bases = {}
-            if within and (not isinstance(node, Load) or "k" not in printer.span(node.offset)):
+            if within and not self._is_zero_behind(node):
                 value = f"tl.where({within}, {value}, 0.0).to({kind})"
             shape = "[ROWS, DEPTH]" if axis == "x" else "[DEPTH, COLUMNS]"
             return code.let(f"tl.broadcast_to({value}, {shape})", "left" if axis == "x" else "right")
+
+    def _is_zero_behind(self, node: Scalar) -> bool:
+        """Whether a side is zero behind the depth's end as it is printed: a masked load is, also one that is guarded. What is not
+        only loaded goes through registers, and the next blocks are not on their way meanwhile."""
+        match node:
+            case Load(offset=offset):
+                return "k" in self.printer.span(offset)
+            case Where(then=Load(offset=offset), otherwise=Const(value=value)):
+                return value == 0 and "k" in self.printer.span(offset)
+        return False

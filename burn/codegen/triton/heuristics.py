@@ -228,6 +228,10 @@ TYPICAL = 64
 SHALLOW = 32
 """A tile's depth at least, where it is cut to divide a loop's."""
 
+ROOM = 64
+"""A thread's elements of a tile, at most, where expensive functions follow: their steps want registers beside the sums, and what
+does not fit is put aside in memory, at up to three times the time of the whole product."""
+
 GROUP = 8
 """Rows of tiles that are gone through together, column by column, so that what they read is still near."""
 
@@ -239,8 +243,8 @@ def _size(size: Dim) -> int:
     return size if isinstance(size, int) else max(ANY, estimate(size, TYPICAL))
 
 
-def _tile_and_time(m: int, n: int, k: int, times: int, bits: int) -> tuple[Tile, float]:
-    """The tile with which a product should take the least time, and about how many microseconds these are."""
+def _tile_and_time(m: int, n: int, k: int, times: int, bits: int, costly: bool = False) -> tuple[Tile, float]:
+    """The tile with which a product should take the least time, and about how many microseconds these are. costly: as below."""
     rate = RATES.get(bits, SINGLE_RATE)
 
     def time(tile: Tile) -> float:
@@ -251,16 +255,21 @@ def _tile_and_time(m: int, n: int, k: int, times: int, bits: int) -> tuple[Tile,
             full = (max(1.0, rounds) + full) / 2
         return LATENCY + full * area * (2 * k / (rate * tile.speed) + FINISH * tile.finish)
 
-    best = min({8: EIGHTS, 16: HALVES}.get(bits, SINGLES), key=time)
+    tiles = [
+        t for t in {8: EIGHTS, 16: HALVES}.get(bits, SINGLES) if not costly or t.rows * t.columns <= ROOM * 32 * t.warps
+    ]
+    best = min(tiles, key=time)
     return best, time(best)
 
 
-def product_tile(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int) -> Tile:
+def product_tile(
+    rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int, costly: bool = False
+) -> Tile:
     """The tile of a product; its depth is no larger than the product's, and divides that of the innermost loop, where it does not
-    get too shallow. bits: of an element."""
+    get too shallow. bits: of an element; costly: whether expensive functions follow the sums."""
     k = _size(product([v.extent for v in depth]))
     times = batch if isinstance(batch, int) else 1
-    best, _ = _tile_and_time(_size(rows), _size(columns), k, times, bits)
+    best, _ = _tile_and_time(_size(rows), _size(columns), k, times, bits, costly)
     shallow = max(2 * LEAST if bits == 8 else LEAST, min(best.depth, power_of_two(k)))
     loops = [v.extent for v in depth if v.extent != 1]
     inner = loops[-1] if len(loops) > 1 else 0

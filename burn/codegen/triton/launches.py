@@ -19,7 +19,7 @@ from burn.codegen.triton.images import Source, module
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Argument, Printed
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
 from burn.dialect.op import source_name
 from burn.dialect.types import DTYPES, type_of
@@ -154,8 +154,7 @@ class CardKernels:
                 constants.append((number, 1))
             else:
                 types.append("i64" if wide else "i32")
-                size = argument.size
-                if isinstance(size, int) and (of := next((m for m in MULTIPLES if size % m == 0), 0)):
+                if of := next((m for m in MULTIPLES if exact_div(argument.size, m) is not None), 0):
                     multiples.append((number, of))
         named = tuple(printed.constants.items())
         text = module(printed.name, printed.text)

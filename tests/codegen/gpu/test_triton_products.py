@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from burn.codegen.triton.backend import GPU
-from burn.codegen.triton.heuristics import WANTS, product_parts
+from burn.codegen.triton.heuristics import ROOM, WANTS, product_parts, product_tile
 from burn.codegen.triton.program import module_text
 from burn.dialect import ops
 from burn.dialect.dims import LoopVar, parse, symbol
@@ -168,6 +168,12 @@ def test_parts_as_they_are_described() -> None:
     arrays = [random(t, {}, i) for i, t in enumerate(made.input_types)]
     whole = interpreted(made, arrays, wants=replace(WANTS, parts=None))
     agree(interpreted(made, arrays, wants=replace(WANTS, parts=most)), whole)
+
+
+def test_costly_functions_behind_a_product_have_registers() -> None:
+    plain, costly = (product_tile(4096, 3072, (LoopVar("k", 768),), 1, 16, c) for c in (False, True))
+    assert plain.rows * plain.columns > ROOM * 32 * plain.warps
+    assert costly.rows * costly.columns <= ROOM * 32 * costly.warps
 
 
 def test_a_shallow_depth_stays_whole() -> None:

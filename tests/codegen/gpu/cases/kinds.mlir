@@ -171,6 +171,15 @@ func.func @main(%x: tensor<64x30x30x32xf16>, %g: tensor<64x28x28x64xf16>) -> ten
 // CHECK:        sum0 = tl.sum(
 // CHECK:        tl.store(b0 + x, v2)
 
+// ----- contraction: a weight's gradient in parts of a batch with a name, whose masks leave zeros
+func.func @main(%x: tensor<?x128x256xbf16, ["n", "128", "256"]>, %g: tensor<?x128x256xbf16, ["n", "128", "256"]>) -> tensor<256x256xbf16> {
+  %0 = "burn.dot_general"(%x, %g) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 0, 1>, rhs_contract = array<i64: 0, 1>} : (tensor<?x128x256xbf16, ["n", "128", "256"]>, tensor<?x128x256xbf16, ["n", "128", "256"]>) -> tensor<256x256xbf16>
+  "burn.return"(%0) : (tensor<256x256xbf16>) -> ()
+}
+// CHECK:        tl.load(b0 + {{.*}}, mask={{.*}}within0 & here0, other=0.0)
+// CHECK-NOT:    tl.where
+// CHECK:        total = tl.dot(left0, right0, total, input_precision="ieee")
+
 // ----- window: each of its places is read for many results, side by side
 func.func @main(%x: tensor<2x9x9x32xf16>) -> tensor<2x5x5x32xf16> {
   %0 = "burn.window_reduce"(%x) {kind = "max", window = array<i64: 1, 3, 3, 1>, strides = array<i64: 1, 2, 2, 1>, dilations = array<i64: 1, 1, 1, 1>, low = ["0", "1", "1", "0"], high = ["0", "1", "1", "0"]} : (tensor<2x9x9x32xf16>) -> tensor<2x5x5x32xf16>
