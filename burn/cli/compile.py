@@ -11,9 +11,10 @@ import click
 
 from burn.cli.common import Named, Progress, Size, command, console, print_json
 from burn.cli.export import read
+from burn.codegen.cpu.target import TARGETS
 from burn.deploy import platforms
 from burn.deploy.build import KINDS, Options, build, kind_of
-from burn.errors import BurnError, CompileError, Problem
+from burn.errors import BurnError, Problem
 
 _SHOWN = 4
 
@@ -24,8 +25,14 @@ _SHOWN = 4
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="the file; for a library the folder"
 )
 @click.option("--emit", type=click.Choice(list(KINDS)), help="what to write; as OUTPUT ends, or a command (exe)")
-@click.option("--target", default=platforms.HOST, show_default=True, help="the system it runs on")
-@click.option("--cpu", help="the CPU it runs on: amx, avx512, avx2, generic; this machine's by default")
+@click.option(
+    "--target",
+    help=f"the system it runs on: {', '.join(platforms.PLATFORMS)}; this machine by default, for a module of WebAssembly wasm32",
+)
+@click.option(
+    "--cpu", help=f"the CPU it runs on: {', '.join(TARGETS)}; this machine's by default, elsewhere a common one"
+)
+@click.option("--feature", "features", multiple=True, help="what that CPU has besides, as LLVM calls it; repeatable")
 @click.option("--name", default="", help="what functions of the C interface begin with; OUTPUT's name by default")
 @click.option(
     "--weights", type=click.Choice(["embedded", "file"]), default="embedded", show_default=True, help="where they go"
@@ -48,8 +55,9 @@ def main(
     model: str,
     output: Path,
     emit: str | None,
-    target: str,
+    target: str | None,
     cpu: str | None,
+    features: tuple[str, ...],
     name: str,
     weights: str,
     dims: tuple[tuple[str, int], ...],
@@ -65,7 +73,8 @@ def main(
     kind = emit or kind_of(output)
     if not output.parent.is_dir():
         raise BurnError(f"{output.parent}: there is no such folder")
-    options = Options(platforms.find(target), cpu, name, weights == "file")
+    usual = "wasm32" if kind == "wasm" else platforms.HOST
+    options = Options(platforms.find(target or usual), cpu, name, weights == "file", features)
     _check(kind, options, weights)
     progress = Progress(2)
     progress(f"reading {model}")
@@ -94,9 +103,6 @@ def _read(model: str, dims: dict[str, int], inputs: dict[str, str], parameters: 
 def _check(kind: str, options: Options, weights: str) -> None:
     if kind not in ("exe", "shared", "static") and weights == "file":
         raise click.UsageError(f"--weights is for commands and libraries, not for {kind}")
-    if kind in ("exe", "shared", "static", "object", "package") and options.platform != platforms.host():
-        what = f"{kind} for {options.platform.name} cannot be made on this machine yet"
-        raise CompileError("this target is not supported", [Problem(what, hint=f"there is {platforms.find().name}")])
 
 
 def _show(report: dict[str, Any]) -> None:

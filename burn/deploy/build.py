@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from burn.codegen.cpu import target as cpus
+from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program
-from burn.deploy import beside, header, native_runtime, objects, platforms, tables, toolchain
+from burn.deploy import bare, beside, header, native_runtime, objects, platforms, tables, toolchain, wasm
 from burn.deploy import weights as stored
 from burn.deploy.interface import Interface, identifier
 from burn.deploy.platforms import Platform
@@ -26,18 +29,39 @@ MOST_EMBEDDED = 1 << 30
 
 _PYTHON_ONLY = {"burn_lib_image_decode": "it decodes image files, which Python does for it"}
 _ENTRY = "burn_entry"
+_CALLED = re.compile(r"@(burn_\w+)\(")
 _API = 'API=__attribute__((visibility("default")))'
 
 
 @dataclass(frozen=True)
 class Options:
-    """How binaries are made. cpu: the CPU to compile for, this machine's by default. name: what the C interface is called, the
+    """How binaries are made. cpu: the CPU to compile for; this machine's by default, and elsewhere one that all machines of the
+    platform can stand in for. features: what that CPU has besides, by LLVM's names. name: what the C interface is called, the
     output's name by default. beside: the weights go into a file beside the binary, instead of into it."""
 
     platform: Platform
     cpu: str | None = None
     name: str = ""
     beside: bool = False
+    features: tuple[str, ...] = ()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another machine's code is made, by a compiler that takes LLVM's text."""
+        return self.platform != platforms.host()
+
+    @property
+    def target(self) -> Target | None:
+        """None for this machine's CPU. Raises CompileError."""
+        name = self.cpu or (self.platform.cpu if self.is_foreign or self.features else None)
+        if name is None:
+            return None
+        found = cpus.find(name, self.features)
+        if not self.platform.name.startswith(found.architecture):
+            known = [t.name for t in cpus.TARGETS.values() if self.platform.name.startswith(t.architecture)]
+            what = Problem(f"'{name}' is of {found.architecture}", hint=f"there are {', '.join(known)}")
+            raise CompileError(f"{self.platform.name} has no such CPU", [what])
+        return found
 
 
 @dataclass(frozen=True)
@@ -64,12 +88,14 @@ def kind_of(output: Path) -> str:
 
 def _object(program: Program, output: Path, options: Options) -> list[Path]:
     name = identifier(options.name or output.stem, set())
-    code = bytes(compile_program(program, target=options.cpu).code)
-    return _written(output, objects.linkable(code, _ENTRY, f"{name}_entry"))
+    artefact = compile_program(program, target=options.target, as_text=options.is_foreign)
+    with tempfile.TemporaryDirectory() as scratch:
+        made = _code(artefact, name, options, Path(scratch))
+        return _written(output, made.read_bytes())
 
 
 def _llvm(program: Program, output: Path, options: Options) -> list[Path]:
-    return _written(output, bytes(compile_program(program, target=options.cpu, as_text=True).code))
+    return _written(output, bytes(compile_program(program, target=options.target, as_text=True).code))
 
 
 def _triton(program: Program, output: Path, options: Options) -> list[Path]:
@@ -85,7 +111,11 @@ def _triton(program: Program, output: Path, options: Options) -> list[Path]:
 def _package(program: Program, output: Path, options: Options) -> list[Path]:
     if output.suffix != COMPILED:
         raise CompileError(f"{output} is no name for a package", [f"it ends in {COMPILED}"])
-    compile_program(program, target=options.cpu).save(output)
+    if options.is_foreign:
+        raise CompileError(
+            f"packages are not made for {options.platform.name} yet", ["burn.load runs them, on a machine like this"]
+        )
+    compile_program(program, target=options.target).save(output)
     return [output]
 
 
@@ -111,6 +141,8 @@ class _Parts:
 
 
 def _exe(program: Program, output: Path, options: Options) -> list[Path]:
+    if options.platform.program is None:
+        raise CompileError(f"there are no executables on {options.platform.name}")
     with tempfile.TemporaryDirectory() as scratch:
         parts = _parts(program, output, options, Path(scratch), is_command=True)
         with native_runtime.objects(parts.chain, command=True) as runtime:
@@ -128,10 +160,27 @@ def _shared(program: Program, output: Path, options: Options) -> list[Path]:
 
 
 def _static(program: Program, output: Path, options: Options) -> list[Path]:
+    if options.platform.is_bare:
+        return _bare(program, output, options)
+
     def archive(parts: _Parts, runtime: Sequence[Path], made: Path) -> None:
         parts.chain.archive([*parts.objects, *runtime], made)
 
     return _library(program, output, options, options.platform.static, archive)
+
+
+def _bare(program: Program, output: Path, options: Options) -> list[Path]:
+    """A folder with a library for a machine without an operating system, and its header."""
+    target = options.target
+    assert target is not None, "another machine's"
+    chain = toolchain.find(options.platform)
+    made = bare.Bare.of(program, options.name or output.stem, target, toolchain.find(platforms.find()))
+    with tempfile.TemporaryDirectory() as scratch:
+        library = f"lib{made.interface.name}.a"
+        chain.archive(made.objects(chain, Path(scratch)), Path(scratch) / library)
+        output.mkdir(parents=True, exist_ok=True)
+        placed = _placed(Path(scratch) / library, output / library)
+    return [placed, *_written(output / f"{made.interface.name}.h", made.header().encode())]
 
 
 def _library(
@@ -168,27 +217,38 @@ def _library(
 
 def _parts(program: Program, output: Path, options: Options, scratch: Path, is_command: bool = False) -> _Parts:
     chain = toolchain.find(options.platform)  # before the work, as it may not be there
-    artefact = compile_program(program, target=options.cpu)
+    artefact = compile_program(program, target=options.target, as_text=options.is_foreign)
     interface = Interface.of(options.name or output.stem, artefact.signature)
     _refuse_python(artefact)
     name = interface.name
     beside_it = f"{output.stem if is_command else name}.safetensors"
     file = beside_it if options.beside and artefact.constants else ""
     weights = stored.layout(artefact.constants, as_file=bool(file))
-    code = scratch / f"{name}_code.o"
-    code.write_bytes(objects.linkable(bytes(artefact.code), _ENTRY, f"{name}_entry"))
+    code = _code(artefact, name, options, scratch)
     sources = [scratch / f"{name}_model.c"]
     checksum = _native.checksum(weights.joined()) if file else 0
     features = artefact.target.features
     sources[0].write_text(tables.source(interface, artefact, weights, file, checksum, features))
     (scratch / f"{name}.h").write_text(header.header(interface, artefact.burn_version))
     if weights.bytes and not file:
-        sources.append(_embedded(interface, weights, scratch))
+        sources.append(_embedded(interface, weights, options.platform, scratch))
     told = [*native_runtime.flags(), f"-I{scratch}", f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command]
     return _Parts(interface, artefact, weights, file, [code, *chain.compile(sources, scratch, told)], chain)
 
 
-def _embedded(interface: Interface, weights: Weights, scratch: Path) -> Path:
+def _code(artefact: Artefact, name: str, options: Options, scratch: Path) -> Path:
+    """The program's object, whose entry function has the model's name."""
+    code, entry = bytes(artefact.code), f"{name}_entry"
+    if options.is_foreign:
+        text = scratch / f"{name}_code.ll"
+        text.write_text(re.sub(rf"@{_ENTRY}\b", f"@{entry}", code.decode()))
+        return toolchain.find(options.platform).compile([text], scratch, ["-Wno-override-module"])[0]
+    made = scratch / f"{name}_code.o"
+    made.write_bytes(objects.linkable(code, _ENTRY, entry))
+    return made
+
+
+def _embedded(interface: Interface, weights: Weights, platform: Platform, scratch: Path) -> Path:
     """A C file that takes the weights up as they are. Their digest is part of it: a compiler that keeps what it has made looks
     at the C file alone."""
     if weights.bytes > MOST_EMBEDDED:
@@ -202,11 +262,11 @@ def _embedded(interface: Interface, weights: Weights, scratch: Path) -> Path:
         for chunk in stored.chunks(weights):
             file.write(chunk)
             digest.update(chunk)
-    symbol = f"{interface.name}_weights"
+    symbol = f"{platform.prefix}{interface.name}_weights"
     directives = [
-        '.section .rodata.burn_weights,\\"a\\",@progbits',
+        platform.data.replace('"', '\\"'),
         f".balign {stored.ALIGNMENT}",
-        f".hidden {symbol}",
+        *([f".hidden {symbol}"] if platform.exports else []),
         f".globl {symbol}",
         f"{symbol}:",
         f'.incbin \\"{data}\\"',
@@ -236,16 +296,28 @@ def _placed(made: Path, output: Path) -> Path:
 
 
 def _refuse_python(artefact: Artefact) -> None:
-    asked = objects.asked_for(bytes(artefact.code))
+    code = bytes(artefact.code)
+    asked = objects.asked_for(code) if code.startswith(b"\x7fELF") else _CALLED.findall(code.decode())
     problems = [Problem(why, hint="burn.load runs it") for name, why in _PYTHON_ONLY.items() if name in asked]
     if problems:
         raise CompileError("this model needs Python while it runs", problems)
+
+
+# ---- other places ----------------------------------------------------------------------------------------------------
+
+
+def _wasm(program: Program, output: Path, options: Options) -> list[Path]:
+    target = options.target
+    if options.platform.architecture != "wasm32" or target is None:
+        raise CompileError(f"there are no modules of WebAssembly for {options.platform.name}", ["--target wasm32"])
+    return wasm.package(program, output, options.name or output.name, target, toolchain.find(options.platform))
 
 
 KINDS = {
     "exe": Kind(_exe, "a command"),
     "shared": Kind(_shared, "a folder with a shared library, its headers and an example", ".so"),
     "static": Kind(_static, "a folder with a static library, its headers and an example", ".a"),
+    "wasm": Kind(_wasm, "an npm package with a module of WebAssembly, for browsers and Node"),
     "object": Kind(_object, "the compiled program as a relocatable object, without its runtime and weights", ".o"),
     "llvm": Kind(_llvm, "the program as LLVM's text", ".ll"),
     "triton": Kind(_triton, "the kernels for graphics cards, as a module of Triton's language", ".py"),

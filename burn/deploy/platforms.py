@@ -20,7 +20,10 @@ class Platform:
     triple: as clang calls it, with the oldest C library that will do ("x86_64-linux-gnu.2.28"). compiling, linking: flags
     besides those that every platform takes (toolchain.py). libraries: what programs and shared libraries are linked with;
     those that link against a static library must name them too. program, shared, static: a file's name from a model's, or
-    None where there is no such kind of file. has_threads: whether the C library has POSIX's."""
+    None where there is no such kind of file. cpu: the one that code is for if nobody says, by the code generator's name; ""
+    for this machine's. data: the assembler's words for a section of constants; prefix: what it has in front of C's names.
+    exports: whether a shared library's functions are listed for the linker, as ELF's are. is_bare: whether there is no
+    operating system, and no C library."""
 
     name: str
     triple: str
@@ -30,27 +33,92 @@ class Platform:
     program: str | None = "{}"
     shared: str | None = "lib{}.so"
     static: str | None = "lib{}.a"
-    has_threads: bool = True
+    cpu: str = ""
+    data: str = '.section .rodata.burn_weights,"a",%progbits'
+    prefix: str = ""
+    exports: bool = True
+    is_bare: bool = False
+
+    @property
+    def architecture(self) -> str:
+        """As LLVM calls it."""
+        return self.name.split("-")[0]
 
 
 _GLIBC = ("-lpthread", "-lm")
 """Threads lie in a library of their own before glibc 2.34."""
 
-_ALL = (Platform("x86_64-linux", "x86_64-linux-gnu.2.28", ("-D_GNU_SOURCE",), ("-Wl,-z,relro,-z,now",), _GLIBC),)
+
+def _linux(name: str, triple: str, cpu: str, libraries: tuple[str, ...] = ()) -> Platform:
+    return Platform(name, triple, ("-D_GNU_SOURCE",), ("-Wl,-z,relro,-z,now",), libraries, cpu=cpu)
+
+
+_ALL = (
+    _linux("x86_64-linux", "x86_64-linux-gnu.2.28", "avx2", _GLIBC),
+    _linux("x86_64-linux-musl", "x86_64-linux-musl", "avx2"),
+    _linux("aarch64-linux", "aarch64-linux-gnu.2.28", "neon", _GLIBC),
+    _linux("aarch64-linux-musl", "aarch64-linux-musl", "neon"),
+    _linux("riscv64-linux", "riscv64-linux-gnu.2.28", "rv64gc", _GLIBC),
+    _linux("riscv64-linux-musl", "riscv64-linux-musl", "rv64gc"),
+    Platform(
+        "aarch64-macos",
+        "aarch64-macos.13.0",
+        shared="lib{}.dylib",
+        cpu="apple-m1",
+        data=".section __TEXT,__const",
+        prefix="_",
+        exports=False,
+    ),
+    Platform(
+        "x86_64-windows",
+        "x86_64-windows-gnu",
+        program="{}.exe",
+        shared="{}.dll",
+        cpu="avx2",
+        data='.section .rdata,"dr"',
+        exports=False,
+    ),
+    Platform(
+        "wasm32",
+        "wasm32-wasi",
+        ("-D_GNU_SOURCE", "-mcpu=generic+simd128"),
+        ("-mexec-model=reactor", "-mcpu=generic+simd128", "-Wl,--fatal-warnings"),
+        program=None,
+        shared=None,
+        static=None,
+        cpu="simd128",
+    ),
+    Platform(
+        "thumbv7em-none-eabihf",
+        "thumb-freestanding-eabihf",
+        ("-mcpu=cortex_m4", "-fno-pic", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
+        ("-mcpu=cortex_m4", "-nostdlib"),
+        program=None,
+        shared=None,
+        cpu="cortex-m4",
+        is_bare=True,
+    ),
+)
 
 PLATFORMS: dict[str, Platform] = {p.name: p for p in _ALL}
 
 HOST = "host"
 
+LATER = {"wasm32-threads": "modules of WebAssembly have one thread: the target wasm32"}
+"""Targets that are not built yet, and what there is instead."""
+
 
 def host() -> Platform | None:
     """This machine's platform; None where it has no row."""
     machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
-    return PLATFORMS.get(f"{machine}-{sys.platform}")
+    system = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
+    return PLATFORMS.get(f"{machine}-{system}")
 
 
 def find(name: str = HOST) -> Platform:
     """The platform of a name, "host" for this machine's. Raises CompileError."""
+    if name in LATER:
+        raise CompileError(f"the target '{name}' is not supported yet", [LATER[name]])
     found = host() if name == HOST else PLATFORMS.get(name)
     if found is None:
         what = f"{platform.machine()}-{sys.platform} (this machine)" if name == HOST else f"'{name}'"

@@ -21,7 +21,6 @@ def source(
 ) -> str:
     """The C file. file: the weights' name, "" where they are embedded."""
     name = interface.name
-    inputs, outputs = artefact.signature.inputs, artefact.signature.outputs
     entry = f"{name}_entry"
     parts = [
         f'#include "model.h"\n#include "{name}.h"',
@@ -29,17 +28,25 @@ def source(
         *([] if file or not weights.bytes else [f"extern const unsigned char {name}_weights[];"]),
         *_values("inputs", interface, interface.inputs),
         *_values("outputs", interface, interface.outputs),
-        _specs(inputs, artefact.signature.random_state),
-        _table("burn_output_spec", "output_specs", _output_specs(inputs, outputs)),
-        _table("burn_live_range", "live_ranges", (f"{{{first}, {last}}}" for first, last in artefact.live_ranges)),
-        _table("burn_stored", "constants", map(_stored, weights.places)),
-        _table("char *const", "sites", map(text, artefact.sites)),
+        *_program_tables(artefact, weights),
         _table("char *const", "symbols", map(text, interface.symbols)),
         _table("char *const", "features", [*map(text, features), "0"]),
         _table("char *const", "messages", (text(MESSAGES.get(i, "")) for i in range(max(MESSAGES) + 1))),  # type: ignore[call-overload]
         f"static const char about[] =\n{_long(about(interface, artefact, weights, file))};",
         _facts(interface, artefact, weights, file, checksum, entry),
         _functions(interface),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def module(artefact: Artefact, weights: Weights) -> str:
+    """The C file of a module of WebAssembly (native/wasm): the program's tables, and where its constants lie."""
+    program = "".join(f"        .{key} = {value},\n" for key, value in _program(artefact, "burn_entry").items())
+    parts = [
+        '#include "module.h"',
+        "extern int32_t burn_entry(burn_run *run);",
+        *_program_tables(artefact, weights),
+        f"const burn_module burn_own_module = {{\n    .program = {{\n{program}    }},\n    .constants = constants,\n}};",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -134,9 +141,22 @@ def _stored(stored: Stored) -> str:
     return f"{{INT64_C({stored.offset}), INT64_C({stored.bytes}), INT64_C({strings})}}"
 
 
-def _facts(interface: Interface, artefact: Artefact, weights: Weights, file: str, checksum: int, entry: str) -> str:
+def _program_tables(artefact: Artefact, weights: Weights) -> list[str]:
+    """What a program's description refers to, and where its constants lie."""
+    inputs, outputs = artefact.signature.inputs, artefact.signature.outputs
+    return [
+        _specs(inputs, artefact.signature.random_state),
+        _table("burn_output_spec", "output_specs", _output_specs(inputs, outputs)),
+        _table("burn_live_range", "live_ranges", (f"{{{first}, {last}}}" for first, last in artefact.live_ranges)),
+        _table("burn_stored", "constants", map(_stored, weights.places)),
+        _table("char *const", "sites", map(text, artefact.sites)),
+    ]
+
+
+def _program(artefact: Artefact, entry: str) -> dict[str, object]:
+    """The fields of its burn_program_info."""
     signature = artefact.signature
-    program = {
+    return {
         "entry": entry,
         "inputs": len(signature.inputs) + signature.random_state,
         "outputs": len(signature.outputs),
@@ -149,6 +169,10 @@ def _facts(interface: Interface, artefact: Artefact, weights: Weights, file: str
         "sites": "sites",
         "site_count": len(artefact.sites),
     }
+
+
+def _facts(interface: Interface, artefact: Artefact, weights: Weights, file: str, checksum: int, entry: str) -> str:
+    program = _program(artefact, entry)
     fields = {
         "name": text(interface.name),
         "about": "about",

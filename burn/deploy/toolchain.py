@@ -87,11 +87,31 @@ class Toolchain:
         """Links a shared library that shows the functions `exports` and no others."""
         if self.platform.shared is None:
             raise CompileError(f"there are no shared libraries on {self.platform.name}")
+        if not self.platform.exports:
+            self._link(objects, output, ("-shared", *flags))
+            return
         with tempfile.TemporaryDirectory() as folder:
             script = Path(folder) / "exports.map"
             script.write_text("{ global: " + "".join(f"{name}; " for name in exports) + "local: *; };\n")
             own = ("-shared", f"-Wl,-soname,{output.name}", f"-Wl,--version-script={script}")
             self._link(objects, output, (*own, *flags))
+
+    def module(self, objects: Sequence[Path], output: Path) -> None:
+        """Links a module of WebAssembly, which offers what its functions' attributes say."""
+        self._link(objects, output, ())
+
+    def helpers(self, folder: Path) -> list[Path]:
+        """What compilers call by themselves, such as divisions of numbers that a CPU cannot divide, and memcpy: for places where
+        no C library has them. Empty where the compiler that links brings them."""
+        if not self.takes_triple:
+            return []
+        empty, library = folder / "empty.c", folder / "libhelpers.a"
+        empty.write_text("")
+        cpu = [flag for flag in self.platform.compiling if flag.startswith("-mcpu")]
+        told = ["-target", self.platform.triple, *cpu, "-static", "-OReleaseSmall", "-fstrip", "-fcompiler-rt"]
+        self._run([*self.compiler[:-1], "build-lib", *told, "--name", "helpers", f"-femit-bin={library}", empty])
+        self._run([*self.archiver, "x", f"--output={folder}", library, "compiler_rt.o"])
+        return [folder / "compiler_rt.o"]
 
     def archive(self, objects: Sequence[Path], output: Path) -> None:
         """A static library."""

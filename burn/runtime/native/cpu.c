@@ -110,13 +110,39 @@ void burn_cpu_name(char name[64]) {
 
 #else
 
+/* What Linux tells of a CPU in two words (asm/hwcap.h), by LLVM's names. */
+#if defined(__linux__) && (defined(__aarch64__) || defined(__riscv))
+#include <sys/auxv.h>
+
+static const struct {
+    const char *name;
+    unsigned long kind;
+    int bit;
+} features[] = {
+#ifdef __aarch64__
+    {"lse", AT_HWCAP, 8},     {"fullfp16", AT_HWCAP, 10}, {"dotprod", AT_HWCAP, 20}, {"sve", AT_HWCAP, 22},
+    {"i8mm", AT_HWCAP2, 13},  {"bf16", AT_HWCAP2, 14},
+#else
+    {"v", AT_HWCAP, 'v' - 'a'},
+#endif
+};
+
+static void optional_features(void (*found)(void *context, const char *feature), void *context) {
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+        if (getauxval(features[i].kind) >> features[i].bit & 1)
+            found(context, features[i].name);
+}
+#else
+static void optional_features(void (*found)(void *context, const char *feature), void *context) {
+    (void)found, (void)context;
+}
+#endif
+
 void burn_cpu_features(void (*found)(void *context, const char *feature), void *context) {
 #ifdef __aarch64__
     found(context, "neon"); /* part of the base architecture */
-#else
-    (void)found;
-    (void)context;
 #endif
+    optional_features(found, context);
 }
 
 int64_t burn_cpu_cache_bytes(int level) {

@@ -3,9 +3,11 @@
  *
  * A half or bfloat travels in the low 16 bits of a floating-point register, which is where the x86-64 and AArch64
  * calling conventions put it; declaring it as `float` reads and writes just that register with any C11 compiler.
+ * WebAssembly has it in an integer: there the compiler's own conversions are linked, and none of this.
  */
 #include "half.h"
 
+#ifndef __wasm__
 #include <string.h>
 
 static float in_register(uint16_t bits) {
@@ -75,3 +77,4 @@ float burn_extendhfsf2(float value) {
     memcpy(&result, &word, sizeof result);
     return result;
 }
+#endif

@@ -1,0 +1,168 @@
+// A model compiled by burn: `const model = await load()`, then `model.run({name: typedArray})`. Works in browsers and in Node.
+// MODEL is written by burn-compile; everything else is the same for every model.
+
+const MODEL = "@MODEL@";
+
+const ARRAYS = {
+  float64: Float64Array, float32: Float32Array, int64: BigInt64Array, uint64: BigUint64Array,
+  int32: Int32Array, uint32: Uint32Array, int16: Int16Array, uint16: Uint16Array, float16: Uint16Array, bfloat16: Uint16Array,
+  int8: Int8Array, int4: Int8Array, int2: Int8Array,
+};
+
+const arrayOf = (dtype) => ARRAYS[dtype] ?? Uint8Array;
+
+/** Reads a file beside this module, or under `base`, and says how far it is. */
+async function read(url, progress) {
+  if (url.protocol === "file:") {
+    const { readFile } = await import("node:fs/promises");
+    const bytes = new Uint8Array(await readFile(url));
+    progress(bytes.length, bytes.length);
+    return bytes;
+  }
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(`${url} cannot be read: ${answer.status} ${answer.statusText}`);
+  const total = Number(answer.headers.get("content-length")) || 0;
+  const parts = [];
+  let length = 0;
+  for (const reader = answer.body.getReader(); ;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    parts.push(value);
+    length += value.length;
+    progress(length, total);
+  }
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/** What the module's C library asks of its host: the time. */
+function host(memory) {
+  return {
+    clock_time_get(_clock, _precision, at) {
+      const time = BigInt(Math.round((performance.timeOrigin + performance.now()) * 1e6));
+      new DataView(memory().buffer).setBigUint64(at, time, true);
+      return 0;
+    },
+  };
+}
+
+function imports(module, memory) {
+  const offered = host(memory);
+  const made = {};
+  for (const { module: from, name } of WebAssembly.Module.imports(module)) {
+    made[from] ??= {};
+    made[from][name] = offered[name] ?? (() => { throw new Error(`the module asked for ${from}.${name}`); });
+  }
+  return made;
+}
+
+/** Loads the model. base: the folder of its files, this module's by default. progress(loaded, total): bytes of both files. */
+export async function load(base = import.meta.url, { progress = () => {} } = {}) {
+  const folder = new URL(base, globalThis.location?.href);
+  const far = [[0, MODEL.moduleBytes], [0, MODEL.weightsBytes]];
+  const file = (name, which) => read(new URL(name, folder), (loaded) => {
+    far[which][0] = loaded;
+    progress(far[0][0] + far[1][0], far[0][1] + far[1][1]);
+  });
+  const [code, weights] = await Promise.all([
+    file("model.wasm", 0), MODEL.weightsBytes ? file("weights.safetensors", 1) : new Uint8Array(),
+  ]);
+  if (weights.length !== MODEL.weightsBytes)
+    throw new Error(`weights.safetensors is not this model's: it has ${weights.length} bytes, not ${MODEL.weightsBytes}`);
+  const module = await WebAssembly.compile(code);
+  const instance = await WebAssembly.instantiate(module, imports(module, () => instance.exports.memory));
+  return new Model(instance.exports, weights);
+}
+
+class Model {
+  #c;
+  #calls = 0n;
+  #memory = [];
+
+  constructor(exports, weights) {
+    this.#c = exports;
+    exports._initialize?.();
+    const at = this.#place(weights);
+    if (!exports.start(at)) throw new Error("there is no memory for the model");
+  }
+
+  /** Names, element types and sizes. */
+  get inputs() { return MODEL.inputs; }
+  get outputs() { return MODEL.outputs; }
+
+  /** The seed of the random numbers that the model draws, if it does. */
+  seed = 0n;
+
+  /** One inference. An input is a typed array, or {data, dims} where its sizes cannot be told from its length. */
+  run(inputs) {
+    for (const name of Object.keys(inputs))
+      if (!MODEL.inputs.some((i) => i.name === name))
+        throw new TypeError(`there is no input '${name}': there are ${MODEL.inputs.map((i) => i.name).join(", ")}`);
+    const held = [];
+    try {
+      MODEL.inputs.forEach((spec, index) => held.push(this.#give(index, ...taken(spec, inputs[spec.name]))));
+      if (MODEL.random)
+        held.push(this.#give(MODEL.inputs.length, new BigUint64Array([BigInt(this.seed), this.#calls++]), [2]));
+      const status = this.#c.run();
+      if (status) throw new Error(this.#told(status));
+      const results = {};
+      MODEL.outputs.forEach((spec, index) => { results[spec.name] = this.#result(index, spec); });
+      this.#c.done();
+      return results;
+    } finally {
+      for (const address of held) this.#c.release(address);
+    }
+  }
+
+  #place(array) {
+    const address = this.#c.allocate(array.byteLength) >>> 0;
+    if (!address) throw new Error(`there is no memory for ${array.byteLength} bytes`);
+    new Uint8Array(this.#c.memory.buffer).set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength), address);
+    return address;
+  }
+
+  #give(index, data, dims) {
+    const address = this.#place(data);
+    this.#c.input(index, address, data.byteLength, dims.length);
+    dims.forEach((size, axis) => this.#c.input_dim(index, axis, size));
+    return address;
+  }
+
+  #result(index, { dtype }) {
+    const address = this.#c.output(index) >>> 0, bytes = this.#c.output_bytes(index) >>> 0;
+    const dims = Array.from({ length: this.#c.output_rank(index) }, (_, axis) => this.#c.output_dim(index, axis) >>> 0);
+    return { data: new (arrayOf(dtype))(this.#c.memory.buffer.slice(address, address + bytes)), dims };
+  }
+
+  #told(status) {
+    const value = this.#c.failed_value(), site = MODEL.sites[this.#c.failed_site()] ?? "";
+    const text = (MODEL.messages[status] ?? `status ${status}`).replace("{value}", value).replace("{site}", site);
+    return status === 10 ? `input '${MODEL.inputs[value]?.name}' does not fit: it is ${MODEL.inputs[value]?.type}`
+      : site && !text.includes(site) ? `${site}: ${text}` : text;
+  }
+}
+
+/** An input's elements and sizes, checked against what it is. */
+function taken(spec, given) {
+  if (given === undefined) throw new TypeError(`input '${spec.name}' is missing: it is ${spec.type}`);
+  const Wanted = arrayOf(spec.dtype);
+  const data = ArrayBuffer.isView(given) ? given : given.data;
+  if (!(data instanceof Wanted))
+    throw new TypeError(`input '${spec.name}' is no ${Wanted.name}, which ${spec.type} takes`);
+  let dims = ArrayBuffer.isView(given) ? undefined : given.dims;
+  if (!dims) {
+    const open = spec.dims.filter((d) => typeof d === "string").length;
+    const known = spec.dims.reduce((product, d) => (typeof d === "string" ? product : product * d), 1);
+    if (open > 1 || (open && !known))
+      throw new TypeError(`input '${spec.name}' needs its sizes: {data, dims}, as it is ${spec.type}`);
+    dims = spec.dims.map((d) => (typeof d === "string" ? data.length / known : d));
+  }
+  if (dims.some((d) => !Number.isSafeInteger(d) || d < 0) || dims.reduce((a, b) => a * b, 1) !== data.length)
+    throw new RangeError(`input '${spec.name}' has ${data.length} elements, which are not ${spec.type}`);
+  return [data, dims];
+}

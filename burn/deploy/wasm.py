@@ -1,0 +1,155 @@
+"""A program as a module of WebAssembly in an npm package: the module, its weights, and an ES module with types that loads both.
+
+The module is the portable runtime and the program, without its weights, which are fetched beside it. What JavaScript calls is
+native/wasm/module.c; native/wasm/index.js is the same for every model but for one object that describes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from burn.codegen.cpu.target import Target
+from burn.compiler import compile_program
+from burn.deploy import native_runtime, tables
+from burn.deploy import weights as stored
+from burn.deploy.interface import Interface
+from burn.deploy.toolchain import Toolchain
+from burn.dialect.program import Program
+from burn.runtime import files
+from burn.runtime.abi import MESSAGES
+from burn.runtime.artefact import Artefact, ValueSpec
+
+NATIVE = Path(__file__).parent / "native" / "wasm"
+ARRAYS = {
+    **{
+        f"{sign}int{bits}": f"{letter}nt{bits}Array"
+        for sign, letter in (("", "I"), ("u", "Ui"))
+        for bits in (8, 16, 32)
+    },
+    "float64": "Float64Array",
+    "float32": "Float32Array",
+    "float16": "Uint16Array",
+    "bfloat16": "Uint16Array",
+    "int64": "BigInt64Array",
+    "uint64": "BigUint64Array",
+    "int4": "Int8Array",
+    "int2": "Int8Array",
+}
+"""How JavaScript holds elements, as in index.js; those that are not here are bytes."""
+
+
+def package(program: Program, output: Path, name: str, target: Target, chain: Toolchain) -> list[Path]:
+    """Writes the folder of the package; gives its files, the ES module first. Raises CompileError."""
+    artefact = compile_program(program, target=target, as_text=True)
+    interface = Interface.of(name, artefact.signature)
+    weights = stored.layout(artefact.constants, as_file=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        module = _module(interface, artefact, weights, chain, Path(scratch))
+    about = _about(artefact, len(module), weights.bytes)
+    script = (NATIVE / "index.js").read_text().replace('"@MODEL@"', json.dumps(about, separators=(",", ":")))
+    output.mkdir(parents=True, exist_ok=True)
+    written = [
+        ("index.js", [script.encode()]),
+        ("index.d.ts", [_types(artefact).encode()]),
+        ("package.json", [_package(interface.name, artefact).encode()]),
+        ("model.wasm", [module]),
+        *([("weights.safetensors", stored.chunks(weights))] if weights.bytes else []),
+    ]
+    for file, pieces in written:
+        with files.whole(output / file) as opened:
+            for piece in pieces:
+                opened.write(piece)
+    return [output / file for file, _ in written]
+
+
+def _module(interface: Interface, artefact: Artefact, weights: stored.Weights, chain: Toolchain, folder: Path) -> bytes:
+    (folder / "code.ll").write_bytes(artefact.code)
+    (folder / "tables.c").write_text(tables.module(artefact, weights))
+    own = [folder / "code.ll", folder / "tables.c", NATIVE / "module.c"]
+    made = chain.compile(own, folder, (f"-I{NATIVE}", "-Wno-override-module", *native_runtime.flags()))
+    with native_runtime.objects(chain) as runtime:
+        chain.module([*made, *runtime], folder / "model.wasm")
+    return (folder / "model.wasm").read_bytes()
+
+
+def _about(artefact: Artefact, module_bytes: int, weights_bytes: int) -> dict[str, object]:
+    def described(specs: Sequence[ValueSpec]) -> list[dict[str, object]]:
+        return [{"name": s.name, "dtype": s.dtype, "dims": list(s.dims), "type": s.type_text} for s in specs]
+
+    return {
+        "inputs": described(artefact.signature.inputs),
+        "outputs": described(artefact.signature.outputs),
+        "random": artefact.signature.random_state,
+        "moduleBytes": module_bytes,
+        "weightsBytes": weights_bytes,
+        "sites": list(artefact.sites),
+        "messages": {int(status): text for status, text in MESSAGES.items()},
+    }
+
+
+def _package(name: str, artefact: Artefact) -> str:
+    plain = re.sub(r"[^a-z0-9._~-]+", "-", name.lower()).lstrip("._") or "model"
+    about = {
+        "name": plain,
+        "version": "1.0.0",
+        "description": f"{name}, compiled by burn {artefact.burn_version}",
+        "type": "module",
+        "main": "index.js",
+        "types": "index.d.ts",
+        "exports": {".": {"types": "./index.d.ts", "default": "./index.js"}, "./*": "./*"},
+        "files": ["index.js", "index.d.ts", "model.wasm", "weights.safetensors"],
+        "sideEffects": False,
+    }
+    return json.dumps(about, indent=2) + "\n"
+
+
+def _types(artefact: Artefact) -> str:
+    """The types of index.js for TypeScript."""
+
+    def fields(specs: Sequence[ValueSpec], form: str) -> str:
+        return "".join(
+            f"  /** {spec.type_text} */\n  {json.dumps(spec.name)}: {form.format(ARRAYS.get(spec.dtype, 'Uint8Array'))};\n"
+            for spec in specs
+        )
+
+    return f"""/** A tensor: elements in row-major order, and sizes. */
+export interface Tensor<Data> {{
+  data: Data;
+  dims: number[];
+}}
+
+export interface Inputs {{
+{fields(artefact.signature.inputs, "{0} | Tensor<{0}>")}}}
+
+export interface Outputs {{
+{fields(artefact.signature.outputs, "Tensor<{0}>")}}}
+
+/** An input or output: a dim is a size, or the name of one that a call chooses. */
+export interface Value {{
+  name: string;
+  dtype: string;
+  dims: (number | string)[];
+  type: string;
+}}
+
+export interface Model {{
+  readonly inputs: Value[];
+  readonly outputs: Value[];
+  /** The seed of the random numbers that the model draws, if it does. */
+  seed: bigint | number;
+  /** One inference. An input is a typed array, or a tensor where its sizes cannot be told from its length. Throws an Error. */
+  run(inputs: Inputs): Outputs;
+}}
+
+export interface Options {{
+  /** Is told how many bytes of both files have been read, and how many there are. */
+  progress?: (loaded: number, total: number) => void;
+}}
+
+/** Loads the model. base: the folder of its files, this module's by default. */
+export function load(base?: string | URL, options?: Options): Promise<Model>;
+"""

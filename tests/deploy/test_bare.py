@@ -1,0 +1,87 @@
+"""Models without an operating system: a library for a Cortex-M4, run on a board that qemu makes up."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import burn
+from burn.deploy import platforms
+from burn.deploy.build import Options, build
+from burn.errors import CompileError
+from burn.loading import read_program
+from tests.deploy.making import DIGITS, traced
+
+pytest.importorskip("ziglang")
+BOARD = Path(__file__).parents[2] / "examples" / "cortex-m4"
+M4 = "thumbv7em-none-eabihf"
+
+
+def on_the_board(folder: Path, main: str) -> list[int]:
+    """Links a main program with the library in a folder, and nothing else; gives the numbers that it prints."""
+    (folder / "main.c").write_text(main)
+    flags = ["-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4", "-O2", "-nostdlib", "-ffreestanding"]
+    files = [str(folder / "main.c"), str(BOARD / "start.c"), *map(str, folder.glob("*.a"))]
+    linking = [f"-I{BOARD}", "-T", str(BOARD / "link.ld"), "-Wl,--gc-sections", "-o", str(folder / "board.elf")]
+    subprocess.run([sys.executable, "-m", "ziglang", "cc", *flags, *files, *linking], check=True, capture_output=True)
+    if shutil.which("qemu-system-arm") is None:
+        pytest.skip("qemu-system-arm is not here")
+    machine = ["qemu-system-arm", "-machine", "mps2-an386", "-nographic", "-semihosting", "-kernel"]
+    done = subprocess.run([*machine, str(folder / "board.elf")], capture_output=True, text=True, timeout=60)
+    return list(map(int, (done.stdout + done.stderr).split()))
+
+
+def test_digits(tmp_path: Path) -> None:
+    image = np.random.default_rng(0).standard_normal((1, 1, 8, 8)).astype(np.float32)
+    made = build("static", read_program(DIGITS, {"batch": 1}), tmp_path / "digits", Options(platforms.find(M4)))
+    assert [path.name for path in made] == ["libdigits.a", "digits.h"]
+    arena = int(re.search(r"DIGITS_ARENA_BYTES (\d+)", made[1].read_text())[1])  # type: ignore[index]
+    assert 1000 < arena < 100_000
+    bits = ", ".join(map(str, image.ravel().view(np.uint32)))
+    told = on_the_board(
+        tmp_path / "digits",
+        f"""#include "digits.h"
+#include "semihosting.h"
+static const uint32_t image[DIGITS_IMAGE_COUNT] = {{{bits}}};
+static unsigned char arena[DIGITS_ARENA_BYTES + 64] __attribute__((aligned(DIGITS_ARENA_ALIGNMENT)));
+static union {{ float logits[DIGITS_LOGITS_COUNT]; int32_t bits[DIGITS_LOGITS_COUNT]; }} out;
+static void tell(int32_t number) {{ print_number(number); print("\\n"); }}
+int main(void) {{
+    int changed = 0;
+    for (int i = 0; i < (int)sizeof arena; i++)
+        arena[i] = 0xA5;
+    for (int turn = 0; turn < 2; turn++) {{
+        tell(digits_run(arena, (const float *)image, out.logits));
+        for (int i = 0; i < DIGITS_LOGITS_COUNT; i++)
+            tell(out.bits[i]);
+    }}
+    for (int i = DIGITS_ARENA_BYTES; i < (int)sizeof arena; i++)
+        changed += arena[i] != 0xA5;
+    tell(changed);
+    tell(digits_run(0, (const float *)image, out.logits));
+    tell(digits_run(arena, 0, out.logits));
+    leave();
+}}
+""",
+    )
+    want = burn.load(DIGITS)(image)
+    for turn in (told[:11], told[11:22]):
+        assert turn[0] == 0
+        np.testing.assert_allclose(np.array(turn[1:], np.int32).view(np.float32), want[0], rtol=1e-5, atol=1e-5)
+    assert told[22:] == [0, 1, 10]
+
+
+def test_what_needs_a_system_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r"image: float32\[batch, 1, 8, 8\] has sizes that a call chooses.*--dim"):
+        build("static", read_program(DIGITS), tmp_path / "digits", Options(platforms.find(M4)))
+    program = traced(lambda x: burn.nonzero(x), x="float32[4]")
+    with pytest.raises(CompileError, match="the program needs burn_lib_nonzero"):
+        build("static", program, tmp_path / "places", Options(platforms.find(M4)))
+    with pytest.raises(CompileError, match="there are no executables on thumbv7em-none-eabihf"):
+        build("exe", read_program(DIGITS, {"batch": 1}), tmp_path / "digits", Options(platforms.find(M4)))

@@ -1,0 +1,100 @@
+"""Programs for other machines: compiled and linked here, and run where qemu stands in for the machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import burn
+import burn.compiler
+from burn.deploy import platforms
+from burn.deploy.build import Options, build
+from burn.errors import CompileError
+from tests.deploy.making import DIGITS, Array, digits, traced
+
+pytest.importorskip("ziglang")
+
+QEMU = {
+    "aarch64-linux-musl": ("qemu-aarch64",),
+    "riscv64-linux-musl": ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=128"),
+    "x86_64-linux-musl": (),
+}
+WEIGHT = np.random.default_rng(1).standard_normal((12, 21), np.float32)
+
+
+def elsewhere(*names: str) -> list[object]:
+    """The first of these targets is compiled for in every run: another's C library is first built, which takes a while."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if at else []) for at, name in enumerate(names)]
+
+
+def run(target: str, program: Path, folder: Path, inputs: dict[str, Array]) -> dict[str, Array]:
+    machine = QEMU[target]
+    if machine and shutil.which(machine[0]) is None:
+        pytest.skip(f"{machine[0]} is not here")
+    np.savez(folder / "in.npz", **inputs)  # type: ignore[arg-type]
+    done = subprocess.run(
+        [*machine, program, folder / "in.npz", "-o", folder / "out.npz"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load(folder / "out.npz") as made:
+        return dict(made)
+
+
+@pytest.mark.parametrize("target", elsewhere(*QEMU))
+def test_a_network(target: str, tmp_path: Path) -> None:
+    (program,) = build("exe", digits(), tmp_path / "digits", Options(platforms.find(target)))
+    for batch in (1, 5):
+        x = np.random.default_rng(batch).standard_normal((batch, 1, 8, 8)).astype(np.float32)
+        got = run(target, program, tmp_path, {"image": x})["logits"]
+        np.testing.assert_allclose(got, burn.load(DIGITS)(x), rtol=1e-5, atol=1e-5)
+
+
+def mixed(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor]:
+    """Vectors, halves, integers, library calls and sizes that only a run can tell."""
+    halves = burn.exp(x.astype("float16")) * 0.3
+    return {
+        "product": burn.softmax(x @ burn.tensor(WEIGHT), -1),
+        "halves": halves,
+        "sorted": burn.sort(x, -1),
+        "positive": burn.nonzero(x > 0),
+        "taken": x[places % 4],
+        "whole": places // 3 - places * 7,
+        "any": (x > 1).any(-1),
+    }
+
+
+@pytest.mark.parametrize(("target", "cpu"), [("aarch64-linux-musl", None), ("riscv64-linux-musl", "rvv")])
+@pytest.mark.slow
+def test_many_types(target: str, cpu: str | None, tmp_path: Path) -> None:
+    signature = {"x": "float32[n, 12]", "places": "int64[m]"}
+    (program,) = build("exe", traced(mixed, **signature), tmp_path / "mixed", Options(platforms.find(target), cpu))
+    here = burn.compiler.executable(traced(mixed, **signature))
+    for n, m in ((4, 3), (17, 0), (64, 33)):
+        rng = np.random.default_rng(n)
+        x, places = rng.standard_normal((n, 12), np.float32), rng.integers(-9, 9, m)
+        got = run(target, program, tmp_path, {"x": x, "places": places})
+        for name, want in here.run({"x": x, "places": places}).items():
+            assert got[name].dtype == want.dtype
+            np.testing.assert_allclose(got[name].astype(np.float64), want.astype(np.float64), rtol=2e-3, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [name for name, place in platforms.PLATFORMS.items() if place.program])
+@pytest.mark.parametrize("kind", ["exe", "shared", "static", "object"])
+def test_everything_links(target: str, kind: str, tmp_path: Path) -> None:
+    for path in build(kind, digits(), tmp_path / "digits", Options(platforms.find(target))):
+        assert path.stat().st_size
+
+
+def test_a_cpu_of_another_machine_is_refused() -> None:
+    with pytest.raises(CompileError, match=r"avx2.*there are neon"):
+        _ = Options(platforms.find("aarch64-linux"), "avx2").target
+
+
+def test_what_is_not_built_yet_says_so() -> None:
+    with pytest.raises(CompileError, match="wasm32-threads"):
+        platforms.find("wasm32-threads")
