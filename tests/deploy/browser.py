@@ -1,0 +1,116 @@
+"""A browser without a window, driven by the WebDriver protocol, and a static server for the pages it visits."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import re
+import shutil
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the specification's key of references
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a static server."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+class Browser:
+    """One page."""
+
+    def __init__(self, driver: str) -> None:
+        arguments = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=900,700",
+        ]
+        wanted = {"goog:chromeOptions": {"args": arguments, "binary": shutil.which("chromium")}}
+        made = _call(f"{driver}/session", {"capabilities": {"alwaysMatch": wanted}})
+        self._session = f"{driver}/session/{made['sessionId']}"
+
+    def close(self) -> None:
+        _call(self._session, method="DELETE")
+
+    def visit(self, address: str) -> None:
+        _call(f"{self._session}/url", {"url": address})
+
+    def run(self, script: str) -> Any:
+        return _call(f"{self._session}/execute/sync", {"script": script, "args": []})
+
+    def waits_for(self, script: str) -> None:
+        """Until a script's result is true; ten seconds at most."""
+        asked = f"const done = arguments[0]; const ask = () => ({script}) ? done(true) : setTimeout(ask, 20); ask()"
+        _call(f"{self._session}/timeouts", {"script": 10_000})
+        _call(f"{self._session}/execute/async", {"script": asked, "args": []})
+
+    def click(self, selector: str) -> None:
+        found = _call(f"{self._session}/element", {"using": "css selector", "value": selector})
+        _call(f"{self._session}/element/{found[_ELEMENT]}/click", {})
+
+    def draw(self, selector: str, strokes: Sequence[Sequence[tuple[float, float]]]) -> None:
+        """Presses the pointer and moves it; places are fractions of an element's box."""
+        box = self.run(f"return document.querySelector({selector!r}).getBoundingClientRect().toJSON()")
+
+        def move(place: tuple[float, float]) -> dict[str, Any]:
+            x, y = box["x"] + place[0] * box["width"], box["y"] + place[1] * box["height"]
+            return {"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}
+
+        actions: list[dict[str, Any]] = []
+        for first, *rest in strokes:
+            press, lift = ({"type": kind, "button": 0} for kind in ("pointerDown", "pointerUp"))
+            actions += [move(first), press, *map(move, rest), lift]
+        pointer = {"type": "pointer", "id": "pen", "parameters": {"pointerType": "mouse"}, "actions": actions}
+        _call(f"{self._session}/actions", {"actions": [pointer]})
+
+    def picture(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(_call(f"{self._session}/screenshot", method="GET")))
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Skips the test where Chromium or its driver is not here."""
+    for name in ("chromium", "chromedriver"):
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is not here")
+    with subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        try:
+            port = next(m[1] for line in driver.stdout if (m := re.search(r"successfully on port (\d+)", line)))
+            page = Browser(f"http://127.0.0.1:{port}")
+            try:
+                yield page
+            finally:
+                page.close()
+        finally:
+            driver.terminate()
+
+
+def _call(address: str, body: object = None, method: str = "POST") -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(address, data, {"Content-Type": "application/json"}, method=method)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)["value"]
