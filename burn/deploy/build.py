@@ -15,7 +15,7 @@ from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program
 from burn.deploy import bare, beside, header, native_runtime, objects, platforms, tables, toolchain, wasm
 from burn.deploy import weights as stored
-from burn.deploy.interface import Interface, identifier
+from burn.deploy.interface import Interface, model_name
 from burn.deploy.platforms import Platform
 from burn.deploy.toolchain import Toolchain
 from burn.deploy.weights import Weights
@@ -87,7 +87,7 @@ def kind_of(output: Path) -> str:
 
 
 def _object(program: Program, output: Path, options: Options) -> list[Path]:
-    name = identifier(options.name or output.stem, set())
+    name = model_name(options.name or output.stem)
     artefact = compile_program(program, target=options.target, as_text=options.is_foreign)
     with tempfile.TemporaryDirectory() as scratch:
         made = _code(artefact, name, options, Path(scratch))
@@ -96,6 +96,17 @@ def _object(program: Program, output: Path, options: Options) -> list[Path]:
 
 def _llvm(program: Program, output: Path, options: Options) -> list[Path]:
     return _written(output, bytes(compile_program(program, target=options.target, as_text=True).code))
+
+
+def _mlir(program: Program, output: Path, options: Options) -> list[Path]:
+    from burn.codegen.cpu.backend import CPU
+    from burn.compiler import backend_for, environment
+    from burn.passes import pipeline
+
+    backend = backend_for(options.target)
+    assert isinstance(backend, CPU)
+    pipeline.run(pipeline.parse(backend.passes), program, environment(backend))
+    return _written(output, backend.mlir(program).encode() + b"\n")
 
 
 def _triton(program: Program, output: Path, options: Options) -> list[Path]:
@@ -229,10 +240,9 @@ def _parts(program: Program, output: Path, options: Options, scratch: Path, is_c
     checksum = _native.checksum(weights.joined()) if file else 0
     features = artefact.target.features
     sources[0].write_text(tables.source(interface, artefact, weights, file, checksum, features))
-    (scratch / f"{name}.h").write_text(header.header(interface, artefact.burn_version))
     if weights.bytes and not file:
         sources.append(_embedded(interface, weights, options.platform, scratch))
-    told = [*native_runtime.flags(), f"-I{scratch}", f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command]
+    told = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command]
     return _Parts(interface, artefact, weights, file, [code, *chain.compile(sources, scratch, told)], chain)
 
 
@@ -319,6 +329,7 @@ KINDS = {
     "static": Kind(_static, "a folder with a static library, its headers and an example", ".a"),
     "wasm": Kind(_wasm, "an npm package with a module of WebAssembly, for browsers and Node"),
     "object": Kind(_object, "the compiled program as a relocatable object, without its runtime and weights", ".o"),
+    "mlir": Kind(_mlir, "the program as MLIR of upstream's dialects", ".mlir"),
     "llvm": Kind(_llvm, "the program as LLVM's text", ".ll"),
     "triton": Kind(_triton, "the kernels for graphics cards, as a module of Triton's language", ".py"),
     "package": Kind(_package, "one file that burn.load runs without compiling", COMPILED),

@@ -41,13 +41,15 @@ _NOTES = {
     "complex128": "pairs of real and imaginary part",
 }
 _WORDS = """alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue
-default
-delete do double else enum explicit export extern false float for friend goto if inline int int8_t int16_t int32_t int64_t long
-main model mutable namespace new not not_eq nullptr operator or or_eq out private protected public register restrict return seed
-short signed sizeof sizes static struct switch template this throw true try typedef typename uint8_t uint16_t uint32_t uint64_t
-union unsigned using virtual void volatile wchar_t while xor xor_eq in number dims"""
-_TAKEN: frozenset[str] = frozenset(_WORDS.split())
-"""Words of C, of C++, and of the interface itself."""
+default delete do double else enum explicit export extern false float for friend goto if inline int int8_t int16_t int32_t
+int64_t long main mutable namespace new not not_eq nullptr operator or or_eq private protected public register restrict return
+short signed sizeof static std struct switch template this throw true try typedef typename uint8_t uint16_t uint32_t uint64_t
+union unsigned using virtual void volatile wchar_t while xor xor_eq"""
+_LANGUAGE: frozenset[str] = frozenset(_WORDS.split())
+"""Words of C and of C++."""
+
+_OWN = frozenset(("dims", "in", "model", "number", "out", "sizes"))
+"""What the functions' own parameters and variables are called."""
 
 _CALLS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod"}
 
@@ -97,7 +99,7 @@ class Interface:
             for dim in spec.dims:
                 if isinstance(dim, str):
                     found |= dict.fromkeys(sorted(sizes.parse(dim).symbols))
-        taken: set[str] = set(_TAKEN)
+        taken: set[str] = {*_LANGUAGE, *_OWN}
         named = [identifier(symbol, taken) for symbol in found]
 
         def parameters(specs: Sequence[ValueSpec]) -> tuple[Parameter, ...]:
@@ -114,7 +116,7 @@ class Interface:
 
         inputs = parameters(signature.inputs)
         return Interface(
-            identifier(name, {*_TAKEN}),
+            model_name(name),
             tuple(found),
             tuple(named),
             inputs,
@@ -143,6 +145,12 @@ class Interface:
             raise AssertionError(ast.dump(node))  # sizes.parse let nothing else through
 
         return text(sizes.parse(dim).tree)
+
+
+def model_name(text: str) -> str:
+    """What a model's functions begin with: nothing that the runtime's do."""
+    name = identifier(text, {*_LANGUAGE})
+    return f"the_{name}" if name.split("_")[0].lower() == "burn" else name
 
 
 def identifier(text: str, taken: set[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from burn.deploy.header import functions
+from burn.deploy.header import functions, header
 from burn.deploy.interface import Interface, Parameter
 from burn.deploy.weights import Stored, Weights
 from burn.runtime import sizes
@@ -23,7 +23,8 @@ def source(
     name = interface.name
     entry = f"{name}_entry"
     parts = [
-        f'#include "model.h"\n#include "{name}.h"',
+        '#include "model.h"',
+        header(interface, artefact.burn_version),  # its text, as a file might be called like one of the runtime's
         f"extern int32_t {entry}(burn_run *run);",
         *([] if file or not weights.bytes else [f"extern const unsigned char {name}_weights[];"]),
         *_values("inputs", interface, interface.inputs),

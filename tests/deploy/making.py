@@ -118,4 +118,4 @@ class Library:
 
 
 def feeds_of(specs: Sequence[ValueSpec], feeds: Mapping[str, Array]) -> list[tuple[Array, str]]:
-    return [(np.ascontiguousarray(feeds[spec.name]), spec.dtype) for spec in specs]
+    return [(np.asarray(feeds[spec.name], order="C"), spec.dtype) for spec in specs]

@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 
 import burn
-from burn.deploy.interface import identifier
+from burn.deploy.build import KINDS, kind_of
+from burn.deploy.interface import identifier, model_name
 from burn.deploy.native_runtime import OWN
+from burn.deploy.objects import asked_for
 from burn.errors import CompileError
 from burn.runtime.abi import Status
 from burn.runtime.dtypes import CODES
@@ -323,12 +325,12 @@ int main(void) {
 
 # ---- what is made ----------------------------------------------------------------------------------------------------
 
-KINDS = (("exe", "command"), ("shared", "shared"), ("static", "static"))
+BUILT = (("exe", "command"), ("shared", "shared"), ("static", "static"))
 BUILD = f"""
 import sys
 from pathlib import Path
 from tests.deploy.making import digits, make
-for kind, name in {KINDS}:
+for kind, name in {BUILT}:
     make(kind, digits(), Path(sys.argv[1]) / name, beside=True)
 """
 
@@ -338,7 +340,7 @@ def test_the_same_bytes_wherever_it_is_made(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         folder.mkdir()
-    for kind, name in KINDS:
+    for kind, name in BUILT:
         make(kind, digits(), here / name, beside=True)
     environment = {**os.environ, "PYTHONHASHSEED": "1", "BURN_CACHE_DIR": str(tmp_path / "cache")}
     subprocess.run([sys.executable, "-c", BUILD, there], check=True, cwd=ROOT, env=environment)
@@ -359,6 +361,8 @@ def test_names_of_c() -> None:
     assert identifier("33", taken) == "_33"
     assert identifier("größe", taken) == "gr_e"
     assert identifier("::", taken) == "value"
+    names = ("model", "new", "burn", "burn-rt", "Burn_model", "burnt")
+    assert list(map(model_name, names)) == ["model", "new_1", "the_burn", "the_burn_rt", "the_Burn_model", "burnt"]
 
 
 def test_the_header_is_held_to_the_runtime() -> None:
@@ -376,3 +380,25 @@ def test_what_has_no_c_interface(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match=r"input 'x' holds strings(.|\n)*--emit package"):
         make("exe", program, tmp_path / "texts")
     assert not (tmp_path / "texts").exists()
+
+
+def test_single_files(tmp_path: Path, reference: burn.Executable) -> None:
+    texts = {
+        name: make(name, digits(), tmp_path / f"digits{KINDS[name].suffix}").read_text() for name in ("mlir", "llvm")
+    }
+    assert "llvm.func @burn_entry(" in texts["mlir"] and "vector." in texts["mlir"]
+    assert "define i32 @burn_entry(ptr" in texts["llvm"]
+    assert "@triton.jit" in make("triton", digits(), tmp_path / "kernels.py").read_text()
+    code = make("object", digits(), tmp_path / "digits.o").read_bytes()
+    assert "burn_rt_launch" in asked_for(code) and b"\0digits_entry\0" in code and b"\0burn_entry\0" not in code
+    package = burn.load(make("package", digits(), tmp_path / "digits.burn"))
+    np.testing.assert_array_equal(package(_images(3)), reference(_images(3)))
+    with pytest.raises(CompileError, match=r"it ends in \.burn"):
+        make("package", digits(), tmp_path / "digits")
+    assert [kind_of(Path(name)) for name in ("a", "a.so", "a.a", "a.o", "a.onnx")] == [
+        "exe",
+        "shared",
+        "static",
+        "object",
+        "exe",
+    ]

@@ -9,8 +9,8 @@ from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.brief import is_brief
 from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import Target
-from burn.codegen.host.entry import EntryBuilder
-from burn.codegen.host.object import compile_object, compile_text
+from burn.codegen.host.entry import Entry, EntryBuilder
+from burn.codegen.host.object import compile_object, compile_text, module_text
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.errors import CompileError
@@ -58,8 +58,7 @@ class CPU:
         if not (self.as_text or self.target.is_compiled_here):
             raise CompileError(f"this machine makes no objects for {self.name}", ["ask for LLVM's text (as_text)"])
         with context():
-            target = replace(self.target, small=is_brief(program))
-            entry = EntryBuilder(program, KernelPrinter(target), target.attributes).build()
+            entry = self._entry(program)
             code = (compile_text if self.as_text else compile_object)(entry.functions)
         return Built(
             code,
@@ -70,3 +69,12 @@ class CPU:
             entry.operations,
             entry.sites,
         )
+
+    def mlir(self, program: Program) -> str:
+        """What `build` compiles, in MLIR's own dialects."""
+        with context():
+            return module_text(self._entry(program).functions)
+
+    def _entry(self, program: Program) -> Entry:
+        target = replace(self.target, small=is_brief(program))
+        return EntryBuilder(program, KernelPrinter(target), target.attributes).build()

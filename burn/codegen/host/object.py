@@ -58,17 +58,18 @@ def compile_object(functions: list[str]) -> bytes:
     """The relocatable object that defines the given `llvm.func`s: of these, or of the same lately.
 
     Raises CompileError, with the text of what failed, when MLIR or LLVM refuses: that is a bug of the code generator."""
-    return _recent.get(_module(functions), _compiled)
+    return _recent.get(module_text(functions), _compiled)
 
 
 def compile_text(functions: list[str]) -> bytes:
     """The same functions as LLVM's text, not yet optimised, for a compiler of other machines' code (older.py)."""
     with context():
-        module = _lowered(_module(functions))
+        module = _lowered(module_text(functions))
         return older(llvm_text(module)).encode()
 
 
-def _module(functions: list[str]) -> str:
+def module_text(functions: list[str]) -> str:
+    """A module of MLIR's own dialects with these functions, and what they call."""
     body = "\n".join(functions)
     text = "\n".join(["module {", declarations(set(_CALLED.findall(body))), body, "}"])
     if path := os.environ.get("BURN_DUMP_MLIR"):
