@@ -77,12 +77,12 @@ def test_sides(compiled, turned: str) -> None:
     run = compiled(product_of(symbol("m"), symbol("k"), symbol("n"), turned, (symbol("g"),)))
     rng = np.random.default_rng(1)
     for m, k, n, g in [
-        (64, 32, 64, 1),
-        (97, 67, 131, 3),
-        (113, 541, 71, 2),
+        (256, 96, 96, 1),
+        (257, 99, 131, 3),
+        (293, 541, 97, 2),
         (2, 600, 80, 1),
-        (90, 0, 90, 1),
-        (0, 40, 70, 2),
+        (290, 0, 290, 1),
+        (0, 140, 170, 2),
     ]:
         a, b = sides(rng, m, k, n, (g,))
         check(run(*laid_out(a, b, turned)), a, b)
@@ -92,7 +92,7 @@ def test_sides(compiled, turned: str) -> None:
 def test_sizes_that_are_known(compiled, turned: str) -> None:
     """A depth in one part, and in several; strips of rows and panels of columns shared out among threads."""
     rng = np.random.default_rng(2)
-    for m, k, n in [(256, 64, 96), (1031, 33, 65), (261, 530, 259)]:
+    for m, k, n in [(256, 96, 96), (1031, 97, 101), (261, 530, 259)]:
         a, b = sides(rng, m, k, n)
         check(compiled(product_of(m, k, n, turned))(*laid_out(a, b, turned)), a, b)
 
@@ -100,19 +100,19 @@ def test_sizes_that_are_known(compiled, turned: str) -> None:
 def test_whole_blocks_of_an_unknown_number(compiled) -> None:
     """As many rows and places of the depth as so many sequences of 256 have."""
     length = symbol("batch") * 256
-    rows, depth = compiled(product_of(length, 40, 70, "")), compiled(product_of(259, length, 70, "a"))
+    rows, depth = compiled(product_of(length, 96, 97, "")), compiled(product_of(259, length, 97, "a"))
     for batch in (0, 1, 3):
-        a, b = sides(np.random.default_rng(batch), 256 * batch, 40, 70)
+        a, b = sides(np.random.default_rng(batch), 256 * batch, 96, 97)
         check(rows(a, b), a, b)
-        a, b = sides(np.random.default_rng(batch), 259, 256 * batch, 70)
+        a, b = sides(np.random.default_rng(batch), 259, 256 * batch, 97)
         check(depth(*laid_out(a, b, "a")), a, b)
 
 
 def test_errors_are_those_of_float32(compiled) -> None:
     """No larger, in the mean, than that of one multiply-add in float32 after the other."""
-    a, b = sides(np.random.default_rng(3), 256, 1024, 64)
+    a, b = sides(np.random.default_rng(3), 256, 1024, 96)
     want = a.astype("f8") @ b
-    made = compiled(product_of(256, 1024, 64, ""))(a, b), one_by_one(a, b)
+    made = compiled(product_of(256, 1024, 96, ""))(a, b), one_by_one(a, b)
     error, plain = (np.sqrt(np.mean((y - want) ** 2)) for y in made)
     assert error <= plain
 
@@ -120,7 +120,7 @@ def test_errors_are_those_of_float32(compiled) -> None:
 @pytest.mark.parametrize("turned", ["", "ab"])
 def test_numbers_that_do_not_split(compiled, turned: str) -> None:
     """Infinities, NaN, the largest numbers, and sums that overflow come out as float32 has them; the smallest count as zero."""
-    m, k, n = 260, 70, 90
+    m, k, n = 260, 97, 99
     a, b = sides(np.random.default_rng(4), m, k, n)
     largest = np.finfo(np.float32).max
     a[3, 5], a[40, 7], b[20, 80] = np.inf, np.nan, -np.inf
@@ -141,15 +141,16 @@ def test_numbers_that_do_not_split(compiled, turned: str) -> None:
 
 
 def test_what_follows_and_what_is_broadcast(compiled) -> None:
-    """A left side without the batch, a constant right side in panels, a bias, and several results of one product."""
+    """A left side without the batch, a constant right side in panels, a bias, and several results of one product, of a depth in
+    parts."""
     rng = np.random.default_rng(5)
-    a, w = rng.standard_normal((260, 96), np.float32), rng.standard_normal((96, 200), np.float32)
-    b, bias = rng.standard_normal((3, 96, 75), np.float32), rng.standard_normal(200).astype("f4")
+    a, w = rng.standard_normal((260, 421), np.float32), rng.standard_normal((421, 200), np.float32)
+    b, bias = rng.standard_normal((3, 421, 97), np.float32), rng.standard_normal(200).astype("f4")
     types = [(name, TensorType("float32", x.shape)) for name, x in (("a", a), ("b", b), ("bias", bias))]
     program = Program.create(types)
     with program.building("products"):
         x, y, z = program.inputs
-        wide = ops.broadcast_to(x, shape=(3, 260, 96))
+        wide = ops.broadcast_to(x, shape=(3, 260, 421))
         batches = ops.dot_general(
             wide, y, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(1,)
         )  # fmt: skip

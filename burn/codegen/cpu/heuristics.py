@@ -340,9 +340,9 @@ TILE_SPACE = 10
 that are issued together wait for each other: with fewer than 8 between them, products take half as long again. While it is not,
 these cost nothing."""
 
-TILE_SIZES = (256, 64, 32)
+TILE_SIZES = (256, 96, 96)
 """Rows, columns and places of the depth from which on a contraction is summed in tile registers: with fewer, less is multiplied
-than copied."""
+than copied. Of 64 columns and a depth of 64 vectors are a quarter faster."""
 
 
 def wants_of_tiles(kernel: ContractionKernel, target: Target) -> tuple[tuple[Dim, int], ...] | None:
