@@ -146,23 +146,24 @@ def product(n: int) -> Row:
 
 
 def product_of_bytes(n: int) -> Row:
-    """A product of 8-bit floats. torch's takes the right side turned; both give bfloat16."""
+    """A product of 8-bit floats, with the depth of both sides side by side, as torch takes them; both give bfloat16."""
     x, y = (torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
-    arrays = [to_card(t.cpu().view(torch.uint8).numpy().view(ml_dtypes.float8_e4m3fn), "cuda") for t in (x, y)]
+    turned = y.T.contiguous()
+    arrays = [to_card(t.cpu().view(torch.uint8).numpy().view(ml_dtypes.float8_e4m3fn), "cuda") for t in (x, turned)]
     compiled = burn.compile(
-        lambda x, y: ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(0,), dtype="bfloat16"),
+        lambda x, y: ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(1,), dtype="bfloat16"),
         [f"float8_e4m3fn[{n}, {n}]"] * 2,
         cache=False,
         device="cuda",
     )
-    one, turned = torch.ones((), device="cuda"), y.T.contiguous().T
+    one = torch.ones((), device="cuda")
     scaled = torch._scaled_mm  # pyright: ignore[reportPrivateImportUsage]  # torch has no public one
     error = difference(torch.from_dlpack(compiled(*arrays)), x.float() @ y.float())
     assert error < TOLERANCE, f"the product differs by {error}"
     wide = half(n, n)
     calls = {
         "burn": lambda: compiled(*arrays),
-        "torch": lambda: scaled(x, turned, one, one, out_dtype=torch.bfloat16),
+        "torch": lambda: scaled(x, turned.T, one, one, out_dtype=torch.bfloat16),
         "bf16": lambda: wide @ wide,
     }
     times = by_turns(calls, on_card, on_burns_card)
