@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from burn.dialect.program import Program
 
 FULL = "float32"
+AUTOTUNING = ("off", "fast", "full")
+"""How much time a compilation spends on finding the fastest shapes of a card's kernels."""
+
 PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
 """What products are computed in, by short names; the long ones do as well."""
 
@@ -34,35 +37,44 @@ def artefact_of(
     target: str | None = None,
     device: Device = CPU,
     precision: str = FULL,
+    autotune: str = "off",
 ) -> Artefact:
     """The artefact of the program that `make` gives, compiled for this machine or for the CPU `target`, and for a device.
 
     identity: what the program depends on, entirely; the options, the CPU and burn itself are added. None for a program
-    that is not kept. precision: see `burn.load`. Raises what `make` and the compiler raise, and TypeMismatch for a precision
-    that there is not."""
+    that is not kept. precision, autotune: see `burn.load`. Raises what `make` and the compiler raise, and TypeMismatch for a
+    precision that there is not, or autotuning of what does not run on a card."""
     precision = precision_of(precision)
+    check_autotuning(autotune, device)
     store = None if identity is None else Cache.from_environment()
     if store is None or identity is None:
-        return _compile(make, passes, target, device, precision)
+        return _compile(make, passes, target, device, precision, autotune)
     processor = target or " ".join(sorted(features()))
     card = f"{device.kind} {device.facts()['architecture']}" if device.is_card else ""
+    if autotune != "off":
+        card += f" {device.facts()['name']} {autotune}"
     key = "\n".join([*identity, processor, card, precision, passes or "", _native.__version__, _sources()]).encode()
     artefact = store.get(key)
     if artefact is None:
-        artefact = _compile(make, passes, target, device, precision)
+        artefact = _compile(make, passes, target, device, precision, autotune)
         store.put(key, artefact)
     return artefact
 
 
 def executable(
-    program: Program, *, target: str | None = None, cache: bool = True, device: Device = CPU, precision: str = FULL
+    program: Program,
+    *,
+    target: str | None = None,
+    cache: bool = True,
+    device: Device = CPU,
+    precision: str = FULL,
+    autotune: str = "off",
 ) -> Executable:
     """The program compiled, or as it was compiled before."""
     renewed = program.renews.values()  # whether a call gives these up is said by the call
     given_up = [program.input_names[i] for i in program.given_up if i not in renewed]
-    artefact = artefact_of(
-        _identity(program) if cache else None, lambda: program, target=target, device=device, precision=precision
-    )
+    options = {"target": target, "device": device, "precision": precision, "autotune": autotune}
+    artefact = artefact_of(_identity(program) if cache else None, lambda: program, **options)
     return Executable(artefact, given_up, device)
 
 
@@ -74,6 +86,16 @@ def precision_of(name: str) -> str:
     return found
 
 
+def check_autotuning(mode: str, device: Device) -> None:
+    """Raises TypeMismatch for a mode that there is not, and for what does not run on a card."""
+    if mode not in AUTOTUNING:
+        raise TypeMismatch(f"there is no autotuning {mode!r}", [f"there are {', '.join(AUTOTUNING)}"])
+    if mode != "off" and not device.is_card:
+        raise TypeMismatch(
+            "autotuning is for programs on a card", ["what runs on the CPU has one shape for each kernel"]
+        )
+
+
 def _identity(program: Program) -> list[str]:
     """All that a program is: its text, in which ops have the names of their nodes, and its constants."""
     from burn.dialect.text import to_text
@@ -83,11 +105,11 @@ def _identity(program: Program) -> list[str]:
 
 
 def _compile(
-    make: Callable[[], Program], passes: str | None, target: str | None, device: Device, precision: str
+    make: Callable[[], Program], passes: str | None, target: str | None, device: Device, precision: str, autotune: str
 ) -> Artefact:
     from burn.compiler import compile_program
 
-    return compile_program(make(), passes=passes, target=target, device=device, precision=precision)
+    return compile_program(make(), passes=passes, target=target, device=device, precision=precision, autotune=autotune)
 
 
 @functools.cache

@@ -37,6 +37,7 @@ def compile(
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
+    autotune: str = "off",
     donate: Sequence[int | str] = (),
     cache: bool = True,
     train: bool = False,
@@ -50,7 +51,7 @@ def compile(
     every size of them. donate: arguments, by position or name, that each call gives up: results may take over their memory, so
     that what they held is lost, whether or not that is done. Their arrays must be writable and share no memory. cache: take the
     compiled program from the disk cache, where there is one of the same text and constants, and put it there. precision: "bf16"
-    or "fp16" for products in that type, see `burn.load`.
+    or "fp16" for products in that type, see `burn.load`; so is autotune, for a card.
 
     Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
     which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and
@@ -69,6 +70,7 @@ def compile(
         if train:
             return to_train(function, examples, kwargs, dynamic)
         given = {"target": target, "device": where, "precision": precision, "donate": donate, "cache": cache}
+        given["autotune"] = autotune
         return compile_module(function, examples, kwargs, dynamic, **given)
     if train:
         raise TypeMismatch(
@@ -77,7 +79,7 @@ def compile(
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
-    made = executable_of(traced, target, donate, cache, where, precision)
+    made = executable_of(traced, target, donate, cache, where, precision, autotune)
     return made if traced.is_flat else CompiledFunction(made, traced.arguments, traced.results)
 
 
@@ -104,9 +106,11 @@ def executable_of(
     cache: bool = True,
     device: Device = CPU,
     precision: str = FULL,
+    autotune: str = "off",
 ) -> Executable:
     traced.program.given_up = (*_given_up(traced.arguments, donate), *traced.program.renews.values())
-    return executable(traced.program, target=target, cache=cache, device=device, precision=precision)
+    options = {"target": target, "cache": cache, "device": device, "precision": precision, "autotune": autotune}
+    return executable(traced.program, **options)
 
 
 def _given_up(arguments: Arguments, donate: Sequence[int | str]) -> tuple[int, ...]:

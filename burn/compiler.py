@@ -44,15 +44,19 @@ def compile_program(
     passes: str | None = None,
     device: Device = HOST,
     precision: str = FULL,
+    autotune: str = "off",
     as_text: bool = False,
 ) -> Artefact:
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default), or for a card beside
-    one; its products in a half type, if `precision` is one. `as_text`: the artefact's code is LLVM's text and no object, as it
-    must be for CPUs of other machines. Raises CompileError, and DeviceError for a card that is not there."""
+    one; its products in a half type, if `precision` is one. `autotune`: see `burn.load`. `as_text`: the artefact's code is LLVM's
+    text and no object, as it must be for CPUs of other machines. Raises CompileError, and DeviceError for a card that is not
+    there."""
     global _compile_count
     backend = backend_for(target, device, as_text)
     passes = backend.passes if passes is None else passes
-    artefact = _compile(program, backend, passes if precision == FULL else in_halves(passes, precision))
+    artefact = _compile(
+        program, backend, passes if precision == FULL else in_halves(passes, precision), autotune, device
+    )
     _compile_count += 1
     return artefact
 
@@ -85,23 +89,45 @@ def environment(backend: Backend | None = None) -> Environment:
     return Environment(backend or backend_for(), _evaluate)
 
 
-def _compile(program: Program, backend: Backend, passes: str) -> Artefact:
+def _compile(program: Program, backend: Backend, passes: str, autotune: str = "off", device: Device = HOST) -> Artefact:
     pipeline.run(pipeline.parse(passes), program, environment(backend))
+    if autotune != "off":
+        backend = _tuned(program, backend, autotune, device)
     return _artefact(program, backend.build(program), backend)
 
 
 def described(
-    program: Program, *, target: str | None = None, device: Device = HOST, precision: str = FULL
+    program: Program,
+    *,
+    target: str | None = None,
+    device: Device = HOST,
+    precision: str = FULL,
+    autotune: str = "off",
 ) -> tuple[Artefact, list[str]]:
     """As `compile_program`, with what each launch computes as text: the kernels of its group, or the op that the library does."""
     backend = backend_for(target, device)
     passes = backend.passes if precision == FULL else in_halves(backend.passes, precision)
     pipeline.run(pipeline.parse(passes), program, environment(backend))
+    if autotune != "off":
+        backend = _tuned(program, backend, autotune, device)
     built = backend.build(program)
     ops = [operation.opview for operation in built.operations]
     with context():
         texts = [group_text(op, backend.wants) if isinstance(op, Group) else str(op) for op in ops]
     return _artefact(program, built, backend), texts
+
+
+def _tuned(program: Program, backend: Backend, mode: str, device: Device) -> Backend:
+    """The back end of a card, with the shapes that are fastest there."""
+    from burn.codegen.triton.backend import GPU
+    from burn.codegen.triton.tuning import seconds, tuned
+
+    assert isinstance(backend, GPU)
+
+    def measure(built: Built) -> Sequence[float]:
+        return seconds(program, _artefact(program, built, backend), device)
+
+    return tuned(program, backend, mode, device.facts()["name"], measure)
 
 
 def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:

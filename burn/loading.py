@@ -45,6 +45,7 @@ def load(
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
+    autotune: str = "off",
     train: Literal[False] = False,
 ) -> Executable: ...
 
@@ -73,6 +74,7 @@ def load(
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
+    autotune: str = "off",
     train: bool = False,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Any:
@@ -87,7 +89,8 @@ def load(
     on (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. target: the
     CPU to compile for, this machine's by default. device: where it runs: "cpu", or a card, "cuda" or "cuda:1". precision:
     "bf16" or "fp16" for products, convolutions, attention and what is pointwise between them in that type, of a model in
-    float32; norms, softmax and sums stay float32, and so do inputs and outputs. train: give a module to be trained instead
+    float32; norms, softmax and sums stay float32, and so do inputs and outputs. autotune: "fast" or "full" to time a few or more
+    shapes of a card's kernels while compiling, and keep the fastest on disk, or "off". train: give a module to be trained instead
     (`burn.nn.Graph`), whose parameters are the model's weights; not for what is compiled already. dynamic: with train, names for
     sizes that vary though an ONNX model fixes them: {"input": {0: "batch"}}.
 
@@ -109,22 +112,23 @@ def load(
     if dynamic is not None:
         raise TypeMismatch("sizes that a model fixes vary where it is trained only", ["give train=True, or no dynamic"])
     if not isinstance(path, (str, os.PathLike)):
-        return _load_model(path, cache, dims, target, where, precision)
+        return _load_model(path, cache, dims, target, where, precision, autotune)
     path = Path(path)
     with _opened(path) as content:
         compiled = content[: len(MAGIC)] == MAGIC
         if compiled and path.suffix != COMPILED:
             hint = f"rename it to {path.stem}{COMPILED} if you would run it as a program"
             raise ModelError(f"{path} holds machine code", [Problem(f"its name does not end in {COMPILED}", hint=hint)])
-        if compiled and (dims or target or precision != FULL):
-            what = "sizes, target and precision cannot be changed any more"
+        if compiled and (dims or target or precision != FULL or autotune != "off"):
+            what = "sizes, target, precision and the shapes of kernels cannot be changed any more"
             raise ModelError(f"{path} is compiled already", [Problem(what)])
         if path.suffix == COMPILED:
             artefact = Artefact.load(path)
             kind = artefact.target.card
             return Executable(artefact, device=where if where.is_card or not kind else None)
         identity = _identity(path, content, dims) if cache else None
-    made = artefact_of(identity, lambda: read_program(path, dims), target=target, device=where, precision=precision)
+    given = {"target": target, "device": where, "precision": precision, "autotune": autotune}
+    made = artefact_of(identity, lambda: read_program(path, dims), **given)
     return Executable(made, device=where)
 
 
@@ -135,6 +139,7 @@ def _load_model(
     target: str | None,
     device: Device,
     precision: str,
+    autotune: str,
 ) -> Executable:
     """An ONNX model in memory. Its bytes are all there is to it."""
     from burn.importers.onnx import import_onnx
@@ -145,7 +150,7 @@ def _load_model(
     def read() -> Program:
         return import_onnx(content, dims=dims)
 
-    made = artefact_of(identity, read, target=target, device=device, precision=precision)
+    made = artefact_of(identity, read, target=target, device=device, precision=precision, autotune=autotune)
     return Executable(made, device=device)
 
 

@@ -43,6 +43,13 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option(
     "--precision", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", help="of products", show_default=True
 )
+@click.option(
+    "--autotune",
+    type=click.Choice(["off", "fast", "full"]),
+    default="off",
+    help="time kernels' shapes on a card",
+    show_default=True,
+)
 @click.option("--threads", type=click.IntRange(1), help="the number of cores by default")
 @click.option("--no-cache", is_flag=True, help="compile, whatever the cache holds")
 @click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
@@ -61,6 +68,7 @@ def main(
     repeat: int,
     device: str,
     precision: str,
+    autotune: str,
     threads: int | None,
     no_cache: bool,
     as_json: bool,
@@ -81,10 +89,10 @@ def main(
     fixed = dict(dims)
     compiled = model.suffix == COMPILED  # its sizes are what they are, --dim only chooses those of random inputs
     sizes_given = None if compiled else fixed
-    given = {"dims": sizes_given, "device": device, "precision": precision}
+    given = {"dims": sizes_given, "device": device, "precision": precision, "autotune": autotune}
     texts: list[str] = []
     if page is not None and not compiled:
-        executable, texts = _described(model, fixed, device, precision, threads)
+        executable, texts = _described(model, fixed, device, precision, autotune, threads)
     else:
         executable = burn.load(model, cache=not no_cache, threads=threads, **given)
     load_seconds = time.perf_counter() - start
@@ -139,10 +147,10 @@ def main(
 
 
 def _described(
-    model: Path, dims: dict[str, int], device: str, precision: str, threads: int | None
+    model: Path, dims: dict[str, int], device: str, precision: str, autotune: str, threads: int | None
 ) -> tuple[Executable, list[str]]:
     """The model compiled, with what each kernel computes: that is not kept on disk."""
-    from burn.caching import precision_of
+    from burn.caching import check_autotuning, precision_of
     from burn.compiler import described
     from burn.loading import read_program, set_num_threads
     from burn.runtime.device import device as as_device
@@ -151,7 +159,9 @@ def _described(
     if threads is not None:
         set_num_threads(threads)
     where = as_device(device)
-    artefact, texts = described(read_program(model, dims), device=where, precision=precision_of(precision))
+    check_autotuning(autotune, where)
+    given = {"device": where, "precision": precision_of(precision), "autotune": autotune}
+    artefact, texts = described(read_program(model, dims), **given)
     return Executable(artefact, device=where), texts
 
 

@@ -6,8 +6,8 @@ pass names a device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from burn.dialect.dims import Dim
@@ -53,7 +53,8 @@ class Record(Protocol):
 @dataclass(frozen=True)
 class Built:
     """A program for a device: object code, the constants it asks for by their place, how long each planned buffer lives and its
-    bytes, its launches and the op of each, and the source nodes that run-time errors name."""
+    bytes, its launches and the op of each, and the source nodes that run-time errors name. chosen: by the number of a launch,
+    what its kernel's shape was chosen by."""
 
     code: bytes
     constants: Sequence[ir.Value]
@@ -63,6 +64,7 @@ class Built:
     operations: Sequence[ir.Operation]
     sites: Sequence[str]
     images: Sequence[KernelImage] = ()
+    chosen: Mapping[int, str] = field(default_factory=dict)
 
 
 class Backend(Protocol):

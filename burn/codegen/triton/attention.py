@@ -6,30 +6,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.codegen.triton import heuristics
+from burn.codegen.triton import candidates, heuristics
 from burn.codegen.triton.attended import LOG2E, Attended, Known, padded
+from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.kernels.body import AttentionKernel, Scalar
 
 
-def emit(kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]) -> Printed:
+def emit(
+    kernel: AttentionKernel,
+    values: Mapping[str, Dim],
+    sizes: AttentionKernel,
+    sites: list[str],
+    choice: Choice = NO_CHOICE,
+) -> Printed:
     """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen. Raises
     CompileError for heads of a size that is no number."""
-    return _Attention(kernel, values, sizes, sites).print()
+    return _Attention(kernel, values, sizes, sites, choice).print()
 
 
 class _Attention(Attended):
     def __init__(
-        self, kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]
+        self,
+        kernel: AttentionKernel,
+        values: Mapping[str, Dim],
+        sizes: AttentionKernel,
+        sites: list[str],
+        choice: Choice,
     ) -> None:
         super().__init__(kernel.dtype, (kernel.query, kernel.keys, kernel.values))
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.count = product([v.extent for v in sizes.rows])
         self.query, self.key_side, self.mixed = self.sides
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
-        self.block = heuristics.attention_block(kernel.dtype, bool(self.narrow), self.count, max(depth, columns))
+        wide, halves = max(depth, columns), bool(self.narrow)
+        usual = heuristics.attention_block(kernel.dtype, halves, self.count, wide)
+        self.block = choice.pick(usual, lambda: candidates.blocks(usual, candidates.ATTENTION, halves, wide))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
         self.printer = opened(kernel.buffers, sites)
         self.printer.steps = "kx"

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from burn.codegen.triton import heuristics
+from burn.codegen.triton import candidates, heuristics
 from burn.codegen.triton.attended import Attended, Known, padded
+from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
@@ -18,11 +19,15 @@ LN2 = 0.6931471805599453
 
 
 def emit(
-    kernel: AttentionGradientKernel, values: Mapping[str, Dim], sizes: AttentionGradientKernel, sites: list[str]
+    kernel: AttentionGradientKernel,
+    values: Mapping[str, Dim],
+    sizes: AttentionGradientKernel,
+    sites: list[str],
+    choice: Choice = NO_CHOICE,
 ) -> Printed:
     """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen. Raises
     CompileError for heads of a size that is no number."""
-    return _Gradient(kernel, values, sizes, sites).print()
+    return _Gradient(kernel, values, sizes, sites, choice).print()
 
 
 class _Gradient(Attended):
@@ -35,12 +40,15 @@ class _Gradient(Attended):
         values: Mapping[str, Dim],
         sizes: AttentionGradientKernel,
         sites: list[str],
+        choice: Choice,
     ) -> None:
         super().__init__(kernel.dtype, (kernel.query, kernel.owed, kernel.keys, kernel.values))
         self.kernel, self.values, self.sizes = kernel, values, sizes
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         seen = (sizes.row.extent, sizes.key.extent)
-        self.block = heuristics.gradient_block(bool(self.narrow), kernel.of_rows, *seen, max(depth, columns))
+        wide, halves = max(depth, columns), bool(self.narrow)
+        usual = heuristics.gradient_block(halves, kernel.of_rows, *seen, wide)
+        self.block = choice.pick(usual, lambda: candidates.blocks(usual, candidates.BACK, halves, wide))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
         of_rows, of_keys = self.sides[:2], self.sides[2:]
         if kernel.of_rows:

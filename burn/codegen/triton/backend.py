@@ -10,6 +10,7 @@ from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.object import compile_object
+from burn.codegen.triton.choices import USUAL, Choices
 from burn.codegen.triton.heuristics import WANTS
 from burn.codegen.triton.images import Machine, compile_all
 from burn.codegen.triton.launches import CardKernels
@@ -27,12 +28,13 @@ PIPELINE = pipeline(whole=("attention_forward", "attention_backward"))
 @dataclass(frozen=True)
 class GPU:
     """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads that go in step; host: the CPU beside
-    the card."""
+    the card; choices: which shapes the blocks of kernels have."""
 
     host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
     kind: str = "cuda"
     architecture: str = "sm_90"
     warp: int = 32
+    choices: Choices = USUAL
 
     @property
     def name(self) -> str:
@@ -66,10 +68,13 @@ class GPU:
 
     def build(self, program: Program) -> Built:
         with context():
-            kernels = CardKernels(KernelPrinter(self.host.target), _in_place(program), self.multiplies_eights)
+            kernels = self.kernels(program)
             entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
             code = compile_object(entry.functions)
-        images = compile_all(kernels.sources, Machine.named(self.kind, self.architecture, self.warp))
+        known = self.choices.images
+        images = (
+            compile_all(kernels.sources, self.machine, known) if known else compile_all(kernels.sources, self.machine)
+        )
         return Built(
             code,
             entry.constants,
@@ -79,7 +84,17 @@ class GPU:
             entry.operations,
             entry.sites,
             images,
+            kernels.chosen,
         )
+
+    @property
+    def machine(self) -> Machine:
+        return Machine.named(self.kind, self.architecture, self.warp)
+
+    def kernels(self, program: Program) -> CardKernels:
+        """What prints a program's kernels."""
+        host = KernelPrinter(self.host.target)
+        return CardKernels(host, _in_place(program), self.multiplies_eights, self.choices)
 
 
 def _in_place(program: Program) -> set[ir.Value]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.codegen.triton import heuristics
+from burn.codegen.triton import candidates, heuristics
+from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import EIGHTS, HALVES, narrowed, triton_type
 from burn.codegen.triton.printed import Printed, closed, opened
@@ -27,10 +28,11 @@ def emit(
     sizes: ContractionKernel,
     sites: list[str],
     eights: bool = True,
+    choice: Choice = NO_CHOICE,
 ) -> Printed:
     """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which tiles are chosen; eights:
     whether the card multiplies floats of 8 bits."""
-    return _Contraction(kernel, values, sizes, sites, eights).print()
+    return _Contraction(kernel, values, sizes, sites, eights, choice).print()
 
 
 class _Contraction:
@@ -41,6 +43,7 @@ class _Contraction:
         sizes: ContractionKernel,
         sites: list[str],
         eights: bool,
+        choice: Choice,
     ) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.rows = product([v.extent for v in sizes.rows])
@@ -53,7 +56,8 @@ class _Contraction:
             isinstance(node, Apply) and node.function in EXPENSIVE
             for node in walk(*(write.value for write in kernel.epilogue))
         )
-        self.tile = heuristics.product_tile(self.rows, sizes.column.extent, sizes.depth, batch, bits, costly)
+        asked = (self.rows, sizes.column.extent, sizes.depth, batch, bits, costly)
+        self.tile = choice.pick(heuristics.product_tile(*asked), lambda: candidates.tiles(*asked))
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code

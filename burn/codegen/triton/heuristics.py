@@ -243,8 +243,8 @@ def _size(size: Dim) -> int:
     return size if isinstance(size, int) else max(ANY, estimate(size, TYPICAL))
 
 
-def _tile_and_time(m: int, n: int, k: int, times: int, bits: int, costly: bool = False) -> tuple[Tile, float]:
-    """The tile with which a product should take the least time, and about how many microseconds these are. costly: as below."""
+def _times(m: int, n: int, k: int, times: int, bits: int, costly: bool = False) -> list[tuple[Tile, float]]:
+    """The tiles of a product, and about how many microseconds it takes with each, the fastest one first. costly: as below."""
     rate = RATES.get(bits, SINGLE_RATE)
 
     def time(tile: Tile) -> float:
@@ -258,8 +258,15 @@ def _tile_and_time(m: int, n: int, k: int, times: int, bits: int, costly: bool =
     tiles = [
         t for t in {8: EIGHTS, 16: HALVES}.get(bits, SINGLES) if not costly or t.rows * t.columns <= ROOM * 32 * t.warps
     ]
-    best = min(tiles, key=time)
-    return best, time(best)
+    return sorted(((tile, time(tile)) for tile in tiles), key=lambda timed: timed[1])
+
+
+def tiles_by_time(
+    rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int, costly: bool = False
+) -> list[tuple[Tile, float]]:
+    """See `product_tile`; each with about how many microseconds the product takes so, the fastest one first."""
+    k = _size(product([v.extent for v in depth]))
+    return _times(_size(rows), _size(columns), k, batch if isinstance(batch, int) else 1, bits, costly)
 
 
 def product_tile(
@@ -267,9 +274,12 @@ def product_tile(
 ) -> Tile:
     """The tile of a product; its depth is no larger than the product's, and divides that of the innermost loop, where it does not
     get too shallow. bits: of an element; costly: whether expensive functions follow the sums."""
+    return fitted(tiles_by_time(rows, columns, depth, batch, bits, costly)[0][0], depth, bits)
+
+
+def fitted(best: Tile, depth: Sequence[LoopVar], bits: int) -> Tile:
+    """A tile as deep as suits the loops of a depth."""
     k = _size(product([v.extent for v in depth]))
-    times = batch if isinstance(batch, int) else 1
-    best, _ = _tile_and_time(_size(rows), _size(columns), k, times, bits, costly)
     shallow = max(2 * LEAST if bits == 8 else LEAST, min(best.depth, power_of_two(k)))
     loops = [v.extent for v in depth if v.extent != 1]
     inner = loops[-1] if len(loops) > 1 else 0
@@ -304,7 +314,7 @@ def product_parts(kernel: ContractionKernel, counts: Sequence[int]) -> int:
     bits = 16 if narrowed(sides, kernel.dtype) else 32
 
     def time(parts: int) -> float:
-        _, taken = _tile_and_time(m, n, -(-k // parts), times * parts, bits)
+        _, taken = _times(m, n, -(-k // parts), times * parts, bits)[0]
         return taken if parts == 1 else taken + LATENCY + 8 * parts * m * n * times / BYTES
 
     best = min((1, *counts), key=time)

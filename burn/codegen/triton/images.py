@@ -15,7 +15,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,24 +66,34 @@ class Source:
     nodes: tuple[str, ...] = ()  # where it comes from
 
 
-def compile_all(sources: Sequence[Source], machine: Machine) -> list[KernelImage]:
-    """Raises CompileError, which names each kernel that cannot be compiled, its nodes and the file that its text is in then."""
+def compile_all(
+    sources: Sequence[Source], machine: Machine, known: Mapping[Source, KernelImage] | None = None
+) -> list[KernelImage]:
+    """known: what is compiled already. Raises CompileError, which names each kernel that cannot be compiled, its nodes and the
+    file that its text is in then."""
+    have = known or {}
+    missing = [source for source in sources if source not in have]
+    made = dict(zip(missing, compile_each(missing, machine), strict=True))
+    problems = [
+        Problem(f"{source.name}: {result}; its text is in {_kept(source)}", node=", ".join(source.nodes))
+        for source, result in made.items()
+        if isinstance(result, str)
+    ]
+    if problems:
+        raise CompileError("Triton cannot compile this program's kernels", problems)
+    images = (have.get(source) or made[source] for source in sources)
+    return [image for image in images if isinstance(image, KernelImage)]
+
+
+def compile_each(sources: Sequence[Source], machine: Machine) -> list[KernelImage | str]:
+    """The images, or why there is none."""
     if importlib.util.find_spec("triton") is None:
         hint = "pip install 'burn-mlir[gpu]'"
         raise CompileError("kernels for cards need Triton", [Problem("it is not installed here", hint=hint)])
     workers = min(max(1, len(sources) // 2), os.cpu_count() or 1)
     if len(sources) <= ALONE:
-        made = [_tried(source, machine) for source in sources]
-    else:
-        made = _in_processes(sources, machine, workers)
-    problems = [
-        Problem(f"{source.name}: {result}; its text is in {_kept(source)}", node=", ".join(source.nodes))
-        for source, result in zip(sources, made, strict=True)
-        if isinstance(result, str)
-    ]
-    if problems:
-        raise CompileError("Triton cannot compile this program's kernels", problems)
-    return [result for result in made if isinstance(result, KernelImage)]
+        return [_tried(source, machine) for source in sources]
+    return _in_processes(sources, machine, workers)
 
 
 def _folder() -> Path:

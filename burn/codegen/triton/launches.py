@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from burn.codegen.host.emit import Int, Value
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Kernels, Launches
+from burn.codegen.triton.choices import USUAL, Choices
 from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.heuristics import WANTS
@@ -49,7 +50,8 @@ HIDDEN = (0, 0)
 class CardLaunch:
     """A kernel of the artefact's table, and what it is given. See `burn.codegen.host.launches.Launch`.
 
-    limits: sizes that decide at each launch between two kernels: `wide` counts places in 64 bits."""
+    limits: sizes that decide at each launch between two kernels: `wide` counts places in 64 bits. choice: see `Printed`; `chosen`
+    notes it for the record of each launch."""
 
     number: int
     wide: int
@@ -57,10 +59,14 @@ class CardLaunch:
     arguments: tuple[Argument, ...]
     buffers: tuple[Buffer, ...]
     blocks: Dim
+    choice: str
+    chosen: dict[int, str]
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
         own = []
         words: list[Int] = []
+        if self.choice:
+            self.chosen[record] = self.choice
         for argument in self.arguments:
             match argument.kind:
                 case "buffer":
@@ -96,18 +102,22 @@ class CardKernels:
     """The kernels of one program. See `burn.codegen.host.launches.Kernels`.
 
     `sources` is what is to be compiled, in the order of the artefact's table; `refused` says of each group that runs on the
-    host why it does. No call ends where a kernel fails: what lies in memory that the caller gave up is written by none that
-    comes behind it."""
+    host why it does; `chosen` and `made_by` which choices are behind launches, by their records, and behind sources. No call ends
+    where a kernel fails: what lies in memory that the caller gave up is written by none that comes behind it."""
 
     is_card = True
 
-    def __init__(self, host: Kernels, in_place: Collection[ir.Value] = (), eights: bool = True) -> None:
+    def __init__(
+        self, host: Kernels, in_place: Collection[ir.Value] = (), eights: bool = True, choices: Choices = USUAL
+    ) -> None:
         """host: prints what runs there. in_place: results that lie where an input of the program may have lain, and are
-        written only where no kernel has failed. eights: see `KernelPrinter`."""
+        written only where no kernel has failed. eights, choices: see `KernelPrinter`."""
         self.host, self.sites = host, host.sites
         self._in_place = in_place
-        self.printer = KernelPrinter(self.sites, eights)
+        self.printer = KernelPrinter(self.sites, eights, choices)
         self.sources: list[Source] = []
+        self.chosen: dict[int, str] = {}
+        self.made_by: dict[Source, set[str]] = {}
         self.refused: dict[str, str] = {}
         self._numbers: dict[Source, int] = {}
 
@@ -138,7 +148,10 @@ class CardKernels:
         unknown = () if large else tuple(size for size in limits if not isinstance(size, int))
         number = self._number(printed, buffers, nodes, large)
         wide = self._number(printed, buffers, nodes, True) if unknown else number
-        return CardLaunch(number, wide, unknown, given, tuple(buffers), printed.programs)
+        if printed.choice:
+            for made in (number, wide):
+                self.made_by.setdefault(self.sources[made], set()).add(printed.choice)
+        return CardLaunch(number, wide, unknown, given, tuple(buffers), printed.programs, printed.choice, self.chosen)
 
     def _number(self, printed: Printed, buffers: Sequence[Buffer], nodes: tuple[str, ...], wide: bool) -> int:
         """The kernel in the table, for places of 64 bits or 32."""

@@ -27,7 +27,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Printed:
-    """A function, and how it is launched: its arguments in order, behind them the constants by name, as `programs` programs."""
+    """A function, and how it is launched: its arguments in order, behind them the constants by name, as `programs` programs.
+    choice: the key of the choice that was made for it, where there was one."""
 
     name: str
     text: str
@@ -36,6 +37,7 @@ class Printed:
     programs: Dim
     warps: int
     stages: int
+    choice: str = ""
 
     @property
     def may_fail(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,18 @@ class Card:
         self.launched: list[Source] = []
         self._modules: dict[str, Any] = {}
 
-    def compile_all(self, sources: Sequence[Source], machine: Machine) -> list[KernelImage]:
-        first = len(self.sources)
-        self.sources += sources
-        return [KernelImage(s.name, f"{first + i}".encode(), 0, 32 * s.warps) for i, s in enumerate(sources)]
+    def compile_each(self, sources: Sequence[Source], machine: Machine) -> list[KernelImage | str]:
+        return list(self.compile_all(sources, machine))
+
+    def compile_all(
+        self, sources: Sequence[Source], machine: Machine, known: Mapping[Source, KernelImage] | None = None
+    ) -> list[KernelImage]:
+        images = dict(known or {})
+        for source in sources:
+            if source not in images:
+                images[source] = KernelImage(source.name, f"{len(self.sources)}".encode(), 0, 32 * source.warps)
+                self.sources.append(source)
+        return [images[source] for source in sources]
 
     def launch(self, image: str, function: str, blocks: int, threads: int, shared: int, words: list[int]) -> None:
         import triton.language as tl

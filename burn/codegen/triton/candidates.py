@@ -1,0 +1,70 @@
+"""Shapes of blocks that are worth a try beside those that the heuristics name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from burn.codegen.triton.heuristics import Block, Tile, fitted, tiles_by_time
+from burn.dialect.dims import Dim, LoopVar
+
+PLAUSIBLE = 1.8
+"""Times as long as the fastest tile should take: what takes longer by the model is not tried."""
+
+NEAREST = 2
+"""Tiles, the fastest ones by the model, that are tried with other warps and stages too."""
+
+SHARED_BY_CARD = {"sm_80": 163 * 1024, "sm_87": 163 * 1024, "sm_90": 227 * 1024, "sm_100": 227 * 1024}
+SHARED_ELSEWHERE = 64 * 1024
+SHARED = max(SHARED_BY_CARD.values())
+"""Bytes of shared memory that a program may have."""
+
+
+def tiles(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int, costly: bool = False) -> list[Tile]:
+    """Of a product, see `heuristics.product_tile`: those that the model of time does not rule out."""
+    timed = tiles_by_time(rows, columns, depth, batch, bits, costly)
+    likely = [tile for tile, time in timed if time <= PLAUSIBLE * timed[0][1]]
+    varied = [other for tile in likely[:NEAREST] for other in _varied(tile)]
+    found = dict.fromkeys(fitted(tile, depth, bits) for tile in (*likely, *varied))
+    return [tile for tile in found if tile.stages * (tile.rows + tile.columns) * tile.depth * bits // 8 <= SHARED]
+
+
+def _varied(tile: Tile) -> Iterator[Tile]:
+    for stages in (tile.stages - 1, tile.stages + 1):
+        if stages >= 2:
+            yield replace(tile, stages=stages)
+    yield replace(tile, warps=4 if tile.warps == 8 else 8)
+
+
+ATTENTION = (
+    Block(128, 64, 8),
+    Block(64, 64),
+    Block(128, 128, 8),
+    Block(128, 64),
+    Block(64, 128, 4),
+    Block(128, 64, 8, 2),
+)
+"""Of attention in halves over many rows. A block has its keys and values in shared memory, `stages` times."""
+
+BACK = (
+    Block(64, 64, 4, 2),
+    Block(128, 64, 8, 2),
+    Block(64, 128, 8, 2),
+    Block(64, 64),
+    Block(128, 64, 8),
+    Block(64, 32, 4, 2),
+)
+"""Of its way back."""
+
+
+def blocks(usual: Block, shapes: Sequence[Block], halves: bool, depth: int) -> list[Block]:
+    """Those of `shapes` that have the usual one's rows and keys or less, or twice as many, and fit the card. halves: whether
+    sides are of 16 bits; others have no choice."""
+    return [
+        block
+        for block in shapes
+        if halves
+        and block.rows <= 2 * usual.rows
+        and block.keys <= 2 * usual.keys
+        and (2 * block.keys * block.stages + block.rows) * max(depth, 16) * 2 <= SHARED
+    ]
