@@ -26,6 +26,7 @@ from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype
 from burn.errors import CompileError, InputError, Problem, RunError
+from burn.kernels.likeness import likeness
 from burn.kernels.text import groups
 from burn.runtime.artefact import Artefact, KernelImage
 from burn.runtime.device import Device
@@ -81,7 +82,7 @@ def _sources(program: Program, backend: GPU) -> dict[Source, set[str]]:
     """What is to be compiled of a program, and the choices behind it."""
     with context():
         kernels = backend.kernels(program)
-        for group in groups(program.block):
+        for group in {likeness(group): group for group in groups(program.block)}.values():
             kernels.group(group)
     return {source: kernels.made_by.get(source, set()) for source in kernels.sources}
 
