@@ -1,6 +1,6 @@
 """`burn-run --report`: a profile as one page that needs nothing else: kernels and their code, a roofline, memory, the graph.
 
-The page is report.html; what it shows is put into it as JSON. Enter at `write`."""
+The page is report.html; what it shows is put into it as JSON. Enter at `page`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from burn.errors import BurnError
 from burn.runtime import sizes
-from burn.runtime.files import whole
 
 if TYPE_CHECKING:
     from burn.bench.roofline import Roofline
@@ -25,36 +23,15 @@ MOST_STEPS = 2000
 """Of the memory's curve: more would be finer than a screen."""
 
 
-def write(
-    path: Path,
+def page(
     model: str,
     artefact: Artefact,
     texts: Sequence[str],
     profile: Profile,
     fixed: Mapping[str, int],
     roof: Roofline | None,
-) -> None:
-    """Writes the page whole or not at all. texts: what each kernel computes; fixed: sizes that the program was compiled for.
-
-    Raises BurnError where it cannot be written."""
-    data = _data(model, artefact, texts, profile, fixed, roof)
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    page = PAGE.read_text(encoding="utf-8").replace(PLACE, text)
-    try:
-        with whole(path) as file:
-            file.write(page.encode())
-    except OSError as error:
-        raise BurnError(f"cannot write {path}", [error.strerror or str(error)]) from None
-
-
-def _data(
-    model: str,
-    artefact: Artefact,
-    texts: Sequence[str],
-    profile: Profile,
-    fixed: Mapping[str, int],
-    roof: Roofline | None,
-) -> dict[str, Any]:
+) -> str:
+    """texts: what each kernel computes; fixed: sizes that the program was compiled for."""
     ran = {id(row.kernel): row for row in profile.rows}
     kernels = []
     for info, text in zip(artefact.kernels, texts, strict=True):
@@ -95,7 +72,8 @@ def _data(
         facts.append(("threads", str(roof.threads)))
         levels = [{"name": level.name, "rate": level.rate} for level in roof.levels]
         found["roofline"] = {"flops": roof.arithmetic, "levels": levels}
-    return found
+    text = json.dumps(found, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return PAGE.read_text(encoding="utf-8").replace(PLACE, text)
 
 
 def _memory(artefact: Artefact, symbols: Mapping[str, int]) -> list[int]:

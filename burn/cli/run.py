@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from burn.errors import BurnError
 
 if TYPE_CHECKING:
     from burn.runtime.executable import Executable
-    from burn.runtime.profile import Profile
 
 TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 
@@ -132,12 +132,14 @@ def main(
         if with_profile:
             report |= profiled(profile, roof)
         if page is not None:
-            from burn.cli.report import write
+            from burn.cli.report import page as drawn
+            from burn.runtime.files import save_text
 
             artefact = executable.artefact
-            write(page, model.name, artefact, texts or [""] * len(artefact.kernels), profile, fixed, roof)
+            text = drawn(model.name, artefact, texts or [""] * len(artefact.kernels), profile, fixed, roof)
+            _written(page, lambda path: save_text(path, text))
         if trace is not None:
-            _save_trace(profile, trace)
+            _written(trace, profile.save_trace)
     if as_json:
         print_json(report)
     else:
@@ -209,9 +211,10 @@ def _summary(name: str, array: Any) -> dict[str, Any]:
     return row
 
 
-def _save_trace(profile: Profile, path: Path) -> None:
+def _written(path: Path, write: Callable[[Path], None]) -> None:
+    """Writes a file as `write` does."""
     try:
-        profile.save_trace(path)
+        write(path)
     except OSError as error:
         raise BurnError(f"cannot write {path}", [error.strerror or str(error)]) from None
 

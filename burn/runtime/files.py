@@ -52,6 +52,12 @@ def whole(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def save_text(path: Path, text: str) -> None:
+    """In UTF-8, whole or not at all."""
+    with whole(path) as file:
+        file.write(text.encode())
+
+
 def _default_mode() -> int:
     """What a new file's mode is under this process's mask, which cannot be asked for without setting it for all threads."""
     with suppress(OSError, ValueError), open("/proc/self/status") as status:

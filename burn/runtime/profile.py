@@ -11,7 +11,7 @@ from typing import Any
 
 from burn.runtime import sizes
 from burn.runtime.artefact import KernelInfo
-from burn.runtime.files import whole
+from burn.runtime.files import save_text
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,7 @@ class Profile:
                     "args": {"nodes": list(kernel.sources), "flops": kernel.flops, "bytes": kernel.bytes},
                 }
             )
-        with whole(Path(path)) as file:
-            file.write(json.dumps({"traceEvents": found, "displayTimeUnit": "ms"}).encode())
+        save_text(Path(path), json.dumps({"traceEvents": found, "displayTimeUnit": "ms"}))
 
     @staticmethod
     def of(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,14 +17,6 @@ from burn.cli.bench import main
 from burn.errors import BurnError
 
 TINY = Case(partial(gpt, layers=1, dim=8, heads=2, words=11, length=5), (2, 5), 11, below=11, each=True)
-
-
-@pytest.fixture(autouse=True)
-def same_cpus() -> Iterator[None]:
-    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-    yield
-    if before is not None:
-        os.sched_setaffinity(0, before)
 
 
 def test_both_frameworks_do_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

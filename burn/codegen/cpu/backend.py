@@ -60,15 +60,7 @@ class CPU:
         with context():
             entry = self._entry(program)
             code = (compile_text if self.as_text else compile_object)(entry.functions)
-        return Built(
-            code,
-            entry.constants,
-            entry.live_ranges,
-            entry.buffers,
-            entry.records,
-            entry.operations,
-            entry.sites,
-        )
+        return entry.built(code)
 
     def mlir(self, program: Program) -> str:
         """What `build` compiles, in MLIR's own dialects."""

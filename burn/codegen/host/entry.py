@@ -17,6 +17,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from burn.codegen.backend import Built
 from burn.codegen.host import checks, control, inputs, library  # noqa: F401  they register their emitters
 from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.emitters import EMITTERS, emits
@@ -34,6 +35,7 @@ from burn.errors import CompileError, Problem
 from burn.kernels.likeness import likeness
 from burn.kernels.liveness import Liveness
 from burn.runtime.abi import FUNCTIONS, MAX_RANK, Status
+from burn.runtime.artefact import KernelImage
 
 END, FAIL = "^end", "^fail"
 STAY = ("string", "list")
@@ -81,6 +83,12 @@ class Entry:
     records: list[KernelRecord]
     operations: list[ir.Operation]  # of each record
     sites: list[str]
+
+    def built(self, code: bytes, images: Sequence[KernelImage] = ()) -> Built:
+        """With the machine code that its functions became, and that of kernels for a card."""
+        return Built(
+            code, self.constants, self.live_ranges, self.buffers, self.records, self.operations, self.sites, images
+        )
 
 
 class EntryBuilder:

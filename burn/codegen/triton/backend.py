@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from burn.codegen.backend import Built, pipeline
 from burn.codegen.cpu.backend import CPU
@@ -75,17 +75,7 @@ class GPU:
         images = (
             compile_all(kernels.sources, self.machine, known) if known else compile_all(kernels.sources, self.machine)
         )
-        return Built(
-            code,
-            entry.constants,
-            entry.live_ranges,
-            entry.buffers,
-            entry.records,
-            entry.operations,
-            entry.sites,
-            images,
-            kernels.chosen,
-        )
+        return replace(entry.built(code, images), chosen=kernels.chosen)
 
     @property
     def machine(self) -> Machine:
