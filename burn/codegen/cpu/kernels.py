@@ -90,6 +90,9 @@ class KernelPrinter:
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         return Launches(tuple((self.print(call.kernel), tuple(call.bindings)) for call in calls), shared)
 
+    def variant(self, group: Group) -> None:
+        """There is none."""
+
     def print(self, kernel: Kernel) -> Emitted | Either:
         match collapse(kernel):
             case ContractionKernel() as contraction:

@@ -373,7 +373,7 @@ class EntryBuilder:
 
     def printed(self, group: Group) -> Printed:
         """A group's kernels, printed unless those of a group like it were."""
-        key = likeness(group)
+        key = likeness(group), self.kernels.variant(group)
         if key not in self._printed:
             ops, launches = group.ops, self.kernels.group(group)
             bytes_ = sum_dims([type_of(v).bytes for v in (*group.operation.operands, *group.operation.results)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,4 +57,8 @@ class Kernels(Protocol):
 
     def group(self, group: Group) -> Launches:
         """Raises CompileError for what there is no kernel for."""
+        ...
+
+    def variant(self, group: Group) -> Hashable:
+        """What tells a group's kernels from those of one that computes the same."""
         ...

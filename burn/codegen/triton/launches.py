@@ -133,12 +133,16 @@ class CardKernels:
         except Unprintable as error:
             self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
             return replace(self.host.group(group), on_host=True)
-        if any(result in self._in_place for result in group.operation.results):
+        if self.variant(group):
             printed = [p.guarded() for p in printed]
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         limits = _limits(group, printed)
         launches = [self._launch(p, call.kernel.buffers, nodes, limits) for p, call in zip(printed, calls, strict=True)]
         return Launches(tuple((x, tuple(c.bindings)) for x, c in zip(launches, calls, strict=True)), shared)
+
+    def variant(self, group: Group) -> bool:
+        """Whether it writes where an input may have lain."""
+        return any(result in self._in_place for result in group.operation.results)
 
     def _launch(
         self, printed: Printed, buffers: Sequence[Buffer], nodes: tuple[str, ...], limits: tuple[Dim, ...]

@@ -82,7 +82,7 @@ def _sources(program: Program, backend: GPU) -> dict[Source, set[str]]:
     """What is to be compiled of a program, and the choices behind it."""
     with context():
         kernels = backend.kernels(program)
-        for group in {likeness(group): group for group in groups(program.block)}.values():
+        for group in {(likeness(g), kernels.variant(g)): g for g in groups(program.block)}.values():
             kernels.group(group)
     return {source: kernels.made_by.get(source, set()) for source in kernels.sources}
 

@@ -97,6 +97,24 @@ def test_memory_is_freed_with_the_array(card: Card) -> None:
     assert used() == before
 
 
+def test_what_was_given_up_stays_where_a_kernel_fails_before_it(card: Card) -> None:
+    """Also where another group, which writes to memory of its own, has the same kernel."""
+    types = ["float32[3, 5]", "float32[3, 5]", "float32[4, 2]", "int64[1]"]
+
+    def function(x: Any, y: Any, table: Any, i: Any) -> Any:
+        return -x, burn.ops.gather(table, i, axis=0), -y
+
+    made = burn.compile(function, types, cache=False, device="cuda", donate=("y",))
+    x, y, table = (to_card(a, "cuda") for a in (X, X, np.ones((4, 2), np.float32)))
+    *_, z = made(x, y, table, to_card(np.array([3]), "cuda"))
+    assert z.address == y.address
+    z.card.send(z.address, X.view(np.uint8).reshape(-1))
+    with pytest.raises(IndexRunError):
+        made(x, z, table, to_card(np.array([4]), "cuda"))
+        device("cuda").wait()
+    np.testing.assert_array_equal(z.numpy(), X)
+
+
 def test_a_donated_array_becomes_the_output(card: Card) -> None:
     made = burn.compile(lambda x, y: x * 2 + y, (X, X), cache=False, device="cuda", donate=("x",))
     x, y = to_card(X, "cuda"), to_card(X, "cuda")
