@@ -36,6 +36,7 @@ MODULES = (
     "layout",
     "winograd",
     "pack",
+    "align",
     "release",
     "rematerialise",
     "fuse",

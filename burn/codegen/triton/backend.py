@@ -21,7 +21,7 @@ from burn.kernels.liveness import Liveness
 from burn.kernels.wants import Wants
 from burn.runtime.artefact import Target
 
-PIPELINE = pipeline(whole=("attention_forward", "attention_backward"))
+PIPELINE = pipeline("align", ("attention_forward", "attention_backward"))
 """Nothing is packed: block products read both sides as they lie."""
 
 

@@ -141,6 +141,27 @@ def test_a_step_in_halves_computes_again_what_it_needs(card: Card) -> None:
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=2e-2)
 
 
+def test_a_step_over_an_odd_number_of_words(card: Card) -> None:
+    """The scores' rows have room behind them, which losses and gradients do not see."""
+    random = np.random.default_rng(3)
+    x, y = random.standard_normal((3, 8)).astype(np.float32), np.array([0, 2056, 7])
+    losses, heads = [], []
+    for where in ("cuda", "cpu"):
+        burn.manual_seed(2)
+        model = burn.nn.Linear(8, 2057)
+        step = burn.train.step(
+            model,
+            lambda m, x, y: burn.nn.CrossEntropyLoss()(m(x), y),
+            burn.optim.SGD(model, lr=0.1),
+            device=where,
+        )
+        losses.append([float(step(burn.tensor(x).to(where), burn.tensor(y).to(where))) for _ in range(3)])
+        heads.append({name: np.asarray(value) for name, value in model.state_dict().items()})
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    for name, values in heads[0].items():
+        np.testing.assert_allclose(values, heads[1][name], rtol=1e-4, atol=1e-5)
+
+
 def test_an_index_out_of_range_is_an_error_and_the_card_works_on(card: Card) -> None:
     table = np.arange(12, dtype=np.float32).reshape(4, 3)
     take = burn.compile(
