@@ -28,6 +28,9 @@ from burn.passes.pipeline import register
 LONG_RUN = 512
 """Places of the depth that make a product worth writing its part of the sum to memory."""
 
+CACHED = 512 * 1024
+"""Bytes of a right side that stay in a cache while tile after tile of rows reads them."""
+
 MANY_ROWS, MANY_COLUMNS = 64, 64
 """Rows and columns from which on a right side is packed although its columns lie side by side."""
 
@@ -81,7 +84,50 @@ def _split_depth(op: Op) -> Op:
         op.operation.results[0].replace_all_uses_with(ops.reduce(parts, kind="sum", axes=(0,)))
     made = op_of(parts)
     assert made is not None
+    return _split_run(made)
+
+
+def _split_run(op: Op) -> Op:
+    """A product in batches, whose right side is too large for a cache and summed over several axes (an image's): the first of
+    them is split, so that there is a product for each of as many runs as it takes, and their sum."""
+    pairs, lhs, rhs = list(zip(op.lhs_contract, op.rhs_contract, strict=True)), type_of(op.lhs), type_of(op.rhs)
+    size = product([n for a, n in enumerate(rhs.shape) if a not in op.rhs_batch]) * rhs.element_bytes
+    length, rows = rhs.shape[pairs[0][1]], product([n for a, n in enumerate(lhs.shape) if _is_free(op, a)])
+    if len(pairs) < 2 or not isinstance(size, int) or not isinstance(length, int) or not isinstance(rows, int):
+        return op
+    depth = product([rhs.shape[b] for _, b in pairs])
+    runs = next((n for n in range(2, length) if length % n == 0 and size // n <= CACHED), None)
+    if size <= 2 * CACHED or runs is None or not isinstance(depth, int) or rows * runs > depth:
+        return op
+    with op.operation.location, ir.InsertionPoint(op.operation):
+        (left, lefts), (right, rights) = (
+            _in_runs(x, axis, runs) for x, axis in zip((op.lhs, op.rhs), pairs[0], strict=True)
+        )
+        attrs = {
+            "lhs_batch": (*map(lefts, op.lhs_batch), pairs[0][0]),
+            "rhs_batch": (*map(rights, op.rhs_batch), pairs[0][1]),
+            "lhs_contract": tuple(map(lefts, op.lhs_contract)),
+            "rhs_contract": tuple(map(rights, op.rhs_contract)),
+        }
+        parts = ops.dot_general(left, right, **(op.attrs | attrs))
+        total = ops.reduce(parts, kind="sum", axes=(len(op.lhs_batch),))
+        op.operation.results[0].replace_all_uses_with(total)
+    made = op_of(parts)
+    assert made is not None
     return made
+
+
+def _is_free(op: Op, axis: int) -> bool:
+    return axis not in op.lhs_batch and axis not in op.lhs_contract
+
+
+def _in_runs(x: ir.Value, axis: int, runs: int) -> tuple[ir.Value, Callable[[int], int]]:
+    """A value with an axis split into so many runs; and where each axis of it is then, the run's places for that one."""
+    shape = type_of(x).shape
+    length = shape[axis]
+    assert isinstance(length, int)
+    split = ops.reshape(x, shape=(*shape[:axis], runs, length // runs, *shape[axis + 1 :]))
+    return split, lambda a: a if a < axis else a + 1
 
 
 class _Packing:
