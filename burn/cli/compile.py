@@ -30,7 +30,9 @@ _SHOWN = 4
     help=f"the system it runs on: {', '.join(platforms.PLATFORMS)}; this machine by default, for a module of WebAssembly wasm32",
 )
 @click.option(
-    "--cpu", help=f"the CPU it runs on: {', '.join(TARGETS)}; this machine's by default, elsewhere a common one"
+    "--cpu",
+    help=f"the CPU it runs on: {', '.join(TARGETS)}; several between commas go into one binary; "
+    "this machine's by default, elsewhere a common one",
 )
 @click.option("--feature", "features", multiple=True, help="what that CPU has besides, as LLVM calls it; repeatable")
 @click.option("--name", default="", help="what functions of the C interface begin with; OUTPUT's name by default")

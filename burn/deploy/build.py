@@ -22,7 +22,7 @@ from burn.deploy.weights import Weights
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
 from burn.runtime import _native, files
-from burn.runtime.artefact import COMPILED, Artefact
+from burn.runtime.artefact import COMPILED, Artefact, Constant
 
 MOST_EMBEDDED = 1 << 30
 """Bytes of weights in a binary: code reaches across 2 GiB of one and no further."""
@@ -36,8 +36,9 @@ _API = 'API=__attribute__((visibility("default")))'
 @dataclass(frozen=True)
 class Options:
     """How binaries are made. cpu: the CPU to compile for; this machine's by default, and elsewhere one that all machines of the
-    platform can stand in for. features: what that CPU has besides, by LLVM's names. name: what the C interface is called, the
-    output's name by default. beside: the weights go into a file beside the binary, instead of into it."""
+    platform can stand in for. Several, between commas, make as many versions of the program in one binary, which takes the best
+    that runs where it finds itself. features: what that CPU has besides, by LLVM's names. name: what the C interface is called,
+    the output's name by default. beside: the weights go into a file beside the binary, instead of into it."""
 
     platform: Platform
     cpu: str | None = None
@@ -51,11 +52,23 @@ class Options:
         return self.platform != platforms.host()
 
     @property
+    def targets(self) -> list[Target | None]:
+        """The best first; None for this machine's CPU. Raises CompileError."""
+        if self.cpu is None and not self.is_foreign and not self.features:
+            return [None]
+        names = list(dict.fromkeys((self.cpu or self.platform.cpu).split(",")))
+        widest = list(cpus.TARGETS)
+        return [self._named(name) for name in sorted(names, key=lambda n: widest.index(n) if n in widest else -1)]
+
+    @property
     def target(self) -> Target | None:
-        """None for this machine's CPU. Raises CompileError."""
-        name = self.cpu or (self.platform.cpu if self.is_foreign or self.features else None)
-        if name is None:
-            return None
+        """The one CPU, for what has no versions. Raises CompileError."""
+        first, *more = self.targets
+        if more:
+            raise CompileError(f"{self.cpu} are several CPUs", ["commands and libraries take more than one"])
+        return first
+
+    def _named(self, name: str) -> Target:
         found = cpus.find(name, self.features)
         if not self.platform.name.startswith(found.architecture):
             known = [t.name for t in cpus.TARGETS.values() if self.platform.name.startswith(t.architecture)]
@@ -90,7 +103,7 @@ def _object(program: Program, output: Path, options: Options) -> list[Path]:
     name = model_name(options.name or output.stem)
     artefact = compile_program(program, target=options.target, as_text=options.is_foreign)
     with tempfile.TemporaryDirectory() as scratch:
-        made = _code(artefact, name, options, Path(scratch))
+        made = _code(artefact, f"{name}_entry", options, Path(scratch))
         return _written(output, made.read_bytes())
 
 
@@ -228,32 +241,59 @@ def _library(
 
 def _parts(program: Program, output: Path, options: Options, scratch: Path, is_command: bool = False) -> _Parts:
     chain = toolchain.find(options.platform)  # before the work, as it may not be there
-    artefact = compile_program(program, target=options.target, as_text=options.is_foreign)
+    targets = options.targets
+    made = [compile_program(program.copy(), target=target, as_text=options.is_foreign) for target in targets]
+    artefact = made[-1]
     interface = Interface.of(options.name or output.stem, artefact.signature)
     _refuse_python(artefact)
     name = interface.name
+    constants, numbers = _merged([version.constants for version in made])
     beside_it = f"{output.stem if is_command else name}.safetensors"
-    file = beside_it if options.beside and artefact.constants else ""
-    weights = stored.layout(artefact.constants, as_file=bool(file))
-    code = _code(artefact, name, options, scratch)
+    file = beside_it if options.beside and constants else ""
+    weights = stored.layout(constants, as_file=bool(file))
+    entries = [
+        f"{name}_entry" if target is None else f"{name}_entry_{target.name.replace('-', '_')}" for target in targets
+    ]
+    versions = [
+        tables.Version(version, entry, [weights.places[number] for number in used])
+        for version, entry, used in zip(made, entries, numbers, strict=True)
+    ]
+    code = [_code(version.artefact, version.entry, options, scratch) for version in versions]
     sources = [scratch / f"{name}_model.c"]
     checksum = _native.checksum(weights.joined()) if file else 0
-    features = artefact.target.features
-    sources[0].write_text(tables.source(interface, artefact, weights, file, checksum, features))
+    sources[0].write_text(tables.source(interface, versions, weights, file, checksum))
     if weights.bytes and not file:
         sources.append(_embedded(interface, weights, options.platform, scratch))
     told = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command]
-    return _Parts(interface, artefact, weights, file, [code, *chain.compile(sources, scratch, told)], chain)
+    return _Parts(interface, artefact, weights, file, [*code, *chain.compile(sources, scratch, told)], chain)
 
 
-def _code(artefact: Artefact, name: str, options: Options, scratch: Path) -> Path:
-    """The program's object, whose entry function has the model's name."""
-    code, entry = bytes(artefact.code), f"{name}_entry"
+def _merged(versions: Sequence[Sequence[Constant]]) -> tuple[list[Constant], list[list[int]]]:
+    """All constants of several versions, each once, and their numbers in each: what is packed for a CPU's registers differs."""
+    if len(versions) == 1:
+        return list(versions[0]), [list(range(len(versions[0])))]
+    found: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+    constants: list[Constant] = []
+    numbers: list[list[int]] = []
+    for version in versions:
+        numbers.append([])
+        for constant in version:
+            key = (constant.dtype, constant.shape, hashlib.sha256(constant.data).digest())
+            if key not in found:
+                found[key] = len(constants)
+                constants.append(constant)
+            numbers[-1].append(found[key])
+    return constants, numbers
+
+
+def _code(artefact: Artefact, entry: str, options: Options, scratch: Path) -> Path:
+    """The program's object, its entry function called `entry`."""
+    code = bytes(artefact.code)
     if options.is_foreign:
-        text = scratch / f"{name}_code.ll"
+        text = scratch / f"{entry}.ll"
         text.write_text(re.sub(rf"@{_ENTRY}\b", f"@{entry}", code.decode()))
         return toolchain.find(options.platform).compile([text], scratch, ["-Wno-override-module"])[0]
-    made = scratch / f"{name}_code.o"
+    made = scratch / f"{entry}.o"
     made.write_bytes(objects.linkable(code, _ENTRY, entry))
     return made
 

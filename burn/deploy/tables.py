@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from burn.deploy.header import functions, header
 from burn.deploy.interface import Interface, Parameter
@@ -16,25 +17,32 @@ from burn.runtime.dtypes import CODES, numpy_dtype
 _ANY_DIM = "BURN_ANY_DIM"
 
 
-def source(
-    interface: Interface, artefact: Artefact, weights: Weights, file: str, checksum: int, features: Sequence[str]
-) -> str:
-    """The C file. file: the weights' name, "" where they are embedded."""
+@dataclass(frozen=True)
+class Version:
+    """The program for one kind of CPU: its entry function's name, and where its constants lie."""
+
+    artefact: Artefact
+    entry: str
+    places: Sequence[Stored]
+
+
+def source(interface: Interface, versions: Sequence[Version], weights: Weights, file: str, checksum: int) -> str:
+    """The C file. versions: the best first. file: the weights' name, "" where they are embedded."""
     name = interface.name
-    entry = f"{name}_entry"
+    artefact = versions[-1].artefact
     parts = [
         '#include "model.h"',
         header(interface, artefact.burn_version),  # its text, as a file might be called like one of the runtime's
-        f"extern int32_t {entry}(burn_run *run);",
+        *(f"extern int32_t {version.entry}(burn_run *run);" for version in versions),
         *([] if file or not weights.bytes else [f"extern const unsigned char {name}_weights[];"]),
         *_values("inputs", interface, interface.inputs),
         *_values("outputs", interface, interface.outputs),
-        *_program_tables(artefact, weights),
+        *(part for i, version in enumerate(versions) for part in _version_tables(version, f"_{i}")),
+        _table("burn_version", "versions", (_version(version, f"_{i}") for i, version in enumerate(versions))),
         _table("char *const", "symbols", map(text, interface.symbols)),
-        _table("char *const", "features", [*map(text, features), "0"]),
         _table("char *const", "messages", (text(MESSAGES.get(i, "")) for i in range(max(MESSAGES) + 1))),  # type: ignore[call-overload]
         f"static const char about[] =\n{_long(about(interface, artefact, weights, file))};",
-        _facts(interface, artefact, weights, file, checksum, entry),
+        _facts(interface, weights, file, checksum, len(versions)),
         _functions(interface),
     ]
     return "\n\n".join(parts) + "\n"
@@ -46,7 +54,7 @@ def module(artefact: Artefact, weights: Weights) -> str:
     parts = [
         '#include "module.h"',
         "extern int32_t burn_entry(burn_run *run);",
-        *_program_tables(artefact, weights),
+        *_program_tables(artefact, weights.places),
         f"const burn_module burn_own_module = {{\n    .program = {{\n{program}    }},\n    .constants = constants,\n}};",
     ]
     return "\n\n".join(parts) + "\n"
@@ -113,7 +121,7 @@ def _values(which: str, interface: Interface, parameters: Sequence[Parameter]) -
     return [*parts, _table("burn_value", which, rows)]
 
 
-def _specs(inputs: Sequence[ValueSpec], random_state: bool) -> str:
+def _specs(inputs: Sequence[ValueSpec], random_state: bool, suffix: str) -> str:
     """The runtime's table of inputs, the random state behind those that are listed."""
     symbols: dict[str, int] = {}
 
@@ -125,9 +133,11 @@ def _specs(inputs: Sequence[ValueSpec], random_state: bool) -> str:
     lines, rows = [], []
     listed = [(spec.dtype, [pattern(dim) for dim in spec.dims]) for spec in inputs]
     for number, (dtype, dims) in enumerate([*listed, *([("uint64", ["2"])] if random_state else [])]):
-        lines.append(f"static const int64_t input_dims_{number}[] = {{{', '.join(dims) or '0'}}};")
-        rows.append(f"{{{numpy_dtype(dtype).itemsize}, {len(dims)}, input_dims_{number}, {{{CODES.index(dtype)}, 0}}}}")
-    return "\n".join([*lines, _table("burn_input_spec", "input_specs", rows)])
+        lines.append(f"static const int64_t input_dims{suffix}_{number}[] = {{{', '.join(dims) or '0'}}};")
+        rows.append(
+            f"{{{numpy_dtype(dtype).itemsize}, {len(dims)}, input_dims{suffix}_{number}, {{{CODES.index(dtype)}, 0}}}}"
+        )
+    return "\n".join([*lines, _table("burn_input_spec", f"input_specs{suffix}", rows)])
 
 
 def _output_specs(inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec]) -> Iterable[str]:
@@ -142,19 +152,33 @@ def _stored(stored: Stored) -> str:
     return f"{{INT64_C({stored.offset}), INT64_C({stored.bytes}), INT64_C({strings})}}"
 
 
-def _program_tables(artefact: Artefact, weights: Weights) -> list[str]:
-    """What a program's description refers to, and where its constants lie."""
+def _version_tables(version: Version, suffix: str) -> list[str]:
+    features = _table("char *const", f"features{suffix}", [*map(text, version.artefact.target.features), "0"])
+    return [*_program_tables(version.artefact, version.places, suffix), features]
+
+
+def _version(version: Version, suffix: str) -> str:
+    fields = _program(version.artefact, version.entry, suffix).items()
+    program = "".join(f"            .{key} = {value},\n" for key, value in fields)
+    rows = (f".features = features{suffix}", f".program = {{\n{program}        }}", f".constants = constants{suffix}")
+    return "{\n" + "".join(f"        {row},\n" for row in rows) + "    }"
+
+
+def _program_tables(artefact: Artefact, places: Sequence[Stored], suffix: str = "") -> list[str]:
+    """What a program's description refers to, and where its constants lie. The tables' names end in `suffix`."""
     inputs, outputs = artefact.signature.inputs, artefact.signature.outputs
     return [
-        _specs(inputs, artefact.signature.random_state),
-        _table("burn_output_spec", "output_specs", _output_specs(inputs, outputs)),
-        _table("burn_live_range", "live_ranges", (f"{{{first}, {last}}}" for first, last in artefact.live_ranges)),
-        _table("burn_stored", "constants", map(_stored, weights.places)),
-        _table("char *const", "sites", map(text, artefact.sites)),
+        _specs(inputs, artefact.signature.random_state, suffix),
+        _table("burn_output_spec", f"output_specs{suffix}", _output_specs(inputs, outputs)),
+        _table(
+            "burn_live_range", f"live_ranges{suffix}", (f"{{{first}, {last}}}" for first, last in artefact.live_ranges)
+        ),
+        _table("burn_stored", f"constants{suffix}", map(_stored, places)),
+        _table("char *const", f"sites{suffix}", map(text, artefact.sites)),
     ]
 
 
-def _program(artefact: Artefact, entry: str) -> dict[str, object]:
+def _program(artefact: Artefact, entry: str, suffix: str = "") -> dict[str, object]:
     """The fields of its burn_program_info."""
     signature = artefact.signature
     return {
@@ -164,29 +188,27 @@ def _program(artefact: Artefact, entry: str) -> dict[str, object]:
         "constants": len(artefact.constants),
         "buffers": len(artefact.live_ranges),
         "kernels": len(artefact.kernels),
-        "input_specs": "input_specs",
-        "output_specs": "output_specs",
-        "live_ranges": "live_ranges",
-        "sites": "sites",
+        "input_specs": f"input_specs{suffix}",
+        "output_specs": f"output_specs{suffix}",
+        "live_ranges": f"live_ranges{suffix}",
+        "sites": f"sites{suffix}",
         "site_count": len(artefact.sites),
     }
 
 
-def _facts(interface: Interface, artefact: Artefact, weights: Weights, file: str, checksum: int, entry: str) -> str:
-    program = _program(artefact, entry)
+def _facts(interface: Interface, weights: Weights, file: str, checksum: int, versions: int) -> str:
     fields = {
         "name": text(interface.name),
         "about": "about",
-        "features": "features",
+        "versions": "versions",
+        "version_count": versions,
         "symbols": "symbols",
         "symbol_count": len(interface.symbols),
-        "program": "{\n" + "".join(f"        .{key} = {value},\n" for key, value in program.items()) + "    }",
         "inputs": "inputs",
         "outputs": "outputs",
         "input_count": len(interface.inputs),
         "output_count": len(interface.outputs),
         "random_state": int(interface.random_state),
-        "constants": "constants",
         "weights": "0" if file or not weights.bytes else f"{interface.name}_weights",
         "weights_file": text(file),
         "weights_bytes": f"INT64_C({weights.bytes})",

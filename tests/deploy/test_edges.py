@@ -10,12 +10,14 @@ import pytest
 from onnx import TensorProto, helper
 
 import burn
+from burn.codegen.cpu.target import TARGETS
 from burn.compiler import executable
 from burn.dialect.program import Program
 from burn.errors import CompileError
 from burn.importers.onnx import import_onnx
 from burn.runtime.dtypes import numpy_dtype
-from tests.deploy.making import Array, Library, feeds_of, make, run, traced
+from burn.runtime.host import features
+from tests.deploy.making import Array, Failed, Library, feeds_of, make, run, traced
 
 
 def _same(program: Program, feeds: dict[str, Array], folder: Path) -> Path:
@@ -102,6 +104,24 @@ def test_strings_inside(tmp_path: Path) -> None:
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 4)]
     program = import_onnx(helper.make_model(graph, opset_imports=opsets).SerializeToString())
     _same(program, {"x": np.array([3, 1, 2, 2])}, tmp_path)
+
+
+def test_versions_for_several_cpus(tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).standard_normal((40, 70)).astype(np.float32)
+    program = traced(lambda x: burn.softmax(x @ burn.constant(weight), -1), x="float32[n, 40]")
+    names = ["avx2", "avx512", "generic"]
+    chosen = next(t for t in TARGETS.values() if t.name in names and set(t.features) <= features())
+    reference = executable(program.copy(), target=chosen.name)
+    path = make("shared", program.copy(), tmp_path / "wide", cpu=",".join(names), beside=True)
+    model = Library(path, "wide", reference.outputs, path.parent / "wide.safetensors")
+    x = np.random.default_rng(1).standard_normal((5, 40)).astype(np.float32)
+    np.testing.assert_array_equal(model.run([(x, "float32")])[0], reference(x))
+    lacking = [name for name in ("amx", "avx512") if not set(TARGETS[name].features) <= features()]
+    for name in lacking:
+        with pytest.raises(Failed, match="which this one lacks"):
+            Library(make("shared", program.copy(), tmp_path / name, cpu=name), name, reference.outputs)
+    with pytest.raises(CompileError, match="several CPUs"):
+        make("object", program, tmp_path / "wide.o", cpu="avx2,avx512")
 
 
 @pytest.mark.slow  # the runtime is compiled anew, by a compiler that keeps nothing

@@ -25,6 +25,7 @@ typedef struct call {
 
 struct burn_model {
     const burn_model_facts *facts;
+    const burn_version *version;
     burn_program *program;
     burn_weights weights;
     void **constants;
@@ -75,8 +76,8 @@ static int32_t run_failed(const burn_model *model, const call *call, burn_failur
         return burn_model_fail(failure.code, "output '%s' takes %lld bytes, and was given memory of %lld",
                                facts->outputs[failure.value].name, (long long)call->outputs[failure.value].bytes,
                                (long long)call->places[failure.value].bytes);
-    int has_site = failure.site >= 0 && failure.site < facts->program.site_count;
-    const char *site = has_site ? facts->program.sites[failure.site] : "";
+    int has_site = failure.site >= 0 && failure.site < model->version->program.site_count;
+    const char *site = has_site ? model->version->program.sites[failure.site] : "";
     const char *text = failure.code > 0 && failure.code < facts->message_count ? facts->messages[failure.code] : "";
     int told = strstr(text, "{site}") != NULL || !*site;
     size_t used = (size_t)snprintf(message, sizeof message, "%s%s%s", told ? "" : "node '", told ? "" : site,
@@ -116,24 +117,33 @@ static void note_feature(void *context, const char *feature) {
         *missing = NULL;
 }
 
-static int32_t check_cpu(const burn_model_facts *facts) {
-    wanted w = {facts->features, 0};
+/* A feature that a version needs and this CPU lacks, or NULL. */
+static const char *missing_feature(const burn_version *version) {
     int64_t count = 0;
-    while (facts->features[count])
+    while (version->features[count])
         count++;
-    if (!count)
-        return BURN_DONE;
-    burn_cpu_features(count_feature, &w);
-    if (w.found == count)
-        return BURN_DONE;
-    for (int64_t i = 0; i < count; i++) {
-        const char *missing = facts->features[i];
+    wanted w = {version->features, 0};
+    if (count)
+        burn_cpu_features(count_feature, &w);
+    for (int64_t i = 0; i < count && w.found < count; i++) {
+        const char *missing = version->features[i];
         burn_cpu_features(note_feature, &missing);
         if (missing)
-            return burn_model_fail(BURN_E_CPU, "%s was compiled for CPUs with %s, which this one lacks", facts->name,
-                                   missing);
+            return missing;
     }
-    return BURN_DONE;
+    return NULL;
+}
+
+/* The first version that this CPU can run. */
+static int32_t choose(const burn_model_facts *facts, const burn_version **version) {
+    const char *missing = NULL;
+    for (int64_t i = 0; i < facts->version_count; i++) {
+        *version = &facts->versions[i];
+        missing = missing_feature(*version);
+        if (!missing)
+            return BURN_DONE;
+    }
+    return burn_model_fail(BURN_E_CPU, "%s was compiled for CPUs with %s, which this one lacks", facts->name, missing);
 }
 
 /* The weights at hand, and the program over them. */
@@ -147,19 +157,19 @@ static int32_t open_program(burn_model *model, const char *path) {
         if (!burn_weights_open(path, facts->weights_bytes, facts->weights_checksum, &model->weights))
             return BURN_E_WEIGHTS;
     }
-    burn_program_info info = facts->program;
+    burn_program_info info = model->version->program;
     model->constants = calloc((size_t)info.constants + 1, sizeof *model->constants);
     if (!model->constants)
         return no_memory();
     for (int64_t i = 0; i < info.constants; i++)
-        model->constants[i] = (void *)(model->weights.data + facts->constants[i].offset);
+        model->constants[i] = (void *)(model->weights.data + model->version->constants[i].offset);
     info.constant_data = model->constants;
     char error[256];
     model->program = burn_program_new(&info, error, sizeof error);
     if (!model->program)
         return no_memory();
     for (int64_t i = 0; i < info.constants; i++) {
-        const burn_stored *stored = &facts->constants[i];
+        const burn_stored *stored = &model->version->constants[i];
         if (stored->strings >= 0 &&
             burn_program_texts(model->program, i, stored->bytes, stored->strings) != BURN_OK)
             return burn_model_fail(BURN_E_WEIGHTS, "a constant of strings is malformed");
@@ -174,13 +184,15 @@ int32_t burn_model_create(const burn_model_facts *facts, const char *weights, bu
     if (!made)
         return burn_model_fail(BURN_E_ARGUMENT, "there is no place for the model: a null pointer");
     *made = NULL;
-    int32_t code = check_cpu(facts);
+    const burn_version *version = NULL;
+    int32_t code = choose(facts, &version);
     if (code != BURN_DONE)
         return code;
     burn_model *model = calloc(1, sizeof *model);
     if (!model)
         return no_memory();
     model->facts = facts;
+    model->version = version;
     atomic_flag_clear(&model->lock);
     atomic_fetch_add(&models, 1);
     code = open_program(model, weights);
@@ -240,7 +252,8 @@ static call *take_call(burn_model *model) {
     if (c)
         return c;
     const burn_model_facts *facts = model->facts;
-    size_t inputs = (size_t)facts->program.inputs + 1, outputs = (size_t)facts->program.outputs + 1;
+    size_t inputs = (size_t)model->version->program.inputs + 1;
+    size_t outputs = (size_t)model->version->program.outputs + 1;
     c = calloc(1, sizeof *c);
     if (!c)
         return NULL;

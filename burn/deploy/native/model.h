@@ -27,16 +27,22 @@ typedef struct burn_stored {
     int64_t strings;       /* how many, where it is a tensor of strings, or -1 */
 } burn_stored;
 
+/* The program for one kind of CPU. */
+typedef struct burn_version {
+    const char *const *features; /* all of which are needed; ends with NULL */
+    burn_program_info program;   /* without its constants */
+    const burn_stored *constants;
+} burn_version;
+
 typedef struct burn_model_facts {
     const char *name, *about; /* about: JSON */
-    const char *const *features; /* of the CPU, all of which are needed; ends with NULL */
+    const burn_version *versions; /* the first one that the CPU can run is run; equal in inputs and outputs */
+    int64_t version_count;
     const char *const *symbols;  /* names of sizes */
     int64_t symbol_count;
-    burn_program_info program; /* without its constants */
     const burn_value *inputs, *outputs; /* the random state, the program's last input, is not among them */
     int64_t input_count, output_count;
     int random_state;
-    const burn_stored *constants;
     const unsigned char *weights; /* in the binary, or NULL: they lie in a file */
     const char *weights_file;     /* its usual name */
     int64_t weights_bytes;        /* of the whole file */
