@@ -8,7 +8,7 @@ the same thing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,10 +25,11 @@ Run = Callable[[Feeds], Feeds]
 
 @dataclass(frozen=True)
 class Where:
-    """The device, "cpu" or a card, and what products are computed in there: "fp32", "bf16" or "fp16"."""
+    """The device, "cpu" or a card, what products are computed in there ("fp32", "bf16" or "fp16"), and burn's autotuning."""
 
     device: str = "cpu"
     precision: str = "fp32"
+    autotune: str = "off"
 
     @property
     def is_card(self) -> bool:
@@ -88,7 +89,8 @@ class Burn(FilePeer):
     def load(self, subject: Subject, threads: int, cache: Path | None, where: Where = HOST) -> Run:
         import burn
 
-        run = burn.load(subject.path, threads=threads, device=where.device, precision=where.precision).run
+        place: dict[str, Any] = asdict(where)
+        run = burn.load(subject.path, threads=threads, **place).run
         if not where.is_card:
             return run
         from burn.runtime.card import to_card

@@ -22,7 +22,7 @@ from burn.bench.subject import Feeds, Subject, find
 from burn.bench.training import CLOSE, STEPPERS, Setting, Trained, show_trained
 from burn.bench.training import measure as trained
 from burn.bench.twins import CARD_CASES, CASES
-from burn.caching import PRECISIONS
+from burn.caching import AUTOTUNING, PRECISIONS
 from burn.cli.common import Size
 from burn.cli.profile import profiled, show_profile
 from burn.cli.profile import roofline as measured
@@ -89,6 +89,7 @@ def main() -> None:
     show_default=True,
     help="of products; torch's autocast",
 )
+@click.option("--autotune", type=click.Choice(AUTOTUNING), default="off", show_default=True, help="burn's, on a card")
 def models(
     models: tuple[str, ...],
     peers: list[str],
@@ -103,6 +104,7 @@ def models(
     roofline: bool,
     device: str,
     precision: str,
+    autotune: str,
 ) -> None:
     """Time engines on models. MODEL is an ONNX file, or in a checkout a name from benchmarks/registry.py. `train` in its place
     times training steps."""
@@ -114,7 +116,7 @@ def models(
         unused = sizes.keys() - {symbol for subject in subjects for symbol in subject.sizes}
         if unused:
             raise BurnError(f"no model has a size named {', '.join(sorted(unused))}")
-        where = Where(device, precision)
+        where = Where(device, precision, autotune)
         if cold and where != Where():
             raise BurnError("fresh processes are timed on the CPU in fp32 only")
         if roofline and where.is_card:
