@@ -111,6 +111,7 @@ def test_gradients_of_norms_compute_again_what_they_need(card: Card, shape: tupl
     assert len(made.artefact.kernels) <= 5
 
 
+@pytest.mark.slow  # the interpreter of Triton takes a minute for its blocks; tests/gpu does the same on a card
 def test_a_step_in_halves_computes_again_what_it_needs(card: Card) -> None:
     """What convolutions and batch norms hand on in a wider type is widened, centred and masked where it is read."""
 
