@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.target import TARGETS
+from burn.codegen.cpu.target import host_targets
 from burn.compiler import PIPELINE, compile_program, environment, executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
@@ -23,7 +23,7 @@ from burn.runtime.host import features
 from tests.codegen.running import call, compiled
 from tests.kernels.interpreting import interpreted
 
-RUNNABLE = [name for name, target in TARGETS.items() if set(target.features) <= features()]
+RUNNABLE = [target.name for target in host_targets(features())]
 DEFAULTS: dict[str, Any] = {
     "causal": False, "offset": 0, "left": -1, "right": -1, "softcap": 0.0, "precision": None
 }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.target import TARGETS
+from burn.codegen.cpu.target import host_targets
 from burn.compiler import compile_program, executable
 from burn.dialect import ops
 from burn.dialect.mlir import ir
@@ -17,7 +17,7 @@ from burn.dialect.types import TensorType, numpy_dtype
 from burn.passes import pipeline
 from burn.runtime.host import features
 
-RUNNABLE = [name for name, target in TARGETS.items() if set(target.features) <= features()]
+RUNNABLE = [target.name for target in host_targets(features())]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.target import TARGETS
+from burn.codegen.cpu.target import host_targets
 from burn.compiler import executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
@@ -15,7 +15,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.runtime.host import features
 
-RUNNABLE = [name for name, target in TARGETS.items() if set(target.features) <= features()]
+RUNNABLE = [target.name for target in host_targets(features())]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 17, 97, 200])

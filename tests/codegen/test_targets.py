@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.target import TARGETS, host_target
+from burn.codegen.cpu.target import TARGETS, Target, host_target, host_targets
 from burn.compiler import compile_program, executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
@@ -18,7 +19,10 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.runtime.host import features
 
-RUNNABLE = [name for name, t in TARGETS.items() if t.is_compiled_here and set(t.features) <= features()]
+ONE_LANE = replace(TARGETS["generic"], name="one lane", vector_bytes=4, vector_registers=32)
+"""As CPUs without vectors are compiled for."""
+
+RUNNABLE = [target.name for target in host_targets(features())]
 
 
 def network(weight: np.ndarray, matrix: np.ndarray) -> Program:
@@ -48,9 +52,9 @@ def reference(x: np.ndarray, weight: np.ndarray, matrix: np.ndarray) -> np.ndarr
     return shifted / shifted.sum(-1, keepdims=True)
 
 
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", [*RUNNABLE, ONE_LANE], ids=lambda t: getattr(t, "name", t))
 @pytest.mark.parametrize("batch", [0, 1, 3, 8])
-def test_targets_agree(target: str, batch: int) -> None:
+def test_targets_agree(target: str | Target, batch: int) -> None:
     rng = np.random.default_rng(batch)
     weight = rng.standard_normal((37, 5, 3, 3), np.float32)
     matrix = rng.standard_normal((37, 19), np.float32)
@@ -81,9 +85,9 @@ def products(dtype: str, shapes: list[tuple[int, int, int]]) -> Program:
     return program.finish([(f"y{i}", y) for i, y in enumerate(made)])
 
 
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", [*RUNNABLE, ONE_LANE], ids=lambda t: getattr(t, "name", t))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_products_of_inputs(target: str, dtype: str) -> None:
+def test_products_of_inputs(target: str | Target, dtype: str) -> None:
     """Columns that fill no panel, one panel, and some and a rest, of each target's width."""
     rng = np.random.default_rng(5)
     shapes = [(7, 5, 1), (1, 3, 4), (6, 1, 17), (13, 31, 33), (5, 0, 3), (0, 2, 2), (3, 64, 64)]
@@ -99,7 +103,7 @@ NEWER = {"generic": r"\bv[a-z]|[yz]mm", "avx2": r"zmm|xmm(1[6-9]|2\d|3[01])|ymm(
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump shows the code")
 @pytest.mark.parametrize("target", list(NEWER))
-def test_code_is_for_its_target_and_not_for_this_machine(target: str, tmp_path: Path) -> None:
+def test_code_is_for_its_target_and_not_for_this_machine(target: str | Target, tmp_path: Path) -> None:
     code = tmp_path / "code.o"
     code.write_bytes(compile_program(products("float32", [(9, 16, 37)]), target=target).code)
     shown = subprocess.run(["objdump", "-d", "--no-show-raw-insn", code], capture_output=True, text=True, check=True)

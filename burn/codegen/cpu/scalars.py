@@ -279,7 +279,7 @@ class ScalarEmitter:
             return code.load(pointer, self.dim(node.offset), element)
         assert self.lane is not None
         if self.lanes == 1:
-            return code.load(pointer, self._scalar_dim(node.offset), element)
+            return code.load(pointer, self._scalar_dim(node.offset), element, self.mask)
         if self.step(node.offset) == 1:
             return code.load(pointer, self._base(node.offset), vector(self.lanes, element), self.mask)
         memory = "i8" if element == "i1" else element
@@ -362,7 +362,7 @@ class ScalarEmitter:
             code.store(value, pointer, self.dim(offset))
             return
         if self.lanes == 1:
-            code.store(self.value(node), pointer, self.dim(offset))
+            code.store(self.value(node), pointer, self.dim(offset), self.mask)
             return
         value = self.wide(node)
         if self.step(offset) == 1:

@@ -97,12 +97,17 @@ TARGETS: dict[str, Target] = {
 """Of an architecture, the widest first: the first one whose features a CPU has is the one to take."""
 
 
+def host_targets(features: frozenset[str]) -> list[Target]:
+    """The targets that this CPU, which has these features, can stand in for, the widest first."""
+    return [t for t in TARGETS.values() if t.is_compiled_here and set(t.features) <= features]
+
+
 def host_target(features: frozenset[str]) -> Target:
-    """The widest target whose features this CPU has."""
-    found = next((t for t in TARGETS.values() if t.is_compiled_here and set(t.features) <= features), None)
-    if found is None:
+    """The widest of them. Raises CompileError where there is none."""
+    found = host_targets(features)
+    if not found:
         raise CompileError("burn does not compile on this machine", [f"it knows no {architecture()} CPU"])
-    return found
+    return found[0]
 
 
 def find(name: str, extra: Sequence[str] = ()) -> Target:

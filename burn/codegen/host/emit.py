@@ -283,6 +283,8 @@ class Function:
 
     def lane_ids(self, lanes: int) -> Value:
         """<0, 1, 2, ...> as i64 lanes."""
+        if lanes == 1:
+            return self.const(0)
         return self.const(str(list(range(lanes))), f"vector<{lanes}xi64>")
 
     # ---- memory ----------------------------------------------------------------------------------------------------
@@ -309,6 +311,15 @@ class Function:
         if mask is None:
             return self.raw(f"llvm.load {address} {{alignment = {align} : i64}} : {PTR} -> {type_}", type_)
         zero = self.const(0, type_)
+        if mask.type == "i1":  # the one lane of a CPU without vectors
+            result = self.fresh(type_)
+            self.line(f"{result} = scf.if {mask} -> ({type_}) {{")
+            with self._scope():
+                self.line(f"scf.yield {self.load(base, offset, type_)} : {type_}")
+            self.line("} else {")
+            self.line(f"  scf.yield {zero} : {type_}")
+            self.line("}")
+            return result
         return self.raw(
             f"llvm.intr.masked.load {address}, {mask}, {zero} {{alignment = {align} : i32}} : "
             f"({PTR}, {mask.type}, {type_}) -> {type_}",
@@ -322,7 +333,10 @@ class Function:
             value = self.cast("arith.bitcast", value, "i16")
         element = element_of(value.type)
         address, align = self.gep(base, offset, element), max(1, bits(element) // 8)
-        if mask is None:
+        if mask is not None and mask.type == "i1":
+            with self.if_(mask):
+                self.store(value, base, offset)
+        elif mask is None:
             self.line(f"llvm.store {value}, {address} {{alignment = {align} : i64}} : {value.type}, {PTR}")
         else:
             self.line(
