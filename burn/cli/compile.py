@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich import box
+from rich.table import Column, Table
 
 from burn.cli.common import Named, Progress, Size, command, console, print_json
 from burn.cli.export import read
 from burn.codegen.cpu.target import TARGETS
 from burn.deploy import platforms
 from burn.deploy.build import KINDS, Options, build, kind_of
+from burn.deploy.report import Report
 from burn.errors import BurnError, Problem
 
 _SHOWN = 4
@@ -52,6 +55,7 @@ _SHOWN = 4
     type=click.Path(path_type=Path),
     help="of a module in Python: a file with its weights (.safetensors ...)",
 )
+@click.option("--report", "reports", is_flag=True, help="print what every layer costs; for a Cortex-M flash and RAM")
 @click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
 def main(
     model: str,
@@ -65,6 +69,7 @@ def main(
     dims: tuple[tuple[str, int], ...],
     inputs: tuple[tuple[str, str], ...],
     parameters: Path | None,
+    reports: bool,
     as_json: bool,
 ) -> None:
     """Compile MODEL into a command, a library with a C interface, or another file that runs without Python.
@@ -76,8 +81,10 @@ def main(
     if not output.parent.is_dir():
         raise BurnError(f"{output.parent}: there is no such folder")
     usual = "wasm32" if kind == "wasm" else platforms.HOST
-    options = Options(platforms.find(target or usual), cpu, name, weights == "file", features)
-    _check(kind, options, weights)
+    costs: list[Report] = []
+    told = costs.append if reports else None
+    options = Options(platforms.find(target or usual), cpu, name, weights == "file", features, told)
+    _check(kind, weights, reports)
     progress = Progress(2)
     progress(f"reading {model}")
     program = _read(model, dict(dims), dict(inputs), parameters)
@@ -88,7 +95,12 @@ def main(
         "files": [{"file": str(path), "bytes": path.stat().st_size} for path in made],
         "seconds": round(time.perf_counter() - start, 3),
     }
-    print_json(report) if as_json else _show(report)
+    if as_json:
+        print_json(report | ({"report": costs[0].described()} if costs else {}))
+        return
+    for cost in costs:
+        _show_cost(cost)
+    _show(report)
 
 
 def _read(model: str, dims: dict[str, int], inputs: dict[str, str], parameters: Path | None) -> Any:
@@ -102,9 +114,27 @@ def _read(model: str, dims: dict[str, int], inputs: dict[str, str], parameters: 
     return read_program(existing(model), dims)
 
 
-def _check(kind: str, options: Options, weights: str) -> None:
+def _check(kind: str, weights: str, reports: bool) -> None:
+    if kind not in ("exe", "shared", "static", "wasm") and reports:
+        raise click.UsageError(f"--report is for commands, libraries and modules of WebAssembly, not for {kind}")
     if kind not in ("exe", "shared", "static") and weights == "file":
         raise click.UsageError(f"--weights is for commands and libraries, not for {kind}")
+
+
+def _show_cost(cost: Report) -> None:
+    table = Table("layer", "nodes", Column("multiply-adds", justify="right"), box=box.SIMPLE)
+    for layer in cost.layers:
+        table.add_row(layer.name, ", ".join(layer.nodes), _number(layer.multiply_adds))
+    out = console()
+    out.print(table)
+    out.print(f"{_number(cost.multiply_adds)} multiply-adds, {_number(cost.weights)} bytes of weights")
+    if cost.footprint:
+        flash, ram = _number(cost.footprint.flash), _number(cost.footprint.ram)
+        out.print(f"flash {flash} bytes (code, tables, weights), RAM {ram} (arena, inputs, outputs) and the stack")
+
+
+def _number(value: int | str) -> str:
+    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _show(report: dict[str, Any]) -> None:

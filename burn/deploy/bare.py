@@ -19,6 +19,7 @@ from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program
 from burn.deploy import weights as stored
 from burn.deploy.interface import Interface
+from burn.deploy.report import Report, footprint
 from burn.deploy.toolchain import Toolchain
 from burn.deploy.weights import Weights
 from burn.dialect.program import Program
@@ -76,6 +77,13 @@ class Bare:
         tables = _tables(self.interface, self.artefact, self.weights, self.memory)
         code = bytes(self.artefact.code).decode()
         return [*_compiled(chain, folder, code, tables, self, ("run.c", "memory.c")), *chain.helpers(folder)]
+
+    def report(self, image: Path) -> Report:
+        """With what it takes as it was linked."""
+        signature = self.artefact.signature
+        values = sum(_bytes(spec) for spec in (*signature.inputs, *signature.outputs))
+        constants = sum(constant.bytes for constant in self.artefact.constants)
+        return Report.of(self.artefact, constants, footprint(image, self.memory.arena + values))
 
     def header(self) -> str:
         """The library's header."""

@@ -17,6 +17,7 @@ from burn.deploy import bare, beside, header, native_runtime, objects, platforms
 from burn.deploy import weights as stored
 from burn.deploy.interface import Interface, model_name
 from burn.deploy.platforms import Platform
+from burn.deploy.report import Report
 from burn.deploy.toolchain import Toolchain
 from burn.deploy.weights import Weights
 from burn.dialect.program import Program
@@ -38,13 +39,15 @@ class Options:
     """How binaries are made. cpu: the CPU to compile for; this machine's by default, and elsewhere one that all machines of the
     platform can stand in for. Several, between commas, make as many versions of the program in one binary, which takes the best
     that runs where it finds itself. features: what that CPU has besides, by LLVM's names. name: what the C interface is called,
-    the output's name by default. beside: the weights go into a file beside the binary, instead of into it."""
+    the output's name by default. beside: the weights go into a file beside the binary, instead of into it. told: is given a
+    report."""
 
     platform: Platform
     cpu: str | None = None
     name: str = ""
     beside: bool = False
     features: tuple[str, ...] = ()
+    told: Callable[[Report], None] | None = None
 
     @property
     def is_foreign(self) -> bool:
@@ -201,7 +204,11 @@ def _bare(program: Program, output: Path, options: Options) -> list[Path]:
     made = bare.Bare.of(program, options.name or output.stem, target, toolchain.find(platforms.find()))
     with tempfile.TemporaryDirectory() as scratch:
         library = f"lib{made.interface.name}.a"
-        chain.archive(made.objects(chain, Path(scratch)), Path(scratch) / library)
+        parts = made.objects(chain, Path(scratch))
+        chain.archive(parts, Path(scratch) / library)
+        if options.told:
+            chain.image(parts, Path(scratch) / "image", f"{made.interface.name}_run")
+            options.told(made.report(Path(scratch) / "image"))
         output.mkdir(parents=True, exist_ok=True)
         placed = _placed(Path(scratch) / library, output / library)
     return [placed, *_written(output / f"{made.interface.name}.h", made.header().encode())]
@@ -248,6 +255,8 @@ def _parts(program: Program, output: Path, options: Options, scratch: Path, is_c
     _refuse_python(artefact)
     name = interface.name
     constants, numbers = _merged([version.constants for version in made])
+    if options.told:
+        options.told(Report.of(artefact, sum(constant.bytes for constant in constants)))
     beside_it = f"{output.stem if is_command else name}.safetensors"
     file = beside_it if options.beside and constants else ""
     weights = stored.layout(constants, as_file=bool(file))
@@ -360,7 +369,8 @@ def _wasm(program: Program, output: Path, options: Options) -> list[Path]:
     target = options.target
     if options.platform.architecture != "wasm32" or target is None:
         raise CompileError(f"there are no modules of WebAssembly for {options.platform.name}", ["--target wasm32"])
-    return wasm.package(program, output, options.name or output.name, target, toolchain.find(options.platform))
+    name, chain = options.name or output.name, toolchain.find(options.platform)
+    return wasm.package(program, output, name, target, chain, options.told)
 
 
 KINDS = {

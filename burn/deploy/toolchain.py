@@ -100,6 +100,10 @@ class Toolchain:
         """Links a module of WebAssembly, which offers what its functions' attributes say."""
         self._link(objects, output, ())
 
+    def image(self, objects: Sequence[Path], output: Path, entry: str) -> None:
+        """Links what a function needs, and nothing that runs it: to be looked at."""
+        self._link(objects, output, (f"-Wl,-e,{entry}",))
+
     def helpers(self, folder: Path) -> list[Path]:
         """What compilers call by themselves, such as divisions of numbers that a CPU cannot divide, and memcpy: for places where
         no C library has them. Empty where the compiler that links brings them."""

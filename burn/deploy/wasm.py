@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from burn.codegen.cpu.target import Target
@@ -17,6 +17,7 @@ from burn.compiler import compile_program
 from burn.deploy import native_runtime, tables
 from burn.deploy import weights as stored
 from burn.deploy.interface import Interface
+from burn.deploy.report import Report
 from burn.deploy.toolchain import Toolchain
 from burn.dialect.program import Program
 from burn.runtime import files
@@ -42,11 +43,20 @@ ARRAYS = {
 """How JavaScript holds elements, as in index.js; those that are not here are bytes."""
 
 
-def package(program: Program, output: Path, name: str, target: Target, chain: Toolchain) -> list[Path]:
+def package(
+    program: Program,
+    output: Path,
+    name: str,
+    target: Target,
+    chain: Toolchain,
+    told: Callable[[Report], None] | None = None,
+) -> list[Path]:
     """Writes the folder of the package; gives its files, the ES module first. Raises CompileError."""
     artefact = compile_program(program, target=target, as_text=True)
     interface = Interface.of(name, artefact.signature)
     weights = stored.layout(artefact.constants, as_file=True)
+    if told:
+        told(Report.of(artefact, sum(constant.bytes for constant in artefact.constants)))
     with tempfile.TemporaryDirectory() as scratch:
         module = _module(interface, artefact, weights, chain, Path(scratch))
     about = _about(artefact, len(module), weights.bytes)

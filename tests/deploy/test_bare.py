@@ -14,6 +14,7 @@ import pytest
 import burn
 from burn.deploy import platforms
 from burn.deploy.build import Options, build
+from burn.deploy.report import Report, footprint
 from burn.errors import CompileError
 from burn.loading import read_program
 from tests.deploy.making import DIGITS, traced
@@ -23,8 +24,8 @@ BOARD = Path(__file__).parents[2] / "examples" / "cortex-m4"
 M4 = "thumbv7em-none-eabihf"
 
 
-def on_the_board(folder: Path, main: str) -> list[int]:
-    """Links a main program with the library in a folder, and nothing else; gives the numbers that it prints."""
+def on_the_board(folder: Path, main: str) -> str:
+    """Links a main program with the library in a folder, and nothing else; gives what it prints."""
     (folder / "main.c").write_text(main)
     flags = ["-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4", "-O2", "-nostdlib", "-ffreestanding"]
     files = [str(folder / "main.c"), str(BOARD / "start.c"), *map(str, folder.glob("*.a"))]
@@ -34,17 +35,19 @@ def on_the_board(folder: Path, main: str) -> list[int]:
         pytest.skip("qemu-system-arm is not here")
     machine = ["qemu-system-arm", "-machine", "mps2-an386", "-nographic", "-semihosting", "-kernel"]
     done = subprocess.run([*machine, str(folder / "board.elf")], capture_output=True, text=True, timeout=60)
-    return list(map(int, (done.stdout + done.stderr).split()))
+    return done.stdout + done.stderr
 
 
 def test_digits(tmp_path: Path) -> None:
     image = np.random.default_rng(0).standard_normal((1, 1, 8, 8)).astype(np.float32)
-    made = build("static", read_program(DIGITS, {"batch": 1}), tmp_path / "digits", Options(platforms.find(M4)))
+    costs: list[Report] = []
+    options = Options(platforms.find(M4), told=costs.append)
+    made = build("static", read_program(DIGITS, {"batch": 1}), tmp_path / "digits", options)
     assert [path.name for path in made] == ["libdigits.a", "digits.h"]
     arena = int(re.search(r"DIGITS_ARENA_BYTES (\d+)", made[1].read_text())[1])  # type: ignore[index]
     assert 1000 < arena < 100_000
     bits = ", ".join(map(str, image.ravel().view(np.uint32)))
-    told = on_the_board(
+    printed = on_the_board(
         tmp_path / "digits",
         f"""#include "digits.h"
 #include "semihosting.h"
@@ -70,11 +73,19 @@ int main(void) {{
 }}
 """,
     )
+    told = list(map(int, printed.split()))
     want = burn.load(DIGITS)(image)
     for turn in (told[:11], told[11:22]):
         assert turn[0] == 0
         np.testing.assert_allclose(np.array(turn[1:], np.int32).view(np.float32), want[0], rtol=1e-5, atol=1e-5)
     assert told[22:] == [0, 1, 10]
+    whole = footprint(tmp_path / "digits" / "board.elf", 0)  # with the main program, an image and a vector table
+    assert costs[0].footprint is not None
+    assert 0 < whole.flash - costs[0].footprint.flash < 4096
+    assert costs[0].footprint.ram == arena + 4 * (64 + 10)
+    assert costs[0].multiply_adds == 460_416
+    assert costs[0].layers[1].multiply_adds == 8 * 8 * 9 * 16
+    assert on_the_board(tmp_path / "digits", (BOARD / "main.c").read_text()) == "it is a 7\n"
 
 
 def test_what_needs_a_system_is_refused(tmp_path: Path) -> None:
