@@ -1,4 +1,4 @@
-"""The C runtime is compiled once for all tests of a process; the digits are compiled once to each kind of output."""
+"""The C runtime is compiled once for these tests of a process, whose cache no others see; the digits once to each kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.deploy.making import digits, make
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def kept_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BURN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
