@@ -27,23 +27,23 @@ class Book:
         name = re.sub(r"\W+", "-", card).strip("-")
         return Book(cache.directory / "tuned" / name if cache.size else None)
 
-    def get(self, key: str, shapes: Sequence[Shape]) -> Shape | None:
-        """The fastest one of `shapes`, if all of them have been tried."""
+    def get(self, key: str, shapes: Sequence[Shape], tried: int) -> Shape | None:
+        """The fastest one of `shapes`, if the first `tried` of them have been timed, or more."""
         if self.folder is None:
             return None
         try:
             noted = json.loads((self.folder / f"{key}.json").read_text())
             by_text = {_text(shape): shape for shape in shapes}
-            return by_text.get(noted["shape"]) if noted["tried"] >= len(shapes) else None
+            return by_text.get(noted["shape"]) if noted["tried"] >= min(tried, len(shapes)) else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def put(self, key: str, shape: Shape, times: Mapping[int, float]) -> None:
-        """times: seconds by the numbers of the shapes that were tried."""
+    def put(self, key: str, shape: Shape, times: Mapping[int, float], tried: int) -> None:
+        """times: seconds by the numbers of shapes, of the first `tried` of which some did not fit the card."""
         if self.folder is None:
             return
         microseconds = {number: round(seconds * 1e6, 3) for number, seconds in times.items()}
-        noted = {"shape": _text(shape), "tried": max(times) + 1, "microseconds": microseconds}
+        noted = {"shape": _text(shape), "tried": tried, "microseconds": microseconds}
         with suppress(OSError):  # what is not kept is timed again
             self.folder.mkdir(parents=True, exist_ok=True)
             with whole(self.folder / f"{key}.json") as file:

@@ -50,16 +50,16 @@ def tuned(program: Program, backend: GPU, mode: str, card: str, measure: Measure
     """The back end with the fastest shapes for a fused program's kernels. card: its name. Raises CompileError."""
     seen: dict[str, list[Shape]] = {}
     _sources(program, replace(backend, choices=Choices(seen=seen)))
-    shapes = {key: found[: TRIED[mode]] for key, found in seen.items() if len(found) > 1}
-    book = Book.of(card)
-    picked = {key: shape for key, found in shapes.items() if (shape := book.get(key, found)) is not None}
-    unknown = {key: found for key, found in shapes.items() if key not in picked}
+    shapes = {key: found for key, found in seen.items() if len(found) > 1}
+    book, tried = Book.of(card), TRIED[mode]
+    picked = {key: shape for key, found in shapes.items() if (shape := book.get(key, found, tried)) is not None}
+    unknown = {key: found[:tried] for key, found in shapes.items() if key not in picked}
     images: dict[Source, KernelImage] = {}
     if unknown:
         images, unfit = _compiled(program, backend, picked, unknown)
         for key, times in _timed(program, backend, picked, unknown, images, unfit, measure).items():
             picked[key] = unknown[key][_fastest(times)]
-            book.put(key, picked[key], times)
+            book.put(key, picked[key], times, len(unknown[key]))
     return replace(backend, choices=Choices(picked, images=images))
 
 

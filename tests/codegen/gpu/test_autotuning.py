@@ -19,6 +19,7 @@ from burn import ops
 from burn.codegen.backend import Built
 from burn.codegen.triton import candidates, heuristics, tuning
 from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.book import Book
 from burn.codegen.triton.heuristics import Block
 from burn.codegen.triton.images import Machine, Source
 from burn.compiler import environment
@@ -96,6 +97,16 @@ def test_the_fastest_is_taken_and_noted(card: Card, folder: Path) -> None:
     tuning.tuned(program, GPU(), "full", "A card", clock)
     assert file.read_text() != "{"
     tuning.tuned(program, GPU(), "full", "Another card", Clock(card, {}))
+
+
+def test_what_a_long_search_found_is_kept_by_a_short_one(folder: Path) -> None:
+    shapes = candidates.tiles(512, 512, (LoopVar("k", 512),), 1, 16)
+    book = Book(folder)
+    book.put("key", shapes[9], {0: 2.0, 9: 1.0}, 13)
+    assert book.get("key", shapes, 4) == shapes[9] == book.get("key", shapes, 13)
+    assert book.get("key", shapes[:9], 4) is None and book.get("other", shapes, 4) is None
+    book.put("key", shapes[1], {0: 2.0, 1: 1.0}, 4)
+    assert book.get("key", shapes, 4) == shapes[1] and book.get("key", shapes, 13) is None
 
 
 def test_a_little_faster_is_not_worth_it(card: Card) -> None:
