@@ -16,6 +16,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from burn.compiled import CompiledFunction, executable_of, is_torch
@@ -58,10 +59,16 @@ class _Program:
         parameters, where = tuple(tracer.parameters), function.executable.device
         return _Program(function, where, tracer.opens, parameters, tuple(given), traced.assigned, seen)
 
+    @cached_property
+    def renewed(self) -> tuple[int, ...]:
+        """Of the parameters that are assigned to, the numbers among all."""
+        numbers = {id(p): i for i, p in enumerate(self.parameters)}
+        return tuple(numbers[id(p)] for p in self.assigned)
+
     def takes_parameters(self) -> bool:
         """Whether it is right for the elements that the parameters have now."""
         if self.opened:
-            return all(p.type == t for p, t in zip(self.parameters, self.given, strict=True))
+            return all((own := p.type) is t or own == t for p, t in zip(self.parameters, self.given, strict=True))
         return all(p.weight is w for p, w in zip(self.parameters, self.given, strict=True))
 
     @property
@@ -75,12 +82,12 @@ class _Program:
             if self.device.is_card:
                 return self.function.run_giving([*map(as_given, leaves), *elements], (), leaves)[0]
             return self.function.run_leaves([*leaves, *elements])
-        theirs = {id(p): len(leaves) + i for i, p in enumerate(self.parameters)}
-        given_up = [theirs[id(p)] for p in self.assigned if p.may_be_given_up]
+        given_up = [len(leaves) + i for i, p in zip(self.renewed, self.assigned, strict=True) if p.may_be_given_up]
         arrays = [*map(as_given, leaves), *elements]  # as the native call takes them
         result, rest = self.function.run_giving(arrays, given_up, leaves)
+        where = self.device
         for parameter, array in zip(self.assigned, rest, strict=True):
-            parameter.renew(array)
+            parameter.renew(array, where)
         return result
 
 
@@ -163,7 +170,12 @@ class Jit:
         TypeMismatch where there are several."""
         if self._device is not None:
             return self._device
-        found = cards.union(p.place for p in parameters if p.place is not CPU)
+        found, last = set(cards), CPU
+        for parameter in parameters:  # hundreds, at every call, and on one device
+            place = parameter.place
+            if place is not last and place is not CPU:
+                found.add(place)
+                last = place
         if len(found) > 1:
             names = ", ".join(sorted(map(str, found)))
             hint = "move them to one, or say which with device=..."

@@ -143,11 +143,12 @@ class Parameter(Tensor):
         """Whether a program that computes its next elements may write them over these."""
         return self._alone
 
-    def renew(self, array: np.ndarray | CardArray) -> None:
-        """Other elements that a program has computed, which are its own now, and where it left them."""
+    def renew(self, array: np.ndarray | CardArray, where: Device) -> None:
+        """Other elements that a program has computed, which are its own now, and where it left them. where: the device of those
+        that lie on a card."""
         self._leaf, self._alone = None, True
         if isinstance(array, CardArray):
-            self._weight, self._card, self._device = None, array, array.device
+            self._weight, self._card, self._device = None, array, where
         else:
             self._weight, self._card, self._device = Weight(self._type.dtype, array.shape, array), None, CPU
 
