@@ -323,6 +323,49 @@ int main(void) {
     assert subprocess.check_output([tmp_path / "two"], text=True) == "6"
 
 
+COUNTED = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "digits.h"
+static int calls;
+#define COUNTED(result, name, parameters, arguments) \\
+    result __real_##name parameters; \\
+    result __wrap_##name parameters; \\
+    result __wrap_##name parameters { calls++; return __real_##name arguments; }
+COUNTED(void *, malloc, (size_t a), (a))
+COUNTED(void *, calloc, (size_t a, size_t b), (a, b))
+COUNTED(void *, realloc, (void *a, size_t b), (a, b))
+COUNTED(void *, aligned_alloc, (size_t a, size_t b), (a, b))
+COUNTED(void *, mmap, (void *a, size_t b, int c, int d, int e, long f), (a, b, c, d, e, f))
+int main(void) {
+    static _Alignas(64) float image[40 * 64], logits[40 * 16];
+    digits_model *model;
+    int first, rest;
+    if (digits_create(&model, NULL) || digits_run(model, 40, image, logits))
+        return 1;
+    first = calls;
+    for (int turn = 0; turn < 50; turn++)
+        if (digits_run(model, 40, image, logits))
+            return 1;
+    rest = calls - first;
+    digits_destroy(model);
+    printf("%d %d", first > 0, rest);
+    return 0;
+}
+"""
+
+
+def test_a_call_of_known_sizes_allocates_nothing(static: Path, tmp_path: Path) -> None:
+    if not (compiler := shutil.which("cc")):
+        pytest.skip("there is no C compiler")
+    (tmp_path / "counted.c").write_text(COUNTED)
+    wrapped = [f"-Wl,--wrap={name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc", "mmap")]
+    links = ["-I", static, "-L", static, "-ldigits", "-lpthread", "-lm", *wrapped, "-o", "counted"]
+    subprocess.run([compiler, "-std=c11", "counted.c", *links], cwd=tmp_path, check=True)
+    environment = {**os.environ, "BURN_NUM_THREADS": "1"}  # a thread that wakes late has its scratch to make
+    assert subprocess.check_output([tmp_path / "counted"], text=True, env=environment) == "1 0"
+
+
 # ---- what is made ----------------------------------------------------------------------------------------------------
 
 BUILT = (("exe", "command"), ("shared", "shared"), ("static", "static"))
