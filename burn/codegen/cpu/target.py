@@ -16,7 +16,7 @@ class Target:
     takes the CPU to be.
 
     `vector_bytes` is the width of what the vector code computes on: that of an element where there are no vectors, as there the
-    same code has one lane. `vector_registers` are those that a kernel may fill. `general_registers` are those for addresses.
+    same code has one lane. `vector_registers` are those that a kernel may fill.
     `pointer_bytes` is the size of an address; in the words that kernels take, addresses have 64 bits everywhere.
     `small` asks for short code rather than fast code (brief.py)."""
 
@@ -27,7 +27,6 @@ class Target:
     vector_registers: int
     features: tuple[str, ...] = ()
     implied: tuple[str, ...] = ()
-    general_registers: int = 16
     pointer_bytes: int = 8
     small: bool = False
 
@@ -85,13 +84,13 @@ TARGETS: dict[str, Target] = {
         _x86("avx512", "x86-64-v4", 64, 32, _V4),
         _x86("avx2", "x86-64-v3", 32, 16, _V3),
         _x86("generic", "x86-64", 16, 16, ()),
-        Target("neon", "aarch64", "generic", 16, 32, (), ("neon",), general_registers=28),
-        Target("apple-m1", "aarch64", "apple-m1", 16, 32, (), ("neon",), general_registers=28),
-        Target("rvv", "riscv64", "generic-rv64", 16, 32, ("v",), _RV64GC, general_registers=28),
-        Target("rv64gc", "riscv64", "generic-rv64", 4, 32, (), _RV64GC, general_registers=28),
+        Target("neon", "aarch64", "generic", 16, 32, (), ("neon",)),
+        Target("apple-m1", "aarch64", "apple-m1", 16, 32, (), ("neon",)),
+        Target("rvv", "riscv64", "generic-rv64", 16, 32, ("v",), _RV64GC),
+        Target("rv64gc", "riscv64", "generic-rv64", 4, 32, (), _RV64GC),
         # V8 keeps one of x86-64's 16 registers, and a product that is added needs one more than a fused multiply-add.
         Target("simd128", "wasm32", "generic", 16, 14, ("simd128",), ("bulk-memory", "sign-ext"), pointer_bytes=4),
-        Target("cortex-m4", "thumbv7em", "cortex-m4", 4, 32, (), ("vfp4d16sp",), general_registers=11, pointer_bytes=4),
+        Target("cortex-m4", "thumbv7em", "cortex-m4", 4, 32, (), ("vfp4d16sp",), pointer_bytes=4),
     )
 }
 """Of an architecture, the widest first: the first one whose features a CPU has is the one to take."""
