@@ -70,7 +70,10 @@ class Attended:
             return
         plain = score.then if isinstance(score, Where) else score
         begin = first
-        if not known.from_first:
+        if (
+            not known.from_first
+        ):  # blocks begin at their multiples: none that needs no condition reaches beyond the axis
+            first = code.let(f"{first} // {block} * {block}", "first")
             begin = code.let(f"{first} + tl.cdiv(tl.maximum({full_from} - {first}, 0), {block}) * {block}", "begin")
             begin = code.let(f"tl.minimum({begin}, {stop})", "begin")
             some(first, begin, score, True)

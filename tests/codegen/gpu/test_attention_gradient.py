@@ -88,6 +88,8 @@ CASES = [
     Case("rows that see no key", s=40, t=40, causal=True, offset=-7),
     Case("grouped queries", h=6, g=2, s=37, t=41, causal=True, offset=4),
     Case("grouped queries in halves", b=2, h=4, g=2, s=35, t=35, causal=True, dtype="bfloat16"),
+    Case("blocks that begin between those of the other side", h=1, g=1, s=256, t=256, causal=True, dtype="bfloat16"),
+    Case("a window to the left alone, in whole blocks", s=64, t=64, left=9),
     Case("a window", s=67, t=67, causal=True, left=9),
     Case("a window to both sides", s=67, t=67, left=5, right=3),
     Case("an additive mask", mask="float32"),
