@@ -26,11 +26,6 @@ QEMU = {
 WEIGHT = np.random.default_rng(1).standard_normal((12, 21), np.float32)
 
 
-def elsewhere(*names: str) -> list[object]:
-    """The first of these targets is compiled for in every run: another's C library is first built, which takes a while."""
-    return [pytest.param(name, marks=[pytest.mark.slow] if at else []) for at, name in enumerate(names)]
-
-
 def run(target: str, program: Path, folder: Path, inputs: dict[str, Array]) -> dict[str, Array]:
     machine = QEMU[target]
     if machine and shutil.which(machine[0]) is None:
@@ -44,7 +39,8 @@ def run(target: str, program: Path, folder: Path, inputs: dict[str, Array]) -> d
         return dict(made)
 
 
-@pytest.mark.parametrize("target", elsewhere(*QEMU))
+@pytest.mark.slow  # a target's C library is first built: up to a minute; test_wasm.py runs another CPU's code each time
+@pytest.mark.parametrize("target", QEMU)
 def test_a_network(target: str, tmp_path: Path) -> None:
     (program,) = build("exe", digits(), tmp_path / "digits", Options(platforms.find(target)))
     for batch in (1, 5):

@@ -11,7 +11,11 @@ from tests.passes.test_random import Maker
 KERNELS = ("casts", "decompose", "fuse", "indexing", "joining", "layout", "one_hot", "pack", "reductions", "views")
 """The files of cases whose programs make kernels of many kinds; the others are laws of algebra."""
 
-CASES = [case for case in cases() if case.name.startswith(KERNELS)]
+CASES = [
+    pytest.param(case, marks=[pytest.mark.slow] if case.large else [])
+    for case in cases()
+    if case.name.startswith(KERNELS)
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

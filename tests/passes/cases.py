@@ -1,8 +1,8 @@
 """FileCheck cases: programs as text with what a pass must make of them.
 
 A file in `cases/` begins with `// passes: ...` and holds cases divided by `// -----`; the words after that name them.
-A line `// inputs: special` in a case mixes NaN and infinities into its inputs; `// rounds` allows for rounding. A case
-whose name ends in "stays" shows where a law does not hold.
+A line `// inputs: special` in a case mixes NaN and infinities into its inputs; `// rounds` allows for rounding; `// large`
+is too much for interpreters, but in slow tests. A case whose name ends in "stays" shows where a law does not hold.
 """
 
 from __future__ import annotations
@@ -52,6 +52,10 @@ class Case:
     def stays(self) -> bool:
         """Whether the case shows where a law does not hold: the program stays as it is."""
         return self.name.endswith("stays")
+
+    @property
+    def large(self) -> bool:
+        return "// large" in self.text
 
     @property
     def rounds(self) -> bool:

@@ -142,6 +142,7 @@ def test_a_step_in_halves_computes_again_what_it_needs(card: Card) -> None:
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=2e-2)
 
 
+@pytest.mark.slow  # as above: align's numbers are among the passes' cases
 def test_a_step_over_an_odd_number_of_words(card: Card) -> None:
     """The scores' rows have room behind them, which losses and gradients do not see."""
     random = np.random.default_rng(3)

@@ -92,6 +92,7 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // ----- a right side too large for a cache is summed in runs of its first axis, batch by batch
 // rounds
+// large
 func.func @main(%x: tensor<2x6x90x3xf64>, %y: tensor<2x6x90x250xf64>) -> tensor<3x250xf64> {
   %0 = "burn.dot_general"(%x, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 0, 1, 2>, rhs_contract = array<i64: 0, 1, 2>} : (tensor<2x6x90x3xf64>, tensor<2x6x90x250xf64>) -> tensor<3x250xf64>
   "burn.return"(%0) : (tensor<3x250xf64>) -> ()
