@@ -29,7 +29,7 @@ from burn.errors import BurnError
 RATE = 1e-4
 COMPARED = 5
 """Steps whose losses are compared; the last one's is that of parameters that have moved."""
-CLOSE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 2e-2}
+CLOSE = {"float32": 1e-3, "bfloat16": 2e-2, "float16": 2e-2}
 """How near losses are to each other, absolutely and relatively, by what products are computed in."""
 BUSY = 0.05
 """Share of the machine from which other processes are mentioned."""

@@ -17,7 +17,7 @@ class Target:
 
     `vector_bytes` is the width of what the vector code computes on: that of an element where there are no vectors, as there the
     same code has one lane. `vector_registers` are those that a kernel may fill.
-    `pointer_bytes` is the size of an address; in the words that kernels take, addresses have 64 bits everywhere.
+    In the words that kernels take, addresses have 64 bits everywhere.
     `small` asks for short code rather than fast code (brief.py)."""
 
     name: str
@@ -27,7 +27,6 @@ class Target:
     vector_registers: int
     features: tuple[str, ...] = ()
     implied: tuple[str, ...] = ()
-    pointer_bytes: int = 8
     small: bool = False
 
     @property
@@ -89,8 +88,8 @@ TARGETS: dict[str, Target] = {
         Target("rvv", "riscv64", "generic-rv64", 16, 32, ("v",), _RV64GC),
         Target("rv64gc", "riscv64", "generic-rv64", 4, 32, (), _RV64GC),
         # V8 keeps one of x86-64's 16 registers, and a product that is added needs one more than a fused multiply-add.
-        Target("simd128", "wasm32", "generic", 16, 14, ("simd128",), ("bulk-memory", "sign-ext"), pointer_bytes=4),
-        Target("cortex-m4", "thumbv7em", "cortex-m4", 4, 32, (), ("vfp4d16sp",), pointer_bytes=4),
+        Target("simd128", "wasm32", "generic", 16, 14, ("simd128",), ("bulk-memory", "sign-ext")),
+        Target("cortex-m4", "thumbv7em", "cortex-m4", 4, 32, (), ("vfp4d16sp",)),
     )
 }
 """Of an architecture, the widest first: the first one whose features a CPU has is the one to take."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from burn.codegen.triton.choices import Shape
 from burn.runtime.cache import Cache
-from burn.runtime.files import whole
+from burn.runtime.files import save_text
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ class Book:
         noted = {"shape": _text(shape), "tried": tried, "microseconds": microseconds}
         with suppress(OSError):  # what is not kept is timed again
             self.folder.mkdir(parents=True, exist_ok=True)
-            with whole(self.folder / f"{key}.json") as file:
-                file.write(json.dumps(noted).encode())
+            save_text(self.folder / f"{key}.json", json.dumps(noted))
 
 
 def _text(shape: Shape) -> str:
