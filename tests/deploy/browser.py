@@ -71,6 +71,11 @@ class Browser:
         found = _call(f"{self._session}/element", {"using": "css selector", "value": selector})
         _call(f"{self._session}/element/{found[_ELEMENT]}/click", {})
 
+    def pick(self, selector: str, path: Path) -> None:
+        """Chooses a file."""
+        found = _call(f"{self._session}/element", {"using": "css selector", "value": selector})
+        _call(f"{self._session}/element/{found[_ELEMENT]}/value", {"text": str(path)})
+
     def draw(self, selector: str, strokes: Sequence[Sequence[tuple[float, float]]]) -> None:
         """Presses the pointer and moves it; places are fractions of an element's box."""
         box = self.run(f"return document.querySelector({selector!r}).getBoundingClientRect().toJSON()")

@@ -1,7 +1,10 @@
-"""Every reference model as a shared library and as a command: the bits of the same program in this process, at several sizes."""
+"""Every reference model as a shared library and as a command: the bits of the same program in this process, at several sizes
+and from eight threads."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,8 @@ import pytest
 
 from burn.compiler import executable
 from burn.loading import read_program
-from tests.deploy.making import Library, feeds_of, make, run
+from burn.runtime.executable import Executable
+from tests.deploy.making import Array, Library, feeds_of, make, run
 from tests.e2e.test_models import sizes_to_try
 from tests.models import MODELS, Unavailable, instances, model_path, random_inputs
 from tests.models.case import Exporter
@@ -40,12 +44,33 @@ def test_the_same_bits(name: str, exporter: Exporter | None, tmp_path: Path) -> 
     for seed, chosen in enumerate(sizes):
         feeds = random_inputs(case, seed, **chosen)
         wanted = reference.run(feeds)
-        for got, (output, want) in zip(model.run(feeds_of(reference.inputs, feeds)), wanted.items(), strict=True):
-            np.testing.assert_array_equal(got, want, output)
+        _same(model.run(feeds_of(reference.inputs, feeds)), wanted)
         if chosen in (sizes[0], sizes[-1]):
             np.savez(tmp_path / "in.npz", **dict[str, Any](feeds))
             run(command, tmp_path / "in.npz", "-o", tmp_path / "out.npz")
             with np.load(tmp_path / "out.npz") as made:
                 for output, want in wanted.items():
                     np.testing.assert_array_equal(made[output], want, output)
+    drawn = [random_inputs(case, seed, **chosen) for seed, chosen in enumerate(sizes)]
+    small = sorted(drawn, key=lambda feeds: sum(array.size for array in feeds.values()))[:3]
+    _same_from_threads(model, reference, small)
     model.close()
+
+
+def _same(got: Sequence[Array], wanted: Mapping[str, Array]) -> None:
+    for array, (output, want) in zip(got, wanted.items(), strict=True):
+        np.testing.assert_array_equal(array, want, output)
+
+
+def _same_from_threads(model: Library, reference: Executable, feeds: Sequence[dict[str, Array]]) -> None:
+    """Eight threads share one library, each beginning with other sizes than its neighbour."""
+    wanted = [reference.run(given) for given in feeds]
+
+    def call(thread: int) -> None:
+        for turn in range(len(feeds)):
+            which = (thread + turn) % len(feeds)
+            _same(model.run(feeds_of(reference.inputs, feeds[which])), wanted[which])
+
+    with ThreadPoolExecutor(8) as threads:
+        for done in [threads.submit(call, thread) for thread in range(8)]:
+            done.result()
