@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from burn import evaluation
 
 if TYPE_CHECKING:
-    from burn import data, fft, linalg, nn, ops, optim, random, train
+    from burn import data, fft, generation, linalg, nn, ops, optim, random, train
     from burn.compiled import compile
     from burn.dialect.spec import spec
     from burn.errors import BurnError, CompileError, DataError, InputError, ModelError, RunError, TypeMismatch
     from burn.exporting import export
     from burn.fft import blackman_window, hamming_window, hann_window
+    from burn.generation import generate
     from burn.jitted import jit
     from burn.lazy import explain
     from burn.loading import compile_count, load, set_num_threads
@@ -37,7 +38,10 @@ __all__ = [
     # models in Python
     "Tensor", "tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
     "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size",
-    "random", "linalg", "fft", "optim", "train", "data", "manual_seed", "hann_window", "hamming_window", "blackman_window",
+    "random", "linalg", "fft", "optim", "train", "data", "generation", "manual_seed",
+    "hann_window", "hamming_window", "blackman_window",
+    # what language models write
+    "generate",
     # derivatives
     "grad", "value_and_grad", "vjp", "jvp", "stop_gradient", "custom_vjp", "checkpoint",
     # out again
@@ -61,6 +65,7 @@ _HOMES = {
         "custom_vjp",
         "checkpoint",
     ),
+    "burn.generation": ("generate",),
     "burn.random": ("manual_seed",),
     "burn.fft": ("hann_window", "hamming_window", "blackman_window"),
     "burn.dialect.spec": ("spec",),
@@ -70,7 +75,7 @@ _HOMES = {
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("data", "fft", "linalg", "nn", "ops", "optim", "random", "train")
+_MODULES = ("data", "fft", "generation", "linalg", "nn", "ops", "optim", "random", "train")
 
 evaluation.provide(
     evaluate=lambda: import_module("burn.lazy").evaluate,

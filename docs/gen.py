@@ -2,9 +2,9 @@
 
     python docs/gen.py [FOLDER]        # docs/reference by default
 
-One page for each family of ops, one for tensors and their functions, one each for `burn.nn`, `burn.data` and `burn.train`, one
-for the passes. Nothing here is written by hand, so nothing can be out of step: the element types of a function are those it is
-tested with (tests/api/rows.py).
+One page for each family of ops, one for tensors and their functions, one each for `burn.nn`, `burn.data`, `burn.train` and
+`burn.generation`, one for the passes. Nothing here is written by hand, so nothing can be out of step: the element types of a
+function are those it is tested with (tests/api/rows.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import burn
-from burn import data, nn, ops, train
+from burn import data, generation, nn, ops, train
 from burn.dialect import FAMILIES
 from burn.dialect.adjoint import rules
 from burn.dialect.mlir import context
@@ -39,6 +39,7 @@ def main(folder: Path) -> None:
     pages["nn.md"] = layer_page()
     pages["data.md"] = data_page()
     pages["train.md"] = train_page()
+    pages["generation.md"] = generation_page()
     pages["derivatives.md"] = derivative_page()
     pages["passes.md"] = pass_page()
     for name, text in pages.items():
@@ -230,6 +231,15 @@ def train_page() -> str:
     parts += ["# burn.train.events", "", inspect.cleandoc(train.events.__doc__ or ""), ""]
     told = typing.get_args(train.Event)
     return "\n".join([*parts, *(line for event in told for line in layer_entry(event.__name__, event, "events"))])
+
+
+def generation_page() -> str:
+    """What writes texts."""
+    parts = ["# burn.generation", "", inspect.cleandoc(generation.__doc__ or ""), ""]
+    for name in generation.__all__:
+        member = getattr(generation, name)
+        parts += [*layer_entry(name, member, "generation"), *methods(member), ""]
+    return "\n".join(parts)
 
 
 def methods(member: Any, without: Collection[str] = ()) -> list[str]:

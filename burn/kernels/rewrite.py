@@ -193,6 +193,14 @@ def collapse(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def copied(kernel: LoopKernel) -> tuple[int, int] | None:
+    """The buffers from and to which a kernel does nothing but copy, each element to its own place."""
+    match kernel.stages:
+        case (Stage(reductions=(), writes=(Write(value=Load() as load) as write,), order="parallel"),):
+            return (load.buffer, write.buffer) if load.offset == write.offset else None
+    return None
+
+
 def lengthen(kernel: LoopKernel, least: int) -> LoopKernel:
     """Merges the last parallel loops, where the last one is shorter than `least`, if every write walks them as one: what is read
     in another order is found by division."""

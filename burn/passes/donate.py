@@ -61,8 +61,8 @@ def _may_lie(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> b
 
 
 def _in_place(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> bool:
-    """Whether one kernel of the op writes `root`, and reads `value` just where it writes, before it does, and the kernels behind
-    it do not read `value`."""
+    """Whether the first kernel of the op that writes `root` reads `value` just where it writes, before it does, and the kernels
+    behind it do not read `value`: they may write over what it wrote."""
     op = op_of(root)
     if not isinstance(op, Group) or type_of(value).element_bytes != type_of(root).element_bytes:
         return False
@@ -70,7 +70,7 @@ def _in_place(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> 
     mine = ("out", results.index(root))
     calls = kernels(op, wants)
     writers = [i for i, call in enumerate(calls) if mine in call.bindings]
-    if len(writers) != 1:
+    if not writers:
         return False
 
     def reads(call: Call) -> set[int]:

@@ -65,14 +65,11 @@ class Letters:
 
 
 def write(model: Gpt, letters: Letters, start: str, count: int, warmth: float = 0.8, seed: int = 0) -> str:
-    """`count` letters after a start, each drawn from what the model expects. warmth: below 1 prefers what is likely."""
-    expect = burn.jit(lambda tokens: burn.softmax(model(tokens)[0, -1] / warmth, axis=-1), dynamic={"tokens": {1: "n"}})
-    drawn = np.random.default_rng(seed)
-    tokens = letters.encode(start).tolist()
-    for _ in range(count):
-        chances = expect(np.array([tokens[-model.context :]], np.int32))
-        tokens.append(int(min(np.searchsorted(chances.cumsum(), drawn.random()), len(chances) - 1)))
-    return letters.decode(tokens)
+    """`count` letters after a start, each drawn from what the model expects of the last `context` ones. warmth: below 1 prefers
+    what is likely."""
+    beginning = letters.encode(start)
+    text = burn.generate(model, beginning, count, temperature=warmth, seed=seed, cache=False, context=model.context)
+    return letters.decode(text.tolist())
 
 
 def main(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from burn.codegen.cpu import attention, contract, heuristics, loops, tiles
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import PTR, Function, Int, Value
-from burn.codegen.host.entry import EntryBuilder
+from burn.codegen.host.entry import EntryBuilder, some
 from burn.codegen.host.launches import Launches
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, symbol
@@ -20,21 +20,28 @@ from burn.kernels.body import AttentionGradientKernel, AttentionKernel, Contract
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.parameters import argument_names, fingerprint, parametrize
-from burn.kernels.rewrite import as_loops, collapse, lengthen
+from burn.kernels.rewrite import as_loops, collapse, copied, lengthen
 
 
 @dataclass(frozen=True)
 class Emitted:
     """A function to launch: its name, the sizes it takes after its buffers, the iterations of a launch, and the fewest worth
-    handing to another thread."""
+    handing to another thread. copied: the buffers from and to which it does nothing but copy, each element to its own place."""
 
     name: str
     sizes: tuple[Dim, ...]
     count: Dim
     grain: Dim
+    copied: tuple[int, int] | None = None
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
         """See `burn.codegen.host.launches.Launch`."""
+        if (
+            self.copied is not None
+        ):  # nothing is to be copied where an output lies where the input does that it takes over
+            source, target = (some(buffers[i]) for i in self.copied)
+            there = entry.code.cmp("eq", entry.code.word(source), entry.code.word(target))
+            made = entry.code.select(there, entry.code.value(0), entry.code.value(made))
         code, words = entry.code, [b for b in buffers if b is not None] + [entry.sizes.dim(s) for s in self.sizes]
         entry.set_words(words)
         function = code.raw(f"llvm.mlir.addressof @{self.name} : {PTR}", PTR)
@@ -112,7 +119,9 @@ class KernelPrinter:
         grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk))
         general, values = parametrize(kernel)
         emit = partial(loops.emit, general, schedule, self.target, self.sites)
-        return self._emitted(general, schedule, values, emit, schedule.count(kernel), grain)
+        return replace(
+            self._emitted(general, schedule, values, emit, schedule.count(kernel), grain), copied=copied(kernel)
+        )
 
     def _contraction(self, kernel: ContractionKernel) -> Emitted | Either:
         asked = heuristics.wants_of_tiles(kernel, self.target)

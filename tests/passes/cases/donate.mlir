@@ -53,3 +53,19 @@ func.func @main(%x: tensor<6xf32> {burn.given_up}, %y: tensor<3xf32> {burn.given
 }
 // CHECK: burn.return
 // CHECK-SAME: takes = array<i64: -1, -1>
+
+// ----- updates are written over what they update: its copy is of each element to its own place
+func.func @main(%x: tensor<6x4xf32> {burn.given_up}, %i: tensor<1x4xi64>, %u: tensor<1x4xf32>) -> tensor<6x4xf32> {
+  %0 = "burn.scatter_elements"(%x, %i, %u) {axis = 0 : i64, reduction = "none"} : (tensor<6x4xf32>, tensor<1x4xi64>, tensor<1x4xf32>) -> tensor<6x4xf32>
+  "burn.return"(%0) : (tensor<6x4xf32>) -> ()
+}
+// CHECK: burn.return
+// CHECK-SAME: takes = array<i64: 0>
+
+// ----- but not where the updates are read from there
+func.func @main(%x: tensor<4x4xf32> {burn.given_up}, %i: tensor<4x4xi64>) -> tensor<4x4xf32> {
+  %0 = "burn.scatter_elements"(%x, %i, %x) {axis = 0 : i64, reduction = "none"} : (tensor<4x4xf32>, tensor<4x4xi64>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  "burn.return"(%0) : (tensor<4x4xf32>) -> ()
+}
+// CHECK: burn.return
+// CHECK-SAME: takes = array<i64: -1>

@@ -1,0 +1,135 @@
+"""The loop: a prompt is read, then tokens come one by one, until all texts of a batch have ended or there are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import burn.random
+from burn.errors import InputError
+from burn.generation.decoders import Draws, decoder_of
+from burn.generation.sampling import Sampling
+
+
+class Writer:
+    """A model that writes, with the programs that were compiled for it, which further texts use again."""
+
+    def __init__(self, model: Any, cache: bool = True, context: int | None = None) -> None:
+        """As `generate`."""
+        self._decoder = decoder_of(model, cache, context)
+
+    def stream(
+        self,
+        prompt: Any,
+        max_new_tokens: int,
+        sampling: Sampling,
+        stop: int | Collection[int] = (),
+        pad: int | None = None,
+        seed: int | None = None,
+    ) -> Iterator[np.ndarray]:
+        """The tokens of each step, int64[b]. Raises InputError before the first."""
+        text, ends = (
+            _prompt(prompt),
+            np.array([stop] if isinstance(stop, (int, np.integer)) else sorted(stop), np.int64),
+        )
+        if max_new_tokens < 0:
+            raise InputError("there are no fewer tokens than none", [f"max_new_tokens is {max_new_tokens}"])
+        filler = pad if pad is not None else int(ends[0]) if len(ends) else 0
+        return self._tokens(text, max_new_tokens, Draws(sampling, _key(seed)), ends, filler)
+
+    def _tokens(
+        self, text: np.ndarray, count: int, draws: Draws, ends: np.ndarray, filler: int
+    ) -> Iterator[np.ndarray]:
+        ended = np.zeros(len(text), bool)
+        tokens, kept = None, None
+        for n in range(count):
+            if tokens is None:
+                tokens, kept = self._decoder.read(text, count, draws)
+            else:
+                tokens, kept = self._decoder.write(tokens, kept, n, draws)
+            tokens = np.where(ended, filler, tokens)
+            yield tokens
+            ended |= np.isin(tokens, ends)
+            if ended.all():
+                return
+
+
+def _prompt(prompt: Any) -> np.ndarray:
+    """int64[b, s]. Raises InputError."""
+    rows = prompt if hasattr(prompt, "shape") else list(prompt)
+    if isinstance(rows, list) and rows and not isinstance(rows[0], (int, np.integer)):
+        lengths = sorted({len(row) for row in rows})
+        if len(lengths) > 1:
+            raise InputError("the prompts of a batch have one length", [f"these have {', '.join(map(str, lengths))}"])
+    text = np.asarray(rows)
+    text = text[None] if text.ndim == 1 else text
+    if text.ndim != 2 or not text.shape[1] or text.dtype.kind not in "iu":
+        what = f"{text.dtype}[{', '.join(map(str, text.shape))}]"
+        raise InputError("a prompt is a row of tokens, at least one, or a batch of rows", [f"not {what}"])
+    return text.astype(np.int64)
+
+
+def _key(seed: int | None) -> np.ndarray:
+    """uint32[2] of a seed, or the next one of the process's generator."""
+    return (burn.random.next_key() if seed is None else burn.random.key(seed)).numpy()
+
+
+@lru_cache(maxsize=2)
+def _writer(model: Any, cache: bool, context: int | None) -> Writer:
+    """Those used last: a writer holds its model, and is wanted for many texts one after the other."""
+    return Writer(model, cache, context)
+
+
+def stream(
+    model: Any,
+    prompt: Any,
+    max_new_tokens: int = 128,
+    *,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    stop: int | Collection[int] = (),
+    pad: int | None = None,
+    seed: int | None = None,
+    cache: bool = True,
+    context: int | None = None,
+) -> Iterator[np.ndarray]:
+    """As `generate`, but the tokens of each step as they come: int64[b]."""
+    writer = _writer(model, cache, context)
+    return writer.stream(prompt, max_new_tokens, Sampling(temperature, top_k, top_p), stop, pad, seed)
+
+
+def generate(
+    model: Any,
+    prompt: Any,
+    max_new_tokens: int = 128,
+    *,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    stop: int | Collection[int] = (),
+    pad: int | None = None,
+    seed: int | None = None,
+    cache: bool = True,
+    context: int | None = None,
+) -> np.ndarray:
+    """A prompt and what a language model writes behind it. Shapes: prompt integers [b, s] or [s] -> int64[b, s + n], or [s + n].
+
+    model: a module with a cache (`start(batch, capacity)`, `model(tokens, cache=cache)` -> (scores [b, s, words], cache)), or an
+    ONNX decoder from `burn.load` that takes and gives keys and values (`past_key_values...`, `present...`). cache=False:
+    any module, function or program of tokens that gives scores; it goes over the whole text for each token, or over its last
+    `context` ones. temperature: 0 takes the likeliest token each time; else tokens are drawn, by scores divided by it. top_k,
+    top_p: of the likeliest alone (`Sampling`). stop: tokens that end a text; behind them a row holds `pad` (by default the first
+    of `stop`) until all have ended. seed: the same one draws the same tokens; without one, `burn.manual_seed` decides.
+
+    The first call compiles; `Writer` keeps a model's programs for as long as it is kept, this function those of the two
+    models used last. Raises InputError for prompts of several lengths or without tokens, TypeMismatch for a model that cannot
+    write, ModelError for such a program, and RunError (a token that the model does not know)."""
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "stop": stop, "pad": pad, "seed": seed}
+    steps = list(stream(model, prompt, max_new_tokens, cache=cache, context=context, **given))
+    text = _prompt(prompt)
+    whole = np.concatenate([text, *(tokens[:, None] for tokens in steps)], 1)
+    return whole if np.ndim(prompt) == 2 else whole[0]
