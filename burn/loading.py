@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burn.caching import FULL, artefact_of
+from burn.caching import FULL, artefact_of, precision_of
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
-from burn.runtime import Artefact, Executable, _native
-from burn.runtime.artefact import COMPILED, MAGIC
+from burn.runtime import Executable, _native, package
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
 from burn.runtime.files import mapped
+from burn.runtime.package import COMPILED, MAGIC
 
 if TYPE_CHECKING:
     import onnx
@@ -46,6 +46,7 @@ def load(
     device: str | Device = CPU,
     precision: str = FULL,
     autotune: str = "off",
+    signed_by: str | os.PathLike[str] | None = None,
     train: Literal[False] = False,
 ) -> Executable: ...
 
@@ -75,6 +76,7 @@ def load(
     device: str | Device = CPU,
     precision: str = FULL,
     autotune: str = "off",
+    signed_by: str | os.PathLike[str] | None = None,
     train: bool = False,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Any:
@@ -90,9 +92,10 @@ def load(
     CPU to compile for, this machine's by default. device: where it runs: "cpu", or a card, "cuda" or "cuda:1". precision:
     "bf16" or "fp16" for products, convolutions, attention and what is pointwise between them in that type, of a model in
     float32; norms, softmax and sums stay float32, and so do inputs and outputs. autotune: "fast" or "full" to time a few or more
-    shapes of a card's kernels while compiling, and keep the fastest on disk, or "off". train: give a module to be trained instead
-    (`burn.nn.Graph`), whose parameters are the model's weights; not for what is compiled already. dynamic: with train, names for
-    sizes that vary though an ONNX model fixes them: {"input": {0: "batch"}}.
+    shapes of a card's kernels while compiling, and keep the fastest on disk, or "off". signed_by: a file with the Ed25519 public
+    key (PEM) that a compiled program must be signed with; nothing else of it is looked at before. train: give a module to be
+    trained instead (`burn.nn.Graph`), whose parameters are the model's weights; not for what is compiled already. dynamic: with
+    train, names for sizes that vary though an ONNX model fixes them: {"input": {0: "batch"}}.
 
     Raises ModelError, listing everything that is wrong with the model, CompileError, and DeviceError for a card that is not
     there.
@@ -100,10 +103,13 @@ def load(
     where = as_device(device)
     if threads is not None:
         set_num_threads(threads)
+    if signed_by is not None and (not isinstance(path, (str, os.PathLike)) or Path(path).suffix != COMPILED):
+        hint = f"burn-compile MODEL -o NAME{COMPILED} --sign KEY makes one that is"
+        raise ModelError("only compiled programs are signed", [Problem("this is a model", hint=hint)])
     if train:
         if where.is_card:
             raise ModelError("a model that is to be trained is not compiled yet", ["give the device to what trains it"])
-        if precision != FULL:
+        if precision_of(precision) != FULL:
             hint = "give the precision to what trains it"
             raise ModelError(
                 "a model that is to be trained is not compiled yet", [Problem("it has no precision", hint=hint)]
@@ -119,11 +125,11 @@ def load(
         if compiled and path.suffix != COMPILED:
             hint = f"rename it to {path.stem}{COMPILED} if you would run it as a program"
             raise ModelError(f"{path} holds machine code", [Problem(f"its name does not end in {COMPILED}", hint=hint)])
-        if compiled and (dims or target or precision != FULL or autotune != "off"):
+        if compiled and (dims or target or precision_of(precision) != FULL or autotune != "off"):
             what = "sizes, target, precision and the shapes of kernels cannot be changed any more"
             raise ModelError(f"{path} is compiled already", [Problem(what)])
         if path.suffix == COMPILED:
-            artefact = Artefact.load(path)
+            artefact = package.load(path, signed_by)
             kind = artefact.target.card
             return Executable(artefact, device=where if where.is_card or not kind else None)
         identity = _identity(path, content, dims) if cache else None

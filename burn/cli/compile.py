@@ -30,7 +30,8 @@ _SHOWN = 4
 @click.option("--emit", type=click.Choice(list(KINDS)), help="what to write; as OUTPUT ends, or a command (exe)")
 @click.option(
     "--target",
-    help=f"the system it runs on: {', '.join(platforms.PLATFORMS)}; this machine by default, for a module of WebAssembly wasm32",
+    help=f"the system it runs on: {', '.join(platforms.PLATFORMS)}; this machine by default, for a module of WebAssembly wasm32; "
+    "several between commas go into one package",
 )
 @click.option(
     "--cpu",
@@ -41,6 +42,9 @@ _SHOWN = 4
 @click.option("--name", default="", help="what functions of the C interface begin with; OUTPUT's name by default")
 @click.option(
     "--weights", type=click.Choice(["embedded", "file"]), default="embedded", show_default=True, help="where they go"
+)
+@click.option(
+    "--sign", "key", type=click.Path(path_type=Path), help="of a package: an Ed25519 private key (PEM) to sign it with"
 )
 @click.option("--dim", "dims", type=Size(), multiple=True, help="a size to fix; repeatable")
 @click.option(
@@ -66,6 +70,7 @@ def main(
     features: tuple[str, ...],
     name: str,
     weights: str,
+    key: Path | None,
     dims: tuple[tuple[str, int], ...],
     inputs: tuple[tuple[str, str], ...],
     parameters: Path | None,
@@ -83,8 +88,9 @@ def main(
     usual = "wasm32" if kind == "wasm" else platforms.HOST
     costs: list[Report] = []
     told = costs.append if reports else None
-    options = Options(platforms.find(target or usual), cpu, name, weights == "file", features, told)
-    _check(kind, weights, reports)
+    first, *also = [platforms.find(one) for one in dict.fromkeys((target or usual).split(","))]
+    options = Options(first, cpu, name, weights == "file", features, tuple(also), key, told)
+    _check(kind, options, reports)
     progress = Progress(2)
     progress(f"reading {model}")
     program = _read(model, dict(dims), dict(inputs), parameters)
@@ -114,11 +120,15 @@ def _read(model: str, dims: dict[str, int], inputs: dict[str, str], parameters: 
     return read_program(existing(model), dims)
 
 
-def _check(kind: str, weights: str, reports: bool) -> None:
+def _check(kind: str, options: Options, reports: bool) -> None:
     if kind not in ("exe", "shared", "static", "wasm") and reports:
         raise click.UsageError(f"--report is for commands, libraries and modules of WebAssembly, not for {kind}")
-    if kind not in ("exe", "shared", "static") and weights == "file":
+    if kind not in ("exe", "shared", "static") and options.beside:
         raise click.UsageError(f"--weights is for commands and libraries, not for {kind}")
+    if kind != "package" and options.key:
+        raise click.UsageError(f"--sign is for packages (--emit package), not for {kind}")
+    if kind != "package" and options.also:
+        raise click.UsageError(f"several targets are for packages (--emit package), not for {kind}")
 
 
 def _show_cost(cost: Report) -> None:

@@ -40,7 +40,7 @@ def main(model: Path, dims: tuple[tuple[str, int], ...], as_dot: bool, as_json: 
 
 
 def _is_compiled(model: Path) -> bool:
-    from burn.runtime.artefact import MAGIC
+    from burn.runtime.package import MAGIC
 
     with open(model, "rb") as file:
         return file.read(len(MAGIC)) == MAGIC
@@ -48,9 +48,10 @@ def _is_compiled(model: Path) -> bool:
 
 def _compiled(model: Path, as_json: bool) -> None:
     from burn.cli.facts import human
-    from burn.runtime import Artefact
+    from burn.runtime import package
 
-    artefact = Artefact.load(model)
+    programs = package.read(model)
+    artefact = package.chosen(programs)
     signature = artefact.signature
     facts = {
         "inputs": [{"name": s.name, "dtype": s.dtype, "shape": list(s.dims)} for s in signature.inputs],
@@ -61,6 +62,9 @@ def _compiled(model: Path, as_json: bool) -> None:
         "code_bytes": memoryview(artefact.code).nbytes,
         "constants_bytes": sum(c.bytes for c in artefact.constants),
         "burn_version": artefact.burn_version,
+        "programs": [
+            {"target": program.target.triple, "features": list(program.target.features)} for program in programs
+        ],
     }
     if as_json:
         print_json(facts)
@@ -69,6 +73,8 @@ def _compiled(model: Path, as_json: bool) -> None:
         for row in facts[kind]:
             click.echo(f"{kind[:-1]:7} {row['name']}: {row['dtype']}[{', '.join(map(str, row['shape']))}]")
     click.echo(f"{facts['kernels']} kernels, {human(facts['code_bytes'])} of code for {facts['target']}")
+    if len(programs) > 1:
+        click.echo(f"one of {len(programs)} programs: for {', '.join(p.target.triple for p in programs)}")
     click.echo(f"needs {', '.join(facts['features']) or 'no CPU extensions'}")
     click.echo(f"{human(facts['constants_bytes'])} of constants; compiled by burn {facts['burn_version']}")
 

@@ -51,6 +51,9 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
     show_default=True,
 )
 @click.option("--threads", type=click.IntRange(1), help="the number of cores by default")
+@click.option(
+    "--signed-by", type=click.Path(path_type=Path), help="the public key (PEM) that a package must be signed with"
+)
 @click.option("--no-cache", is_flag=True, help="compile, whatever the cache holds")
 @click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
 def main(
@@ -70,6 +73,7 @@ def main(
     precision: str,
     autotune: str,
     threads: int | None,
+    signed_by: Path | None,
     no_cache: bool,
     as_json: bool,
 ) -> None:
@@ -89,7 +93,13 @@ def main(
     fixed = dict(dims)
     compiled = model.suffix == COMPILED  # its sizes are what they are, --dim only chooses those of random inputs
     sizes_given = None if compiled else fixed
-    given = {"dims": sizes_given, "device": device, "precision": precision, "autotune": autotune}
+    given = {
+        "dims": sizes_given,
+        "device": device,
+        "precision": precision,
+        "autotune": autotune,
+        "signed_by": signed_by,
+    }
     texts: list[str] = []
     if page is not None and not compiled:
         executable, texts = _described(model, fixed, device, precision, autotune, threads)

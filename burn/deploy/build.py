@@ -6,8 +6,8 @@ import hashlib
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from burn.codegen.cpu import target as cpus
@@ -22,13 +22,16 @@ from burn.deploy.toolchain import Toolchain
 from burn.deploy.weights import Weights
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
-from burn.runtime import _native, files
-from burn.runtime.artefact import COMPILED, Artefact, Constant
+from burn.runtime import _native, files, package
+from burn.runtime.artefact import Artefact, Constant
+from burn.runtime.package import COMPILED
 
 MOST_EMBEDDED = 1 << 30
 """Bytes of weights in a binary: code reaches across 2 GiB of one and no further."""
 
 _PYTHON_ONLY = {"burn_lib_image_decode": "it decodes image files, which Python does for it"}
+_LOADING = ("x86_64-linux", "aarch64-linux")
+"""Where burn.load runs compiled programs."""
 _ENTRY = "burn_entry"
 _CALLED = re.compile(r"@(burn_\w+)\(")
 _API = 'API=__attribute__((visibility("default")))'
@@ -39,20 +42,40 @@ class Options:
     """How binaries are made. cpu: the CPU to compile for; this machine's by default, and elsewhere one that all machines of the
     platform can stand in for. Several, between commas, make as many versions of the program in one binary, which takes the best
     that runs where it finds itself. features: what that CPU has besides, by LLVM's names. name: what the C interface is called,
-    the output's name by default. beside: the weights go into a file beside the binary, instead of into it. told: is given a
-    report."""
+    the output's name by default. beside: the weights go into a file beside the binary, instead of into it. also: further
+    platforms that a package has code for. key: the private key that a package is signed with. told: is given a report."""
 
     platform: Platform
     cpu: str | None = None
     name: str = ""
     beside: bool = False
     features: tuple[str, ...] = ()
+    also: tuple[Platform, ...] = ()
+    key: Path | None = None
     told: Callable[[Report], None] | None = None
 
     @property
     def is_foreign(self) -> bool:
         """Whether another machine's code is made, by a compiler that takes LLVM's text."""
         return self.platform != platforms.host()
+
+    def each_platform(self) -> Iterator[Options]:
+        """These options for each platform of a package, with the CPUs that are its own; the first's for a single one. Raises
+        CompileError for a CPU that none has."""
+        platforms_ = (self.platform, *self.also)
+        if len(platforms_) == 1:
+            yield replace(self, also=())
+            return
+        named = self.cpu.split(",") if self.cpu else []
+        homes = {name: cpus.find(name, ()).architecture for name in named}
+        known = [platform.architecture for platform in platforms_]
+        if strangers := [name for name, home in homes.items() if home not in known]:
+            raise CompileError(
+                f"no target has the CPU {strangers[0]}", [f"the targets are {', '.join(p.name for p in platforms_)}"]
+            )
+        for platform in platforms_:
+            own = [name for name in named if homes[name] == platform.architecture]
+            yield replace(self, platform=platform, also=(), cpu=",".join(own) or None)
 
     @property
     def targets(self) -> list[Target | None]:
@@ -138,12 +161,21 @@ def _triton(program: Program, output: Path, options: Options) -> list[Path]:
 def _package(program: Program, output: Path, options: Options) -> list[Path]:
     if output.suffix != COMPILED:
         raise CompileError(f"{output} is no name for a package", [f"it ends in {COMPILED}"])
-    if options.is_foreign:
-        raise CompileError(
-            f"packages are not made for {options.platform.name} yet", ["burn.load runs them, on a machine like this"]
-        )
-    compile_program(program, target=options.target).save(output)
+    programs = [made for one in options.each_platform() for made in _versions(program, one)]
+    package.save(programs, output, options.key)
     return [output]
+
+
+def _versions(program: Program, options: Options) -> list[Artefact]:
+    """What burn.load runs on a platform: code as the loader takes it."""
+    name = options.platform.name
+    if name not in _LOADING:
+        raise CompileError(f"there are no packages for {name}", [f"burn.load runs on {', '.join(_LOADING)}"])
+    made = [compile_program(program.copy(), target=target, as_text=options.is_foreign) for target in options.targets]
+    if not options.is_foreign:
+        return made
+    with tempfile.TemporaryDirectory() as scratch:
+        return [replace(version, code=_code(version, _ENTRY, options, Path(scratch)).read_bytes()) for version in made]
 
 
 def _written(output: Path, data: bytes) -> list[Path]:

@@ -1,48 +1,24 @@
-"""A compiled program as one file, which is mapped into memory to load it.
+"""A compiled program: what it takes and gives, its code, its constants, and what messages and profiles say of it.
 
-    0     magic "BURNPROG"
-    8     u32 format version, u32 zero
-    16    u64 file size
-    24    u64 offset, u64 size     header: JSON, UTF-8
-    40    u64 offset, u64 size     code: a relocatable object, behind it the kernels for a card (64-byte aligned)
-    56    u64 offset, u64 size     constants (4096-byte aligned; each constant in it 64-byte aligned)
-    72    SHA-256 of the header and the code
-    104   zeros
-    128   header, code, constants, with zeros between
-
-All numbers are little-endian. The header holds everything in `Artefact` but the bytes of the code and the constants.
-The constants have checksums of their own in the header, fast enough to be looked at whenever a program is loaded: they find
-damage. A compiled program is machine code: whoever may write the file decides what runs.
-
-Enter at `Artefact.save` and `Artefact.load`; `Executable` runs one.
+`Executable` runs one; package.py is the file that it is kept in, whose header holds everything but the bytes of code and
+constants. The functions at the end take such a header apart, and refuse one that lies.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import mmap
 import os
-import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from burn.errors import ModelError, Problem
-from burn.runtime import _native, files, sizes, strings
+from burn.runtime import _native, sizes, strings
 from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
 
-MAGIC = b"BURNPROG"
-COMPILED = ".burn"
-"""What a compiled program's name ends in: no other file's contents are ever run."""
-VERSION = 4
-_PREFIX = struct.Struct("<8sII7Q32s")
-_HEADER_AT = 128
-_CODE_ALIGNMENT, _CONSTANTS_ALIGNMENT, _CONSTANT_ALIGNMENT = 64, 4096, 64
+CODE_ALIGNMENT = CONSTANT_ALIGNMENT = 64
 _MAX_RANK = 63  # numpy's limit is 64
 _MAX_DEPTH = 8
 CONTAINERS = {"sequence": "s", "optional": "o"}
@@ -176,36 +152,29 @@ class Artefact:
         return Artefact, tuple(bytes(v) if isinstance(v, memoryview) else v for v in values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file whole or not at all."""
-        path = Path(path)
-        header, offset, code = self._header()
-        encoded = json.dumps(header, separators=(",", ":")).encode()
-        code_at = _align(_HEADER_AT + len(encoded), _CODE_ALIGNMENT)
-        code_size = len(code)
-        constants_at = _align(code_at + code_size, _CONSTANTS_ALIGNMENT)
-        digest = hashlib.sha256(encoded)
-        digest.update(code)
-        prefix = _PREFIX.pack(
-            MAGIC, VERSION, 0, constants_at + offset,
-            _HEADER_AT, len(encoded), code_at, code_size, constants_at, offset, digest.digest(),
-        )  # fmt: skip
-        with files.whole(path) as file:
-            for at, data in ((0, prefix), (_HEADER_AT, encoded), (code_at, code)):
-                file.seek(at)
-                file.write(data)
-            for entry, constant in zip(header["constants"], self.constants, strict=True):
-                file.seek(constants_at + entry["offset"])
-                file.write(constant.data)
-            file.truncate(constants_at + offset)
+        """Writes a package of this program alone, whole or not at all."""
+        from burn.runtime import package
 
-    def _header(self) -> tuple[dict[str, Any], int, bytes]:
-        """The header, the size of the constants' section, and the code's section."""
+        package.save([self], path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Artefact:
+        """The program in a package that runs here. Raises ModelError for a damaged file.
+
+        A compiled program runs with all the rights of this process: load none that you would not run."""
+        from burn.runtime import package
+
+        return package.load(path)
+
+    def header(self, code_at: int, constants_at: Sequence[int]) -> tuple[dict[str, Any], bytes]:
+        """What a file says of the program, and its code with the kernels for a card behind it, which lie at these places of
+        the file's sections."""
         code = bytearray(self.code)
         images = []
         for image in self.images:
-            code += bytes(-len(code) % _CODE_ALIGNMENT)
+            code += bytes(-len(code) % CODE_ALIGNMENT)
             size = memoryview(image.data).nbytes
-            place = {"offset": len(code), "bytes": size}
+            place = {"offset": code_at + len(code), "bytes": size}
             images.append({"name": image.name, "shared": image.shared, "threads": image.threads} | place)
             code += image.data
         header: dict[str, Any] = {name: asdict(getattr(self, name)) for name in ("signature", "target")} | {
@@ -215,14 +184,10 @@ class Artefact:
             "sites": self.sites,
             "symbols": dict(self.symbols),
             "entry": self.entry,
-            "code": memoryview(self.code).nbytes,
+            "code": {"offset": code_at, "bytes": memoryview(self.code).nbytes},
             "images": images,
             "burn_version": self.burn_version,
-            "constants": [],
-        }
-        offset = 0
-        for constant in self.constants:
-            header["constants"].append(
+            "constants": [
                 {
                     "offset": offset,
                     "bytes": constant.bytes,
@@ -230,60 +195,10 @@ class Artefact:
                     "shape": constant.shape,
                     "checksum": _native.checksum(constant.data),
                 }
-            )
-            offset = _align(offset + constant.bytes, _CONSTANT_ALIGNMENT)
-        return header, offset, bytes(code)
-
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> Artefact:
-        """Maps the file. Raises ModelError for a damaged one.
-
-        A compiled program runs with all the rights of this process: load none that you would not run."""
-        path = Path(path)
-        try:
-            mapped = memoryview(files.mapped(path))
-        except OSError as error:
-            raise ModelError(f"cannot read {path}: {error.strerror}") from error
-        if mapped.nbytes < _HEADER_AT:
-            raise _malformed(path, f"{mapped.nbytes} bytes are too few")
-        sections = _sections(path, mapped)
-        try:
-            return _decode(json.loads(bytes(sections[0])), *sections[1:])
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
-            raise _malformed(path, f"the header is malformed: {error!r}") from error
-
-
-def _align(offset: int, alignment: int) -> int:
-    return -(-offset // alignment) * alignment
-
-
-def _malformed(path: Path, *problems: str) -> ModelError:
-    return ModelError(f"{path} is not a compiled program that can be loaded", [Problem(p) for p in problems])
-
-
-def _sections(path: Path, mapped: memoryview) -> tuple[memoryview, memoryview, memoryview]:
-    """Header, code and constants, after checking that they are where the prefix says and unharmed."""
-    magic, version, _, size, *table, digest = _PREFIX.unpack_from(mapped)
-    if magic != MAGIC:
-        raise _malformed(path, "it does not start with the bytes of one")
-    if version != VERSION:
-        raise _malformed(path, f"its format is version {version}; this burn reads version {VERSION}: compile it again")
-    problems = []
-    if size != mapped.nbytes:
-        problems.append(f"the file has {mapped.nbytes} bytes and should have {size}")
-    bounds = list(zip(table[0::2], table[1::2], strict=True))
-    alignments = (1, _CODE_ALIGNMENT, _CONSTANTS_ALIGNMENT)
-    for name, (offset, length), alignment in zip(("header", "code", "constants"), bounds, alignments, strict=True):
-        if offset < _HEADER_AT or offset % alignment or offset > mapped.nbytes or length > mapped.nbytes - offset:
-            problems.append(f"the {name} would be {length} bytes at offset {offset}")
-    if problems:
-        raise _malformed(path, *problems)
-    header, code, constants = (mapped[offset : offset + length] for offset, length in bounds)
-    found = hashlib.sha256(header)
-    found.update(code)
-    if found.digest() != digest:
-        raise _malformed(path, "the checksum of its header and code is wrong")
-    return header, code, constants
+                for offset, constant in zip(constants_at, self.constants, strict=True)
+            ],
+        }
+        return header, bytes(code)
 
 
 # ---- the header ------------------------------------------------------------------------------------------------------
@@ -335,7 +250,7 @@ def _kernel(value: Any) -> KernelInfo:
 def _constant(value: Any, section: memoryview) -> Constant:
     offset, length, dtype = _count(value["offset"]), _count(value["bytes"]), _text(value["dtype"])
     shape = tuple(map(_count, value["shape"]))
-    if offset % _CONSTANT_ALIGNMENT or offset > section.nbytes or length > section.nbytes - offset:
+    if offset % CONSTANT_ALIGNMENT or offset > section.nbytes or length > section.nbytes - offset:
         raise ValueError(f"a constant of {length} bytes at offset {offset} of {section.nbytes}")
     if dtype == "string":
         strings.unpack(section[offset : offset + length], shape)
@@ -348,7 +263,7 @@ def _constant(value: Any, section: memoryview) -> Constant:
 
 
 def _part(section: memoryview, offset: int, length: int) -> memoryview:
-    if offset > section.nbytes or length > section.nbytes - offset:
+    if offset % CODE_ALIGNMENT or offset > section.nbytes or length > section.nbytes - offset:
         raise ValueError(f"{length} bytes of code at {offset} of {section.nbytes}")
     return section[offset : offset + length]
 
@@ -363,13 +278,14 @@ def _image(value: Any, code: memoryview) -> KernelImage:
     return KernelImage(_text(value["name"]), data, _count(value["shared"]), _count(value["threads"]))
 
 
-def _decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
+def decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
+    """A program from its header and the file's sections."""
     if header["buffers"] and len(header["buffers"]) != len(header["live_ranges"]):
         raise ValueError("as many buffers as live ranges are wanted")
     return Artefact(
         signature=_signature(header["signature"]),
         target=_target(header["target"]),
-        code=_part(code, 0, _count(header["code"])),
+        code=_part(code, _count(header["code"]["offset"]), _count(header["code"]["bytes"])),
         images=tuple(_image(value, code) for value in header["images"]),
         constants=tuple(_constant(value, constants) for value in header["constants"]),
         live_ranges=tuple((_count(first), _count(last)) for first, last in header["live_ranges"]),

@@ -20,11 +20,12 @@ from burn.errors import DivisionRunError, IndexRunError, InputError, MemoryRunEr
 from burn.runtime import _native, images, sizes, torch_tensors
 from burn.runtime.abi import MESSAGES, Status
 from burn.runtime.arrays import Unfit, as_given, contained, like, to_numpy
-from burn.runtime.artefact import COMPILED, CONTAINERS, Artefact, Signature, ValueSpec
+from burn.runtime.artefact import CONTAINERS, Artefact, Signature, ValueSpec
 from burn.runtime.card import CardArray, resident
 from burn.runtime.device import CPU, Device
 from burn.runtime.dtypes import CODES, numpy_dtype
 from burn.runtime.host import missing_features
+from burn.runtime.package import COMPILED
 from burn.runtime.profile import Profile
 from burn.runtime.random import Generator, Source, process
 

@@ -24,6 +24,19 @@ def mapped(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
         os.close(handle)
 
 
+def copied(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
+    """The same in memory of this process, which later writes to the file do not reach."""
+    handle, status = opened(path)
+    with os.fdopen(handle, "rb") as file:
+        if not status.st_size:
+            return b""
+        memory = mmap.mmap(-1, status.st_size)
+        with memoryview(memory) as view:
+            if file.readinto(view) != status.st_size:
+                raise ModelError(f"cannot read {path}", ["it became shorter meanwhile"])
+        return memory
+
+
 def opened(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
     """A descriptor of a regular file, which the caller closes, and what the system says of it. Raises as `mapped` does."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -73,7 +73,7 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
     header_end = whole.index(b"\0", 128)
     code_at = whole.index(example().code)
     constants_at = int.from_bytes(whole[56:64], "little")
-    prefix = [position for position in range(104) if not 12 <= position < 16]  # those four are reserved
+    prefix = [position for position in range(112) if not 12 <= position < 16]  # those four are reserved
     generator = random.Random(0)
     for position in [
         *prefix,
@@ -113,6 +113,8 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
         lambda h: h.update(buffers=["n.__class__"]),
         lambda h: h["kernels"][0].update(reads=[-1]),
         lambda h: h["kernels"][0].update(step="1"),
+        lambda h: h["code"].update(offset=64 * 1000),
+        lambda h: h["code"].update(offset=1),
     ],
 )
 def test_a_header_that_lies_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change) -> None:
@@ -122,10 +124,10 @@ def test_a_header_that_lies_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
     def dumps(header: dict, **options: object) -> str:
         header = json.loads(honest(header))
-        change(header)
+        change(header["programs"][0])
         return honest(header)
 
-    monkeypatch.setattr("burn.runtime.artefact.json.dumps", dumps)
+    monkeypatch.setattr("burn.runtime.package.json.dumps", dumps)
     example().save(path)
     monkeypatch.undo()
     with pytest.raises(ModelError, match="malformed"):

@@ -1,0 +1,178 @@
+"""Compiled programs as one file, which is mapped into memory to load one of them.
+
+    0     magic "BURNPROG"
+    8     u32 format version, u32 zero
+    16    u64 file size
+    24    u64 offset, u64 size     header: JSON, UTF-8
+    40    u64 offset, u64 size     code: relocatable objects, behind each its kernels for a card (all 64-byte aligned)
+    56    u64 offset, u64 size     constants (4096-byte aligned; each constant in it 64-byte aligned)
+    72    SHA-256 of the header and the code
+    104   u64 offset of the signature, 0 where there is none
+    112   zeros
+    128   header, code, constants, with zeros between; the signature (signing.py) is the file's last 64 bytes
+
+All numbers are little-endian. The header lists the programs: the same model for several machines, the best first; the first that
+runs here is taken. Constants that several share are there once. They have checksums of their own in the header, fast enough to be
+looked at whenever a program is loaded: those find damage. A compiled program is machine code: whoever may write the file decides
+what runs, but for a file whose signature is asked for, which is looked at before anything else of it.
+
+Enter at `save` and `load`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from burn.errors import ModelError, Problem
+from burn.runtime import files, host, signing
+from burn.runtime.artefact import CODE_ALIGNMENT, CONSTANT_ALIGNMENT, Artefact, Buffer, decode
+
+MAGIC = b"BURNPROG"
+COMPILED = ".burn"
+"""What a package's name ends in: no other file's contents are ever run."""
+VERSION = 5
+_PREFIX = struct.Struct("<8sII7Q32sQ")
+_HEADER_AT = 128
+_CONSTANTS_ALIGNMENT = 4096
+
+Name = str | os.PathLike[str]
+
+
+def save(programs: Sequence[Artefact], path: Name, key: Name | None = None) -> None:
+    """Writes the file whole or not at all; with the key's signature, if one is given. Raises BurnError for what is no key."""
+    signer = None if key is None else signing.private_key(key)
+    pieces, places = _shared(programs)
+    headers = []
+    code = bytearray()
+    for program, constants_at in zip(programs, places, strict=True):
+        code += bytes(-len(code) % CODE_ALIGNMENT)
+        header, own = program.header(len(code), constants_at)
+        headers.append(header)
+        code += own
+    encoded = json.dumps({"programs": headers}, separators=(",", ":")).encode()
+    code_at = _align(_HEADER_AT + len(encoded), CODE_ALIGNMENT)
+    constants_at = _align(code_at + len(code), _CONSTANTS_ALIGNMENT)
+    constants_size = max((_align(at + _size(piece), CONSTANT_ALIGNMENT) for at, piece in pieces), default=0)
+    end = constants_at + constants_size
+    digest = hashlib.sha256(encoded)
+    digest.update(code)
+    prefix = _PREFIX.pack(
+        MAGIC, VERSION, 0, end + signing.BYTES * bool(signer),
+        _HEADER_AT, len(encoded), code_at, len(code), constants_at, constants_size, digest.digest(), end if signer else 0,
+    )  # fmt: skip
+    with files.whole(Path(path)) as file:
+        written = [(0, prefix), (_HEADER_AT, encoded), (code_at, code)]
+        for at, data in (*written, *((constants_at + at, piece) for at, piece in pieces)):
+            file.seek(at)
+            file.write(data)
+        file.truncate(end)
+        if signer:
+            file.flush()
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                signature = signing.sign(signer, content)
+            file.seek(end)
+            file.write(signature)
+
+
+def load(path: Name, signed_by: Name | None = None) -> Artefact:
+    """The program of a package that is for this machine. signed_by: the public key that the file must be
+    signed with. Raises ModelError for another file, and BurnError for what is no key."""
+    return chosen(read(path, signed_by))
+
+
+def chosen(programs: Sequence[Artefact]) -> Artefact:
+    """The first that runs here; where none does, the first for this architecture, of which an executable says what it lacks."""
+    lacking = [host.missing_features(program.target) for program in programs]
+    return programs[next((at for at, problems in enumerate(lacking) if not problems), _nearest(programs))]
+
+
+def _nearest(programs: Sequence[Artefact]) -> int:
+    here = host.architecture()
+    return next((at for at, program in enumerate(programs) if program.target.triple.split("-")[0] == here), 0)
+
+
+def read(path: Name, signed_by: Name | None = None) -> list[Artefact]:
+    """All programs of a package. With `signed_by` its bytes are read first, and those that were looked at are those that run."""
+    path = Path(path)
+    try:
+        mapped = memoryview(files.mapped(path) if signed_by is None else files.copied(path))
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}") from error
+    if mapped.nbytes < _HEADER_AT:
+        raise _malformed(path, f"{mapped.nbytes} bytes are too few")
+    header, code, constants = _sections(path, mapped, signed_by)
+    try:
+        headers = json.loads(bytes(header))["programs"]
+        if not isinstance(headers, list) or not headers:
+            raise ValueError("it lists no program")
+        return [decode(each, code, constants) for each in headers]
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        raise _malformed(path, f"the header is malformed: {error!r}") from error
+
+
+def _shared(programs: Sequence[Artefact]) -> tuple[list[tuple[int, Buffer]], list[list[int]]]:
+    """Every constant's bytes once with its offset, and each program's constants' offsets."""
+    pieces: list[tuple[int, Buffer]] = []
+    known: dict[bytes, int] = {}
+    places: list[list[int]] = []
+    at = 0
+    for program in programs:
+        places.append([])
+        for constant in program.constants:
+            digest = hashlib.sha256(constant.data).digest() if len(programs) > 1 else None
+            place = None if digest is None else known.get(digest)
+            if place is None:
+                place = at
+                pieces.append((at, constant.data))
+                at = _align(at + constant.bytes, CONSTANT_ALIGNMENT)
+                if digest is not None:
+                    known[digest] = place
+            places[-1].append(place)
+    return pieces, places
+
+
+def _size(data: Buffer) -> int:
+    return memoryview(data).nbytes
+
+
+def _align(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
+
+
+def _malformed(path: Path, *problems: str) -> ModelError:
+    return ModelError(f"{path} is not a compiled program that can be loaded", [Problem(p) for p in problems])
+
+
+def _sections(path: Path, mapped: memoryview, signed_by: Name | None) -> tuple[memoryview, memoryview, memoryview]:
+    """Header, code and constants, after checking that they are where the prefix says and unharmed."""
+    magic, version, _, size, *table, digest, signature_at = _PREFIX.unpack_from(mapped)
+    if magic != MAGIC:
+        raise _malformed(path, "it does not start with the bytes of one")
+    if version != VERSION:
+        raise _malformed(path, f"its format is version {version}; this burn reads version {VERSION}: compile it again")
+    if signed_by is not None:
+        signing.check(signing.public_key(signed_by), path, mapped, signature_at)
+    problems = []
+    if size != mapped.nbytes:
+        problems.append(f"the file has {mapped.nbytes} bytes and should have {size}")
+    if signature_at not in (0, size - signing.BYTES):
+        problems.append(f"the signature would be at offset {signature_at}")
+    bounds = list(zip(table[0::2], table[1::2], strict=True))
+    alignments = (1, CODE_ALIGNMENT, _CONSTANTS_ALIGNMENT)
+    for name, (offset, length), alignment in zip(("header", "code", "constants"), bounds, alignments, strict=True):
+        if offset < _HEADER_AT or offset % alignment or offset > mapped.nbytes or length > mapped.nbytes - offset:
+            problems.append(f"the {name} would be {length} bytes at offset {offset}")
+    if problems:
+        raise _malformed(path, *problems)
+    header, code, constants = (mapped[offset : offset + length] for offset, length in bounds)
+    found = hashlib.sha256(header)
+    found.update(code)
+    if found.digest() != digest:
+        raise _malformed(path, "the checksum of its header and code is wrong")
+    return header, code, constants
