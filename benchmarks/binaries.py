@@ -1,0 +1,417 @@
+"""Compiled models beside other engines that run without Python: `python benchmarks/binaries.py build`, then `measure`, `write`.
+
+The peers are ONNX Runtime's and tract's C libraries and IREE's tools, out of their wheels, and the C code of emx-onnx-cgen:
+
+    python -m venv VENV && VENV/bin/pip install onnxruntime tract iree-base-compiler iree-base-runtime emx-onnx-cgen
+
+Every engine runs the same file with fixed sizes, on one thread, and must give burn's first output. `measure` keeps figures in a
+JSON file, so that models can be measured one by one; `write` makes binaries.md of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import onnx
+
+import burn
+from benchmarks.registry import subject
+
+HERE = Path(__file__).parent
+MODELS = ("mnist", "ultraface", "seeded_resnet50", "minilm.torchscript", "lstm.torchscript")
+PROGRAM = ["-O2", "-std=gnu11", "-w", "-s", "-Wl,--gc-sections"]
+GENERATED = ["-O3", "-march=native", "-std=gnu11", "-w", "-s"]
+STARTS = 7
+SECONDS = 1.0  # of timed runs
+TOLERANCE = 1e-3  # of the first output's largest value
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A file with fixed sizes, inputs, and the outputs that burn gives."""
+
+    name: str
+    path: Path
+    folder: Path  # where everything that is built of it lies
+    feeds: Mapping[str, Array]
+    wanted: Mapping[str, Array]
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the weights in the file."""
+        tensors = list(onnx.load(self.path).graph.initializer)
+        return sum(len(tensor.SerializeToString()) for tensor in tensors)
+
+    @property
+    def given(self) -> list[str]:
+        """The inputs as the peers' programs take them."""
+        words = []
+        for number, (name, array) in enumerate(self.feeds.items()):
+            dims = ",".join(map(str, array.shape))
+            words.append(f"{name}:{'i' if array.dtype == np.int64 else 'f'}:{dims}:{self.folder / f'{number}.raw'}")
+        return words
+
+    @staticmethod
+    def of(name: str, work: Path) -> Model:
+        known = subject(name, {})
+        folder = work / name
+        folder.mkdir(parents=True, exist_ok=True)
+        feeds = {k: np.ascontiguousarray(v) for k, v in known.feeds.items()}
+        path = folder / "model.onnx"
+        executable = burn.load(known.path)
+        wanted = executable.run(feeds)
+        if not path.exists():
+            onnx.save(_fixed(onnx.load(known.path), {**feeds, **wanted}), path)
+        for number, array in enumerate(feeds.values()):
+            array.tofile(folder / f"{number}.raw")
+            np.save(folder / f"{number}.npy", array)
+        np.savez(folder / "in.npz", **dict[str, Any](feeds))
+        return Model(name, path, folder, feeds, wanted)
+
+
+def _fixed(model: onnx.ModelProto, arrays: Mapping[str, Array]) -> onnx.ModelProto:
+    """The model with the sizes of these inputs and outputs written into it. What its file says of values between is dropped, and
+    so are initializers' second names as inputs."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    for value in (*inputs, *model.graph.output):
+        shape = value.type.tensor_type.shape
+        del shape.dim[:]
+        for size in arrays[value.name].shape:
+            shape.dim.add().dim_value = size
+    del model.graph.input[:], model.graph.value_info[:]
+    model.graph.input.extend(inputs)
+    return model
+
+
+@dataclass(frozen=True)
+class Built:
+    """What an engine makes of a model. answer: one inference from start to end, whose first output `read` gives. timed: the
+    least and the median milliseconds of some runs. size: bytes on disk of all that is needed, but for weights."""
+
+    answer: list[str]
+    read: Callable[[], Array]
+    timed: Callable[[int], tuple[float, float]]
+    size: int
+
+
+def run(*words: str | Path, **options: Any) -> str:
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, **options)
+    if done.returncode:
+        raise RuntimeError(f"{Path(words[0]).name}: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def bytes_of(*files: Path) -> int:
+    return sum(file.stat().st_size for file in files)
+
+
+# ---- the engines: each builds if need be ----------------------------------------------------------------------------
+
+
+def with_burn(model: Model, peers: Path) -> Built:
+    program, folder = model.folder / "burn", model.folder / "static"
+    if not program.exists():
+        compiler = Path(sys.executable).parent / "burn-compile"
+        run(compiler, model.path, "-o", folder, "--emit", "static", "--name", "model", "--weights", "file")
+        sources = [HERE / "peers" / "peer.c", HERE / "peers" / "burn.c"]
+        run("cc", *PROGRAM, *sources, f"-I{folder}", folder / "libmodel.a", "-lpthread", "-lm", "-o", program)
+    return _peer(model, program, folder / "model.safetensors", bytes_of(program))
+
+
+def with_onnxruntime(model: Model, peers: Path) -> Built:
+    library = next(site(peers).glob("onnxruntime/capi/libonnxruntime.so.*"))
+    return _linked(model, "onnxruntime", library, "libonnxruntime.so.1")
+
+
+def with_tract(model: Model, peers: Path) -> Built:
+    return _linked(model, "tract", next(site(peers).glob("tract/*.so")), "libtract.so")
+
+
+def _linked(model: Model, engine: str, library: Path, name: str) -> Built:
+    """A program in C and the engine's library, stripped."""
+    folder = model.folder.parent / engine
+    program, stripped = folder / engine, folder / name
+    if not program.exists():
+        folder.mkdir(exist_ok=True)
+        run("strip", "-o", stripped, library)
+        sources = [HERE / "peers" / "peer.c", HERE / "peers" / f"{engine}.c"]
+        run("cc", *PROGRAM, *sources, stripped, "-Wl,-rpath,$ORIGIN", "-o", program)
+    return _peer(model, program, model.path, bytes_of(program, stripped, model.path) - model.weights)
+
+
+def _peer(model: Model, program: Path, file: Path, size: int) -> Built:
+    out = model.folder / f"{program.name}.raw"
+
+    def command(runs: int) -> list[str]:
+        return [str(program), str(file), str(runs), str(out), *model.given]
+
+    def timed(runs: int) -> tuple[float, float]:
+        least, middle = run(*command(runs)).split()
+        return float(least), float(middle)
+
+    shape = next(iter(model.wanted.values())).shape
+    return Built(command(0), lambda: np.fromfile(out, np.float32).reshape(shape), timed, size)
+
+
+def with_emx(model: Model, peers: Path) -> Built:
+    program, code, data = model.folder / "emx", model.folder / "emx.c", model.folder / "model.bin"
+    if not program.exists():
+        run(peers / "bin" / "emx-onnx-cgen", "compile", model.path, code, "--model-name", "model", cwd=model.folder)
+        glue = model.folder / "emx_peer.c"
+        glue.write_text(_emx_glue(model, data.exists()))
+        run("cc", *GENERATED, HERE / "peers" / "peer.c", glue, code, f"-I{HERE / 'peers'}", "-lm", "-o", program)
+    files = [program, data] if data.exists() else [program]
+    return _peer(model, program, data, bytes_of(*files) - model.weights)
+
+
+def _emx_glue(model: Model, has_file: bool) -> str:
+    outputs = "".join(f"static _Alignas(64) char out{i}[{a.nbytes}];\n" for i, a in enumerate(model.wanted.values()))
+    given = [f"inputs[{i}].data" for i in range(len(model.feeds))]
+    given += [f"out{i}" for i in range(len(model.wanted))]
+    load = '    if (!model_load(path)) fail(path, "cannot be read");\n' if has_file else ""
+    return f"""#include "peer.h"
+void model();
+_Bool model_load(const char *path);
+{outputs}
+void peer_open(const char *path, const input *inputs, int count) {{
+{load}}}
+
+const void *peer_run(const input *inputs, int count, size_t *bytes) {{
+    model({", ".join(given)});
+    *bytes = sizeof out0;
+    return out0;
+}}
+"""
+
+
+def with_iree(model: Model, peers: Path) -> Built:
+    text, module, out = (model.folder / name for name in ("iree.mlir", "iree.vmfb", "iree.npy"))
+    if not module.exists():
+        run(peers / "bin" / "iree-import-onnx", model.path, "-o", text, "--opset-version", "17")
+        run(
+            peers / "bin" / "iree-compile", text, "-o", module, "--iree-hal-target-device=local",
+            "--iree-hal-local-target-device-backends=llvm-cpu", "--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3",
+        )  # fmt: skip
+    tools = site(peers) / "iree" / "_runtime_libs"
+    program = model.folder.parent / "iree-run-module"
+    if not program.exists():
+        run("strip", "-o", program, tools / "iree-run-module")
+    inputs = [f"--input=@{model.folder / f'{i}.npy'}" for i in range(len(model.feeds))]
+    told = ["--device=local-sync", f"--module={module}", f"--function={entry(text)}", *inputs]
+
+    def timed(runs: int) -> tuple[float, float]:
+        said = run(
+            tools / "iree-benchmark-module", *told, "--benchmark_format=json", f"--benchmark_repetitions={min(runs, 9)}",
+            f"--benchmark_min_time={max(1, runs // 9)}x", "--time_unit=ms",
+        )  # fmt: skip
+        times = [
+            b["real_time"] for b in json.loads(said[said.index("{") :])["benchmarks"] if b["run_type"] != "aggregate"
+        ]
+        return min(times), median(times)
+
+    outputs = [f"--output=@{out}", *["--output="] * (len(model.wanted) - 1)]
+    size = bytes_of(program, module) - model.weights
+    return Built([str(program), *told, *outputs], lambda: np.load(out), timed, size)
+
+
+def entry(text: Path) -> str:
+    """The function that the importer wrote."""
+    with text.open() as file:
+        line = next(line for line in file if "func.func @" in line)
+    return line.split("@", 1)[1].split("(")[0]
+
+
+def site(peers: Path) -> Path:
+    return next(peers.glob("lib/python*/site-packages"))
+
+
+ENGINES: dict[str, Callable[[Model, Path], Built]] = {
+    "burn": with_burn,
+    "ONNX Runtime": with_onnxruntime,
+    "tract": with_tract,
+    "IREE": with_iree,
+    "emx-onnx-cgen": with_emx,
+}
+PACKAGES = {
+    "ONNX Runtime": "onnxruntime",
+    "tract": "tract",
+    "IREE": "iree_base_compiler",
+    "emx-onnx-cgen": "emx_onnx_cgen",
+}
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+
+def measured(model: Model, engine: str, peers: Path, launch: Path) -> dict[str, float] | str:
+    """The figures of one engine, or why there are none."""
+    try:
+        built = ENGINES[engine](model, peers)
+        starts = [run(launch, *built.answer).split() for _ in range(STARTS)]
+        want = next(iter(model.wanted.values()))
+        off = float(np.abs(built.read().astype(np.float64) - want).max() / np.abs(want).max())
+        if not off <= TOLERANCE:
+            return f"differs by {off:.1e}"
+        once = built.timed(3)[1]
+        least, middle = built.timed(int(np.clip(SECONDS * 1e3 / max(once, 1e-3), 5, 1000)))
+    except (RuntimeError, OSError, ValueError) as error:
+        return f"fails: {str(error).splitlines()[-1] if str(error) else type(error).__name__}"[:120]
+    return {
+        "least": least,
+        "time": middle,
+        "size": built.size,
+        "memory": min(int(kib) for _, kib in starts),
+        "start": median(float(ms) for ms, _ in starts),
+    }
+
+
+def library_beside_process(model: Model, work: Path) -> tuple[float, float]:
+    """Least milliseconds of a call in this process, and of the shared library's, by turns."""
+    from burn.deploy.build import build
+    from burn.loading import read_program
+    from tests.deploy.making import Library, feeds_of
+
+    folder = model.folder / "shared"
+    if not folder.exists():
+        build("shared", read_program(model.path), folder)
+    executable = burn.load(model.path, threads=1)
+    library = Library(next(folder.glob("*.so")), "shared", executable.outputs)
+    library.function("set_threads")(1)
+    inputs = feeds_of(executable.inputs, model.feeds)
+    calls = (lambda: executable.run(model.feeds), lambda: library.run(inputs))
+    least = [float("inf")] * 2
+    began = time.perf_counter()
+    while time.perf_counter() - began < 3 * SECONDS:
+        for which, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            least[which] = min(least[which], (time.perf_counter() - start) * 1e3)
+    library.close()
+    return least[0], least[1]
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "time": ("Time of an inference, ms (median)", lambda ms: f"{ms:.3g}" if ms < 100 else f"{ms:.0f}"),
+    "size": ("Size on disk without weights, KB", lambda size: f"{size / 1000:,.0f}"),
+    "memory": ("Most memory, MB", lambda kib: f"{kib * 1024 / 1e6:.1f}"),
+    "start": ("From start to the first answer, ms (median)", lambda ms: f"{ms:.1f}" if ms < 100 else f"{ms:.0f}"),
+}
+
+
+def page(figures: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{engine} {version}" for engine, version in figures["versions"].items())
+    lines = [
+        "# Compiled models beside other engines",
+        "",
+        f"Written by `python benchmarks/binaries.py` on {figures['date']}: {figures['cpu']}; {versions}.",
+        "One thread, one process for each answer; every engine's first output is burn's within 0.1 %. burn's static library,",
+        "ONNX Runtime's and tract's C libraries and emx-onnx-cgen's C code (`gcc -O3 -march=native`) are linked to one small",
+        "program (`peers/peer.c`); IREE is `iree-run-module` (for times `iree-benchmark-module`) with a module for this CPU.",
+        "All is stripped. The size is that of all files that are needed, but for the system's libraries and the weights in the",
+        "ONNX file. Memory is the resident set, with the weights in it.",
+        "",
+    ]
+    for key, (title, shown) in COLUMNS.items():
+        lines += [f"## {title}", "", table(figures["models"], key, shown), ""]
+    lines += ["## The shared library beside `burn.load`, ms (least, by turns)", ""]
+    lines += ["| | `burn.load` | library | ratio |", "| --- | --- | --- | --- |"]
+    for name, row in figures["models"].items():
+        ours, library = row["library"]
+        lines.append(f"| {name} | {ours:.3g} | {library:.3g} | {library / ours:.2f} |")
+    failures = [
+        f"- {name}, {engine}: {row[engine]}"
+        for name, row in figures["models"].items()
+        for engine in ENGINES
+        if isinstance(row[engine], str)
+    ]
+    return "\n".join([*lines, *(["", "## What is missing above", "", *failures] if failures else []), ""])
+
+
+def table(models: Mapping[str, Any], key: str, shown: Callable[[float], str]) -> str:
+    """One row a model; the least is bold."""
+    lines = [f"| | {' | '.join(ENGINES)} |", "| --- " * (len(ENGINES) + 1) + "|"]
+    for name, row in models.items():
+        values = {engine: row[engine][key] for engine in ENGINES if not isinstance(row[engine], str)}
+        least = min(values.values())
+        cells = [
+            ""
+            if engine not in values
+            else f"**{shown(values[engine])}**"
+            if values[engine] == least
+            else shown(values[engine])
+            for engine in ENGINES
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["build", "measure", "write"])
+    parser.add_argument("--peers", type=Path, required=True, help="a virtual environment with the peers")
+    parser.add_argument("--work", type=Path, required=True, help="where everything is built; figures.json is there")
+    parser.add_argument("--models", nargs="+", default=list(MODELS))
+    parser.add_argument("--engines", nargs="+", default=list(ENGINES))
+    parser.add_argument("--output", type=Path, default=HERE / "binaries.md")
+    given = parser.parse_args(words)
+    given.work.mkdir(parents=True, exist_ok=True)
+    kept = given.work / "figures.json"
+    figures: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"models": {}}
+    launch = given.work / "launch"
+    if not launch.exists():
+        run("cc", *PROGRAM, HERE / "peers" / "launch.c", "-o", launch)
+    for name in given.models if given.what != "write" else ():
+        model = Model.of(name, given.work)
+        row = figures["models"].setdefault(name, {})
+        for engine in given.engines:
+            if given.what == "measure":
+                row[engine] = measured(model, engine, given.peers, launch)
+                print(name, engine, row[engine], flush=True)
+                continue
+            try:
+                print(name, engine, ENGINES[engine](model, given.peers).size, flush=True)
+            except RuntimeError as error:
+                print(name, engine, error, flush=True)
+        if "burn" in given.engines:
+            row["library"] = library_beside_process(model, given.work)
+    if given.what == "measure":
+        figures["date"] = time.strftime("%Y-%m-%d")
+        figures["cpu"] = _cpu()
+        found = {p.name.lower(): p.version for p in metadata.distributions(path=[str(site(given.peers))])}
+        figures["versions"] = {e: found[p] for e, p in _normal(PACKAGES, found).items()}
+        kept.write_text(json.dumps(figures, indent=1))
+    if given.what == "write":
+        figures["models"] = {name: figures["models"][name] for name in MODELS}
+        given.output.write_text(page(figures))
+
+
+def _normal(packages: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    """Distributions by the name that is found: with hyphens or underscores."""
+    return {engine: next(f for f in found if f.replace("-", "_") == name) for engine, name in packages.items()}
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+if __name__ == "__main__":
+    main()
