@@ -101,7 +101,7 @@ CASES = [
     Case("one key", s=33, t=1),
     Case("no query", s=0, t=17),
     Case("no key", s=17, t=0),
-    Case("sizes that are known late", s=37, t=37, causal=True, symbolic=True),
+    Case("sizes that are known late", h=1, g=1, s=37, t=37, causal=True, symbolic=True),
     Case("features side by side with heads", s=37, t=35, turned=True),
 ]
 

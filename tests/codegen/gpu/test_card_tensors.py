@@ -131,7 +131,7 @@ def test_modules(card: Card, tmp_path: Path) -> None:
 
 def trained(device: str | None, steps: int = 3) -> tuple[list[float], nn.Module, list[set[int]]]:
     burn.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    model = nn.Linear(3, 1)
     for _, p in model.named_parameters():
         p.assign(np.random.default_rng(p.count).standard_normal(p.shape).astype(np.float32))
     optimizer = optim.Adam(model, lr=0.1)
@@ -155,7 +155,7 @@ def test_training_stays_on_the_card(card: Card) -> None:
     np.testing.assert_allclose(losses, want, rtol=1e-4)
     for (_, p), (_, q) in zip(model.named_parameters(), twin.named_parameters(), strict=True):
         np.testing.assert_allclose(p.array, q.array, rtol=1e-3, atol=1e-5)
-    assert len(places[0]) >= 12 and places[0] == places[1] == places[2]
+    assert len(places[0]) >= 6 and places[0] == places[1] == places[2]
     assert not any(nowhere)
 
 

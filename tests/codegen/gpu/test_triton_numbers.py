@@ -160,7 +160,7 @@ SCATTERS: list[tuple[str, str, str, Shape, Shape, Shape]] = [
 
 def scatters() -> list[Any]:
     """Each with its sizes as numbers, and with one by name: most of these, which take the interpreter long, are marked slow."""
-    quick = (("scatter_nd", "int64"), ("scatter_elements", "none"))
+    quick = (("scatter_nd", "int64"),)
     return [
         pytest.param(
             case,
