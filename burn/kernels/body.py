@@ -155,12 +155,27 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False)
+class Fold:
+    """A reduction over the parallel loops themselves, at every place of `loops`: what blocks of places come to. It reads what the
+    stages' reductions are at a place; `buffer` gets [blocks, places of `loops`]."""
+
+    loops: tuple[LoopVar, ...]
+    reduction: Reduction
+    buffer: int
+
+
+@dataclass(frozen=True, eq=False)
 class LoopKernel:
-    """For every place of the parallel loops, the stages one after another. No place of the parallel loops needs another."""
+    """For every place of the parallel loops, the stages one after another. No place of the parallel loops needs another.
+
+    For folds the places are taken in blocks of `block`, in the order in which the loops walk them, the last one fastest; the last
+    block may be shorter."""
 
     parallel: tuple[LoopVar, ...]
     stages: tuple[Stage, ...]
     buffers: tuple[Buffer, ...]
+    folds: tuple[Fold, ...] = ()
+    block: Dim = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from burn.kernels.body import (
     ContractionKernel,
     Convert,
     Fetched,
+    Fold,
     Index,
     Kernel,
     Load,
@@ -71,11 +72,16 @@ class _Machine:
         kernel = self.kernel
         match kernel:
             case LoopKernel():
+                folded: dict[tuple[int, int], _Total] = {}
                 for _ in self.walk(kernel.parallel, backwards=True):
                     self.fresh_scratch()
                     self.results.clear()
                     for stage in kernel.stages:
                         self.stage(stage)
+                    for fold in kernel.folds:
+                        self.fold(fold, folded)
+                for (buffer, place), total in folded.items():
+                    self.buffers[buffer][place] = total.result
             case ContractionKernel():
                 self.fresh_scratch()
                 for _ in self.walk((*kernel.batch, *kernel.rows, kernel.column), backwards=True):
@@ -122,6 +128,22 @@ class _Machine:
         for total in totals:
             self.results[total.reduction.name] = total.result
         self.memo.clear()
+
+    def fold(self, fold: Fold, folded: dict[tuple[int, int], _Total]) -> None:
+        """Adds a place of the parallel loops to what its block comes to, by buffer and element."""
+        assert isinstance(self.kernel, LoopKernel)
+        block = self.flat(self.kernel.parallel) // self.dim(self.kernel.block)
+        length = math.prod(self.dim(v.extent) for v in fold.loops)
+        for _ in self.walk(fold.loops):
+            place = (fold.buffer, block * length + self.flat(fold.loops))
+            folded.setdefault(place, _Total(fold.reduction)).take(self.value(fold.reduction.body))
+
+    def flat(self, loops: Sequence[LoopVar]) -> int:
+        """The number of the place where loops are."""
+        number = 0
+        for loop in loops:
+            number = number * self.dim(loop.extent) + self.places[loop]
+        return number
 
     def write(self, write: Write) -> None:
         self.put(write, self.inside(write.buffer, write.offset), self.value(write.value))

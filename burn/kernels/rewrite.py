@@ -16,6 +16,7 @@ from burn.kernels.body import (
     Buffer,
     ContractionKernel,
     Fetched,
+    Fold,
     Kernel,
     Load,
     LoopKernel,
@@ -49,9 +50,9 @@ def _content(kernel: Kernel) -> tuple[Sequence[Write], list[Scalar], list[Dim]]:
             bounds = [getattr(kernel, name) for name in GRADIENT_BOUNDS]
             return [*kernel.first_writes, *kernel.second_writes], parts, bounds
         case LoopKernel():
-            reductions = [r for s in kernel.stages for r in s.reductions]
+            reductions = [r for s in kernel.stages for r in s.reductions] + [f.reduction for f in kernel.folds]
             writes = [w for s in kernel.stages for w in s.writes]
-            return writes, [r.body for r in reductions], [r.index for r in reductions]
+            return writes, [r.body for r in reductions], [*(r.index for r in reductions), kernel.block]
         case _:
             raise unreachable(kernel)
 
@@ -67,7 +68,8 @@ def used_buffers(kernel: Kernel) -> set[int]:
     """The numbers of the buffers that a kernel reads or writes."""
     writes, bodies, _ = _content(kernel)
     nodes = walk(*bodies, *(w.value for w in writes))
-    return {n.buffer for n in nodes if isinstance(n, Load)} | {w.buffer for w in writes}
+    folds = kernel.folds if isinstance(kernel, LoopKernel) else ()
+    return {n.buffer for n in nodes if isinstance(n, Load)} | {x.buffer for x in (*writes, *folds)}
 
 
 def _with_fetched(dims: list[Dim]) -> list[Dim]:
@@ -91,7 +93,7 @@ def kernel_loops(kernel: Kernel) -> list[LoopVar]:
         case AttentionGradientKernel():
             return [*kernel.batch, *kernel.heads, kernel.row, kernel.key, kernel.depth, kernel.column]
         case LoopKernel():
-            return [*kernel.parallel, *(v for s in kernel.stages for v in s.loops)]
+            return [*kernel.parallel, *(v for s in (*kernel.stages, *kernel.folds) for v in s.loops)]
         case _:
             raise unreachable(kernel)
 
@@ -110,6 +112,9 @@ def map_kernel(
 
     def stage(s: Stage) -> Stage:
         return Stage(loops(s.loops), tuple(map(reduction, s.reductions)), writes(s.writes), s.order)
+
+    def fold(f: Fold) -> Fold:
+        return Fold(loops(f.loops), reduction(f.reduction), number(f.buffer))
 
     def buffer(b: Buffer) -> Buffer:
         return replace(b, elements=dim(b.elements))
@@ -163,7 +168,8 @@ def map_kernel(
                 **bounds,
             )
         case LoopKernel():
-            return LoopKernel(loops(kernel.parallel), tuple(map(stage, kernel.stages)), buffers)
+            stages, folds = tuple(map(stage, kernel.stages)), tuple(map(fold, kernel.folds))
+            return LoopKernel(loops(kernel.parallel), stages, buffers, folds, dim(kernel.block))
         case _:
             raise unreachable(kernel)
 

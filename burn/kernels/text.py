@@ -42,6 +42,7 @@ from burn.kernels.body import (
     ContractionKernel,
     Convert,
     Fetched,
+    Fold,
     Index,
     Kernel,
     Load,
@@ -110,8 +111,9 @@ class _Writer:
         for number, buffer in enumerate(self.kernel.buffers):
             yield f"  b{number}: {_buffer(buffer)}{self.notes[number] if self.notes else ''}"
         match self.kernel:
-            case LoopKernel(parallel=parallel, stages=stages):
+            case LoopKernel(parallel=parallel, stages=stages, folds=folds, block=block):
                 body = [line for stage in stages for line in self.stage(stage)]
+                body += [line for fold in folds for line in self.fold(fold, block)]
                 yield from _indented(_nest("parallel", parallel, body))
             case ContractionKernel():
                 yield from _indented(self.contraction(self.kernel))
@@ -132,6 +134,15 @@ class _Writer:
         for write in stage.writes:
             body += self.write(write)
         yield from _nest("for" if stage.order == "parallel" else f"{stage.order} for", stage.loops, body)
+
+    def fold(self, fold: Fold, block: Dim) -> Iterator[str]:
+        self.forget()
+        body = [*self.bound(fold.reduction.body), f"b{fold.buffer} = {self.reduction(fold.reduction)}"]
+        yield from (
+            _nest(f"fold by {block}", fold.loops, body)
+            if fold.loops
+            else (f"fold by {block} {{", *_indented(body), "}")
+        )
 
     def reduction(self, reduction: Reduction) -> str:
         place = f" at {reduction.index}" if reduction.kind.startswith("arg") else ""

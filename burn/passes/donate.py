@@ -104,4 +104,5 @@ def _parts(kernel: Kernel, mine: Callable[[Write], bool]) -> tuple[Sequence[Writ
     stage, *more = (s for s in kernel.stages if any(map(mine, s.writes)))
     if more or stage.reductions or stage.order != "parallel":
         return (), []
-    return stage.writes, [value for other in kernel.stages if other is not stage for value in other.scalars]
+    elsewhere = [value for other in kernel.stages if other is not stage for value in other.scalars]
+    return stage.writes, [*elsewhere, *(fold.reduction.body for fold in kernel.folds)]

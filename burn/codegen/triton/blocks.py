@@ -30,6 +30,8 @@ class Layout:
 
 def layout(kernel: LoopKernel) -> Layout:
     order = list(range(len(kernel.parallel)))
+    if kernel.folds:
+        return Layout(tuple(order))
     parallel = all(s.order == "parallel" for s in kernel.stages)
     if any(s.loops for s in kernel.stages if s.order == "parallel"):
         fast = _side_by_side(kernel)

@@ -135,6 +135,23 @@ def rows_and_columns(rows: Dim, length: Dim, turned: bool, shared: bool) -> Plac
     return Places(block, columns, _warps(block * columns))
 
 
+FOLDED = 4096
+"""Elements of a block of rows that are folded: with what they come to, and what is on its way, they fill a thread's registers."""
+
+AHEAD = 64 * 1024
+"""Bytes of shared memory, at most, in which the next rows wait: beside those of another program, and on smaller cards."""
+
+
+def folded(length: int, bytes_: int) -> tuple[Places, int]:
+    """Of rows that are gone through one after another, and how many blocks of them are on their way from memory at once. bytes_:
+    that are read for each element of a row."""
+    columns = power_of_two(length)
+    rows = max(1, FOLDED // columns)
+    elements = rows * columns
+    stages = max(n for n in (1, 2, 3) if (n - 1) * elements * bytes_ <= AHEAD)
+    return Places(rows, columns, max(4, min(16, elements // 512))), stages
+
+
 def ragged(rows: Dim, turned: bool) -> Places:
     """Rows whose lengths are read from data, most of them of one element or none: a long one is gone through in many steps."""
     wide, columns = (256, 8) if turned else (64, 32)
@@ -367,6 +384,8 @@ WANTS = Wants(
     reduce_block=16384,
     reduce_rows=64,
     long_rows=65536,
+    fold_columns=8192,
+    fold_blocks=256,
     repeat_small=True,
     repeat_reads=True,
     joined_parts=4,

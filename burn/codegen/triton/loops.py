@@ -68,6 +68,18 @@ def _end(stage: Stage) -> Dim | None:
     return found.pop() if len(found) == 1 and not loop_atoms(next(iter(found))) & set(stage.loops) else None
 
 
+def _bytes_of_a_row(kernel: LoopKernel) -> int:
+    """Bytes that are read for each place of a row."""
+    scalars = [x for s in kernel.stages for x in s.scalars] + [f.reduction.body for f in kernel.folds]
+    along = {v for s in kernel.stages for v in s.loops}
+    loads = {(n.buffer, n.offset) for n in walk(*scalars) if isinstance(n, Load)}
+    return sum(
+        DTYPES[kernel.buffers[buffer].dtype].size
+        for buffer, offset in loads
+        if all(not loop_atoms(offset).isdisjoint(loops) for loops in (along, kernel.parallel))
+    )
+
+
 def is_brief(kernel: LoopKernel) -> bool:
     """Whether rows are gone through step by step (`_step_by_step`)."""
     along = [s for s in kernel.stages if s.loops]
@@ -82,6 +94,7 @@ class _Loops:
         self.count = product([v.extent for v in sizes.parallel])
         self.layout = layout(sizes)
         along = [s for s in sizes.stages if s.loops and s.order == "parallel"]
+        self.on_their_way = heuristics.STAGES
         self.wide = bool(along) or self.layout.across is not None
         self.short = self.brief = False
         if is_brief(sizes):
@@ -94,7 +107,10 @@ class _Loops:
                 max(numbers) if len(numbers) == len(lengths) else next(n for n in lengths if not isinstance(n, int))
             )
             turned, shared = self.layout.turned, len(along) > 1
-            if all(_end(s) is not None for s in along):
+            if kernel.folds:
+                assert isinstance(longest, int)
+                self.short, (self.block, self.on_their_way) = True, heuristics.folded(longest, _bytes_of_a_row(sizes))
+            elif all(_end(s) is not None for s in along):
                 self.block = heuristics.ragged(self.count, turned)
             else:
                 self.short = len({s.loops for s in along}) == 1 and heuristics.held(longest, turned, shared)
@@ -120,23 +136,75 @@ class _Loops:
 
     def print(self) -> Printed:
         kernel, printer, code = self.kernel, self.printer, self.code
+        if kernel.folds:
+            return self._folded()
         programs = self._square() if self.layout.across is not None else self._places()
         for number, buffer in enumerate(kernel.buffers):
             if buffer.role == "scratch":
                 printer.private[number] = code.let(f"workspace{number} + x * {printer.dim(buffer.elements)}", "own")
-        written: set[int] = set()
         if self.short:
-            self._columns(next(s for s in kernel.stages if s.loops and s.order == "parallel"), "COLUMNS")
-        for stage in kernel.stages:
-            read = {n.buffer for n in walk(*stage.scalars) if isinstance(n, Load)}
-            if read & written:
-                code.line("tl.debug_barrier()")
-                printer.forget()
-            self._stage(stage)
-            written |= {w.buffer for w in stage.writes}
+            self._row()
+        self._stages()
+        return self._closed(programs)
+
+    def _closed(self, programs: Dim) -> Printed:
         block = self.block
         constants = {"ROWS": block.rows} | ({"COLUMNS": block.columns} if self.wide else {})
-        return closed(printer, kernel, self._about(), constants, programs, self.values, self.count, block.warps)
+        return closed(
+            self.printer, self.kernel, self._about(), constants, programs, self.values, self.count, block.warps
+        )
+
+    def _row(self) -> None:
+        """The places of a row that is held as a whole."""
+        self._columns(next(s for s in self.kernel.stages if s.loops and s.order == "parallel"), "COLUMNS")
+
+    def _stages(self) -> None:
+        written: set[int] = set()
+        for stage in self.kernel.stages:
+            read = {n.buffer for n in walk(*stage.scalars) if isinstance(n, Load)}
+            if read & written:
+                self.code.line("tl.debug_barrier()")
+                self.printer.forget()
+            self._stage(stage)
+            written |= {w.buffer for w in stage.writes}
+
+    def _folded(self) -> Printed:
+        """A block of rows, one after another, with what they come to at every column held until the end."""
+        kernel, printer, code = self.kernel, self.printer, self.code
+        first, length = "tl.program_id(0).to(INT)", printer.dim(kernel.block)
+        code.line(f"program = {first}")
+        self._row()
+        for loop in kernel.parallel:
+            printer.put(loop, "", frozenset("x"))
+        printer.reduced |= {r.name: ("", frozenset("x")) for s in kernel.stages for r in s.reductions}
+        printer.hoist([x for s in kernel.stages for x in s.scalars] + [f.reduction.body for f in kernel.folds], "x")
+        totals = [code.let(self._start(f.reduction), "fold") for f in kernel.folds]
+        block, number = self.sizes.block, self.count
+        even = isinstance(block, int) and block % self.block.rows == 0
+        whole = even and isinstance(block, int) and isinstance(number, int) and number % block == 0
+        count = printer.dim(product([v.extent for v in kernel.parallel]))
+        stop = count if even else code.let(f"tl.minimum({count}, (program + 1) * {length})", "stop")
+        with (
+            code.block(f"for step in tl.range(0, {length}, ROWS, num_stages={self.on_their_way}):"),
+            printer.scope(),
+        ):
+            code.line(f"x = program * {length} + step + tl.arange(0, ROWS){self.down}")
+            printer.axes["x"] = Axis("x", "" if whole else code.let(f"x < {stop}", "inside"))
+            printer.walk_flat([kernel.parallel[i] for i in self.layout.order], "x", frozenset("x"))
+            self._stages()
+            for fold, total in zip(kernel.folds, totals, strict=True):
+                reduction, inside = fold.reduction, printer.axes["x"].mask
+                value = self._full(printer.value(reduction.body))
+                if inside:
+                    value = f"tl.where({inside}, {value}, {self._identity(reduction)})"
+                code.line(f"{total} = {COMBINE[reduction.kind]}({total}, {value}.to({self._type(reduction)}))")
+        columns = printer.axes["r"]
+        for fold, total in zip(kernel.folds, totals, strict=True):
+            width = printer.dim(product([v.extent for v in fold.loops]))
+            mask = f", mask={columns.mask}" if columns.mask else ""
+            value = f"{self._reduce(fold.reduction, total, 0)}[None, :]"
+            code.line(f"tl.store(b{fold.buffer} + (program * {width} + {columns.places}), {value}{mask})")
+        return self._closed(ceildiv(self.count, self.sizes.block))
 
     def _places(self) -> Dim:
         """The places of the parallel loops, as one number; returns how many programs there are."""
@@ -180,7 +248,9 @@ class _Loops:
 
     def _about(self) -> str:
         kinds = [r.kind for s in self.kernel.stages for r in s.reductions]
-        return f"A block of places each; {', '.join(kinds)} along rows." if kinds else "A block of places each."
+        about = f"A block of places each; {', '.join(kinds)} along rows" if kinds else "A block of places each"
+        down = ", ".join(f.reduction.kind for f in self.kernel.folds)
+        return f"{about}; {down} down columns." if down else f"{about}."
 
     def _stage(self, stage: Stage) -> None:
         printer = self.printer
@@ -349,8 +419,10 @@ class _Loops:
             code.line(f"_, {name} = tl.reduce(({value}, {place}), {self.axis}, {ARG[r.kind, r.last]})")
             self.printer.reduced[r.name] = (code.let(f"{name}{self.down}", "best"), axes)
             return
-        if r.kind == "sum" and DTYPES[r.dtype].kind == "float":
-            text = f"tl.sum({value}, {self.axis})"
-        else:
-            text = f"tl.reduce({value}, {self.axis}, {COMBINE[r.kind]})"
+        text = self._reduce(r, value, self.axis)
         self.printer.reduced[r.name] = (code.let(f"{text}{self.down}", r.kind), axes)
+
+    def _reduce(self, r: Reduction, value: str, axis: int) -> str:
+        if r.kind == "sum" and DTYPES[r.dtype].kind == "float":
+            return f"tl.sum({value}, {axis})"
+        return f"tl.reduce({value}, {axis}, {COMBINE[r.kind]})"

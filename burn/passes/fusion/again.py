@@ -14,7 +14,8 @@ from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
-from burn.passes.fusion.choice import Choice
+from burn.kernels.body import EXPENSIVE
+from burn.passes.fusion.choice import Choice, is_wider
 from burn.passes.fusion.cluster import Cluster
 from burn.passes.fusion.joins import JOINS
 from burn.passes.fusion.reads import FREE
@@ -142,7 +143,23 @@ def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Way,
 
 def _can(choice: Choice, way: Way, reader: Cluster) -> bool:
     fits = len(way.steps) <= LONG and len(reader.members) + len(way.steps) <= MORE * choice.max_ops
-    return fits and all(JOINS[reader.kind](choice, op, reader) for op in way.steps.values())
+    return fits and all(
+        JOINS[reader.kind](choice, op, reader) or _stands_alone(choice, op, reader) for op in way.steps.values()
+    )
+
+
+def _stands_alone(choice: Choice, op: Op, reader: Cluster) -> bool:
+    """Whether an op is little, computed where its result is repeated along axes: a norm's weight, widened."""
+    result = op.operation.results[0]
+    cheap = isinstance(op, Pointwise) and op.FUNCTION not in EXPENSIVE
+    return (
+        choice.wants.repeat_small
+        and cheap
+        and reader.kind in ("loop", "reduce")
+        and is_wider(reader.space, type_of(result).shape)
+        and all(choice.cluster_of(choice.source(v)) is not reader for v in op.operation.operands)
+        and all(isinstance(m, Pointwise) for m in reader.members if result in list(m.operation.operands))
+    )
 
 
 def _move_in(choice: Choice, way: Way, reader: Cluster, added: dict[int, list[Op]]) -> None:

@@ -14,7 +14,7 @@ from burn.kernels.body import EXPENSIVE
 from burn.kernels.lower import has_rule
 from burn.kernels.wants import Wants
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
-from burn.passes.fusion.joins import ANCHORS, ATTENDING, JOINS, TILED, axes_of
+from burn.passes.fusion.joins import ANCHORS, ATTENDING, JOINS, TILED, axes_of, folds
 from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous
 
 FEW = 16384
@@ -53,6 +53,8 @@ class Choice:
             elif op.OP_NAME not in FREE:
                 self.opaque[op.operation] = unit = Cluster("opaque", (), [op])
                 self.order.add(unit, self._reads(op))
+        if self.wants.fold_columns:
+            self._fold_columns()
         loops = {c for c in self.cluster.values() if c.kind == "loop"}
         self.crowded = {c for c in loops if self._streams(c) >= MANY_STREAMS}
         while self._materialize_views():  # what stands in memory changes how the views behind it can be read
@@ -76,9 +78,10 @@ class Choice:
             for other in self._candidates(reader):
                 if (
                     other is not cluster
-                    and other.kind == "loop"
+                    and (other.kind == "loop" or (reader is op and not new and self._shares_rows(other, cluster)))
                     and (
-                        (reader is op and not new and self._computes(other, op, cluster))
+                        other.kind == "reduce"
+                        or (reader is op and not new and self._computes(other, op, cluster))
                         or (reader is op and self._repeats(other, op, cluster))
                         or self._makes_part(other, op, cluster)
                     )
@@ -87,6 +90,49 @@ class Choice:
                 ):
                     todo += other.members if self.joins_parts(op) else []
                     self._merge(other, cluster)
+
+    def _shares_rows(self, other: Cluster, cluster: Cluster) -> bool:
+        """Whether two kernels reduce the same rows, which one then reads once."""
+        return (
+            self.wants.fold_columns > 0
+            and other.kind == cluster.kind == "reduce"
+            and (other.space, other.axes) == (cluster.space, cluster.axes)
+            and not other.across
+            and not cluster.across
+            and not any(m.OP_NAME == "arg_reduce" for m in (*other.members, *cluster.members))
+            and not other.closed
+        )
+
+    def _fold_columns(self) -> None:
+        """Reductions down columns move to where a tensor that they read is gone through row by row."""
+        groups = list(dict.fromkeys(c for c in self.cluster.values() if c.kind == "reduce"))
+        readers: dict[ir.Value, list[Cluster]] = {}
+        for group in groups:
+            for value in self._read_whole(group):
+                readers.setdefault(value, []).append(group)
+        gone: set[Cluster] = set()
+        for group in groups:
+            rank = len(group.space)
+            if rank - 1 in group.axes or group.across:
+                continue
+            others = dict.fromkeys(c for value in self._read_whole(group) for c in readers[value])
+            for other in others:
+                fits = (
+                    len(group.members) + len(other.members) <= self.max_ops and other not in gone and other is not group
+                )
+                apart = fits and not leads_to(group.needs, other) and not leads_to(other.needs, group)
+                if apart and folds(self, other, group.axes) and folds(self, group, other.axes):
+                    other.across = group.axes
+                    self._merge(group, other)
+                    gone.add(group)
+                    break
+
+    def _read_whole(self, cluster: Cluster) -> list[ir.Value]:
+        """What a group reads at every place of its space."""
+        read = (v for m in cluster.members for v in m.operation.operands)
+        return [
+            v for v in dict.fromkeys(read) if self.cluster_of(v) is not cluster and type_of(v).shape == cluster.space
+        ]
 
     def _computes(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """Whether a cluster's kernel can do what a loop does, at the same places."""
@@ -103,7 +149,7 @@ class Choice:
             op.OP_NAME not in ANCHORS
             and op.OP_NAME != "concat"
             and _is_little(other)
-            and _is_wider(cluster.space, other.space)
+            and is_wider(cluster.space, other.space)
             and self._serves(other, op, cluster)
         )
 
@@ -204,8 +250,11 @@ class Choice:
         cluster.last = self.position[op.operation]
         self.cluster[op.operation] = cluster
         self.order.add(cluster, self._reads(op))
-        if op.OP_NAME in ("reduce", "arg_reduce") and cluster.kind == "loop":
-            cluster.kind, cluster.axes = "reduce", axes_of(op)
+        if op.OP_NAME in ("reduce", "arg_reduce"):
+            if cluster.kind == "loop":
+                cluster.kind, cluster.axes = "reduce", axes_of(op)
+            elif axes_of(op) != cluster.axes:
+                cluster.across = axes_of(op)
 
     def rewire(self, op: Op, old: ir.Value, new: ir.Value) -> None:
         """Lets an op read another value. An operation's Python hash changes with its operands."""
@@ -321,7 +370,7 @@ def _is_little(cluster: Cluster) -> bool:
     )
 
 
-def _is_wider(space: tuple[Dim, ...], other: tuple[Dim, ...]) -> bool:
+def is_wider(space: tuple[Dim, ...], other: tuple[Dim, ...]) -> bool:
     """Whether a space is many times another, which has no size without a number."""
     many, few = product(space), product(other)
     return isinstance(few, int) and (not isinstance(many, int) or many >= MANY * few)

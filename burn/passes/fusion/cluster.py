@@ -17,6 +17,7 @@ class Cluster:
     space: tuple[Dim, ...]
     members: list[Op] = field(default_factory=list)
     axes: frozenset[int] = frozenset()  # of a reduce group
+    across: frozenset[int] = frozenset()  # the other axes, where some of its reductions are along these
     last: int = 0  # its latest member's position in program order
     needs: set[Cluster] = field(default_factory=set)  # clusters whose results or sizes it reads
     users: set[Cluster] = field(default_factory=set)  # the other way round

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
-from burn.kernels.builders.reduce import reduced_axes
+from burn.kernels.builders.rows import reduced_axes
 from burn.passes.fusion.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -83,13 +83,16 @@ def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
         return (
             not arg
             and type_of(op.x).shape == cluster.space
-            and axes_of(op) == cluster.axes
             and choice.cluster_of(op.x) is cluster
+            and (axes_of(op) == cluster.axes or folds(choice, cluster, axes_of(op)))
         )
     if not isinstance(op, Pointwise):
         return False
-    kept = tuple(1 if i in cluster.axes else d for i, d in enumerate(cluster.space))
-    squeezed = tuple(d for i, d in enumerate(cluster.space) if i not in cluster.axes)
+    axes = _axes_behind(choice, op, cluster)
+    if axes is None:
+        return False
+    kept = tuple(1 if i in axes else d for i, d in enumerate(cluster.space))
+    squeezed = tuple(d for i, d in enumerate(cluster.space) if i not in axes)
     shape = _shape(op)
     if shape not in (cluster.space, kept, squeezed):
         return False
@@ -101,19 +104,71 @@ def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
         if have == cluster.space != kept:
             if shape != cluster.space or source != value:
                 return False
-        elif not _same_rows(value, source, shape, cluster, kept, squeezed):
+        elif not _same_rows(value, source, shape, axes, (kept, cluster.space, squeezed)):
             return False
     return True
 
 
-def _same_rows(value: ir.Value, source: ir.Value, shape: Shape, cluster: Cluster, kept: Shape, squeezed: Shape) -> bool:
+def folds(choice: Choice, cluster: Cluster, axes: frozenset[int]) -> bool:
+    """Whether the kernel of a reduction can also form those along its other axes, row by row: sums down the columns of rows that
+    it goes through anyway. Nothing else of it may need what the leading axes are reduced to, which is known last."""
+    if cluster.across:
+        return axes == cluster.across
+    rank = len(cluster.space)
+    if cluster.axes & axes or len(cluster.axes | axes) != rank:
+        return False
+    leading, trailing = sorted((cluster.axes, axes), key=lambda a: rank - 1 in a)
+    columns = product([cluster.space[i] for i in trailing])
+    rows = product([cluster.space[i] for i in leading])
+    if (
+        leading != frozenset(range(len(leading)))
+        or not isinstance(columns, int)
+        or not 1 < columns <= choice.wants.fold_columns
+    ):
+        return False
+    if isinstance(rows, int) and rows < choice.wants.fold_blocks:
+        return False
+    return all(
+        _shape(m) != cluster.space or not any(_follows(choice, v, cluster, leading) for v in m.operation.operands)
+        for m in cluster.members
+    )
+
+
+def _axes_behind(choice: Choice, op: Op, cluster: Cluster) -> frozenset[int] | None:
+    """The axes of the reductions that an op's operands of the cluster may be results of; None where they follow from such along
+    different axes."""
+    if not cluster.across:
+        return cluster.axes
+    leading, trailing = sorted((cluster.axes, cluster.across), key=lambda axes: len(cluster.space) - 1 in axes)
+    mine = [v for v in op.operation.operands if choice.cluster_of(choice.source(v)) is cluster]
+    down = {_follows(choice, v, cluster, leading) for v in mine}
+    if True not in down:
+        return trailing
+    return leading if down == {True} and _shape(op) != cluster.space else None
+
+
+def _follows(choice: Choice, value: ir.Value, cluster: Cluster, axes: frozenset[int]) -> bool:
+    """Whether a value of a cluster follows from one of its reductions along these axes."""
+    todo, seen = [value], set()
+    while todo:
+        source = choice.source(todo.pop())
+        op = op_of(source)
+        if op is None or source in seen or choice.cluster_of(source) is not cluster:
+            continue
+        seen.add(source)
+        if op.OP_NAME in ("reduce", "arg_reduce") and axes_of(op) == axes:
+            return True
+        todo += op.operation.operands
+    return False
+
+
+def _same_rows(value: ir.Value, source: ir.Value, shape: Shape, axes: frozenset[int], allowed: Sequence[Shape]) -> bool:
     """Whether a reduction's result, seen through views, is read at the row it belongs to: views only add or drop the reduced
     axes' ones, or repeat along them.
 
     A shape alone does not say so: with a square space the rows' numbers [n], broadcast to [n, n], lie along the columns.
     numpy's rule aligns the last axes, so what has fewer axes may be broadcast only where the reduced ones come first."""
-    leading = cluster.axes == frozenset(range(len(cluster.axes)))
-    allowed = (kept, cluster.space, squeezed)
+    leading = axes == frozenset(range(len(axes)))
     wider = shape
     while True:
         mine = type_of(value).shape

@@ -240,3 +240,31 @@ func.func @main(%x: tensor<256x256xf8E4M3FN>, %w: tensor<256x256xf8E4M3FN>) -> t
 // CHECK:        base0 = b0.to(tl.pointer_type(tl.float8e4nv), bitcast=True)
 // CHECK-NEXT:   v0 = tl.load(base0 + {{.*}})
 // CHECK:        total = tl.dot(left0, right0, total, max_num_imprecise_acc=DEPTH)
+
+// ----- sums down columns of what is computed row by row: a block of rows each, the next ones on their way
+func.func @main(%x: tensor<601x40xbf16>, %w: tensor<40xbf16>) -> (tensor<601x40xbf16>, tensor<1x40xbf16>) {
+  %0 = "burn.cast"(%x) {dtype = "float32", saturate = true} : (tensor<601x40xbf16>) -> tensor<601x40xf32>
+  %1 = "burn.reduce"(%0) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<601x40xf32>) -> tensor<601x1xf32>
+  %2 = "burn.sub"(%0, %1) : (tensor<601x40xf32>, tensor<601x1xf32>) -> tensor<601x40xf32>
+  %3 = "burn.reduce"(%2) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<601x40xf32>) -> tensor<1x40xf32>
+  %4 = "burn.cast"(%3) {dtype = "bfloat16", saturate = true} : (tensor<1x40xf32>) -> tensor<1x40xbf16>
+  %5 = "burn.cast"(%w) {dtype = "float32", saturate = true} : (tensor<40xbf16>) -> tensor<40xf32>
+  %6 = "burn.mul"(%2, %5) : (tensor<601x40xf32>, tensor<40xf32>) -> tensor<601x40xf32>
+  %7 = "burn.cast"(%6) {dtype = "bfloat16", saturate = true} : (tensor<601x40xf32>) -> tensor<601x40xbf16>
+  "burn.return"(%7, %4) : (tensor<601x40xbf16>, tensor<1x40xbf16>) -> ()
+}
+// CHECK: sum along rows; sum down columns.
+// CHECK: program = tl.program_id(0)
+// CHECK: within0 = r0 < 
+// CHECK: tl.load(b2 + r0, mask=within0, other=0.0)
+// CHECK: fold0 = tl.full([ROWS, COLUMNS], 0.0, tl.float32)
+// CHECK: for step in tl.range(0, {{.*}}, ROWS, num_stages=3):
+// CHECK: inside0 = x < 
+// CHECK: tl.load(b0 
+// CHECK: sum0 = tl.sum(
+// CHECK: tl.store(b1 
+// CHECK: fold0 = add(fold0, tl.where(inside0, {{.*}}, 0.0)
+// CHECK: tl.store(b3 + (program * {{.*}} + r0), tl.sum(fold0, 0)[None, :], mask=within0)
+// CHECK: def kernel1(
+// CHECK: sum0 = tl.sum(
+// CHECK: sum0.to(tl.bfloat16)

@@ -1,0 +1,109 @@
+"""Sums down columns of what is computed row by row: the gradients of a norm's parameters beside those of its data.
+
+The rows are gone through in blocks, and what each block comes to at every column is kept on the way and written once; a second
+kernel joins the blocks, always in their order. Where a device does not want that, what rows are reduced to is handed on to a
+kernel that goes down the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, dim_max, product
+from burn.dialect.op import Op
+from burn.dialect.types import type_of
+from burn.kernels.body import Fold, Load, LoopKernel, Reduced, Reduction, Rewriter, Stage, Write
+from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert, place, with_used_buffers
+from burn.kernels.builders.rows import Rows, reduction_of, uses
+from burn.kernels.lower import linear
+from burn.kernels.wants import Wants
+
+
+def folded(group: Group, anchors: Sequence[Op], across: Sequence[Op], wants: Wants) -> list[Call]:
+    """anchors reduce the trailing axes, across the leading ones."""
+    return _Folded(group, anchors, across, wants).calls()
+
+
+class _Folded:
+    def __init__(self, group: Group, anchors: Sequence[Op], across: Sequence[Op], wants: Wants) -> None:
+        self.group, self.across, self.wants = group, across, wants
+        results = [op.operation.results[0] for op in across]
+        down = [any(uses(value, result) for result in results) for value in group.yielded]
+        self.columns = [number for number, is_down in enumerate(down) if is_down]
+        self.rows = Rows(Builder(group), type_of(across[0].x).shape, anchors, keep_rows=False)
+        self.rows.write(number for number, is_down in enumerate(down) if not is_down)
+        self.length = product([v.extent for v in self.rows.inner])
+
+    def calls(self) -> list[Call]:
+        return self._in_blocks() if self.wants.fold_columns else self._apart()
+
+    def _reductions(self) -> list[Reduction]:
+        rows = self.rows
+        bodies = (rows.builder.low.at(op.x, rows.full) for op in self.across)
+        return [
+            reduction_of(op, f"c{i}", body, ())[0] for i, (op, body) in enumerate(zip(self.across, bodies, strict=True))
+        ]
+
+    def _in_blocks(self) -> list[Call]:
+        rows, builder = self.rows, self.rows.builder
+        count = product([v.extent for v in rows.kept])
+        block = dim_max(1, ceildiv(count, self.wants.fold_blocks))
+        blocks = ceildiv(count, block)
+        reductions = self._reductions()
+        folds = tuple(
+            Fold(rows.inner, r, builder.shared(number, r.dtype, blocks * self.length, "write"))
+            for number, r in enumerate(reductions)
+        )
+        first = builder.call(lambda buffers: LoopKernel(rows.kept, tuple(rows.stages), buffers, folds, block))
+        flat = LoopVar("block", blocks)
+        return [first, self._joined(reductions, blocks, flat)]
+
+    def _joined(self, reductions: Sequence[Reduction], blocks: Dim, flat: LoopVar) -> Call:
+        """What the blocks come to, and what is made of that."""
+        inner, builder = self.rows.inner, Builder(self.group)
+        here = linear((Expr.of(flat), *place(inner)), (blocks, *(v.extent for v in inner)))
+        joined = [
+            replace(r, body=builder.low.load(builder.shared(number, r.dtype, blocks * self.length, "read"), here))
+            for number, r in enumerate(reductions)
+        ]
+        stages = (Stage((flat,), tuple(joined)), self._last(builder))
+        return builder.call(lambda buffers: LoopKernel(inner, stages, buffers))
+
+    def _last(self, builder: Builder) -> Stage:
+        """Writes what is made of the columns' sums."""
+        for number, op in enumerate(self.across):
+            dtype = type_of(op.x).dtype
+            out = convert(Reduced(accumulate_type(dtype), f"c{number}"), dtype)
+            builder.low.define(op.operation.results[0], lambda index, out=out: out)
+        writes = []
+        inner = place(self.rows.inner)
+        offset = linear(inner, [v.extent for v in self.rows.inner])
+        for number in self.columns:
+            value = self.group.yielded[number]
+            index = (0,) * (type_of(value).rank - len(inner)) + inner
+            writes.append(Write(builder.out(number), offset, builder.low.at(value, index)))
+        return Stage((), (), tuple(writes))
+
+    def _apart(self) -> list[Call]:
+        """Rows, which hand on what they are reduced to; then columns, which read that."""
+        rows, builder = self.rows, self.rows.builder
+        reductions = self._reductions()
+        count, here = product([v.extent for v in rows.kept]), linear(place(rows.kept), [v.extent for v in rows.kept])
+        made = [r for s in rows.stages for r in s.reductions]
+        held = {r.name: builder.shared(number, r.dtype, count, "write") for number, r in enumerate(made)}
+        handed = tuple(Write(held[r.name], here, Reduced(r.dtype, r.name)) for r in made)
+        stages = (*rows.stages, Stage((), (), handed))
+        last = self._last(builder)
+        read = Rewriter(
+            lambda d: d,
+            lambda node: Load(node.dtype, held[node.name], here) if isinstance(node, Reduced) else node,
+        )
+        columns = (Stage(rows.kept, tuple(replace(r, body=read(r.body)) for r in reductions)), last)
+        call = builder.call(lambda buffers: LoopKernel(rows.kept, stages, buffers))
+        buffers = tuple(replace(b, role="read") if n in held.values() else b for n, b in enumerate(call.kernel.buffers))
+        return [
+            with_used_buffers(call.kernel, call.bindings),
+            with_used_buffers(LoopKernel(rows.inner, columns, buffers), call.bindings),
+        ]

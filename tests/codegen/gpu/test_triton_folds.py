@@ -1,0 +1,170 @@
+"""Sums down the columns of rows that a kernel goes through anyway: gradients of a norm's parameters beside those of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn import ops
+from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics import WANTS
+from burn.dialect import ops as builders
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.kernels.body import LoopKernel
+from burn.kernels.builders import kernels
+from burn.kernels.text import groups
+from burn.kernels.wants import Wants
+from burn.passes import pipeline
+from burn.passes.environment import Environment
+from burn.tracing.trace import arguments_of, trace_call
+from tests.kernels.interpreting import agree, interpreted
+from tests.passes.cases import random
+
+simulated = pytest.importorskip("tests.codegen.gpu.simulated")
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+Function = Callable[..., Any]
+
+FEW = replace(WANTS, fold_blocks=3)
+"""Blocks that small tensors have, too."""
+
+
+@dataclass(frozen=True)
+class Card(GPU):
+    @property
+    def wants(self) -> Wants:
+        return FEW
+
+
+def layer(x: burn.Tensor, w: burn.Tensor, b: burn.Tensor, g: burn.Tensor) -> Any:
+    return burn.vjp(lambda x, w, b: ops.layer_norm(x, w, b, axis=-1, epsilon=1e-2), x, w, b)[1](g)
+
+
+def rms(x: burn.Tensor, w: burn.Tensor, z: burn.Tensor, g: burn.Tensor) -> Any:
+    return burn.vjp(lambda x, w, z: ops.rms_norm(x, w, axis=-1, epsilon=1e-2) * burn.silu(z), x, w, z)[1](g)
+
+
+def traced(function: Function, types: Sequence[str]) -> Program:
+    program = trace_call(function, arguments_of(function, list(types), None)).program
+    pipeline.run(pipeline.parse(Card().passes), program, Environment(Card()))
+    return program
+
+
+def folding(program: Program, wants: Wants = FEW) -> list[int]:
+    """How many folds each kernel has."""
+    with context():
+        made = [call.kernel for group in groups(program.block) for call in kernels(group, wants)]
+    return [len(kernel.folds) for kernel in made if isinstance(kernel, LoopKernel)]
+
+
+def layer_by_hand(x: np.ndarray, w: np.ndarray, _: np.ndarray, g: np.ndarray) -> list[np.ndarray]:
+    centred = x - x.mean(-1, keepdims=True)
+    scale = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-2)
+    y, owed = centred * scale, g * w
+    inner = owed - owed.mean(-1, keepdims=True) - y * (owed * y).mean(-1, keepdims=True)
+    leading = tuple(range(x.ndim - 1))
+    return [inner * scale, (g * y).sum(leading), g.sum(leading)]
+
+
+SHAPES = [("17", "5"), ("20", "33"), ("16", "2"), ("3, 7", "70"), ("n", "9"), ("n, 2", "17")]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("rows", "columns"), SHAPES)
+def test_gradients_of_a_layer_norm_are_two_kernels(rows: str, columns: str, dtype: str) -> None:
+    """Blocks that do not come out even, rows that are no power of two, sizes without a number."""
+    big, row = f"{dtype}[{rows}, {columns}]", f"{dtype}[{columns}]"
+    program = traced(layer, [big, row, row, big])
+    assert folding(program) == [2, 0]
+    for n in (5, 0, 1) if "n" in rows else (5,):
+        given = [random(t, {"n": n}, i) for i, t in enumerate(program.input_types)]
+        got = interpreted(program, given, simulated.Simulator().launch, FEW)
+        agree(got, interpreted(program, given, wants=FEW))
+        want = layer_by_hand(*(x.astype(np.float64) for x in given)) if n else []
+        bound = 1e-4 if dtype == "float32" else 4e-2
+        for mine, exact in zip(got, want, strict=False):
+            np.testing.assert_allclose(mine.astype(np.float64), exact, rtol=bound, atol=bound * np.abs(exact).max())
+
+
+def test_gradients_of_a_gated_norm_are_two_kernels() -> None:
+    """Its weight is widened where it is read."""
+    big, row = "float16[19, 40]", "float16[40]"
+    program = traced(rms, [big, row, big, big])
+    assert folding(program) == [1, 0]
+    given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
+    got = interpreted(program, given, simulated.Simulator().launch, FEW)
+    agree(got, interpreted(program, given, wants=FEW))
+
+
+def test_a_device_that_does_not_want_it_reads_what_rows_came_to() -> None:
+    """As the host does for what a card has no kernel for."""
+    big, row = "float32[17, 5]", "float32[5]"
+    program = traced(layer, [big, row, row, big])
+    plain = replace(FEW, fold_columns=0)
+    assert folding(program, plain) == [0, 0]
+    given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
+    for mine, exact in zip(interpreted(program, given, wants=plain), layer_by_hand(*given), strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("kind", ["max", "sum"])
+def test_both_ways_of_a_square(first: int, kind: str) -> None:
+    """Rows and columns are told apart where their numbers have one shape, whichever comes first; what is made of the columns'
+    results goes with them."""
+    program = Program.create([("x", TensorType("float32", (9, 9)))])
+    with program.building("node"):
+        y = builders.tanh(program.inputs[0])
+        one, other = (builders.reduce(y, kind=kind, axes=(axis,), keepdims=True) for axis in (first, 1 - first))
+        one, other = builders.neg(one), builders.exp(other)
+    program.finish([("y", y), ("one", one), ("other", other)])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(Card()))
+    assert folding(program) == [1, 0]
+    (x,) = given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
+    got = interpreted(program, given, simulated.Simulator().launch, FEW)
+    whole = np.tanh(x.astype(np.float64))
+    reduced = [getattr(whole, kind)(axis, keepdims=True) for axis in (first, 1 - first)]
+    for mine, exact in zip(got, [whole, -reduced[0], np.exp(reduced[1])], strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=1e-5, atol=1e-5)
+
+
+def test_what_needs_the_columns_stays_apart() -> None:
+    """Elements from which a column's sum is taken away cannot be written on the way; nor can the sum of their rows."""
+    program = Program.create([("x", TensorType("float32", (9, 5)))])
+    with program.building("node"):
+        x = builders.tanh(program.inputs[0])
+        apart = builders.sub(x, builders.reduce(x, kind="sum", axes=(0,), keepdims=True))
+        rows = builders.reduce(x, kind="sum", axes=(1,), keepdims=True)
+        both = builders.add(rows, builders.reduce(apart, kind="max", axes=(1,), keepdims=True))
+    program.finish([("apart", apart), ("both", both)])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(Card()))
+    assert not any(folding(program))
+    given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
+    got = interpreted(program, given, simulated.Simulator().launch, FEW)
+    x = np.tanh(given[0].astype(np.float64))
+    apart = x - x.sum(0)
+    for mine, exact in zip(got, [apart, x.sum(1, keepdims=True) + apart.max(1, keepdims=True)], strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=1e-5, atol=1e-5)
+
+
+def test_nothing_is_written_over_what_columns_are_made_of() -> None:
+    """A row's results lie where its elements did only if no fold reads these behind them."""
+    shape = (17, 5)
+    program = Program.create([(name, TensorType("float32", shape)) for name in "xg"])
+    with program.building("node"):
+        x, g = program.inputs
+        y = builders.mul(x, builders.reduce(g, kind="sum", axes=(1,), keepdims=True))
+        columns = builders.reduce(builders.mul(x, g), kind="sum", axes=(0,))
+    program.finish([("y", y), ("columns", columns)])
+    program.given_up = (0,)
+    pipeline.run(pipeline.parse("fuse,release,donate"), program, Environment(Card()))
+    assert folding(program) == [1, 0]
+    assert list(program.terminator.attributes["takes"]) == [-1, -1]

@@ -1,0 +1,70 @@
+// passes: fuse
+
+// ----- sums down columns are formed where rows are gone through anyway, with what is made of them
+func.func @main(%x: tensor<512x32xbf16>) -> (tensor<512x32xf32>, tensor<1x32xbf16>) {
+  %0 = "burn.cast"(%x) {dtype = "float32", saturate = true} : (tensor<512x32xbf16>) -> tensor<512x32xf32>
+  %1 = "burn.reduce"(%0) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<512x1xf32>
+  %2 = "burn.sub"(%0, %1) : (tensor<512x32xf32>, tensor<512x1xf32>) -> tensor<512x32xf32>
+  %3 = "burn.reduce"(%2) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<1x32xf32>
+  %4 = "burn.cast"(%3) {dtype = "bfloat16", saturate = true} : (tensor<1x32xf32>) -> tensor<1x32xbf16>
+  "burn.return"(%2, %4) : (tensor<512x32xf32>, tensor<1x32xbf16>) -> ()
+}
+// CHECK: burn.group
+// CHECK: axes = array<i64: 1>
+// CHECK: axes = array<i64: 0>
+// CHECK: burn.cast
+// CHECK: burn.yield
+// CHECK-NOT: burn.group
+// CHECK: burn.return
+
+// ----- so are those of a tensor that the rows' kernel reads, though nothing of what it computes
+func.func @main(%x: tensor<512x32xf32>) -> (tensor<1x32xf32>, tensor<512x1xf32>) {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<1x32xf32>
+  %1 = "burn.reduce"(%x) {axes = array<i64: 1>, keepdims = true, kind = "max"} : (tensor<512x32xf32>) -> tensor<512x1xf32>
+  "burn.return"(%0, %1) : (tensor<1x32xf32>, tensor<512x1xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: axes = array<i64: 0>
+// CHECK: axes = array<i64: 1>
+// CHECK: burn.yield
+// CHECK-NOT: burn.group
+// CHECK: burn.return
+
+// ----- rows that need what their columns come to are another kernel's
+func.func @main(%x: tensor<512x32xf32>) -> tensor<512x1xf32> {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<1x32xf32>
+  %1 = "burn.sub"(%x, %0) : (tensor<512x32xf32>, tensor<1x32xf32>) -> tensor<512x32xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<512x1xf32>
+  "burn.return"(%2) : (tensor<512x1xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: axes = array<i64: 0>
+// CHECK: burn.yield
+// CHECK: burn.group
+// CHECK: axes = array<i64: 1>
+
+// ----- rows that are too long for a kernel to hold what they come to are not folded
+func.func @main(%x: tensor<512x10000xf32>) -> (tensor<1x10000xf32>, tensor<512x1xf32>) {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<512x10000xf32>) -> tensor<1x10000xf32>
+  %1 = "burn.reduce"(%x) {axes = array<i64: 1>, keepdims = true, kind = "max"} : (tensor<512x10000xf32>) -> tensor<512x1xf32>
+  "burn.return"(%0, %1) : (tensor<1x10000xf32>, tensor<512x1xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.group
+
+// ----- two groups that reduce the same rows are one, where an op reads both
+func.func @main(%x: tensor<512x32xf32>, %g: tensor<512x32xf32>) -> tensor<512x32xf32> {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<512x1xf32>
+  %1 = "burn.sub"(%x, %0) : (tensor<512x32xf32>, tensor<512x1xf32>) -> tensor<512x32xf32>
+  %2 = "burn.reduce"(%g) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<512x1xf32>
+  %3 = "burn.sub"(%g, %2) : (tensor<512x32xf32>, tensor<512x1xf32>) -> tensor<512x32xf32>
+  %4 = "burn.mul"(%1, %3) : (tensor<512x32xf32>, tensor<512x32xf32>) -> tensor<512x32xf32>
+  "burn.return"(%4) : (tensor<512x32xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.reduce
+// CHECK: burn.reduce
+// CHECK: burn.mul
+// CHECK: burn.yield
+// CHECK-NOT: burn.group
+// CHECK: burn.return
