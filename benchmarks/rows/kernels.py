@@ -32,7 +32,8 @@ def cases() -> dict[str, Callable[[], Row]]:
     found: dict[str, Callable[[], Row]] = {"copy": copy_row}
     found |= {name: partial(memory_bound, name, *case) for name, case in MEMORY_BOUND.items()}
     found |= {f"product bf16 {n} cubed": partial(product, n) for n in (4096, 8192)}
-    found |= {f"product float8 e4m3 {n} cubed": partial(product_of_bytes, n) for n in (4096, 8192)}
+    found |= {f"product float8 e4m3 {n} cubed": partial(product_of_bytes, n, None) for n in (4096, 8192)}
+    found |= {f"product float8 e4m3 {n} cubed, fast sums": partial(product_of_bytes, n, "fast") for n in (4096, 8192)}
     for depth in (64, 128):
         found[f"attention bf16, causal, 16k tokens, 16 heads of {depth}"] = partial(attention, depth)
         found[f"attention's gradients, heads of {depth}"] = partial(attention_gradients, depth)
@@ -145,13 +146,14 @@ def product(n: int) -> Row:
     return made
 
 
-def product_of_bytes(n: int) -> Row:
-    """A product of 8-bit floats, with the depth of both sides side by side, as torch takes them; both give bfloat16."""
+def product_of_bytes(n: int, sums: str | None) -> Row:
+    """A product of 8-bit floats, with the depth of both sides side by side, as torch takes them; both give bfloat16. sums: "fast"
+    is torch's `use_fast_accum`, of which neither is the default."""
     x, y = (torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
     turned = y.T.contiguous()
     arrays = [to_card(t.cpu().view(torch.uint8).numpy().view(ml_dtypes.float8_e4m3fn), "cuda") for t in (x, turned)]
     compiled = burn.compile(
-        lambda x, y: ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(1,), dtype="bfloat16"),
+        lambda x, y: ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(1,), dtype="bfloat16", sums=sums),
         [f"float8_e4m3fn[{n}, {n}]"] * 2,
         cache=False,
         device="cuda",
@@ -163,12 +165,13 @@ def product_of_bytes(n: int) -> Row:
     wide = half(n, n)
     calls = {
         "burn": lambda: compiled(*arrays),
-        "torch": lambda: scaled(x, turned.T, one, one, out_dtype=torch.bfloat16),
+        "torch": lambda: scaled(x, turned.T, one, one, out_dtype=torch.bfloat16, use_fast_accum=sums == "fast"),
         "bf16": lambda: wide @ wide,
     }
     times = by_turns(calls, on_card, on_burns_card)
     wide_seconds = times.pop("bf16")
-    made = Row(f"product float8 e4m3 {n} cubed (torch's _scaled_mm)", times.pop("burn"), times, 2 * n**3, "TF/s")
+    name = f"product float8 e4m3 {n} cubed{', fast sums' if sums else ''} (torch's _scaled_mm)"
+    made = Row(name, times.pop("burn"), times, 2 * n**3, "TF/s")
     made.goals.append(Goal("cuBLAS in bf16", wide_seconds / made.burn, 1.5))
     return made
 

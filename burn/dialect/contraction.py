@@ -17,7 +17,10 @@ class DotGeneral(Op, name="dot_general"):
 
     With `columns` the right side is packed for a matrix kernel: rhs [batch.., panels, k.., width] holds columns
     panel * width + 0..width-1 of the `columns` there are, filled up with zeros; rhs_batch and rhs_contract then name its
-    axes."""
+    axes.
+
+    `sums` "fast" lets a card sum products of 8-bit floats as its tensor cores do by themselves (NVIDIA's of capability 9.0
+    keep about 14 bits of a sum): see docs/guide/gpu.md. Everything else is summed as ever."""
 
     lhs: Operand
     rhs: Operand
@@ -27,9 +30,12 @@ class DotGeneral(Op, name="dot_general"):
     rhs_contract: tuple[int, ...] = ()
     dtype: str | None = None
     columns: int | None = None
+    sums: str | None = None
 
     @classmethod
-    def infer(cls, lhs, rhs, lhs_batch, rhs_batch, lhs_contract, rhs_contract, dtype, columns) -> TensorType:
+    def infer(cls, lhs, rhs, lhs_batch, rhs_batch, lhs_contract, rhs_contract, dtype, columns, sums) -> TensorType:
+        if sums not in (None, "fast"):
+            cls.fail(f"sums are 'fast' or as ever, not {sums!r}")
         if dtype is None:
             same_type(cls, lhs, rhs)
         for a, b in (*zip(lhs_batch, rhs_batch, strict=True), *zip(lhs_contract, rhs_contract, strict=True)):

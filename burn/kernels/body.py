@@ -185,7 +185,7 @@ class ContractionKernel:
     Both sides are of type `dtype`, in which they are multiplied and summed. `lhs` does not depend on the column, `rhs` not on
     the rows; the column stands in its index maps even where there is only one. They are loads (converted where they are stored
     in another type) or whatever else can be computed at a place: a padded operand is a `Where` with a zero. How the loops are
-    tiled, and whether sides are copied, is a back end's affair."""
+    tiled, and whether sides are copied, is a back end's affair. `fast`: products of 8-bit floats may be summed in fewer bits."""
 
     dtype: str
     batch: tuple[LoopVar, ...]
@@ -196,6 +196,7 @@ class ContractionKernel:
     rhs: Scalar
     epilogue: tuple[Write, ...]
     buffers: tuple[Buffer, ...]
+    fast: bool = False
 
 
 @dataclass(frozen=True, eq=False)

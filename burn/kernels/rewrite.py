@@ -132,6 +132,7 @@ def map_kernel(
                 rewrite(kernel.rhs),
                 writes(kernel.epilogue),
                 buffers,
+                kernel.fast,
             )
         case AttentionKernel():
             (key,), (depth,), (column,) = (loops((v,)) for v in (kernel.key, kernel.depth, kernel.column))

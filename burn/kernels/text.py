@@ -157,7 +157,8 @@ class _Writer:
         head = [("batch", kernel.batch), ("rows", kernel.rows), ("column", (kernel.column,))]
         yield f"contract {', '.join(f'{name} {_loops(each)}' for name, each in head if each)} {{"
         body = list(self.bound(kernel.lhs, kernel.rhs))
-        body.append(f"acc += {self.name(kernel.lhs)} * {self.name(kernel.rhs)} : {kernel.dtype}")
+        fast = " fast" if kernel.fast else ""
+        body.append(f"acc += {self.name(kernel.lhs)} * {self.name(kernel.rhs)} : {kernel.dtype}{fast}")
         yield from _indented(_nest("for", kernel.depth, body))
         self.forget()
         for write in kernel.epilogue:

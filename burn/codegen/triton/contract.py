@@ -106,7 +106,9 @@ class _Contraction:
         with code.block(f"for start in range(0, {depth}, DEPTH):"), printer.scope():
             code.line("k = (start + tl.arange(0, DEPTH)).to(INT)")
             left, right = self._side(self.left, "x"), self._side(self.right, "y")
-            if self.left.dtype in EIGHTS:  # within a block tensor cores sum them in fewer bits than a float32 has
+            if self.left.dtype in EIGHTS and kernel.fast:
+                code.line(f"total = tl.dot({left}, {right}, total)")
+            elif self.left.dtype in EIGHTS:  # within a block tensor cores sum them in fewer bits than a float32 has
                 code.line(f"total = tl.dot({left}, {right}, total, max_num_imprecise_acc=DEPTH)")
             else:
                 code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')

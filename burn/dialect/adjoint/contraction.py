@@ -24,6 +24,7 @@ def dot_general(
     rhs_contract: tuple[int, ...],
     dtype: str | None,
     columns: int | None,
+    sums: str | None,
 ) -> list[Value]:
     """g is [batch.., rows.., columns..]. Rows are what of lhs is neither batch nor contracted, columns likewise of rhs."""
     g = convert(g, type_of(lhs).dtype)

@@ -279,7 +279,7 @@ def _linear(node: Node, context: Context) -> Layer | None:
         return _quantised_linear(node, context)
     if not context.constant(weight) or weight.type.rank != 2 or attrs["dtype"] or weight.type.dtype not in FLOATS:
         return None
-    if attrs["lhs_batch"] or attrs["lhs_contract"] != (x.type.rank - 1,) or x.type.rank < 1:
+    if attrs["lhs_batch"] or attrs["lhs_contract"] != (x.type.rank - 1,) or x.type.rank < 1 or attrs["sums"]:
         return None
     (axis,) = attrs["rhs_contract"]
     constants, last = {"weight": weight}, None

@@ -315,7 +315,7 @@ def _arg_reduce(node: Node, scope: Scope) -> Text | None:
 def _dot(node: Node, scope: Scope) -> Text | None:
     left, right = node.operands
     a, b, attrs = left.type, right.type, node.attrs
-    if attrs["dtype"] is not None:
+    if attrs["dtype"] is not None or attrs["sums"] is not None:
         return None
     axes = tuple(attrs[k] for k in ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract"))
     if not b.rank or not a.rank:

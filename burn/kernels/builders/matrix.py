@@ -83,6 +83,7 @@ def matrix_kernel(group: Group, anchor: Op, small: Collection[str] = ()) -> Call
             sides.rhs,
             tuple(writes),
             buffers,
+            anchor.OP_NAME == "dot_general" and anchor.sums == "fast",
         )
     )
 

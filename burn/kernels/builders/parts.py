@@ -120,6 +120,7 @@ def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: in
         _guarded(moved(kernel.rhs), guards),
         (Write(partial, number * places + here, Accumulator(kernel.dtype)),),
         (*kernel.buffers, memory),
+        kernel.fast,
     )
     part, total = LoopVar("part", count), Reduced(kernel.dtype, "acc")
     known = Rewriter(lambda d: d, lambda node: total if isinstance(node, Accumulator) else node)

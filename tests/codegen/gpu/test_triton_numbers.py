@@ -105,7 +105,7 @@ def test_products_of_eight_bits(dtype: str, wide: str | None) -> None:
     with program.building("node"):
         one = ops.dot_general(a, b, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(1,), dtype=wide)
         two = ops.dot_general(c, a, lhs_contract=(1,), rhs_contract=(2,), dtype=wide)
-        three = ops.dot_general(d, c, lhs_contract=(0,), rhs_contract=(1,), dtype=wide)
+        three = ops.dot_general(d, c, lhs_contract=(0,), rhs_contract=(1,), dtype=wide, sums="fast")
         four = ops.dot_general(nothing, d, lhs_contract=(1,), rhs_contract=(0,), dtype=wide)
     program.finish([("one", one), ("two", two), ("three", three), ("four", four)])
     arrays = [np.random.default_rng(i).standard_normal(s).astype(numpy_dtype(dtype)) for i, s in enumerate(shapes)]

@@ -268,3 +268,10 @@ func.func @main(%x: tensor<601x40xbf16>, %w: tensor<40xbf16>) -> (tensor<601x40x
 // CHECK: def kernel1(
 // CHECK: sum0 = tl.sum(
 // CHECK: sum0.to(tl.bfloat16)
+
+// ----- contraction: floats of 8 bits may be summed on tensor cores alone
+func.func @main(%x: tensor<256x256xf8E4M3FN>, %w: tensor<256x256xf8E4M3FN>) -> tensor<256x256xf32> {
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 1>, dtype = "float32", sums = "fast"} : (tensor<256x256xf8E4M3FN>, tensor<256x256xf8E4M3FN>) -> tensor<256x256xf32>
+  "burn.return"(%0) : (tensor<256x256xf32>) -> ()
+}
+// CHECK: total = tl.dot(left0, right0, total){{$}}
