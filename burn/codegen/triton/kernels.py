@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from burn.codegen.triton import attention, attention_gradient, contract, loops
+from burn.codegen.triton import attention, attention_gradient, contract, folded, loops
 from burn.codegen.triton.choices import NO_CHOICE, USUAL, Choice, Choices
 from burn.codegen.triton.heuristics import by_columns
 from burn.codegen.triton.printed import Printed
@@ -52,7 +52,8 @@ class KernelPrinter:
 
     def _loops(self, kernel: LoopKernel) -> Printed:
         general, values = parametrize(kernel)
-        return self._named(loops.emit(general, values, kernel, self.sites))
+        emit = folded.emit if kernel.folds else loops.emit
+        return self._named(emit(general, values, kernel, self.sites))
 
     def _named(self, printed: Printed, choice: Choice = NO_CHOICE) -> Printed:
         """A kernel whose text is there already has that one's name."""

@@ -42,7 +42,7 @@ ARG = {
 
 def emit(kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> Printed:
     """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen."""
-    return _Loops(kernel, values, sizes, sites).print()
+    return Loops(kernel, values, sizes, sites).print()
 
 
 def _length(stage: Stage) -> Dim:
@@ -68,18 +68,6 @@ def _end(stage: Stage) -> Dim | None:
     return found.pop() if len(found) == 1 and not loop_atoms(next(iter(found))) & set(stage.loops) else None
 
 
-def _bytes_of_a_row(kernel: LoopKernel) -> int:
-    """Bytes that are read for each place of a row."""
-    scalars = [x for s in kernel.stages for x in s.scalars] + [f.reduction.body for f in kernel.folds]
-    along = {v for s in kernel.stages for v in s.loops}
-    loads = {(n.buffer, n.offset) for n in walk(*scalars) if isinstance(n, Load)}
-    return sum(
-        DTYPES[kernel.buffers[buffer].dtype].size
-        for buffer, offset in loads
-        if all(not loop_atoms(offset).isdisjoint(loops) for loops in (along, kernel.parallel))
-    )
-
-
 def is_brief(kernel: LoopKernel) -> bool:
     """Whether rows are gone through step by step (`_step_by_step`)."""
     along = [s for s in kernel.stages if s.loops]
@@ -88,13 +76,12 @@ def is_brief(kernel: LoopKernel) -> bool:
     return heuristics.brief(_length(along[0])) and layout(kernel).turned
 
 
-class _Loops:
+class Loops:
     def __init__(self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.count = product([v.extent for v in sizes.parallel])
         self.layout = layout(sizes)
         along = [s for s in sizes.stages if s.loops and s.order == "parallel"]
-        self.on_their_way = heuristics.STAGES
         self.wide = bool(along) or self.layout.across is not None
         self.short = self.brief = False
         if is_brief(sizes):
@@ -107,10 +94,7 @@ class _Loops:
                 max(numbers) if len(numbers) == len(lengths) else next(n for n in lengths if not isinstance(n, int))
             )
             turned, shared = self.layout.turned, len(along) > 1
-            if kernel.folds:
-                assert isinstance(longest, int)
-                self.short, (self.block, self.on_their_way) = True, heuristics.folded(longest, _bytes_of_a_row(sizes))
-            elif all(_end(s) is not None for s in along):
+            if all(_end(s) is not None for s in along):
                 self.block = heuristics.ragged(self.count, turned)
             else:
                 self.short = len({s.loops for s in along}) == 1 and heuristics.held(longest, turned, shared)
@@ -136,29 +120,27 @@ class _Loops:
 
     def print(self) -> Printed:
         kernel, printer, code = self.kernel, self.printer, self.code
-        if kernel.folds:
-            return self._folded()
         programs = self._square() if self.layout.across is not None else self._places()
         for number, buffer in enumerate(kernel.buffers):
             if buffer.role == "scratch":
                 printer.private[number] = code.let(f"workspace{number} + x * {printer.dim(buffer.elements)}", "own")
         if self.short:
-            self._row()
-        self._stages()
-        return self._closed(programs)
+            self.row()
+        self.stages()
+        return self.finished(programs)
 
-    def _closed(self, programs: Dim) -> Printed:
+    def finished(self, programs: Dim) -> Printed:
         block = self.block
         constants = {"ROWS": block.rows} | ({"COLUMNS": block.columns} if self.wide else {})
         return closed(
             self.printer, self.kernel, self._about(), constants, programs, self.values, self.count, block.warps
         )
 
-    def _row(self) -> None:
+    def row(self) -> None:
         """The places of a row that is held as a whole."""
         self._columns(next(s for s in self.kernel.stages if s.loops and s.order == "parallel"), "COLUMNS")
 
-    def _stages(self) -> None:
+    def stages(self) -> None:
         written: set[int] = set()
         for stage in self.kernel.stages:
             read = {n.buffer for n in walk(*stage.scalars) if isinstance(n, Load)}
@@ -167,44 +149,6 @@ class _Loops:
                 self.printer.forget()
             self._stage(stage)
             written |= {w.buffer for w in stage.writes}
-
-    def _folded(self) -> Printed:
-        """A block of rows, one after another, with what they come to at every column held until the end."""
-        kernel, printer, code = self.kernel, self.printer, self.code
-        first, length = "tl.program_id(0).to(INT)", printer.dim(kernel.block)
-        code.line(f"program = {first}")
-        self._row()
-        for loop in kernel.parallel:
-            printer.put(loop, "", frozenset("x"))
-        printer.reduced |= {r.name: ("", frozenset("x")) for s in kernel.stages for r in s.reductions}
-        printer.hoist([x for s in kernel.stages for x in s.scalars] + [f.reduction.body for f in kernel.folds], "x")
-        totals = [code.let(self._start(f.reduction), "fold") for f in kernel.folds]
-        block, number = self.sizes.block, self.count
-        even = isinstance(block, int) and block % self.block.rows == 0
-        whole = even and isinstance(block, int) and isinstance(number, int) and number % block == 0
-        count = printer.dim(product([v.extent for v in kernel.parallel]))
-        stop = count if even else code.let(f"tl.minimum({count}, (program + 1) * {length})", "stop")
-        with (
-            code.block(f"for step in tl.range(0, {length}, ROWS, num_stages={self.on_their_way}):"),
-            printer.scope(),
-        ):
-            code.line(f"x = program * {length} + step + tl.arange(0, ROWS){self.down}")
-            printer.axes["x"] = Axis("x", "" if whole else code.let(f"x < {stop}", "inside"))
-            printer.walk_flat([kernel.parallel[i] for i in self.layout.order], "x", frozenset("x"))
-            self._stages()
-            for fold, total in zip(kernel.folds, totals, strict=True):
-                reduction, inside = fold.reduction, printer.axes["x"].mask
-                value = self._full(printer.value(reduction.body))
-                if inside:
-                    value = f"tl.where({inside}, {value}, {self._identity(reduction)})"
-                code.line(f"{total} = {COMBINE[reduction.kind]}({total}, {value}.to({self._type(reduction)}))")
-        columns = printer.axes["r"]
-        for fold, total in zip(kernel.folds, totals, strict=True):
-            width = printer.dim(product([v.extent for v in fold.loops]))
-            mask = f", mask={columns.mask}" if columns.mask else ""
-            value = f"{self._reduce(fold.reduction, total, 0)}[None, :]"
-            code.line(f"tl.store(b{fold.buffer} + (program * {width} + {columns.places}), {value}{mask})")
-        return self._closed(ceildiv(self.count, self.sizes.block))
 
     def _places(self) -> Dim:
         """The places of the parallel loops, as one number; returns how many programs there are."""
@@ -309,7 +253,7 @@ class _Loops:
         for loop in stage.loops:
             printer.put(loop, "", frozenset("r"))
         printer.hoist(stage.scalars, "r")
-        totals = [(code.let(self._start(r), "total"), self._first_place(r)) for r in stage.reductions]
+        totals = [(code.let(self.start(r), "total"), self._first_place(r)) for r in stage.reductions]
         length = self._longest(stage)
         with code.block(f"for start in range(0, {length}, COLUMNS):"), printer.scope():
             self._columns(stage, "start")
@@ -337,12 +281,12 @@ class _Loops:
         """A row of few places, each of which is read for all of the block's rows, side by side."""
         printer, code = self.printer, self.code
         totals = [
-            code.let(f"tl.full({self.narrow}, {self._identity(r)}, {self._type(r)})", "total") for r in stage.reductions
+            code.let(f"tl.full({self.narrow}, {self.identity(r)}, {self.type(r)})", "total") for r in stage.reductions
         ]
         with code.block(f"for step in tl.static_range({_length(stage)}):"), printer.scope():
             printer.walk_flat(stage.loops, "step", NONE)
             for total, r in zip(totals, stage.reductions, strict=True):
-                code.line(f"{total} = {COMBINE[r.kind]}({total}, {printer.value(r.body)}.to({self._type(r)}))")
+                code.line(f"{total} = {COMBINE[r.kind]}({total}, {printer.value(r.body)}.to({self.type(r)}))")
             for write in stage.writes:
                 printer.store(write)
         for total, r in zip(totals, stage.reductions, strict=True):
@@ -353,7 +297,7 @@ class _Loops:
         printer, code = self.printer, self.code
         printer.axes.pop("r", None)
         totals = [
-            (code.let(f"tl.full({self.narrow}, {self._identity(r)}, {self._type(r)})", "total"), r)
+            (code.let(f"tl.full({self.narrow}, {self.identity(r)}, {self.type(r)})", "total"), r)
             for r in stage.reductions
         ]
         with code.block(f"for step in range(0, {printer.dim(_length(stage))}):"), printer.scope():
@@ -367,33 +311,33 @@ class _Loops:
             printer.reduced[r.name] = (total, frozenset("x"))
 
     # ---- reductions --------------------------------------------------------------------------------------------------------
-    def _type(self, r: Reduction) -> str:
+    def type(self, r: Reduction) -> str:
         return triton_type(r.body.dtype if r.kind.startswith("arg") else r.dtype)
 
-    def _identity(self, r: Reduction) -> str:
+    def identity(self, r: Reduction) -> str:
         if r.kind.startswith("arg"):
             return "0"
         text = constant(r.dtype, identity(r.kind, r.dtype))  # "tl.full((), number, type)"
         return text[len("tl.full((), ") : text.rindex(",")]
 
-    def _start(self, r: Reduction) -> str:
-        return f"tl.full({self.shape}, {self._identity(r)}, {self._type(r)})"
+    def start(self, r: Reduction) -> str:
+        return f"tl.full({self.shape}, {self.identity(r)}, {self.type(r)})"
 
     def _first_place(self, r: Reduction) -> str:
         return self.code.let(f"tl.full({self.shape}, -1, tl.int64)", "place") if r.kind.startswith("arg") else ""
 
-    def _full(self, text: str) -> str:
+    def full(self, text: str) -> str:
         return f"tl.broadcast_to({text}, {self.shape})"
 
     def _value(self, r: Reduction) -> str:
         """What a block adds to a reduction, its identity outside of the row."""
         value, within = self.printer.value(r.body), self.printer.axes["r"].mask
-        text = self._full(value)
+        text = self.full(value)
         if r.kind.startswith("arg"):
             return self.code.let(text)
         if not within or self._adds_nothing(r):
-            return self.code.let(f"{text}.to({self._type(r)})" if not within else text)
-        return self.code.let(f"tl.where({within}, {text}, {self._identity(r)}).to({self._type(r)})")
+            return self.code.let(f"{text}.to({self.type(r)})" if not within else text)
+        return self.code.let(f"tl.where({within}, {text}, {self.identity(r)}).to({self.type(r)})")
 
     def _adds_nothing(self, r: Reduction) -> bool:
         """Whether what lies outside is 0 already, as masked loads are."""
@@ -408,7 +352,7 @@ class _Loops:
         if not r.kind.startswith("arg"):
             return ""
         index, within = self.printer.dim(r.index), self.printer.axes["r"].mask
-        text = self._full(index)
+        text = self.full(index)
         return self.code.let(f"{f'tl.where({within}, {text}, -1)' if within else text}.to(tl.int64)", "place")
 
     def _finish(self, r: Reduction, value: str, place: str) -> None:
@@ -419,10 +363,10 @@ class _Loops:
             code.line(f"_, {name} = tl.reduce(({value}, {place}), {self.axis}, {ARG[r.kind, r.last]})")
             self.printer.reduced[r.name] = (code.let(f"{name}{self.down}", "best"), axes)
             return
-        text = self._reduce(r, value, self.axis)
+        text = self.reduce(r, value, self.axis)
         self.printer.reduced[r.name] = (code.let(f"{text}{self.down}", r.kind), axes)
 
-    def _reduce(self, r: Reduction, value: str, axis: int) -> str:
+    def reduce(self, r: Reduction, value: str, axis: int) -> str:
         if r.kind == "sum" and DTYPES[r.dtype].kind == "float":
             return f"tl.sum({value}, {axis})"
         return f"tl.reduce({value}, {axis}, {COMBINE[r.kind]})"
