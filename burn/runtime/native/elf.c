@@ -1,9 +1,10 @@
-/* Loads a relocatable ELF object for x86-64, as LLVM writes it, into this process.
+/* Loads a relocatable ELF object for this machine, as LLVM writes it, into this process.
  *
  * Sections go into one mapping in three parts, each on pages of its own: code (with a jump stub for every external
- * function, for calls whose 32-bit displacement cannot reach it), read-only data (with a global offset table) and data.
+ * function, for calls whose displacement cannot reach it), read-only data (with a global offset table) and data.
  * External names are looked up in symbols.c and nowhere else. The object may come from a cache file that something else
  * has written to, so every offset is checked before it is followed; what is not understood is refused with the reason.
+ * What differs between machines is a table (elf_machine.h).
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,9 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "elf_machine.h"
 #include "runtime.h"
 
-/* ELF-64, System V ABI, and its x86-64 supplement. <elf.h> is not everywhere. */
+/* ELF-64, System V ABI. <elf.h> is not everywhere. */
 typedef struct {
     uint8_t magic[4], bits, order, version, abi, padding[8];
     uint16_t type, machine;
@@ -43,19 +45,22 @@ typedef struct {
     int64_t addend;
 } relocation;
 
-enum { RELOCATABLE = 1, X86_64 = 62 };
+enum { RELOCATABLE = 1 };
 enum { SYMTAB = 2, RELA = 4, NOBITS = 8, REL = 9, INIT_ARRAY = 14, FINI_ARRAY = 15, PREINIT_ARRAY = 16 };
 enum { WRITE = 1, ALLOC = 2, EXECUTE = 4, TLS = 0x400 };
 enum { UNDEFINED = 0, FIRST_RESERVED = 0xff00, ABSOLUTE = 0xfff1 };
 enum { WEAK = 2, TYPE_TLS = 6 };
-enum {
-    R_NONE = 0, R_64 = 1, R_PC32 = 2, R_PLT32 = 4, R_GOTPCREL = 9, R_32 = 10, R_32S = 11, R_PC64 = 24, R_GOTOFF64 = 25,
-    R_GOTPC32 = 26, R_GOT64 = 27, R_GOTPCREL64 = 28, R_GOTPC64 = 29, R_PLTOFF64 = 31, R_GOTPCRELX = 41,
-    R_REX_GOTPCRELX = 42,
-};
+enum { R_NONE = 0 };
 enum { CODE, READ_ONLY, DATA, PARTS };
-enum { STUB_BYTES = 16 };
 static const uint64_t LIMIT = (uint64_t)1 << 30; /* of the file and the image: 32-bit displacements reach across it */
+
+#if defined(__x86_64__)
+static const elf_machine *const machine = &burn_elf_x86_64;
+#elif defined(__aarch64__)
+static const elf_machine *const machine = &burn_elf_aarch64;
+#else
+static const elf_machine *const machine = NULL;
+#endif
 
 struct burn_image {
     uint8_t *base;
@@ -124,8 +129,10 @@ static int read_sections(loader *l) {
     memcpy(&header, l->file, sizeof header);
     if (memcmp(header.magic, "\177ELF", 4) != 0 || header.bits != 2 || header.order != 1)
         return refuse(l, "not a 64-bit little-endian ELF object");
-    if (header.type != RELOCATABLE || header.machine != X86_64)
-        return refuse(l, "not a relocatable x86-64 object (type %d, machine %d)", header.type, header.machine);
+    if (!machine)
+        return refuse(l, "code is not loaded on machines of this kind");
+    if (header.type != RELOCATABLE || header.machine != machine->number)
+        return refuse(l, "not a relocatable %s object (type %d, machine %d)", machine->name, header.type, header.machine);
     if (header.section_size != sizeof(section_header) || header.sections == 0 || header.sections >= FIRST_RESERVED)
         return refuse(l, "%d section headers of %d bytes", header.sections, header.section_size);
     l->section_count = header.sections;
@@ -188,8 +195,8 @@ static int place_sections(loader *l) {
             at += section->size;
         }
         if (part == CODE) {
-            l->stubs = align_up(at, STUB_BYTES);
-            at = l->stubs + l->symbol_count * STUB_BYTES;
+            l->stubs = align_up(at, ELF_STUB_BYTES);
+            at = l->stubs + l->symbol_count * ELF_STUB_BYTES;
         } else if (part == READ_ONLY) {
             l->got = align_up(at, 8);
             at = l->got + l->symbol_count * 8;
@@ -244,10 +251,9 @@ static int resolve_symbols(loader *l) {
             if (!address && s->info >> 4 != WEAK)
                 list_name(missing, sizeof missing, name);
             l->values[i] = address;
-            /* jmp *0(%rip); .quad address */
-            static const uint8_t jump[6] = {0xff, 0x25, 0, 0, 0, 0};
-            memcpy(base + l->stubs + i * STUB_BYTES, jump, sizeof jump);
-            memcpy(base + l->stubs + i * STUB_BYTES + sizeof jump, &address, sizeof address);
+            uint8_t *stub = base + l->stubs + i * ELF_STUB_BYTES;
+            memcpy(stub, machine->stub, machine->stub_bytes);
+            memcpy(stub + machine->stub_bytes, &address, sizeof address);
         } else if (s->section >= l->section_count) {
             return refuse(l, "symbol '%.200s' lies in section %d of %llu", name, s->section,
                           (unsigned long long)l->section_count);
@@ -267,7 +273,47 @@ static int resolve_symbols(loader *l) {
     return *missing ? refuse(l, "calls functions that the runtime does not have: %s", missing) : 1;
 }
 
-static int fits_signed(int64_t value) { return value >= INT32_MIN && value <= INT32_MAX; }
+static const elf_relocation *row_of(uint64_t type) {
+    for (size_t i = 0; i < machine->count; i++)
+        if (machine->relocations[i].type == type)
+            return &machine->relocations[i];
+    return NULL;
+}
+
+static int fits(const elf_relocation *row, int64_t value) {
+    unsigned reach = row->shift + row->bits;
+    if (row->exact && value & (((int64_t)1 << row->shift) - 1))
+        return 0;
+    if (row->range == ANY || reach >= 64)
+        return 1;
+    int as_unsigned = (uint64_t)value < (uint64_t)1 << reach;
+    int as_signed = value >= -((int64_t)1 << (reach - 1)) && value < (int64_t)1 << (reach - 1);
+    return (row->range != SIGNED && as_unsigned) || (row->range != UNSIGNED && as_signed);
+}
+
+/* The field's bits replaced; little-endian, as the object is. */
+static void write_field(const elf_relocation *row, uint8_t *place, uint64_t value) {
+    uint64_t mask = row->bits < 64 ? ((uint64_t)1 << row->bits) - 1 : UINT64_MAX, word = 0;
+    uint64_t field = value >> row->shift & mask;
+    memcpy(&word, place, row->bytes);
+    if (row->at == HALVES)
+        word = (word & ~((uint64_t)3 << 29 | mask >> 2 << 5)) | (field & 3) << 29 | field >> 2 << 5;
+    else
+        word = (word & ~(mask << row->at)) | field << row->at;
+    memcpy(place, &word, row->bytes);
+}
+
+/* What a row says of its symbol: `of` counted from `from`, and the addend. */
+static uint64_t value_of(const elf_relocation *row, uint64_t of, uint64_t table, uint64_t place) {
+    static const uint64_t in_page = 4095;
+    switch ((elf_from)row->from) {
+    case FROM_PLACE: return of - place;
+    case FROM_TABLE: return of - table;
+    case FROM_PAGE: return (of & ~in_page) - (place & ~in_page);
+    case FROM_ZERO: break;
+    }
+    return of;
+}
 
 static int relocate(loader *l, const section_header *target, uint8_t *contents, const relocation *r) {
     uint64_t type = r->info & 0xffffffff, index = r->info >> 32;
@@ -276,37 +322,23 @@ static int relocate(loader *l, const section_header *target, uint8_t *contents, 
     if (index >= l->symbol_count)
         return refuse(l, "a relocation names symbol %llu of %llu", (unsigned long long)index,
                       (unsigned long long)l->symbol_count);
+    const elf_relocation *row = row_of(type);
+    if (!row)
+        return refuse(l, "relocation type %llu is not supported", (unsigned long long)type);
+    if (!within(r->offset, row->bytes, target->size))
+        return refuse(l, "a relocation lies beyond the end of its section");
     const symbol *s = &l->symbols[index];
     uint64_t place = (uint64_t)(uintptr_t)(contents + r->offset), addend = (uint64_t)r->addend;
-    uint64_t got = (uint64_t)(uintptr_t)(l->image->base + l->got);
-    uint64_t slot = got + index * 8, stub = (uint64_t)(uintptr_t)(l->image->base + l->stubs) + index * STUB_BYTES;
-    uint64_t value = l->values[index], result;
-    int wide = 0, is_unsigned = 0;
-    switch (type) {
-    case R_64: result = value + addend; wide = 1; break;
-    case R_PC64: result = value + addend - place; wide = 1; break;
-    case R_GOTOFF64: result = value + addend - got; wide = 1; break;
-    case R_GOT64: result = slot - got + addend; wide = 1; break;
-    case R_GOTPCREL64: result = slot + addend - place; wide = 1; break;
-    case R_GOTPC64: result = got + addend - place; wide = 1; break;
-    case R_PLTOFF64: result = value + addend - got; wide = 1; break;
-    case R_32: result = value + addend; is_unsigned = 1; break;
-    case R_32S: result = value + addend; break;
-    case R_GOTPC32: result = got + addend - place; break;
-    case R_GOTPCREL: case R_GOTPCRELX: case R_REX_GOTPCRELX: result = slot + addend - place; break;
-    case R_PC32: case R_PLT32:
-        result = value + addend - place;
-        if (!fits_signed((int64_t)result) && s->section == UNDEFINED)
-            result = stub + addend - place;
-        break;
-    default: return refuse(l, "relocation type %llu is not supported", (unsigned long long)type);
-    }
-    if (!within(r->offset, wide ? 8 : 4, target->size))
-        return refuse(l, "a relocation lies beyond the end of its section");
-    if (!wide && (is_unsigned ? result > UINT32_MAX : !fits_signed((int64_t)result)))
-        return refuse(l, "'%.200s' is too far for a 32-bit relocation (type %llu)", name_of(l, s->name),
+    uint64_t table = (uint64_t)(uintptr_t)(l->image->base + l->got);
+    uint64_t stub = (uint64_t)(uintptr_t)(l->image->base + l->stubs) + index * ELF_STUB_BYTES;
+    uint64_t of = row->of == OF_SLOT ? table + index * 8 : row->of == OF_TABLE ? table : l->values[index];
+    uint64_t value = value_of(row, of + addend, table, place);
+    if (row->of == OF_CALLED && s->section == UNDEFINED && !fits(row, (int64_t)value))
+        value = value_of(row, stub + addend, table, place);
+    if (!fits(row, (int64_t)value))
+        return refuse(l, "'%.200s' is too far for a relocation, or at an odd place (type %llu)", name_of(l, s->name),
                       (unsigned long long)type);
-    memcpy(contents + r->offset, &result, wide ? 8 : 4); /* little-endian, as the object is */
+    write_field(row, contents + r->offset, value);
     return 1;
 }
 
@@ -327,9 +359,7 @@ static int apply_relocations(loader *l) {
         int ok = 1;
         uint8_t *contents = l->image->base + l->placed[section->info];
         for (uint64_t r = 0; r < count && ok; r++)
-            ok = within(list[r].offset, 4, target->size)
-                     ? relocate(l, target, contents, &list[r])
-                     : refuse(l, "a relocation lies beyond the end of its section");
+            ok = relocate(l, target, contents, &list[r]);
         free(list);
         if (!ok)
             return 0;
