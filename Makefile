@@ -8,7 +8,7 @@ NEEDED := 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "r
 	print(*project["dependencies"], *(r for e in sys.argv[1:] for r in project["optional-dependencies"][e]), sep="\n")'
 NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard burn/runtime/native/*)
 
-.PHONY: install develop constraints demo test test-gpu lint format bench clean
+.PHONY: install develop constraints demo wheels test test-gpu lint format bench clean
 
 # Editable: Python changes take effect at once, and a change of the native code rebuilds it at the next `make`.
 install: .venv/built .venv/needed
@@ -43,6 +43,11 @@ constraints: develop
 
 demo: install
 	$(BIN)/python examples/digits/demo.py
+
+# Into dist/: wheels of this Python's ABI for each machine, and the source distribution (CONTRIBUTING.md, "Release").
+wheels: develop
+	$(PIP) auditwheel wheel
+	$(BIN)/python release/wheels.py
 
 test: develop
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests

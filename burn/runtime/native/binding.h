@@ -34,6 +34,13 @@ class Buffer {
     Py_buffer view_{};
 };
 
+// Puts `with`, which it takes over, in the place of what is held; Py_XSETREF, which the stable ABI lacks.
+inline void exchange(PyObject *&held, PyObject *with) {
+    PyObject *before = held;
+    held = with;
+    Py_XDECREF(before);
+}
+
 // Takes the interpreter lock again after a run. In a daemon thread, while the interpreter ends, Python ends the thread from in
 // here, which unwinds the stack through destructors that need the lock: the thread waits for the process to end instead.
 inline void take_lock(PyThreadState *state) {

@@ -76,7 +76,8 @@ nb::tuple shape_of(CardArray &array) {
     if (!shape.is_valid())
         throw nb::python_error();
     for (size_t axis = 0; axis < array.shape().size(); axis++)
-        PyTuple_SET_ITEM(shape.ptr(), static_cast<Py_ssize_t>(axis), PyLong_FromLongLong(array.shape()[axis]));
+        if (PyTuple_SetItem(shape.ptr(), static_cast<Py_ssize_t>(axis), PyLong_FromLongLong(array.shape()[axis])) != 0)
+            throw nb::python_error();
     return nb::borrow<nb::tuple>(shape);
 }
 
@@ -103,5 +104,5 @@ void bind_arrays(nb::module_ &m) {
     nb::class_<Lent>(m, "Lent");
     m.def("new_card_array", &new_array, "device"_a, "dtype"_a, "shape"_a);
     m.def("foreign_card_array", &foreign_array, "device"_a, "address"_a, "dtype"_a, "shape"_a, "owner"_a, "stream"_a.none());
-    m.def("set_card_array_type", [](nb::object type) { Py_XSETREF(array_type, type.release().ptr()); }, "type"_a);
+    m.def("set_card_array_type", [](nb::object type) { exchange(array_type, type.release().ptr()); }, "type"_a);
 }

@@ -218,7 +218,7 @@ DeviceMemory::~DeviceMemory() {
 
 void bind_devices(nb::module_ &m) {
     m.def("device_count", &device_count, "kind"_a, "library"_a = nb::none());
-    m.def("set_reported_error", [](nb::object make) { Py_XSETREF(reported_error, make.release().ptr()); }, "make"_a);
+    m.def("set_reported_error", [](nb::object make) { exchange(reported_error, make.release().ptr()); }, "make"_a);
     m.def("device_to_dlpack", &to_dlpack, "owner"_a, "address"_a, "shape"_a, "code"_a, "bits"_a, "device_type"_a,
           "device_index"_a);
     m.def("device_from_dlpack", &from_dlpack, "capsule"_a);

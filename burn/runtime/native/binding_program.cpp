@@ -59,7 +59,7 @@ void *decode_image(burn_run *run, int64_t form, const void *data, int64_t bytes,
         PyObject *type, *value, *trace;
         PyErr_Fetch(&type, &value, &trace);
         PyErr_NormalizeException(&type, &value, &trace);
-        Py_XSETREF(host_error, value);
+        exchange(host_error, value);
         Py_XDECREF(type);
         Py_XDECREF(trace);
     }
@@ -117,18 +117,17 @@ class Program {
         nb::object fast = nb::steal(PySequence_Fast(arguments.ptr(), "inputs must be a sequence"));
         if (!fast.is_valid())
             throw nb::python_error();
-        if (static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr())) != count)
+        if (static_cast<size_t>(count_of(fast.ptr())) != count)
             mismatch("wrong number of inputs");
         std::vector<burn_input> inputs(count);
         Kept kept;
         for (size_t i = 0; i < count; i++)
-            inputs[i] = check_input(PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i)), inputs_[i], 0, device_,
-                                    kept);
+            inputs[i] = check_input(item_of(fast.ptr(), i), inputs_[i], 0, device_, kept);
         if (donated)
             for (int64_t index : *donated) {
                 if (index < 0 || static_cast<size_t>(index) >= count)
                     throw nb::index_error("donated: no such input");
-                if (!is_writable(PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(index))))
+                if (!is_writable(item_of(fast.ptr(), static_cast<size_t>(index))))
                     mismatch("donated array: it is read-only");
                 inputs[static_cast<size_t>(index)].donated = 1;
             }
@@ -358,7 +357,7 @@ void bind_programs(nb::module_ &m) {
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false,
              "keep"_a = nb::none());
     m.def("set_image_decoder", [](nb::object decoder) {
-        Py_XSETREF(image_decoder, decoder.release().ptr());
+        exchange(image_decoder, decoder.release().ptr());
         burn_set_image_decoder(decode_image);
     }, "decoder"_a);
     m.def("plan", &plan, "live_ranges"_a, "sizes"_a);

@@ -81,13 +81,13 @@ burn_input check_on_card(PyObject *object, const Spec &spec, burn_device *device
 burn_input check_container(PyObject *object, const Spec &spec, size_t level, burn_device *device, Kept &kept) {
     if (!PyList_Check(object) && !PyTuple_Check(object))
         mismatch("not a list");
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
+    Py_ssize_t count = count_of(object);
     if (spec.containers.first[level] == 'o' && count > 1)
         mismatch("more than one");
     auto *length = static_cast<int64_t *>(kept.bytes(sizeof(int64_t)));
     auto *elements = static_cast<burn_input *>(kept.bytes(count * static_cast<int64_t>(sizeof(burn_input))));
     for (Py_ssize_t i = 0; i < count; i++)
-        elements[i] = check_input(PySequence_Fast_GET_ITEM(object, i), spec, level + 1, device, kept);
+        elements[i] = check_input(item_of(object, static_cast<size_t>(i)), spec, level + 1, device, kept);
     *length = count;
     return {elements, count * static_cast<int64_t>(sizeof(burn_input)), 1, length, 0, 0};
 }
@@ -178,7 +178,7 @@ nb::object unpack(const burn_output &output) {
         PyObject *text = PyUnicode_DecodeUTF8(first + offsets[i], offsets[i + 1] - offsets[i], "strict");
         if (!text)
             throw nb::python_error();
-        Py_XSETREF(items[i], text);
+        exchange(items[i], text);
     }
     return array;
 }
@@ -214,7 +214,7 @@ nb::list give_outputs(std::vector<burn_output> &outputs, const std::vector<Spec>
             burn_output &output = outputs[next];
             nb::handle owner;
             if (output.taken_from >= 0)
-                owner = PySequence_Fast_GET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(output.taken_from));
+                owner = item_of(arguments.ptr(), static_cast<size_t>(output.taken_from));
             const Spec &spec = specs[next];
             if (output.on_card) {
                 next++;

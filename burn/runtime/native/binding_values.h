@@ -35,6 +35,13 @@ struct Spec {
     bool is_plain() const { return !is_text() && depth() == 0; }
 };
 
+// Of a list or a tuple, in words that the stable ABI has. An item is borrowed.
+inline Py_ssize_t count_of(PyObject *list) { return PyList_Check(list) ? PyList_Size(list) : PyTuple_Size(list); }
+inline PyObject *item_of(PyObject *list, size_t index) {
+    auto at = static_cast<Py_ssize_t>(index);
+    return PyList_Check(list) ? PyList_GetItem(list, at) : PyTuple_GetItem(list, at);
+}
+
 // What a call's inputs point to besides the callers' arrays, as long as the call runs.
 struct Kept {
     std::vector<std::unique_ptr<void, Freed>> memory;
