@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -30,9 +31,14 @@ import burn
 from benchmarks.registry import subject
 
 HERE = Path(__file__).parent
-MODELS = ("mnist", "ultraface", "seeded_resnet50", "minilm.torchscript", "lstm.torchscript")
+MODELS = ("mnist", "ultraface", "seeded_resnet50", "minilm.dynamo", "lstm.torchscript")
 PROGRAM = ["-O2", "-std=gnu11", "-w", "-s", "-Wl,--gc-sections"]
 GENERATED = ["-O3", "-march=native", "-std=gnu11", "-w", "-s"]
+IREE = [
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+]
 STARTS = 7
 SECONDS = 1.0  # of timed runs
 TOLERANCE = 1e-3  # of the first output's largest value
@@ -95,6 +101,7 @@ def _fixed(model: onnx.ModelProto, arrays: Mapping[str, Array]) -> onnx.ModelPro
             shape.dim.add().dim_value = size
     del model.graph.input[:], model.graph.value_info[:]
     model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, 8)  # in older ones every initializer is an input
     return model
 
 
@@ -112,7 +119,10 @@ class Built:
 def run(*words: str | Path, **options: Any) -> str:
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, **options)
     if done.returncode:
-        raise RuntimeError(f"{Path(words[0]).name}: {done.stderr.strip()[-300:]}")
+        said = [
+            line for line in (done.stderr + done.stdout).splitlines() if re.search("error|fail", line, re.IGNORECASE)
+        ]
+        raise RuntimeError((said or [f"exit status {done.returncode}"])[-1].strip())
     return done.stdout
 
 
@@ -203,10 +213,11 @@ def with_iree(model: Model, peers: Path) -> Built:
     text, module, out = (model.folder / name for name in ("iree.mlir", "iree.vmfb", "iree.npy"))
     if not module.exists():
         run(peers / "bin" / "iree-import-onnx", model.path, "-o", text, "--opset-version", "17")
-        run(
-            peers / "bin" / "iree-compile", text, "-o", module, "--iree-hal-target-device=local",
-            "--iree-hal-local-target-device-backends=llvm-cpu", "--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3",
-        )  # fmt: skip
+        compiler = [peers / "bin" / "iree-compile", text, "-o", module, *IREE]
+        try:
+            run(*compiler, "--iree-opt-level=O3")
+        except RuntimeError:  # its default, where that takes too much stack
+            run(*compiler)
     tools = site(peers) / "iree" / "_runtime_libs"
     program = model.folder.parent / "iree-run-module"
     if not program.exists():
@@ -270,7 +281,7 @@ def measured(model: Model, engine: str, peers: Path, launch: Path) -> dict[str, 
         once = built.timed(3)[1]
         least, middle = built.timed(int(np.clip(SECONDS * 1e3 / max(once, 1e-3), 5, 1000)))
     except (RuntimeError, OSError, ValueError) as error:
-        return f"fails: {str(error).splitlines()[-1] if str(error) else type(error).__name__}"[:120]
+        return str(error)[:160]
     return {
         "least": least,
         "time": middle,

@@ -302,7 +302,7 @@ def _parts(program: Program, output: Path, options: Options, scratch: Path, is_c
     code = [_code(version.artefact, version.entry, options, scratch) for version in versions]
     sources = [scratch / f"{name}_model.c"]
     checksum = _native.checksum(weights.joined()) if file else 0
-    sources[0].write_text(tables.source(interface, versions, weights, file, checksum))
+    sources[0].write_text(tables.source(interface, versions, weights, file, checksum, options.platform.name))
     if weights.bytes and not file:
         sources.append(_embedded(interface, weights, options.platform, scratch))
     told = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command]

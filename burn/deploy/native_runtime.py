@@ -19,7 +19,7 @@ from burn.runtime.cache import Cache, make_private
 
 OWN = Path(__file__).parent / "native"
 SHARED = Path(__file__).parents[1] / "runtime" / "native"
-COMMAND = ("main.c", "npz.c", "inflate.c")
+COMMAND = ("main.c", "files.c", "npz.c", "inflate.c")
 """What makes a command of a model."""
 
 _OMITTED = ("elf", "symbols", "run_device", "run_recorded", "device", "driver")

@@ -26,8 +26,10 @@ class Version:
     places: Sequence[Stored]
 
 
-def source(interface: Interface, versions: Sequence[Version], weights: Weights, file: str, checksum: int) -> str:
-    """The C file. versions: the best first. file: the weights' name, "" where they are embedded."""
+def source(
+    interface: Interface, versions: Sequence[Version], weights: Weights, file: str, checksum: int, target: str
+) -> str:
+    """The C file. versions: the best first. file: the weights' name, "" where they are embedded. target: the platform's name."""
     name = interface.name
     artefact = versions[-1].artefact
     parts = [
@@ -41,7 +43,7 @@ def source(interface: Interface, versions: Sequence[Version], weights: Weights, 
         _table("burn_version", "versions", (_version(version, f"_{i}") for i, version in enumerate(versions))),
         _table("char *const", "symbols", map(text, interface.symbols)),
         _table("char *const", "messages", (text(MESSAGES.get(i, "")) for i in range(max(MESSAGES) + 1))),  # type: ignore[call-overload]
-        f"static const char about[] =\n{_long(about(interface, artefact, weights, file))};",
+        f"static const char about[] =\n{_long(about(interface, artefact, weights, file, target))};",
         _facts(interface, weights, file, checksum, len(versions)),
         _functions(interface),
     ]
@@ -60,7 +62,7 @@ def module(artefact: Artefact, weights: Weights) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def about(interface: Interface, artefact: Artefact, weights: Weights, file: str) -> str:
+def about(interface: Interface, artefact: Artefact, weights: Weights, file: str, target: str) -> str:
     """The model for machines that ask: JSON."""
 
     def described(parameters: Iterable[Parameter]) -> list[dict[str, object]]:
@@ -70,7 +72,7 @@ def about(interface: Interface, artefact: Artefact, weights: Weights, file: str)
         {
             "name": interface.name,
             "burn": artefact.burn_version,
-            "target": artefact.target.triple,
+            "target": target,
             "features": list(artefact.target.features),
             "sizes": list(interface.symbols),
             "inputs": described(interface.inputs),

@@ -1,4 +1,4 @@
-"""Libraries with a C interface: the bits of burn.load at any size, from C, C++, Rust and ctypes, from many threads at once."""
+"""Libraries with a C interface: the bits of burn.load at any size, from C, C++, Rust, Go and ctypes, from many threads."""
 
 from __future__ import annotations
 
@@ -258,6 +258,38 @@ fn main() {
 """
 
 
+GO = """
+package main
+
+// #include "digits.h"
+import "C"
+
+import (
+	"fmt"
+	"math"
+)
+
+func main() {
+	var model *C.digits_model
+	if C.digits_create(&model, nil) != 0 {
+		panic(C.GoString(C.digits_error()))
+	}
+	defer C.digits_destroy(model)
+	image, logits := make([]C.float, 2*64), make([]C.float, 2*10)
+	for i := range image {
+		image[i] = 0.5
+	}
+	if C.digits_run(model, 2, &image[0], &logits[0]) != 0 {
+		panic(C.GoString(C.digits_error()))
+	}
+	for _, logit := range logits {
+		fmt.Println(math.Float32bits(float32(logit)))
+	}
+	fmt.Println(C.digits_run(model, -1, &image[0], &logits[0]), C.GoString(C.digits_error()))
+}
+"""
+
+
 def test_cpp(static: Path, tmp_path: Path, reference: burn.Executable) -> None:
     if not (compiler := shutil.which("c++")):
         pytest.skip("there is no C++ compiler")
@@ -282,6 +314,19 @@ def test_rust(static: Path, tmp_path: Path, reference: burn.Executable) -> None:
     said = subprocess.check_output([tmp_path / "use"], text=True).split()
     want = reference(np.full((2, 1, 8, 8), 0.5, np.float32)).reshape(-1)
     assert [int(text) for text in said] == want.view(np.uint32).tolist()
+
+
+@pytest.mark.slow  # Go first compiles its own library
+def test_go(static: Path, tmp_path: Path, reference: burn.Executable) -> None:
+    if not (compiler := shutil.which("go")):
+        pytest.skip("there is no Go compiler")
+    (tmp_path / "use.go").write_text(GO)
+    flags = {"CGO_CFLAGS": f"-I{static}", "CGO_LDFLAGS": f"-L{static} -ldigits -lpthread -lm", "GO111MODULE": "off"}
+    subprocess.run([compiler, "build", "use.go"], cwd=tmp_path, env=os.environ | flags, check=True)
+    *said, error = subprocess.check_output([tmp_path / "use"], text=True).splitlines()
+    want = reference(np.full((2, 1, 8, 8), 0.5, np.float32)).reshape(-1)
+    assert [int(text) for text in said] == want.view(np.uint32).tolist()
+    assert error.startswith(f"{int(Status.NEGATIVE_SIZE)} ")
 
 
 def test_two_models_in_one_program(static: Path, tmp_path: Path) -> None:

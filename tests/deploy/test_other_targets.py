@@ -1,7 +1,8 @@
-"""Programs for other machines: compiled and linked here, and run where qemu stands in for the machine."""
+"""Programs for other machines: compiled and linked here, and run where qemu or wine stands in for the machine."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,29 +19,35 @@ from tests.deploy.making import DIGITS, Array, digits, traced
 
 pytest.importorskip("ziglang")
 
-QEMU = {
+STANDS_IN = {
     "aarch64-linux-musl": ("qemu-aarch64",),
     "riscv64-linux-musl": ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=128"),
     "x86_64-linux-musl": (),
+    "x86_64-windows": ("wine",),
 }
 WEIGHT = np.random.default_rng(1).standard_normal((12, 21), np.float32)
 
 
 def run(target: str, program: Path, folder: Path, inputs: dict[str, Array]) -> dict[str, Array]:
-    machine = QEMU[target]
+    machine = STANDS_IN[target]
     if machine and shutil.which(machine[0]) is None:
         pytest.skip(f"{machine[0]} is not here")
     np.savez(folder / "in.npz", **inputs)  # type: ignore[arg-type]
+    quiet = os.environ | {"WINEPREFIX": str(folder / "wine"), "WINEDEBUG": "-all"}
     done = subprocess.run(
-        [*machine, program, folder / "in.npz", "-o", folder / "out.npz"], capture_output=True, text=True
+        [*machine, program, folder / "in.npz", "-o", folder / "out.npz"], capture_output=True, text=True, env=quiet
     )
     assert done.returncode == 0, done.stderr
     with np.load(folder / "out.npz") as made:
-        return dict(made)
+        outputs = dict(made)
+    data = (folder / "in.npz").read_bytes()
+    piped = subprocess.run([*machine, program, "-", "-o", "-"], input=data, capture_output=True, env=quiet, check=True)
+    assert all(array.tobytes() in piped.stdout for array in outputs.values())
+    return outputs
 
 
 @pytest.mark.slow  # a target's C library is first built: up to a minute; test_wasm.py runs another CPU's code each time
-@pytest.mark.parametrize("target", QEMU)
+@pytest.mark.parametrize("target", STANDS_IN)
 def test_a_network(target: str, tmp_path: Path) -> None:
     (program,) = build("exe", digits(), tmp_path / "digits", Options(platforms.find(target)))
     for batch in (1, 5):

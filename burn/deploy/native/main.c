@@ -3,6 +3,7 @@
  * Files are recognised by how they begin: .npz, .npy, or else bytes. Outputs are written whole or not at all. Exit status: 0, 1 for
  * what goes wrong with files and runs, 2 for a command line that makes no sense.
  */
+#include "files.h"
 #include "model.h"
 #include "npz.h"
 
@@ -347,7 +348,7 @@ static void write_file(const char *path, int64_t count, const char *const *names
         fail(FAILED, "%s: %s", path, strerror(errno));
     int ok = put(file, path, count, names, arrays);
     ok = fclose(file) == 0 && ok;
-    if (!ok || rename(partial, path) != 0) {
+    if (!ok || burn_file_replace(partial, path) != 0) {
         int why = errno;
         remove(partial);
         fail(FAILED, "%s: %s", path, strerror(why));
@@ -452,6 +453,7 @@ static const char *weights_path(const options *o, const char *self) {
 int main(int count, char **words) {
     const burn_model_facts *facts = burn_main_facts;
     program = facts->name;
+    burn_streams_of_bytes();
     options o = parse(count, words);
     if (o.info) {
         puts(facts->about);
