@@ -2,9 +2,9 @@
 
 Tiles of 4 x 4 results and the filter are evaluated at six points along each axis, multiplied there channel by channel (a
 product of matrices for each of the 36 points) and interpolated (A. Lavin and S. Gray, arXiv 1509.09308). The gradient of the
-filter is the same sum the other way round. Only filters that change from run to run: their evaluation is four times as large,
-and constant ones would have to be kept so. The points are chosen for accuracy (B. Barabasz et al., arXiv 1803.10986): the
-result's error is some five times that of the plain sum. Convolutions are channels-last by then (`layout`).
+filter is the same sum the other way round. A constant filter is evaluated while compiling (`fold`) and kept so, four times as
+large. The points are chosen for accuracy (B. Barabasz et al., arXiv 1803.10986): the result's error is one to five times that
+of the plain sum. Convolutions are channels-last by then (`layout`).
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ TYPICAL = 8
 
 PER_ELEMENT = 48
 """Multiplications and additions in the time in which an element is written to memory that no core has for itself, or read."""
+
+PER_CONSTANT = 40
+"""As many for an element of a filter that is kept evaluated: it comes from memory while others are multiplied."""
 
 GAIN = 0.8
 """What is expected to take more than this part of the time is left as it is."""
@@ -86,10 +89,12 @@ PIXELS, FILTER, RESULTS = _matrices()
 @register
 @dataclass(frozen=True)
 class Winograd:
-    """`always` takes convolutions, too, of which no gain is expected."""
+    """`always` takes convolutions, too, of which no gain is expected; without `constants` constant filters stay as small as they
+    are."""
 
     name: ClassVar[str] = "winograd"
     always: bool = False
+    constants: bool = True
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
@@ -100,30 +105,38 @@ class Winograd:
                     if not isinstance(op, Op):
                         continue
                     with op.operation.location, ir.InsertionPoint(op.operation):
-                        if _is_plain(op) and not constant(op.weight) and self._pays(op.x, op.weight, op):
+                        if _is_plain(op) and self._takes(op, constant(op.weight)):
                             made = _convolution(op, env)
-                        elif (padded := _gradient_of(op)) is not None and self._pays(padded[0], op, op.rhs):
+                        elif (padded := _gradient_of(op)) is not None and self._pays(_shape(op), _shape(op.rhs)):
                             made = _gradient(op, *padded)
                         else:
                             continue
                     op.operation.results[0].replace_all_uses_with(made)
             erase_dead(program.block)
 
-    def _pays(self, x: ir.Value, weight: ir.Value | Op, y: ir.Value | Op) -> bool:
-        """By the multiplications and additions, and by the elements of what is evaluated, each written once and read once."""
+    def _takes(self, op: Op, constant: bool) -> bool:
+        return (self.constants or not constant) and self._pays(_shape(op.weight), _shape(op), constant)
+
+    def _pays(self, weight: tuple[Dim, ...], y: tuple[Dim, ...], constant: bool = False) -> bool:
+        """By the multiplications and additions, and by the elements of what is evaluated, each written once and read once. A
+        constant filter is only read, beside the products."""
         if self.always:
             return True
-        *_, channels, outputs = _shape(weight)
-        images, *sizes, _ = _shape(y)
+        *_, channels, outputs = weight
+        images, *sizes, _ = y
         pixels = product([d for d in sizes if isinstance(d, int)])
-        images = images if isinstance(images, int) else TYPICAL
+        if not isinstance(images, int):
+            images = 1 if constant else TYPICAL
         tiles = images * product(counts(tuple(d for d in sizes if isinstance(d, int)), TILE))
         assert isinstance(channels, int) and isinstance(outputs, int) and isinstance(pixels, int)
         assert isinstance(tiles, int)
         plain = 2 * TAPS**2 * images * pixels * channels * outputs
         points = COUNT**2
-        moved = 2 * points * (tiles * (channels + outputs) + channels * outputs)
-        return 2 * points * tiles * channels * outputs + PER_ELEMENT * moved < GAIN * plain
+        products, taps = 2 * points * tiles * channels * outputs, points * channels * outputs
+        moved = 2 * PER_ELEMENT * points * tiles * (channels + outputs)
+        if constant:
+            return max(products, PER_CONSTANT * taps) + moved < GAIN * plain
+        return products + moved + 2 * PER_ELEMENT * taps < GAIN * plain
 
 
 def _shape(value: ir.Value | Op) -> tuple[Dim, ...]:

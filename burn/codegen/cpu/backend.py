@@ -18,7 +18,10 @@ from burn.kernels.wants import Wants
 from burn.runtime.artefact import Target as ArtefactTarget
 
 PIPELINE = pipeline("winograd,pack")
-"""Convolutions whose filters learn become products of fewer multiplications; right sides of products become panels."""
+"""Convolutions become products of fewer multiplications; right sides of products become panels."""
+
+SLENDER = pipeline("winograd{constants=false},pack")
+"""Where constants must not grow."""
 
 FOLDING = "decompose,fuse,release"
 """For programs of constants, which run once: quick to compile."""
@@ -37,7 +40,7 @@ class CPU:
 
     @property
     def passes(self) -> str:
-        return PIPELINE
+        return SLENDER if self.target.is_slender else PIPELINE
 
     @property
     def folding(self) -> str:

@@ -35,6 +35,11 @@ class Target:
         return "amx-bf16" in self.features
 
     @property
+    def is_slender(self) -> bool:
+        """Whether a program should be no larger than it must: it is fetched by a page, or kept in a microcontroller's flash."""
+        return self.architecture in ("wasm32", "thumbv7em")
+
+    @property
     def is_compiled_here(self) -> bool:
         """Whether the LLVM of this process makes code for it; if not, its text is written out (`object.compile_text`)."""
         return self.architecture == architecture()

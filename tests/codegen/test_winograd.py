@@ -1,0 +1,85 @@
+"""Convolutions by tiles at points, with constant filters: every kind of CPU and of size, and how exact they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from burn.codegen.cpu.backend import CPU, PIPELINE
+from burn.codegen.cpu.target import TARGETS, Target, host_targets
+from burn.compiler import compile_program
+from burn.dialect import ops
+from burn.dialect.dims import Dim, symbol
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.runtime.executable import Executable
+from burn.runtime.host import features
+
+ALWAYS = PIPELINE.replace("winograd", "winograd{always}")
+PLAIN = PIPELINE.replace("winograd,", "")
+
+TIMES = 4
+"""How many times as large as that of plain sums an error may be, in the mean: with these points it is about twice."""
+
+Pair = tuple[int, int]
+
+
+def convolution(weight: np.ndarray, images: Dim, sizes: Pair, low: Pair, high: Pair) -> Program:
+    """Channels first, and a rectifier behind."""
+    dtype = str(weight.dtype)
+    program = Program.create([("x", TensorType(dtype, (images, weight.shape[1], *sizes)))])
+    with program.building("conv"):
+        filter = ops.weight(key=program.weights.add_array(weight, "w"), shape=weight.shape, dtype=dtype)
+        y = ops.conv(program.inputs[0], filter, strides=(1, 1), dilations=(1, 1), low=low, high=high)
+        y = ops.relu(y)
+    return program.finish([("y", y)])
+
+
+def made(program: Program, passes: str, target: str | Target | None = None) -> Executable:
+    return Executable(compile_program(program, target=target, passes=passes))
+
+
+def reference(x: np.ndarray, weight: np.ndarray, low: Pair, high: Pair) -> np.ndarray:
+    padded = np.pad(x.astype("f8"), ((0, 0), (0, 0), *zip(low, high, strict=True)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    return np.maximum(np.einsum("nchwij,ocij->nohw", windows, weight.astype("f8")), 0)
+
+
+@pytest.mark.parametrize("target", [target.name for target in host_targets(features())])
+@pytest.mark.parametrize(
+    ("channels", "outputs", "sizes", "low", "high"),
+    [
+        (5, 37, (9, 11), (1, 1), (1, 0)),  # tiles that hang over, and a panel that does
+        (3, 64, (8, 4), (1, 1), (1, 1)),  # whole tiles, whole panels
+        (1, 1, (3, 1), (0, 1), (0, 2)),  # less than a tile
+    ],
+)
+def test_constant_filters(target: str, channels: int, outputs: int, sizes: Pair, low: Pair, high: Pair) -> None:
+    rng = np.random.default_rng(channels)
+    weight = rng.standard_normal((outputs, channels, 3, 3), np.float32)
+    run = made(convolution(weight, symbol("n"), sizes, low, high), ALWAYS, target)
+    for images in (0, 1, 3):
+        x = rng.standard_normal((images, channels, *sizes), np.float32)
+        want = reference(x, weight, low, high)
+        got = run(x)
+        assert got.shape == want.shape and got.dtype == np.float32
+        assert np.allclose(got, want, rtol=1e-5, atol=1e-5 * max(1, np.abs(want).max(initial=0)))
+
+
+def test_errors_are_bounded() -> None:
+    """Pixels that are all positive, as behind a rectifier: points take away large sums from each other."""
+    rng = np.random.default_rng(4)
+    weight = rng.standard_normal((32, 64, 3, 3), np.float32)
+    x = abs(rng.standard_normal((1, 64, 30, 30), np.float32))
+    want = reference(x, weight, (1, 1), (1, 1))
+    errors = []
+    for passes in (ALWAYS, PLAIN):
+        run = made(convolution(weight, 1, (30, 30), (1, 1), (1, 1)), passes)
+        errors.append(np.sqrt(np.mean((run(x) - want) ** 2)))
+    assert errors[0] <= TIMES * errors[1]
+
+
+def test_programs_that_must_stay_small_keep_their_filters() -> None:
+    """What a page fetches, or a microcontroller holds, is no larger for speed."""
+    kept = {name for name, target in TARGETS.items() if "winograd{constants=false}" in CPU(target).passes}
+    assert kept == {"simd128", "cortex-m4"}
