@@ -82,7 +82,8 @@ _TORCH = [
     _decoder("gpt2_tiny", layers=2, heads=4, width=16, vocabulary=1000),
     ModelCase(
         "lstm",
-        TorchModule("networks", "lstm", ("tags", "h", "c")),
+        # an older one unrolls the loop over a sequence, whose length is then a number
+        TorchModule("networks", "lstm", ("tags", "h", "c"), since={"dynamo": (2, 13)}),
         (Spec("x", ("batch", "seq", 64)),),
         {"batch": 2, "seq": 24},
     ),
@@ -158,7 +159,7 @@ def instances() -> list[tuple[str, Exporter | None]]:
 
 
 def model_path(name: str, exporter: Exporter | None = None) -> Path:
-    """The ONNX file of a model, exported first if need be; a torch case's first exporter is the default.
+    """The ONNX file of a model, exported first if need be; the first exporter that takes a torch case is the default.
 
     Raises KeyError for a name that is not in the table, Unavailable where a file or a distribution is absent.
     """
@@ -166,17 +167,22 @@ def model_path(name: str, exporter: Exporter | None = None) -> Path:
     source = case.source
     if isinstance(source, OnnxFile):
         return source.path()
-    exporter = exporter or source.exporters[0]
-    if exporter not in source.exporters:
-        raise Unavailable(f"the {exporter} exporter does not take {name}: {source.refused[exporter]}")
     versions = [_version(name, distribution) for distribution in source.requires]
+    torch = tuple(int(part) for part in versions[source.requires.index("torch")].split(".")[:2])
+    able: list[Exporter] = [e for e in source.exporters if torch >= source.since.get(e, torch)]
+    chosen: Exporter = exporter or able[0]
+    if chosen not in source.exporters:
+        raise Unavailable(f"the {chosen} exporter does not take {name}: {source.refused[chosen]}")
+    if chosen not in able:
+        since = ".".join(map(str, source.since[chosen]))
+        raise Unavailable(f"the {chosen} exporter takes {name} from torch {since} on")
     code = [(Path(__file__).parent / f"{file}.py").read_text() for file in (source.file, "export")]
     made_from = (versions, [(spec.name, spec.dims) for spec in case.inputs], case.sizes, source.outputs, code)
 
     def write(path: Path) -> None:
-        import_module("tests.models.export").export(case, exporter, path)
+        import_module("tests.models.export").export(case, chosen, path)
 
-    return cached(f"{name}.{exporter}", made_from, write)
+    return cached(f"{name}.{chosen}", made_from, write)
 
 
 def _version(model: str, distribution: str) -> str:

@@ -67,7 +67,8 @@ class TorchModule:
     """A torch module in eval mode with seeded weights, exported by each of `exporters`.
 
     The module is made by `function` of the sibling file `file`, imported when it is asked for: the table is read
-    without torch. `requires` names the distributions it takes; `refused` says why an exporter is not in `exporters`.
+    without torch. `requires` names the distributions it takes; `refused` says why an exporter is not in `exporters`, `since` from
+    which torch on one takes the module, if others do not.
     """
 
     file: str
@@ -76,6 +77,7 @@ class TorchModule:
     requires: tuple[str, ...] = ("torch", "onnxscript")
     exporters: tuple[Exporter, ...] = ("dynamo", "torchscript")
     refused: Mapping[Exporter, str] = field(default_factory=dict)
+    since: Mapping[Exporter, tuple[int, int]] = field(default_factory=dict)
 
     def build(self) -> torch.nn.Module:
         return getattr(import_module(f"tests.models.{self.file}"), self.function)()
