@@ -32,6 +32,9 @@ SMALL = 8
 TYPICAL = 64
 """What a named size counts as where bytes are compared."""
 
+ROUNDS = 3
+"""How often all values are looked at."""
+
 KINDS = ("loop", "reduce", "contract")
 """Groups that compute pointwise ops wherever they need them; a contraction does so behind its sums."""
 
@@ -89,7 +92,15 @@ class Way:
 
 
 def repeat(choice: Choice) -> None:
-    """Gives every group that reads such a value ops of its own that compute it."""
+    """Gives every group that reads such a value ops of its own that compute it. What one group then reads lies in memory for the
+    next one, too."""
+    for _ in range(ROUNDS):
+        if not _repeat(choice):
+            break
+
+
+def _repeat(choice: Choice) -> bool:
+    """Once, over all values; whether there was one."""
     added: dict[int, list[Op]] = {}  # by the id of the op in front of which they stand
     for op in reversed(choice.ops[:-1]):
         cluster = choice.cluster.get(op.operation)
@@ -107,7 +118,23 @@ def repeat(choice: Choice) -> None:
                 _move_in(choice, way, reader, added)
     if added:
         choice.ops = [o for op in choice.ops for o in _with_copies(op, added)]
+        _drop(choice)
         choice.position = {op.operation: i for i, op in enumerate(choice.ops)}
+    return bool(added)
+
+
+def _drop(choice: Choice) -> None:
+    """Forgets what nobody needs since others compute what it did: what it read counts no more."""
+    kept: list[Op] = []
+    for op in reversed(choice.ops):
+        cluster = choice.cluster.get(op.operation)
+        if cluster is None or not isinstance(op, Pointwise) or any(list(r.uses) for r in op.operation.results):
+            kept.append(op)
+            continue
+        cluster.members.remove(op)
+        del choice.cluster[op.operation]
+        op.operation.erase()
+    choice.ops = kept[::-1]
 
 
 def _with_copies(op: Op, added: dict[int, list[Op]]) -> list[Op]:

@@ -60,7 +60,7 @@ func.func @main(%a: tensor<64x32xbf16>, %b: tensor<32x128xbf16>) -> (tensor<64x1
 
 // ----- what is summed of a product's result and of what went forward is formed where it is summed
 // rounds
-func.func @main(%x: tensor<64x128xbf16>, %m: tensor<1x128xf32>, %g: tensor<64x32xbf16>, %w: tensor<32x128xbf16>) -> (tensor<64x1xf32>, tensor<64x128xbf16>, tensor<64x1xf32>) {
+func.func @main(%x: tensor<64x128xbf16>, %m: tensor<1x128xf32>, %g: tensor<64x32xbf16>, %w: tensor<32x128xbf16>) -> (tensor<64x1xf32>, tensor<64x128xbf16>, tensor<1x128xf32>) {
   %z = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
   %n = "burn.full"() {dtype = "bfloat16", shape = [], value = 0.0 : f64} : () -> tensor<bf16>
   %0 = "burn.cast"(%x) {dtype = "float32", saturate = true} : (tensor<64x128xbf16>) -> tensor<64x128xf32>
@@ -71,8 +71,8 @@ func.func @main(%x: tensor<64x128xbf16>, %m: tensor<1x128xf32>, %g: tensor<64x32
   %5 = "burn.select"(%4, %3, %n) : (tensor<64x128xi1>, tensor<64x128xbf16>, tensor<bf16>) -> tensor<64x128xbf16>
   %6 = "burn.cast"(%5) {dtype = "float32", saturate = true} : (tensor<64x128xbf16>) -> tensor<64x128xf32>
   %7 = "burn.mul"(%6, %1) : (tensor<64x128xf32>, tensor<64x128xf32>) -> tensor<64x128xf32>
-  %8 = "burn.reduce"(%7) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<64x128xf32>) -> tensor<64x1xf32>
-  "burn.return"(%2, %5, %8) : (tensor<64x1xf32>, tensor<64x128xbf16>, tensor<64x1xf32>) -> ()
+  %8 = "burn.reduce"(%7) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<64x128xf32>) -> tensor<1x128xf32>
+  "burn.return"(%2, %5, %8) : (tensor<64x1xf32>, tensor<64x128xbf16>, tensor<1x128xf32>) -> ()
 }
 // CHECK: burn.group
 // CHECK-NOT: burn.dot_general
