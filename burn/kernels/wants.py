@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from burn.dialect.dims import Dim
 from burn.kernels.body import ContractionKernel
 
 
@@ -24,6 +25,9 @@ class Wants:
     `repeat_reads`: a value that a kernel reads is computed again there, from what lies in memory anyway, where that moves fewer
     bytes.
 
+    `sums_together`: reductions of the same rows that read a tensor in common are one kernel, though the one's results are needed
+    behind the other.
+
     `joined_parts`: a joining of up to so many tensors is computed place by place, in one kernel with the little that makes them
     and what is behind it; else each part is put to its place by itself.
 
@@ -32,8 +36,10 @@ class Wants:
 
     `small_products`: floats of 8 bits that products are formed of as they are, both sides with their depth side by side.
 
-    `reduce_rows`: such a block has at least so many rows, so that little comes out of it. `long_rows`: a few rows of so many
-    elements or more are formed in blocks too. 0: never.
+    `reduce_rows`: says of leading axes that keep so many places, and have so many rows, how many rows a block has instead; they
+    are counted as one axis, and a variance is formed in one pass over them. None: blocks are of whole axes, where those fit.
+
+    `long_rows`: a few rows of so many elements or more are formed in blocks too. 0: never.
 
     `fold_columns`: sums down columns are formed where the rows are gone through anyway, if these have up to so many elements:
     the rows in about `fold_blocks` blocks, whose sums a second kernel joins. 0: never, they are kernels of their own.
@@ -47,12 +53,13 @@ class Wants:
     keep_rows: bool = True
     columns_apart: bool = False
     reduce_block: int = 0
-    reduce_rows: int = 0
+    reduce_rows: Callable[[int, Dim], int] | None = None
     long_rows: int = 0
     fold_columns: int = 0
     fold_blocks: int = 0
     repeat_small: bool = False
     repeat_reads: bool = False
+    sums_together: bool = False
     joined_parts: int = 0
     split_keys: int = 0
     split_rows: int = 0

@@ -4,7 +4,8 @@ Ops are taken in program order. Each joins the group of one of its operands wher
 (`fusion/joins.py`, a table by the group's kind) and where that makes no cycle between groups; else it starts a group. Loops
 that compute its other operands come along. Views and constants cost nothing at any place and are copied into every group that
 reads them; a view that something else reads becomes a group of its own (a copy), or stays (a reshape, which is no work). Where
-the device wants it, what several groups need is computed again in each rather than stored (`fusion/again.py`).
+the device wants it, what several groups need is computed again in each rather than stored (`fusion/again.py`), and reductions of
+what the same rows hold become one group (`fusion/together.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.fusion.again import repeat
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.rebuild import Rebuild
+from burn.passes.fusion.together import together
 from burn.passes.pipeline import register
 
 
@@ -45,4 +47,6 @@ class Fuse:
         choice.run()
         if wants.repeat_reads:
             repeat(choice)
+        if wants.sums_together:
+            together(choice)
         Rebuild(choice).run()

@@ -125,7 +125,7 @@ def rows_and_columns(rows: Dim, length: Dim, turned: bool, shared: bool) -> Plac
         wide = _up_to(rows, SIDE)
         while wide > 16 and (wide * whole > HELD // 2 or _few(rows, wide)):
             wide //= 2
-        columns = whole or _up_to(length, 2 * TILE // wide)
+        columns = whole or _up_to(length, (4 if _few(rows, wide) else 2) * TILE // wide)
         return Places(wide, columns, _warps(wide * columns))
     columns = whole or _up_to(length, TILE * 2 if _few(rows, 1) else TILE)
     most = max(1, TILE // columns)
@@ -152,12 +152,38 @@ def folded(length: int, bytes_: int) -> tuple[Places, int]:
     return Places(rows, columns, max(4, min(16, elements // 512))), stages
 
 
+SUMMING = 10 * PROCESSORS
+"""Programs that sum columns, about: as many as run at once, so that each has a long way to go."""
+
+LONGEST = 32
+"""Steps of such a program at most."""
+
+
+def summed_rows(kept: int, rows: Dim) -> int:
+    """Rows of a block of columns' sums: a whole number of steps."""
+    blocks = max(1, SUMMING * SIDE // max(SIDE, kept))
+    steps = estimate(rows, TYPICAL) // (blocks * SIDE)
+    return SIDE * min(LONGEST, max(1, steps))
+
+
 def ragged(rows: Dim, turned: bool) -> Places:
     """Rows whose lengths are read from data, most of them of one element or none: a long one is gone through in many steps."""
     wide, columns = (256, 8) if turned else (64, 32)
     while wide > 16 and _few(rows, wide):
         wide //= 2
     return Places(wide, columns, _warps(wide * columns))
+
+
+STEPS = 4
+"""Blocks of a row that is summed, on their way from memory at once."""
+
+WAITING = 49152
+"""Bytes of a processor's shared memory for these, at most: four programs beside each other have that much."""
+
+
+def ahead(bytes_: int) -> int:
+    """How many such blocks of so many bytes."""
+    return min(STEPS, WAITING // max(1, bytes_))
 
 
 IN_TURN = 128
@@ -382,12 +408,13 @@ WANTS = Wants(
     keep_rows=False,
     columns_apart=True,
     reduce_block=16384,
-    reduce_rows=64,
+    reduce_rows=summed_rows,
     long_rows=65536,
     fold_columns=8192,
     fold_blocks=256,
     repeat_small=True,
     repeat_reads=True,
+    sums_together=True,
     joined_parts=4,
     split_keys=128,
     split_rows=64,
@@ -396,7 +423,6 @@ WANTS = Wants(
     small_products=("float8_e4m3fn", "float8_e5m2"),
     parts=product_parts,
 )
-"""A row's values stay in registers, and strided columns are read as they are. What blocks of columns' sums leave is 1/64 of what
-they read. A launch costs microseconds, in which thousands of elements are converted, and a program alone needs ten
-of them for a row of 65,536 elements. An update that waits for its turn takes 0.2 of them, in which 65,536 numbers are
-compared."""
+"""A row's values stay in registers, and strided columns are read as they are. A launch costs microseconds, in which thousands of
+elements are converted, and a program alone needs ten of them for a row of 65,536 elements. An update that waits for its turn
+takes 0.2 of them, in which 65,536 numbers are compared."""

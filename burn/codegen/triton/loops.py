@@ -28,6 +28,7 @@ from burn.kernels.body import (
     Where,
     identity,
     loop_atoms,
+    own_dims,
     walk,
 )
 
@@ -255,7 +256,7 @@ class Loops:
         printer.hoist(stage.scalars, "r")
         totals = [(code.let(self.start(r), "total"), self._first_place(r)) for r in stage.reductions]
         length = self._longest(stage)
-        with code.block(f"for start in range(0, {length}, COLUMNS):"), printer.scope():
+        with code.block(f"for start in {self._steps(stage, length)}:"), printer.scope():
             self._columns(stage, "start")
             for r, (total, place) in zip(stage.reductions, totals, strict=True):
                 value = self._value(r)
@@ -267,6 +268,21 @@ class Loops:
                 printer.store(write)
         for r, (total, place) in zip(stage.reductions, totals, strict=True):
             self._finish(r, total, place)
+
+    def _steps(self, stage: Stage, length: str) -> str:
+        """The steps of a row, whose blocks are on their way from memory ahead of that, where nothing but memory says where they
+        lie."""
+        kernel = self.kernel
+        nodes = list(walk(*stage.scalars))
+        loads = {
+            (n.buffer, n.offset)
+            for n in nodes
+            if isinstance(n, Load) and not loop_atoms(n.offset).isdisjoint(stage.loops)
+        }
+        fetched = any(isinstance(a, Fetched) for n in nodes for d in own_dims(n) for a in loop_atoms(d))
+        bytes_ = self.block.rows * self.block.columns * sum(DTYPES[kernel.buffers[b].dtype].size for b, _ in loads)
+        stages = heuristics.ahead(bytes_) if loads and not stage.writes and not fetched else 1
+        return f"tl.range(0, {length}, COLUMNS, num_stages={stages})" if stages > 1 else f"range(0, {length}, COLUMNS)"
 
     def _longest(self, stage: Stage) -> str:
         """Where the last row of the block ends."""

@@ -4,30 +4,40 @@ A reduction over leading axes keeps few places (the channels of a batch of image
 each would be one long loop on one thread. Here every stage that reduces becomes two kernels: blocks of rows, in parallel, and
 what joins their results and writes what is made of them alone; stages that write elsewhere become kernels of their own, over all
 places. The result does not depend on the number of threads. Few long rows are cut in the same way, where a device wants it.
+
+Where a device says how many rows a block has, a stage that sums squares of distances from what the stage before it found (a
+variance) does not wait for that: `squares.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from burn.dialect.dims import Atom, Dim, Expr, LoopVar, ceildiv, exact_div, product, substitute
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, ceildiv, dim_min, exact_div, product, substitute
 from burn.kernels.body import (
+    EXPENSIVE,
+    Apply,
     Buffer,
     Const,
+    Fetched,
     Load,
     LoopKernel,
     Reduced,
-    Reduction,
     Rewriter,
     Scalar,
     Stage,
     Where,
     Write,
+    children,
     identity,
+    loop_atoms,
+    own_dims,
     walk,
 )
 from burn.kernels.builders.builder import Call, place
-from burn.kernels.lower import linear
+from burn.kernels.builders.squares import Near, Squares, nothing, squares
+from burn.kernels.lower import delinear, linear
 from burn.kernels.wants import Wants
 
 MOST_KEPT = 16384
@@ -49,13 +59,15 @@ def spread(call: Call, wants: Wants, downwards: bool) -> list[Call]:
     return _Spread(call, kernel, places, wants, downwards).calls()
 
 
-def _block(kept: int, wants: Wants, downwards: bool) -> int:
+def _block(kept: int, rows: Dim, wants: Wants, downwards: bool) -> int:
     """Elements of a block."""
-    return max(wants.reduce_block, kept * wants.reduce_rows) if downwards else kept * (wants.long_rows // 16)
+    if not downwards:
+        return kept * (wants.long_rows // 16)
+    return kept * wants.reduce_rows(kept, rows) if wants.reduce_rows else wants.reduce_block
 
 
 def _pays(kernel: LoopKernel, kept: int, wants: Wants, downwards: bool) -> bool:
-    inner, block = kernel.stages[0].loops, _block(kept, wants, downwards)
+    inner = kernel.stages[0].loops
     rows = product([v.extent for v in inner])
     if not inner or not (1 < kept <= MOST_KEPT if downwards else 0 < kept <= FEW_KEPT):
         return False
@@ -64,12 +76,13 @@ def _pays(kernel: LoopKernel, kept: int, wants: Wants, downwards: bool) -> bool:
     if any(b.role == "scratch" for b in kernel.buffers) or any(s.reductions and s.writes for s in kernel.stages):
         return False
     kinds = {r.kind for s in kernel.stages for r in s.reductions}
-    return not any(k.startswith("arg") for k in kinds) and not (isinstance(rows, int) and rows * kept < 4 * block)
+    few = isinstance(rows, int) and rows * kept < 4 * _block(kept, rows, wants, downwards)
+    return not any(k.startswith("arg") for k in kinds) and not few
 
 
 class _Spread:
-    """One kernel being taken apart. `found` are the reductions made so far: by name the buffer, in the buffers of all, that holds
-    their results."""
+    """One kernel being taken apart. `made` are the reductions formed so far; `known` is what later kernels read of a row: by the
+    id of a scalar, that and the load which stands for it."""
 
     def __init__(self, call: Call, kernel: LoopKernel, places: int, wants: Wants, downwards: bool) -> None:
         self.call, self.kernel = call, kernel
@@ -77,11 +90,16 @@ class _Spread:
         self.places = places
         self.buffers: list[Buffer] = list(kernel.buffers)
         self.bindings = list(call.bindings)
-        self.found: dict[str, int] = {}
+        self.made: set[str] = set()
+        self.known: dict[int, tuple[Scalar, Scalar]] = {}
         self.numbers = 0
         self.downwards = downwards
-        block = _block(places, wants, downwards)
-        self.outer, self.within, self.at, self.guard = _blocks(kernel.stages[0].loops, self.places, block)
+        loops = kernel.stages[0].loops
+        self.rows = product([v.extent for v in loops])
+        block = _block(places, self.rows, wants, downwards)
+        self.flat = downwards and wants.reduce_rows is not None
+        cut = _flat_blocks(loops, block // places) if self.flat else _blocks(loops, places, block)
+        self.outer, self.within, self.at, self.guard = cut.outer, cut.within, cut.at, cut.guard
 
     def calls(self) -> list[Call]:
         made: list[Call] = []
@@ -89,9 +107,12 @@ class _Spread:
         while stages:
             stage = stages.pop(0)
             if stage.reductions:
-                last = stages if len(stages) == 1 and not stages[0].loops else []
-                made += self._reduce(stage, tuple(w for s in last for w in s.writes))
-                stages = [] if last else stages
+                around = squares(stage, stages[0]) if self.flat and stages else None
+                stages = stages[1:] if around else stages
+                more = any(s.reductions for s in stages)
+                rows = [] if more else [s for s in stages if not s.loops]
+                stages = [s for s in stages if s not in rows]
+                made += self._reduce(stage, around, rows, stages)
             else:
                 read = self._reader()
                 writes = tuple(Write(w.buffer, w.offset, read(w.value)) for w in stage.writes)
@@ -99,48 +120,88 @@ class _Spread:
                 made.append(self._call(over, (Stage((), (), writes),)))
         return made
 
-    def _reduce(self, stage: Stage, last: tuple[Write, ...]) -> list[Call]:
-        """Partial results of each block, then the results, or what alone is made of them."""
+    def _reduce(
+        self, stage: Stage, around: Squares | None, rows: Sequence[Stage], later: Sequence[Stage]
+    ) -> list[Call]:
+        """Partial results of each block, then what follows from them for a row, and what later stages want of that. around: a
+        stage whose results are formed along with this one's."""
         count = product([v.extent for v in self.outer])
         here = linear((*place(self.outer), *place(self.kept)), [v.extent for v in (*self.outer, *self.kept)])
         flat = LoopVar("block", count)
+        there = linear((Expr.of(flat), *place(self.kept)), [count, *(v.extent for v in self.kept)])
         read = self._reader(self.at)
-        reductions, parts, joined, results = [], [], [], []
-        for r in stage.reductions:
-            partial = self._shared(r.dtype, count * self.places)
-            reductions.append(replace(r, body=self._guarded(read(r.body), r)))
-            parts.append(Write(partial, here, Reduced(r.dtype, r.name)))
-            there = linear((Expr.of(flat), *place(self.kept)), [count, *(v.extent for v in self.kept)])
-            joined.append(Reduction(r.name, r.kind, r.dtype, Load(r.dtype, partial, there)))
-            if not last:
-                total = self.found[r.name] = self._shared(r.dtype, self.places)
-                results.append(Write(total, self._mine(), Reduced(r.dtype, r.name)))
+        formed = [replace(r, body=read(r.body)) for r in stage.reductions]
+        if around:
+            formed, parts = around.in_block(formed, self._near(self.outer), self._rows_of(self.outer), self._guarded)
+        else:
+            formed = [replace(r, body=self._guarded(r.body, nothing(r))) for r in formed]
+            parts: dict[str, Scalar] = {r.name: Reduced(r.dtype, r.name) for r in stage.reductions}
+        kernels: list[Write] = []
+        loads: dict[str, Scalar] = {}
+        for name, part in parts.items():
+            partial = self._shared(part.dtype, count * self.places)
+            kernels.append(Write(partial, here, part))
+            loads[name] = Load(part.dtype, partial, there)
+        if around:
+            both = around.joined(stage.reductions, loads, self._near((flat,)), self._rows_of((flat,)), self._reader())
+            joined = [Stage((flat,), tuple(each)) for each in both]
+        else:
+            joined = [Stage((flat,), tuple(replace(r, body=loads[r.name]) for r in stage.reductions))]
+        self.made |= {r.name for s in joined for r in s.reductions}
         here_too = self._reader()
-        results += [Write(w.buffer, w.offset, here_too(w.value)) for w in last]
-        blocks = (Stage(self.within, tuple(reductions)), Stage((), (), tuple(parts)))
+        results = self._handed_on(later, here_too)
+        results += [Write(w.buffer, w.offset, here_too(w.value)) for s in rows for w in s.writes]
+        blocks = (Stage(self.within, tuple(formed)), Stage((), (), tuple(kernels)))
         return [
             self._call((*self.outer, *self.kept), blocks),
-            self._call(self.kept, (Stage((flat,), tuple(joined)), Stage((), (), tuple(results)))),
+            self._call(self.kept, (*joined, Stage((), (), tuple(results)))),
         ]
+
+    def _handed_on(self, later: Sequence[Stage], here: Rewriter) -> list[Write]:
+        """What later kernels read of a row: not sums, but what follows from them and from the row alone. Else each of its places
+        would divide and take roots again."""
+        writes: list[Write] = []
+        for scalar in [x for s in later for x in s.scalars]:
+            for node in of_rows(scalar, self.kernel.stages[0].loops, self.made):
+                if id(node) not in self.known:
+                    buffer = self._shared(node.dtype, self.places)
+                    self.known[id(node)] = (node, Load(node.dtype, buffer, self._mine()))
+                    writes.append(Write(buffer, self._mine(), here(node)))
+        return writes
+
+    def _near(self, block: tuple[LoopVar, ...]) -> Near:
+        """At the first row of a block, of flat ones; all of which is computed from what lies in memory."""
+        values: dict[Atom, Dim] = dict.fromkeys(self.within, 0)
+        values |= {mine: Expr.of(theirs) for mine, theirs in zip(self.outer, block, strict=True)}
+        read = Rewriter(lambda d: substitute(substitute(d, self.at), values), memo=dict(self.known))
+        return lambda r: read(r.body)
+
+    def _rows_of(self, block: tuple[LoopVar, ...]) -> Dim:
+        """How many rows a block has, of flat ones."""
+        length = product([v.extent for v in self.within])
+        return dim_min(length, self.rows - linear(place(block), [v.extent for v in block]) * length)
 
     def _mine(self) -> Dim:
         return linear(place(self.kept), [v.extent for v in self.kept])
 
     def _reader(self, at: dict[Atom, Dim] | None = None) -> Rewriter:
-        """With the results of earlier reductions read from memory, at the places of a block."""
-        return Rewriter(lambda d: substitute(d, at) if at else d, self._leaf)
+        """With what earlier kernels found read from memory, at the places of a block."""
+        return Rewriter(lambda d: substitute(d, at) if at else d, memo=dict(self.known))
 
-    def _leaf(self, node: Scalar) -> Scalar:
-        """The result of an earlier kernel's reduction is read; that of the kernel's own is at hand."""
-        if isinstance(node, Reduced) and node.name in self.found:
-            return Load(node.dtype, self.found[node.name], self._mine())
-        return node
-
-    def _guarded(self, body: Scalar, reduction: Reduction) -> Scalar:
-        """A body that past the last row is what changes nothing."""
+    def _guarded(self, body: Scalar, otherwise: Scalar) -> Scalar:
+        """A body that past the last row is something else. Only what is read of a row is guarded: what is the same for all of
+        them is then computed once."""
         if not self.guard:
             return body
-        return Where(body.dtype, self.guard, body, Const(body.dtype, identity(reduction.kind, reduction.dtype)))
+        if any(isinstance(a, Fetched) for node in walk(body) for d in own_dims(node) for a in loop_atoms(d)):
+            return Where(body.dtype, self.guard, body, otherwise)
+        inside = Rewriter(lambda d: d)
+        for node in walk(body):
+            if isinstance(node, Load) and not loop_atoms(node.offset).isdisjoint(self.within):
+                guarded = Where(node.dtype, self.guard, node, Const(node.dtype, identity("sum", node.dtype)))
+                inside.memo[id(node)] = (node, guarded)
+        here = Where("bool", self.guard, Const("bool", True), Const("bool", False))
+        return Apply(body.dtype, "select", (here, inside(body), otherwise))
 
     def _shared(self, dtype: str, elements: Dim) -> int:
         self.buffers.append(Buffer(dtype, "read", elements))
@@ -168,15 +229,70 @@ class _Spread:
         return Call(LoopKernel(parallel, made, buffers), tuple(self.bindings[b] for b in used))
 
 
-def _blocks(
-    loops: tuple[LoopVar, ...], places: int, block: int
-) -> tuple[tuple[LoopVar, ...], tuple[LoopVar, ...], dict[Atom, Dim], tuple[tuple[Dim, Dim], ...]]:
-    """(loops over blocks, loops within one, what the places of a loop that is cut are, the range of those that exist)."""
+DIVIDING = frozenset(("div", "sqrt", "reciprocal", "rsqrt", *EXPENSIVE))
+"""Functions of which a row's place had better read the result."""
+
+
+def of_rows(root: Scalar, loops: Sequence[LoopVar], made: Collection[str]) -> Iterator[Scalar]:
+    """The largest parts of a scalar that are the same for all of a row's places, and follow from the reductions in `made` or from
+    costly functions."""
+    same: dict[int, bool] = {}
+    worth: dict[int, bool] = {}
+    reads: dict[int, bool] = {}
+    for node in walk(root):
+        parts = [id(p) for p in (*children(node), *_sources(node))]
+        moving = any(isinstance(a, Fetched) or a in loops for d in own_dims(node) for a in loop_atoms(d))
+        ready = not isinstance(node, Reduced) or node.name in made
+        same[id(node)] = ready and not moving and all(same[p] for p in parts)
+        costly = isinstance(node, Apply) and node.function in DIVIDING
+        worth[id(node)] = costly or isinstance(node, Reduced) or any(worth[p] for p in parts)
+        reads[id(node)] = bool(own_dims(node)) or any(reads[p] for p in parts)
+    todo, seen = [(root, False)], set()
+    while todo:
+        node, guarded = todo.pop()
+        if (id(node), guarded) in seen or not worth[id(node)]:
+            continue
+        seen.add((id(node), guarded))
+        if same[id(node)] and not (guarded and reads[id(node)]):  # what a condition guards may lie nowhere
+            yield node
+        else:
+            todo += [(c, guarded or isinstance(node, Where)) for c in children(node)]
+            todo += [(source, True) for source in _sources(node)]
+
+
+def _sources(node: Scalar) -> list[Scalar]:
+    """What says where a node's own indices are."""
+    return [a.source for d in own_dims(node) for a in atoms(d) if isinstance(a, Fetched)]
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """outer: loops over blocks; within: loops within one; at: what the places of loops that are cut are; guard: the range of
+    those that exist."""
+
+    outer: tuple[LoopVar, ...]
+    within: tuple[LoopVar, ...]
+    at: dict[Atom, Dim]
+    guard: tuple[tuple[Dim, Dim], ...]
+
+
+def _flat_blocks(loops: tuple[LoopVar, ...], rows: int) -> _Cut:
+    """Blocks of so many rows, which all loops count as one."""
+    extents = [v.extent for v in loops]
+    total = product(extents)
+    cut, within = LoopVar("rows", ceildiv(total, rows)), LoopVar("row", rows)
+    row = Expr.of(cut) * rows + Expr.of(within)
+    guard = () if exact_div(total, rows) is not None else ((row, total),)
+    return _Cut((cut,), (within,), dict(zip(loops, delinear(row, extents), strict=True)), guard)
+
+
+def _blocks(loops: tuple[LoopVar, ...], places: int, block: int) -> _Cut:
+    """Blocks of whole loops, as many as fit, or of a part of one."""
     taken, size = len(loops), places
     while taken and isinstance(extent := loops[taken - 1].extent, int) and size * extent <= block:
         taken, size = taken - 1, size * extent
     if taken < len(loops):
-        return loops[:taken], loops[taken:], {}, ()
+        return _Cut(loops[:taken], loops[taken:], {}, ())
     *outer, last = loops
     rows = max(1, block // places)
     if isinstance(last.extent, int):  # blocks of one length, if there is one that is long enough
@@ -185,4 +301,4 @@ def _blocks(
     cut, within = LoopVar(f"{last.name}b", ceildiv(last.extent, rows)), LoopVar(last.name, rows)
     at = Expr.of(cut) * rows + Expr.of(within)
     guard = () if exact_div(last.extent, rows) is not None else ((at, last.extent),)
-    return (*outer, cut), (within,), {last: at}, guard
+    return _Cut((*outer, cut), (within,), {last: at}, guard)

@@ -89,7 +89,7 @@ class Choice:
                     and not leads_to(cluster.needs - {other}, other)
                 ):
                     todo += other.members if self.joins_parts(op) else []
-                    self._merge(other, cluster)
+                    self.merge(other, cluster)
 
     def _shares_rows(self, other: Cluster, cluster: Cluster) -> bool:
         """Whether two kernels reduce the same rows, which one then reads once."""
@@ -174,7 +174,7 @@ class Choice:
                     return False
         return True
 
-    def _merge(self, other: Cluster, cluster: Cluster) -> None:
+    def merge(self, other: Cluster, cluster: Cluster) -> None:
         """Moves another cluster's ops into this one, with all that it needs and that needs it."""
         cluster.members = sorted([*other.members, *cluster.members], key=lambda m: self.position[m.operation])
         for member in other.members:

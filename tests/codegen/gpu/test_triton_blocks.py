@@ -16,8 +16,8 @@ from burn.dialect import ops
 from burn.dialect.dims import parse
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
-from burn.dialect.types import TensorType
-from burn.kernels.body import LoopKernel
+from burn.dialect.types import TensorType, type_of
+from burn.kernels.body import Apply, LoopKernel, walk
 from burn.kernels.builders import kernels
 from burn.kernels.rewrite import collapse
 from burn.kernels.text import groups
@@ -115,6 +115,42 @@ def test_columns_summed_in_blocks_of_rows(shape: Shape) -> None:
         return ops.sqrt(ops.reduce(ops.mul(x, x), kind="sum", axes=axes))
 
     numbers(function, lambda x: np.sqrt((x * x).sum(axes)), shape)
+
+
+FAR = 1000.0
+"""How far from zero columns are whose variance is 1: the squares of that have none of float32's digits left for it."""
+
+
+def deviation(x: Any) -> Any:
+    """Of columns far from zero; what is returned is near it, times that."""
+
+    def mean(y: Any) -> Any:
+        n, m, _ = type_of(y).shape
+        count = ops.cast(ops.dim_values(dims=(n * m,), scalar=True), dtype="float32")
+        return ops.div(ops.reduce(y, kind="sum", axes=(0, 1), keepdims=True), count)
+
+    far = ops.add(x, ops.full(shape=(), value=FAR, dtype="float32"))
+    apart = ops.sub(far, mean(far))
+    return ops.mul(x, ops.sqrt(mean(ops.mul(apart, apart))))
+
+
+def of_columns(x: np.ndarray) -> np.ndarray:
+    far = (x.astype(np.float32) + np.float32(FAR)).astype(np.float64)
+    return x * far.std((0, 1))
+
+
+@pytest.mark.parametrize("n", [2, 5, 24])
+def test_a_variance_in_one_pass_over_blocks_of_rows(n: int) -> None:
+    wants = replace(WANTS, reduce_rows=lambda kept, rows: 16)
+    made = program(deviation, ("n", 13, 9))
+    with context():
+        _, _, columns = [kernels(group, wants) for group in groups(made.block)][
+            -1
+        ]  # behind blocks of rows, and what joins them
+    assert isinstance(columns.kernel, LoopKernel)
+    scalars = walk(*(x for stage in columns.kernel.stages for x in stage.scalars))
+    assert [node.function for node in scalars if isinstance(node, Apply)] == ["mul"]  # roots are taken once a column
+    numbers(deviation, of_columns, ("n", 13, 9), wants=wants, n=n)
 
 
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:

@@ -47,7 +47,7 @@ func.func @main(%x: tensor<3x?xf32, ["3", "n"]>) -> tensor<3xf32> {
   "burn.return"(%0) : (tensor<3xf32>) -> ()
 }
 // CHECK:      total0 = tl.full([ROWS, COLUMNS], 0.0, tl.float32)
-// CHECK-NEXT: for start in range(0, {{.*}}, COLUMNS):
+// CHECK-NEXT: for start in tl.range(0, {{.*}}, COLUMNS, num_stages={{[0-9]+}}):
 // CHECK:        total0 = add(total0, {{.*}})
 // CHECK:      sum0 = tl.sum(total0, 1)[:, None]
 
@@ -111,7 +111,7 @@ func.func @main(%x: tensor<3x?xf32, ["3", "n"]>, %s: tensor<3x1xf32>) -> tensor<
   "burn.return"(%1) : (tensor<3xf32>) -> ()
 }
 // CHECK:      tl.load(b{{.*}} + x)
-// CHECK:      for start in range(0, {{.*}}, COLUMNS):
+// CHECK:      for start in tl.range(0, {{.*}}, COLUMNS, num_stages={{[0-9]+}}):
 // CHECK:        tl.load(b{{.*}}, mask=within0, other=0.0)
 // CHECK:        total0 = greatest(total0, {{.*}})
 

@@ -1,0 +1,133 @@
+"""Sums of squares of distances from a mean, formed in the same pass over memory as the mean.
+
+A variance is two stages: x is summed, then the squares of its distances from what follows of that sum. In blocks of rows the
+second need not wait. A block sums its distances from its first row, and their squares, which gives the squares of the distances
+from the block's own mean; and for any m
+
+    sum of (x - m)^2 = sum over blocks of [ sum of (x - mean of the block)^2 + rows of the block * (mean of the block - m)^2 ]
+
+Nothing that is subtracted is more than a block's number of rows times what is left, so that no digits are lost that a float32 has
+to spare. Source: Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from burn.dialect.dims import Dim, LoopVar
+from burn.kernels.body import (
+    Apply,
+    Const,
+    Convert,
+    Index,
+    Reduced,
+    Reduction,
+    Rewriter,
+    Scalar,
+    Stage,
+    identity,
+    loop_atoms,
+    own_dims,
+    walk,
+)
+
+KINDS = ("float32", "float64")
+
+
+Near = Callable[[Reduction], Scalar]
+"""What a reduction adds at the first row of a block."""
+
+
+@dataclass(frozen=True)
+class Square:
+    """The reduction `name` sums squares of what the reduction `of` sums, less `mean`."""
+
+    name: str
+    of: str
+    mean: Scalar
+
+
+@dataclass(frozen=True)
+class Squares:
+    each: tuple[Square, ...]
+
+    def in_block(
+        self, formed: Sequence[Reduction], near: Near, rows: Dim, guarded: Callable[[Scalar, Scalar], Scalar]
+    ) -> tuple[list[Reduction], dict[str, Scalar]]:
+        """What a block of so many rows sums, given the first stage's reductions as they are there, and the parts that it gives,
+        by name. guarded: a body where there is such a row, and something else where there is none."""
+        shifted = {s.of: s for s in self.each}
+        made = [replace(r, body=guarded(r.body, nothing(r))) for r in formed if r.name not in shifted]
+        parts: dict[str, Scalar] = {r.name: Reduced(r.dtype, r.name) for r in formed}
+        for r in formed:
+            if square := shifted.get(r.name):
+                start = _finite(near(r))
+                apart = _binary("sub", guarded(r.body, start), start)
+                made += [replace(r, body=apart), Reduction(square.name, "sum", r.dtype, _binary("mul", apart, apart))]
+                total = parts[r.name]
+                off = _binary("div", _binary("mul", total, total), _number(rows, r.dtype))
+                parts[square.name] = _binary("sub", Reduced(r.dtype, square.name), off)
+        return made, parts
+
+    def joined(
+        self, first: Sequence[Reduction], parts: Mapping[str, Scalar], near: Near, rows: Dim, read: Rewriter
+    ) -> tuple[list[Reduction], list[Reduction]]:
+        """Both stages' reductions over the blocks. parts: those of a block, by name; rows: how many it has."""
+        shifted = {s.of: s for s in self.each}
+        sums, further = [replace(r, body=parts[r.name]) for r in first if r.name not in shifted], []
+        for r in first:
+            if square := shifted.get(r.name):
+                start, count = _finite(near(r)), _number(rows, r.dtype)
+                sums.append(replace(r, body=_binary("add", parts[r.name], _binary("mul", count, start))))
+                mean = _binary("div", parts[r.name], count)  # less the start, so that both keep their digits
+                apart = _binary("add", _binary("sub", start, read(square.mean)), mean)
+                off = _binary("mul", count, _binary("mul", apart, apart))
+                further.append(Reduction(square.name, "sum", r.dtype, _binary("add", parts[square.name], off)))
+        return sums, further
+
+
+def squares(first: Stage, second: Stage) -> Squares | None:
+    """The second stage, if it does nothing but sum squares of distances from what is the same for all of a row's places."""
+    if second.loops != first.loops or second.writes or not second.reductions:
+        return None
+    found = [_square(r, first) for r in second.reductions]
+    each = tuple(s for s in found if s is not None)
+    alone = len({s.of for s in each}) == len(each)
+    return Squares(each) if len(each) == len(found) and alone else None
+
+
+def _square(r: Reduction, first: Stage) -> Square | None:
+    body = r.body
+    if r.kind != "sum" or r.dtype not in KINDS or not isinstance(body, Apply) or body.function != "mul":
+        return None
+    apart, again = body.args
+    if apart is not again or not isinstance(apart, Apply) or apart.function != "sub":
+        return None
+    x, mean = apart.args
+    of = next((s.name for s in first.reductions if s.kind == "sum" and s.dtype == r.dtype and s.body is x), None)
+    return Square(r.name, of, mean) if of is not None and not _depends(mean, first.loops) else None
+
+
+def _depends(scalar: Scalar, loops: Sequence[LoopVar]) -> bool:
+    return any(not loop_atoms(d).isdisjoint(loops) for node in walk(scalar) for d in own_dims(node))
+
+
+def nothing(r: Reduction) -> Scalar:
+    """What changes nothing of a reduction's result."""
+    return Const(r.body.dtype, identity(r.kind, r.body.dtype))
+
+
+def _finite(scalar: Scalar) -> Scalar:
+    """A distance from an infinity would be none: then from 0."""
+    zero = Const(scalar.dtype, 0.0)
+    known = Apply("bool", "eq", (_binary("sub", scalar, scalar), zero))
+    return Apply(scalar.dtype, "select", (known, scalar, zero))
+
+
+def _number(dim: Dim, dtype: str) -> Scalar:
+    return Convert(dtype, Index("int64", dim))
+
+
+def _binary(function: str, a: Scalar, b: Scalar) -> Scalar:
+    return Apply(a.dtype, function, (a, b))
