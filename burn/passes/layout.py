@@ -129,14 +129,23 @@ def _common_order(op: Op, values: Sequence[ir.Value], rank: int, constant: Const
 
 
 def _shared_product(values: Sequence[ir.Value]) -> bool:
-    """Whether an operand is a product, turned, that others read, too (a weight's gradient): it is turned once, not what each
-    makes of it."""
+    """Whether an operand is a product, turned, that others read, too (a weight's gradient), as it is or in another type: it is
+    turned once, not what each makes of it."""
     for v in values:
         found = _behind(v)
         producer = None if found is None else op_of(found[0])
-        if producer is not None and producer.OP_NAME == "dot_general" and len({u.owner.operation for u in v.uses}) > 1:
+        if producer is not None and producer.OP_NAME == "dot_general" and len(_readers(v)) > 1:
             return True
     return False
+
+
+def _readers(value: ir.Value) -> set[ir.Operation]:
+    """What reads a value, behind casts."""
+    found: set[ir.Operation] = set()
+    for use in value.uses:
+        user = use.owner.operation
+        found |= _readers(user.results[0]) if user.name == "burn.cast" else {user}
+    return found
 
 
 FAR = 256

@@ -152,8 +152,8 @@ def folded(length: int, bytes_: int) -> tuple[Places, int]:
     return Places(rows, columns, max(4, min(16, elements // 512))), stages
 
 
-SUMMING = 10 * PROCESSORS
-"""Programs that sum columns, about: as many as run at once, so that each has a long way to go."""
+SUMMING = 6 * PROCESSORS
+"""Programs that sum columns, at most: as many as run at once."""
 
 LONGEST = 32
 """Steps of such a program at most."""
@@ -162,7 +162,7 @@ LONGEST = 32
 def summed_rows(kept: int, rows: Dim) -> int:
     """Rows of a block of columns' sums: a whole number of steps."""
     blocks = max(1, SUMMING * SIDE // max(SIDE, kept))
-    steps = estimate(rows, TYPICAL) // (blocks * SIDE)
+    steps = ceil(estimate(rows, TYPICAL) / (blocks * SIDE))
     return SIDE * min(LONGEST, max(1, steps))
 
 
@@ -177,8 +177,8 @@ def ragged(rows: Dim, turned: bool) -> Places:
 STEPS = 4
 """Blocks of a row that is summed, on their way from memory at once."""
 
-WAITING = 49152
-"""Bytes of a processor's shared memory for these, at most: four programs beside each other have that much."""
+WAITING = 32768
+"""Bytes of a processor's shared memory for these, at most: six programs beside each other have that much."""
 
 
 def ahead(bytes_: int) -> int:

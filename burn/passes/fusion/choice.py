@@ -123,7 +123,7 @@ class Choice:
                 apart = fits and not leads_to(group.needs, other) and not leads_to(other.needs, group)
                 if apart and folds(self, other, group.axes) and folds(self, group, other.axes):
                     other.across = group.axes
-                    self._merge(group, other)
+                    self.merge(group, other)
                     gone.add(group)
                     break
 

@@ -66,3 +66,18 @@ func.func @main(%x: tensor<7x3xf32>, %y: tensor<7x5xf32>) -> (tensor<5x3xf32>, t
 // CHECK-NEXT: "burn.neg"(%[[TURNED]])
 // CHECK-NEXT: "burn.mul"(%[[TURNED]], %[[TURNED]])
 // CHECK-NEXT: burn.return
+// ----- a product that several read in another type is turned in its own and stays
+func.func @main(%x: tensor<7x3xf16>, %y: tensor<7x5xf16>) -> (tensor<5x3xf32>, tensor<5x3xf32>) {
+  %0 = "burn.dot_general"(%x, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 0>, rhs_contract = array<i64: 0>} : (tensor<7x3xf16>, tensor<7x5xf16>) -> tensor<3x5xf16>
+  %1 = "burn.transpose"(%0) {permutation = array<i64: 1, 0>} : (tensor<3x5xf16>) -> tensor<5x3xf16>
+  %2 = "burn.cast"(%1) {dtype = "float32", saturate = true} : (tensor<5x3xf16>) -> tensor<5x3xf32>
+  %3 = "burn.neg"(%2) : (tensor<5x3xf32>) -> tensor<5x3xf32>
+  %4 = "burn.mul"(%2, %2) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  "burn.return"(%3, %4) : (tensor<5x3xf32>, tensor<5x3xf32>) -> ()
+}
+// CHECK: %[[TURNED:.+]] = "burn.transpose"
+// CHECK-NEXT: %[[WIDE:.+]] = "burn.cast"(%[[TURNED]])
+// CHECK-NEXT: "burn.neg"(%[[WIDE]])
+// CHECK-NEXT: "burn.mul"(%[[WIDE]], %[[WIDE]])
+// CHECK-NEXT: burn.return
+
