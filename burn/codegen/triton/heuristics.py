@@ -160,9 +160,10 @@ LONGEST = 32
 
 
 def summed_rows(kept: int, rows: Dim) -> int:
-    """Rows of a block of columns' sums: a whole number of steps."""
+    """Rows of a block of columns' sums: a whole number of steps. Names count as few: twice the rows are a second wave, half of
+    them half a card."""
     blocks = max(1, SUMMING * SIDE // max(SIDE, kept))
-    steps = ceil(estimate(rows, TYPICAL) / (blocks * SIDE))
+    steps = ceil(estimate(rows, TYPICAL // 2) / (blocks * SIDE))
     return SIDE * min(LONGEST, max(1, steps))
 
 
