@@ -42,7 +42,8 @@ class Wants:
     `long_rows`: a few rows of so many elements or more are formed in blocks too. 0: never.
 
     `fold_columns`: sums down columns are formed where the rows are gone through anyway, if these have up to so many elements:
-    the rows in about `fold_blocks` blocks, whose sums a second kernel joins. 0: never, they are kernels of their own.
+    the rows in up to `fold_blocks` blocks of at least `fold_rows`, whose sums a second kernel joins. 0: never, these sums have
+    kernels of their own.
 
     `scatter_rivals`: updates of places that data name are written at all places at once, where no more than so many for each
     element of a row may name the same place: they are compared with each other. 0: they take turns, which suits one thread.
@@ -57,6 +58,7 @@ class Wants:
     long_rows: int = 0
     fold_columns: int = 0
     fold_blocks: int = 0
+    fold_rows: int = 1
     repeat_small: bool = False
     repeat_reads: bool = False
     sums_together: bool = False

@@ -41,7 +41,7 @@ class _Folded(Loops):
         length = product([v.extent for v in sizes.folds[0].loops])
         assert isinstance(length, int)
         self.short = True
-        self.block, self.on_their_way = heuristics.folded(length, _bytes_of_a_place(sizes))
+        self.block, self.on_their_way = heuristics.folded(length, sizes.block, _bytes_of_a_place(sizes))
 
     def print(self) -> Printed:
         kernel, printer, code = self.kernel, self.printer, self.code

@@ -142,11 +142,11 @@ AHEAD = 64 * 1024
 """Bytes of shared memory, at most, in which the next rows wait: beside those of another program, and on smaller cards."""
 
 
-def folded(length: int, bytes_: int) -> tuple[Places, int]:
-    """Of rows that are gone through one after another, and how many blocks of them are on their way from memory at once. bytes_:
-    that are read for each element of a row."""
+def folded(length: int, block: Dim, bytes_: int) -> tuple[Places, int]:
+    """Of rows that are gone through one after another, in blocks of `block`; and of how many steps what they read is on its
+    way at once. bytes_: that are read for each element of a row."""
     columns = power_of_two(length)
-    rows = max(1, FOLDED // columns)
+    rows = _up_to(block, max(1, FOLDED // columns))
     elements = rows * columns
     stages = max(n for n in (1, 2, 3) if (n - 1) * elements * bytes_ <= AHEAD)
     return Places(rows, columns, max(4, min(16, elements // 512))), stages
@@ -395,9 +395,9 @@ def gradient_block(halves: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int
     elif depth > 128:
         block = Block(64, 32, 8, 2) if of_rows else Block(32, 64, 8, 2)
     elif of_rows:
-        block = Block(128, 64, 8)
+        block = Block(64, 64, 4, 2) if depth <= 64 else Block(128, 64, 8)
     else:
-        block = Block(128 if depth <= 64 else 64, 64, 4, 2)
+        block = Block(64, 64, 4, 3 if depth <= 64 else 2)
     high, wide = (
         min(most, max(LEAST, power_of_two(size))) if isinstance(size, int) else most
         for most, size in ((block.rows, rows), (block.keys, keys))
@@ -413,6 +413,7 @@ WANTS = Wants(
     long_rows=65536,
     fold_columns=8192,
     fold_blocks=256,
+    fold_rows=4,
     repeat_small=True,
     repeat_reads=True,
     sums_together=True,

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, dim_max, product
+from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
 from burn.kernels.body import Fold, Load, LoopKernel, Reduced, Reduction, Rewriter, Stage, Write
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert, place, with_used_buffers
-from burn.kernels.builders.rows import Rows, reduction_of, uses
+from burn.kernels.builders.rows import Rows, reduced_axes, reduction_of, uses
 from burn.kernels.lower import linear
 from burn.kernels.wants import Wants
 
@@ -29,12 +30,19 @@ def folded(group: Group, anchors: Sequence[Op], across: Sequence[Op], wants: Wan
 class _Folded:
     def __init__(self, group: Group, anchors: Sequence[Op], across: Sequence[Op], wants: Wants) -> None:
         self.group, self.across, self.wants = group, across, wants
-        results = [op.operation.results[0] for op in across]
-        down = [any(uses(value, result) for result in results) for value in group.yielded]
-        self.columns = [number for number, is_down in enumerate(down) if is_down]
-        self.rows = Rows(Builder(group), type_of(across[0].x).shape, anchors, keep_rows=False)
-        self.rows.write(number for number, is_down in enumerate(down) if not is_down)
+        space = type_of(across[0].x).shape
+        down = {a % len(space) for a in reduced_axes(across[0])}
+        self.rows = Rows(Builder(group), space, set(range(len(space))) - down, anchors, keep_rows=False)
+        self.columns = [number for number, value in enumerate(group.yielded) if self._is_of_columns(value)]
+        self.rows.write(number for number in range(len(group.yielded)) if number not in self.columns)
         self.length = product([v.extent for v in self.rows.inner])
+
+    def _is_of_columns(self, value: ir.Value) -> bool:
+        """Whether a result follows from the columns' sums, or goes with them by its shape."""
+        rows, shape = self.rows, type_of(value).shape
+        ones = tuple(1 if i in rows.axes else d for i, d in enumerate(rows.space))
+        of_rows = shape in (rows.space, ones, tuple(v.extent for v in rows.kept))
+        return not of_rows or any(uses(value, op.operation.results[0]) for op in self.across)
 
     def calls(self) -> list[Call]:
         return self._in_blocks() if self.wants.fold_columns else self._apart()
@@ -49,7 +57,7 @@ class _Folded:
     def _in_blocks(self) -> list[Call]:
         rows, builder = self.rows, self.rows.builder
         count = product([v.extent for v in rows.kept])
-        block = dim_max(1, ceildiv(count, self.wants.fold_blocks))
+        block = dim_max(self.wants.fold_rows, ceildiv(count, self.wants.fold_blocks))
         blocks = ceildiv(count, block)
         reductions = self._reductions()
         folds = tuple(

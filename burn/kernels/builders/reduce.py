@@ -31,10 +31,11 @@ def build(group: Group, wants: Wants) -> list[Call]:
     across = [op for op in anchors if _across(op, anchors, space)]
     if across:
         return folded(group, [op for op in anchors if op not in across], across, wants)
-    rows = Rows(Builder(group), space, anchors, wants.keep_rows)
+    axes = {a % len(space) for a in reduced_axes(anchors[0])}
+    rows = Rows(Builder(group), space, axes, anchors, wants.keep_rows)
     rows.write(range(len(group.yielded)))
     call = rows.builder.call(lambda buffers: LoopKernel(rows.kept, tuple(rows.stages), buffers))
-    leading = rows.axes == set(range(len(rows.axes)))
+    leading = axes == set(range(len(axes)))
     return spread(call, wants, leading) if wants.reduce_block else [call]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, LoopVar, product
@@ -20,9 +20,10 @@ class Rows:
     """The stages of a kernel that goes through a space row by row: `axes` are reduced by `anchors`, `kept` and `inner` are the
     loops of the others and of these."""
 
-    def __init__(self, builder: Builder, space: tuple[Dim, ...], anchors: Sequence[Op], keep_rows: bool) -> None:
-        self.builder, self.space = builder, space
-        self.axes = {a % len(space) for a in reduced_axes(anchors[0])}
+    def __init__(
+        self, builder: Builder, space: tuple[Dim, ...], axes: Set[int], anchors: Sequence[Op], keep_rows: bool
+    ) -> None:
+        self.builder, self.space, self.axes = builder, space, axes
         variables = loops(space)
         self.kept = tuple(v for i, v in enumerate(variables) if i not in self.axes)
         self.inner = tuple(v for i, v in enumerate(variables) if i in self.axes)

@@ -33,7 +33,7 @@ pytest.importorskip("torch")
 
 Function = Callable[..., Any]
 
-FEW = replace(WANTS, fold_blocks=3)
+FEW = replace(WANTS, fold_blocks=3, fold_rows=2)
 """Blocks that small tensors have, too."""
 
 
@@ -168,3 +168,24 @@ def test_nothing_is_written_over_what_columns_are_made_of() -> None:
     pipeline.run(pipeline.parse("fuse,release,donate"), program, Environment(Card()))
     assert folding(program) == [1, 0]
     assert list(program.terminator.attributes["takes"]) == [-1, -1]
+
+
+@pytest.mark.parametrize("shape", [(17, 5), (2, 9, 3), (16, 16)])
+def test_what_goes_with_the_columns(shape: tuple[int, ...]) -> None:
+    """What is added to the columns' sums, and is wanted by itself, too."""
+    program = Program.create([("x", TensorType("float32", shape)), ("w", TensorType("float32", shape[-1:]))])
+    leading = tuple(range(len(shape) - 1))
+    with program.building("node"):
+        x, w = program.inputs
+        y = builders.tanh(x)
+        decay = builders.neg(w)
+        owed = builders.add(builders.reduce(y, kind="sum", axes=leading), decay)
+        best = builders.reduce(y, kind="max", axes=(len(shape) - 1,), keepdims=True)
+    program.finish([("y", y), ("decay", decay), ("owed", owed), ("best", best)])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(Card()))
+    assert 1 in folding(program) and len(folding(program)) <= 3
+    given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
+    got = interpreted(program, given, simulated.Simulator().launch, FEW)
+    whole, row = np.tanh(given[0].astype(np.float64)), given[1].astype(np.float64)
+    for mine, exact in zip(got, [whole, -row, whole.sum(leading) - row, whole.max(-1, keepdims=True)], strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=1e-5, atol=1e-5)
