@@ -97,6 +97,12 @@ def test_sizes_that_are_known(compiled, turned: str) -> None:
         check(compiled(product_of(m, k, n, turned))(*laid_out(a, b, turned)), a, b)
 
 
+def test_a_last_part_of_one_place(compiled) -> None:
+    """What is written beside the products of the last part has all its rows written beside the only block."""
+    a, b = sides(np.random.default_rng(6), 290, 11 * 384 + 1, 97)
+    check(compiled(product_of(290, 11 * 384 + 1, 97, ""))(a, b), a, b)
+
+
 def test_whole_blocks_of_an_unknown_number(compiled) -> None:
     """As many rows and places of the depth as so many sequences of 256 have."""
     length = symbol("batch") * 256

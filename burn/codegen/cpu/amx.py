@@ -21,7 +21,8 @@ def tile(code: Function, name: str, *operands: Value | int) -> None:
     code.line(f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(map(str, values))}) : ({types}) -> ()')
 
 
-def apart(code: Function, count: int) -> None:
-    """So many instructions that do nothing, between others of tile registers."""
+def apart(code: Function, count: int, known: Value | None = None) -> None:
+    """So many instructions that do nothing, between others of tile registers. The vector `known` has been computed before."""
     nothing = r"\0A".join(["nop"] * count)
-    code.line(f'llvm.inline_asm has_side_effects "{nothing}", "" : () -> ()')
+    constraint, operand, type_ = ("v", f" {known}", known.type) if known is not None else ("", "", "")
+    code.line(f'llvm.inline_asm has_side_effects "{nothing}", "{constraint}"{operand} : ({type_}) -> ()')

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu.operands import panel_mask, place_rows
+from burn.codegen.cpu.operands import both, panel_mask, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Int, Value, vector
@@ -45,8 +45,11 @@ class Epilogue:
                             code.prefetch(emitter.pointers[buffer], at, element, write)
         emitter.lane, emitter.lanes = None, 1
 
-    def written(self, rows: list[Int], sums: list[Value], exists: list[Value] | None) -> None:
-        """Writes sums out of registers: for every vector of columns, what does not depend on the row once, then row by row."""
+    def written(
+        self, rows: list[Int], sums: list[Value], exists: list[Value] | None, only: Value | None = None
+    ) -> None:
+        """Writes sums out of registers: for every vector of columns, what does not depend on the row once, then row by row. All
+        under the mask `only`."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         lane = LoopVar("lane", self.lanes)
         for c in range(self.vectors):
@@ -55,7 +58,7 @@ class Epilogue:
             writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
             emitter.lane, emitter.lanes = lane, self.lanes
             emitter.places[lane] = 0
-            with emitter.under(panel_mask(emitter, kernel, c, self.lanes)):
+            with emitter.under(both(code, panel_mask(emitter, kernel, c, self.lanes), only)):
                 self._hoist(writes)
                 for r, row in enumerate(rows):
                     if exists is None:

@@ -326,7 +326,7 @@ TILE_ROWS = 640 * 1024
 """Bytes that a block of rows is copied to; with panels, and what is read, it fits into a second-level cache of 2 MiB."""
 
 TILE_PANELS = 200 * 1024
-"""Bytes that panels are copied to together: of a row of the right side more is read at a time."""
+"""Bytes that panels are copied to together where they do not lie in one piece: of a row more is read at a time."""
 
 TILE_HELD = 1024 * 1024
 """Bytes of sums that are held between two parts of the depth."""
@@ -392,15 +392,37 @@ def tile_strips(strips: Dim, size: int) -> int:
     return max(1, -(-strips // blocks))
 
 
-def tile_panels(panels: Dim, size: int) -> int:
-    most = max(1, TILE_PANELS // size)
+TILE_LINES = 4
+"""Lines of a panel, of 16 for each block, that are copied beside the products of a block at most."""
+
+TILE_CODE = 1600
+"""Operations that an epilogue may have beside the products of a block."""
+
+
+def tile_copies(kernel: Tiled, strips: int) -> int:
+    """Lines of the next panel that are copied beside the products of a block: enough for the strips that a thread is handed at
+    least. Only panels that were packed lie in one piece: of others, several are copied together before."""
+    return min(TILE_LINES, -(-16 // min(strips, TILE_LEAST))) if kernel.packed else 0
+
+
+def tile_panels(kernel: Tiled, size: int) -> int:
+    """Panels, of so many bytes each, that are copied together."""
+    panels, most = kernel.panel.extent, max(1, TILE_PANELS // size)
+    if kernel.packed:
+        return 1
     return max(1, min(most, panels)) if isinstance(panels, int) else most
 
 
-def tile_fetches(kernel: Tiled, strips: int) -> int:
-    """Cache lines of a later panel that are asked for beside the products of each block, so that it is there when it is copied:
-    two for every place of a block, by so many strips. Only panels that were packed lie in one piece."""
-    return min(24, -(-64 // strips)) if kernel.packed else 0
+def tile_beside(kernel: Tiled, part: int, depth: int | None) -> int:
+    """Rows of a strip of 32 that are written beside the products of a block, where parts of the depth have `part` blocks, of
+    `depth`: a power of two, so that the last part has enough blocks for all."""
+    if depth is None:
+        return 0
+    last = max(1, depth - (max(1, -(-depth // part)) - 1) * part)
+    rows = next(n for n in (2, 4, 8, 16, 32) if n * last >= 32)
+    nodes = [node for node in walk(*(w.value for w in kernel.epilogue)) if isinstance(node, Apply | Convert)]
+    cost = sum(32 if isinstance(n, Apply) and n.function in EXPENSIVE else 1 for n in nodes)
+    return rows if 2 * rows * (cost + 4) <= TILE_CODE else 0
 
 
 def tile_held(size: int) -> int:

@@ -15,7 +15,7 @@ from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.loops import conversions_size, scratch
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
-from burn.codegen.host.emit import Int, Value, vector
+from burn.codegen.host.emit import Function, Int, Value, vector
 from burn.dialect.dims import Dim, Expr, LoopVar, coefficient, exact_div, product
 from burn.errors import CompileError
 from burn.kernels.body import Load
@@ -264,3 +264,10 @@ def place_rows(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> Non
         n = emitter.dim(loop.extent)
         last = position == len(rows) - 1
         emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
+
+
+def both(code: Function, a: Value | None, b: Value | None) -> Value | None:
+    """A condition, or a mask, that two make together; None always holds."""
+    if a is None or b is None:
+        return a or b
+    return code.op("arith.andi", a, b)

@@ -9,11 +9,11 @@ as both sides agree: place j of a block of 32 stands beside place j + 16, so tha
 
 from __future__ import annotations
 
-from burn.codegen.cpu.operands import panel_mask, place_rows
+from burn.codegen.cpu.operands import both, panel_mask, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.squares import transposed
-from burn.codegen.host.emit import Function, Int, Value
+from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import Dim, LoopVar, coefficient, product
 from burn.errors import CompileError
 from burn.kernels.body import Load
@@ -62,21 +62,26 @@ class Splits:
         """Where the blocks of a tile of columns begin."""
         return self.code.gep(self.right, self.code.mul(tile, self.blocks * PARTS * BYTES), "i8")
 
-    def right_source(self, panel: Int) -> Value:
-        """Where a panel is copied from."""
-        code, emitter, kernel = self.code, self.emitter, self.kernel
-        with emitter.scope():
-            emitter.places[kernel.panel], emitter.places[kernel.inner] = panel, self.start
-            return code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "f32")
-
     # ---- both sides ----------------------------------------------------------------------------------------------------
     def copy_left(self, first: Int, tiles: Int) -> None:
         """So many tiles of rows, from row `first` on."""
         (self._rows_straight if depth_side_by_side(self.kernel, self.kernel.lhs) else self._rows_turned)(first, tiles)
 
-    def copy_right(self, first: Int, stop: Int) -> None:
-        """Panels from number `first` on, each two tiles of columns."""
-        (self._columns_straight if self.kernel.side_by_side else self._columns_turned)(first, stop)
+    @property
+    def units(self) -> int:
+        """In how many units each block of a panel is copied: lines of both tiles, or tiles."""
+        return LINES if self.kernel.side_by_side else 2
+
+    def copy_panels(self, panel: Int, end: Int, into: Int, first: Int, stop: Int) -> None:
+        """Units from `first` to `stop` of panels, each two tiles of columns, to places from `into` on."""
+        code = self.code
+        with code.for_(first, stop) as unit, self.emitter.scope(), code.for_(panel, end) as each, self.emitter.scope():
+            self.copy_unit(each.iv, unit.iv, code.add(code.sub(each.iv, panel), into))
+
+    def copy_unit(self, panel: Int, unit: Int, into: Int) -> None:
+        """Part of a panel; what of the next one lies at its place is asked for."""
+        block, which = self.code.udiv(unit, self.units), self.code.urem(unit, self.units)
+        (self._line_straight if self.kernel.side_by_side else self._tile_turned)(panel, block, which, into)
 
     def _rows_straight(self, first: Int, tiles: Int) -> None:
         """A row's elements lie side by side: a block of them is a row of a tile."""
@@ -112,7 +117,7 @@ class Splits:
                 for i in range(LINES):
                     place = code.add(code.add(begin, i), self.start)
                     line = code.gep(source, code.mul(place, step), "f32")
-                    vectors.append(code.load(line, 0, _LANES, _both(code, mask, self._in_depth(place))))
+                    vectors.append(code.load(line, 0, _LANES, both(code, mask, self._in_depth(place))))
                 for i, turned in enumerate(transposed(code, vectors)):
                     code.store(turned, code.gep(self.turned, code.mul(half.iv, LINES), "f32"), i * BLOCK)
             target = self.left_tile(tile.iv)
@@ -121,49 +126,55 @@ class Splits:
                 pair = [code.load(self.turned, code.add(at, half * LINES), _LANES) for half in range(2)]
                 self._store(pair, code.gep(target, code.mul(line.iv, LINES), "i32"), block.iv)
 
-    def _columns_straight(self, first: Int, stop: Int) -> None:
+    def _line_straight(self, panel: Int, block: Int, line: Int, into: Int) -> None:
         """Neighbouring columns lie side by side: so do the words of a tile's row."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         step = self._advance(kernel.rhs, kernel.inner)
-        with code.for_(0, self.here) as block, emitter.scope(), code.for_(0, LINES) as line, emitter.scope():
-            begin = code.add(code.add(self.start, code.mul(block.iv, BLOCK)), line.iv)
-            with code.for_(first, stop) as panel, emitter.scope():
-                emitter.places[kernel.panel], emitter.places[kernel.inner] = panel.iv, 0
-                source = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "f32")
-                for c in range(2):
-                    mask = panel_mask(emitter, kernel, c, LINES)
-                    pair: list[Value] = []
-                    for half in range(2):
-                        place = code.add(begin, half * LINES)
-                        at = code.gep(source, code.mul(place, step), "f32")
-                        pair.append(code.load(at, c * LINES, _LANES, _both(code, mask, self._in_depth(place))))
-                    tile = code.add(code.mul(code.sub(panel.iv, first), 2), c)
-                    self._store(pair, code.gep(self.right_tile(tile), code.mul(line.iv, LINES), "i32"), block.iv)
+        begin = code.add(code.add(self.start, code.mul(block, BLOCK)), line)
+        source, later = self._source(panel), self._source(code.add(panel, 1))
+        for half in range(2):
+            for c in range(2):
+                at = code.gep(later, code.mul(code.add(begin, half * LINES), step), "f32")
+                code.prefetch(at, c * LINES, "f32", False)
+        emitter.places[kernel.panel] = panel
+        for c in range(2):
+            mask = panel_mask(emitter, kernel, c, LINES)
+            pair: list[Value] = []
+            for half in range(2):
+                place = code.add(begin, half * LINES)
+                at = code.gep(source, code.mul(place, step), "f32")
+                pair.append(code.load(at, c * LINES, _LANES, both(code, mask, self._in_depth(place))))
+            tile = code.add(code.mul(into, 2), c)
+            self._store(pair, code.gep(self.right_tile(tile), code.mul(line, LINES), "i32"), block)
 
-    def _columns_turned(self, first: Int, stop: Int) -> None:
+    def _tile_turned(self, panel: Int, block: Int, which: Int, into: Int) -> None:
         """A column's elements lie side by side along the depth: squares are turned."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         step = self._advance(kernel.rhs, kernel.within)
-        with code.for_(code.mul(first, 2), code.mul(stop, 2)) as tile, emitter.scope():
-            panel, column = code.udiv(tile.iv, 2), code.mul(tile.iv, LINES)
-            emitter.places[kernel.panel], emitter.places[kernel.inner] = panel, self.start
-            base = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "f32")
-            last = code.sub(code.sub(emitter.dim(kernel.column.extent), 1), code.mul(panel, kernel.width))
-            within = code.sub(column, code.mul(panel, kernel.width))
-            sources = [code.gep(base, code.mul(code.min(code.add(within, i), last), step), "f32") for i in range(LINES)]
-            target = self.right_tile(code.sub(tile.iv, code.mul(first, 2)))
-            with code.for_(0, self.here) as block, emitter.scope():
-                with code.for_(0, 2) as half, emitter.scope():
-                    place = code.add(code.mul(block.iv, BLOCK), code.mul(half.iv, LINES))
-                    mask = self._depth_mask(place)
-                    turned = transposed(code, [code.load(source, place, _LANES, mask) for source in sources])
-                    for i, vector in enumerate(turned):
-                        at = code.add(code.mul(half.iv, LINES * LINES), i * LINES)
-                        code.store(vector, self.turned, at)
-                with code.for_(0, LINES) as line:
-                    at = code.mul(line.iv, LINES)
-                    pair = [code.load(self.turned, code.add(at, h * LINES * LINES), _LANES) for h in range(2)]
-                    self._store(pair, code.gep(target, code.mul(line.iv, LINES), "i32"), block.iv)
+        columns = emitter.dim(kernel.column.extent)
+        begin = code.add(self.start, code.mul(block, BLOCK))
+        base = code.gep(self._source(panel), code.mul(begin, self._advance(kernel.rhs, kernel.inner)), "f32")
+        last = code.sub(code.sub(columns, 1), code.mul(panel, kernel.width))
+        within = code.mul(which, LINES)
+        sources = [code.gep(base, code.mul(code.min(code.add(within, i), last), step), "f32") for i in range(LINES)]
+        target = self.right_tile(code.add(code.mul(into, 2), which))
+        with code.for_(0, 2) as half, emitter.scope():
+            first = code.mul(half.iv, LINES)
+            mask = self._depth_mask(code.add(code.mul(block, BLOCK), first))
+            turned = transposed(code, [code.load(source, first, _LANES, mask) for source in sources])
+            for i, vector in enumerate(turned):
+                code.store(vector, self.turned, code.add(code.mul(half.iv, LINES * LINES), i * LINES))
+        with code.for_(0, LINES) as line:
+            at = code.mul(line.iv, LINES)
+            pair = [code.load(self.turned, code.add(at, h * LINES * LINES), _LANES) for h in range(2)]
+            self._store(pair, code.gep(target, code.mul(line.iv, LINES), "i32"), block)
+
+    def _source(self, panel: Int) -> Value:
+        """Where a panel is copied from."""
+        emitter, kernel = self.emitter, self.kernel
+        with emitter.scope():
+            emitter.places[kernel.panel], emitter.places[kernel.inner] = panel, 0
+            return self.code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "f32")
 
     # ---- a line of a block ---------------------------------------------------------------------------------------------
     def _store(self, pair: list[Value], target: Value, block: Int) -> None:
@@ -217,9 +228,3 @@ class Splits:
 
 def depth_side_by_side(kernel: Tiled, side: Load) -> bool:
     return coefficient(side.offset, kernel.inner) == 1
-
-
-def _both(code: Function, a: Value | None, b: Value | None) -> Value | None:
-    if a is None or b is None:
-        return a or b
-    return code.op("arith.andi", a, b)

@@ -6,20 +6,24 @@ word's two products is rounded once, so that the error is no larger than that of
 NaN: a tile with an element that is not finite is summed once more, plainly. Numbers below 2 ** -126, parts of others too,
 count as zero, as everywhere on these registers.
 
-What a thread copies is shared by all that it sums: a block of rows, as large as a cache holds, and panel after panel.
+What a thread copies is shared by all that it sums: a block of rows, as large as a cache holds, and panel after panel. While
+strips of rows are multiplied by one panel, the next is copied and the sums of the strip before are written. A core sees only some
+hundred instructions at a time, and products take long: so these stand between theirs, a few behind each.
 `emit` is the entry point, `heuristics.py` says when it pays.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 
 from burn.codegen.cpu import heuristics, math
 from burn.codegen.cpu.amx import apart, configure, tile
 from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.loops import open_kernel, scratch
-from burn.codegen.cpu.operands import panel_mask, place_rows
+from burn.codegen.cpu.operands import both, panel_mask, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.splits import BLOCK, BYTES, LINES, PARTS, Splits
 from burn.codegen.cpu.target import Target
@@ -34,9 +38,6 @@ WIDTH = 2 * LINES
 SUMS = WIDTH * WIDTH * 4
 """Bytes of the sums of a strip and a panel."""
 
-LINE = 16
-"""Numbers of float32 in a cache line."""
-
 PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0))
 """Parts of the left and of the right side that are multiplied, small ones first. Neighbours share a side, which stays in its
 registers."""
@@ -45,18 +46,20 @@ registers."""
 @dataclass(frozen=True)
 class Schedule:
     """The depth is taken `part` places at a time; `parts` says that there may be several, and `ragged` that the last block of
-    one may be short. `strips` of rows are copied together, and `panels` of columns; sums are held for `held` panels between
-    parts. A launch goes over strips, or `across` over panels. Each block that is multiplied asks for `fetches` lines of the
-    panels that are copied next."""
+    one may be short. `strips` of rows are copied together; sums are held for `held` panels between parts. A launch goes over
+    strips, or `across` over panels. Beside each block that is multiplied, `copies` lines of the next panel are copied (0:
+    `panels` are copied together before), and `rows` of the strip before are written (0: a strip is written when it has been
+    summed)."""
 
     part: int
     parts: bool
     ragged: bool
     strips: int
-    panels: int
     held: int
     across: bool
-    fetches: int
+    copies: int
+    panels: int
+    rows: int
 
     @staticmethod
     def of(kernel: Tiled) -> Schedule:
@@ -64,12 +67,13 @@ class Schedule:
         part = heuristics.tile_part(depth, BLOCK)
         parts = not isinstance(depth, int) or depth > part
         strips = heuristics.tile_strips(ceildiv(rows, WIDTH), part * WIDTH * PARTS * 2)
-        panels = heuristics.tile_panels(kernel.panel.extent, part * WIDTH * PARTS * 2)
         held = heuristics.tile_held(strips * SUMS) if parts else 1
         ragged = heuristics.factor(depth) % BLOCK != 0
         across = heuristics.across_panels(rows, kernel.column.extent, strips * WIDTH)
-        fetches = heuristics.tile_fetches(kernel, strips)
-        return Schedule(part, parts, ragged, strips, panels, held, across, fetches)
+        copies = heuristics.tile_copies(kernel, strips)
+        panels = heuristics.tile_panels(kernel, part * WIDTH * PARTS * 2)
+        beside = heuristics.tile_beside(kernel, part // BLOCK, -(-depth // BLOCK) if isinstance(depth, int) else None)
+        return Schedule(part, parts, ragged, strips, held, across, copies, panels, beside)
 
     def units(self, kernel: Tiled) -> Dim:
         """Iterations of a launch for each batch."""
@@ -111,8 +115,8 @@ class _Printer:
         """Room for a block of rows, for panels, for a block that is turned, and for sums."""
         schedule, code = self.schedule, self.code
         tile = schedule.part // BLOCK * PARTS * BYTES
-        held = schedule.held * schedule.strips if schedule.parts else 1
-        sizes = (schedule.strips * 2 * tile, schedule.panels * 2 * tile, 2 * BYTES, held * SUMS)
+        held = schedule.held * schedule.strips if schedule.parts else 2
+        sizes = (schedule.strips * 2 * tile, max(2, schedule.panels) * 2 * tile, 2 * BYTES, held * SUMS)
         memory = scratch(code, self.emitter.worker, sum(sizes))
         return [code.gep(memory, sum(sizes[:i]), "i8") for i in range(len(sizes))]
 
@@ -166,82 +170,119 @@ class _Printer:
         if not schedule.parts:
             splits.start, splits.stop = 0, emitter.dim(self.kernel.inner.extent)
         splits.copy_left(code.mul(first, WIDTH), code.mul(strips, 2))
-        with code.for_(panel, panels, schedule.panels) as few, emitter.scope():
+        units = code.mul(splits.here, splits.units)
+        with code.for_(panel, panels, schedule.panels, [code.const(0)]) as few, emitter.scope():
             stop = code.min(code.add(few.iv, schedule.panels), panels)
-            splits.copy_right(few.iv, stop)
+            there = code.urem(code.sub(few.iv, panel), 2) if schedule.copies else 0
+            splits.copy_panels(few.iv, stop, there, few.carried[0], units)
             with code.for_(few.iv, stop) as each, emitter.scope():
                 emitter.places[self.kernel.panel] = each.iv
-                right = splits.right_tile(code.mul(code.sub(each.iv, few.iv), 2))
-                later = splits.right_source(code.add(each.iv, schedule.panels)) if schedule.fetches else None
+                place = code.add(code.sub(each.iv, few.iv), there)
+                slots = code.mul(code.sub(each.iv, panel), schedule.strips) if schedule.parts else None
+                later = code.min(code.add(each.iv, 1), code.sub(panels, 1))
                 with code.for_(0, strips) as strip, emitter.scope():
-                    left = splits.left_tile(code.mul(strip.iv, 2))
-                    slot = code.add(code.mul(code.sub(each.iv, panel), schedule.strips), strip.iv)
-                    fetched = self._share(later, strip.iv)
-                    self._strip(code.add(first, strip.iv), left, right, slot if schedule.parts else 0, fetched)
-
-    def _share(self, panel: Value | None, strip: Int) -> Value | None:
-        """What of a panel a strip asks for."""
-        if panel is None:
-            return None
-        lines = self.code.mul(self.splits.here, self.schedule.fetches)
-        return self.code.gep(panel, self.code.mul(self.code.mul(strip, lines), LINE), "f32")
+                    self._strip(first, strips, strip.iv, place, slots, later)
+            copied = code.mul(code.mul(strips, splits.here), schedule.copies)
+            few.yield_(code.value(code.min(copied, units)))
 
     # ---- a strip and a panel -------------------------------------------------------------------------------------------
-    def _strip(self, strip: Int, left: Value, right: Value, slot: Int, fetched: Value | None) -> None:
-        code = self.code
-        sums = code.gep(self.sums, code.mul(slot, SUMS), "i8")
-        first, last = self._first(), self._last()
-        with code.if_(last) if last is not None else nullcontext(), self.emitter.scope():
-            rows = code.mul(strip, WIDTH)
-            stop = code.min(code.add(rows, WIDTH), self.emitter.dim(self.row_count))
-            with code.for_(rows, stop) as row, self.emitter.scope():
-                self.epilogue.fetch([row.iv])
+    def _strip(self, first: Int, strips: Int, strip: Int, place: Int, slots: Int | None, later: Int) -> None:
+        """Sums a strip, number `strip` of those from `first` on, and panel number `place` of those that are there. Meanwhile the
+        strip before it is written, and lines of panel `later` are copied."""
+        code, emitter, schedule, splits = self.code, self.emitter, self.schedule, self.splits
+        sums, others = (self._sums(slots, s) for s in (strip, code.max(code.sub(strip, 1), 0)))
+        start, last, rows = self._first(), self._last(), code.mul(code.add(first, strip), WIDTH)
         corners = [(t, code.gep(sums, t // 2 * LINES * WIDTH + t % 2 * LINES, "f32")) for t in range(4)]
         apart = code.const(4 * WIDTH)
-        if first is None:
+        if start is None:
             for t, _ in corners:
                 tile(self.code, "tilezero", t)
         else:
-            with code.if_(first):
+            with code.if_(start):
                 for t, _ in corners:
                     tile(self.code, "tilezero", t)
             with code.else_():
                 for t, at in corners:
                     tile(self.code, "tileloadd64", t, at, apart)
-        self._multiply(left, right, fetched)
+        if not schedule.rows:
+            with self._if(last), code.for_(rows, code.add(rows, WIDTH)) as row, emitter.scope():
+                self.epilogue.fetch([row.iv])
+        waits = both(code, code.cmp("sgt", strip, 0), last)
+
+        def beside(block: Int) -> None:
+            for line in range(schedule.copies):
+                number = code.add(code.mul(code.add(code.mul(strip, splits.here), block), schedule.copies), line)
+                number = code.min(number, code.sub(code.mul(splits.here, splits.units), 1))
+                with emitter.scope():
+                    splits.copy_unit(later, number, code.sub(1, place))
+            if schedule.rows:
+                begin = code.mul(block, schedule.rows)
+                with self._if(last), emitter.scope():
+                    self.epilogue.fetch([code.add(code.add(rows, begin), i) for i in range(schedule.rows)])
+                inside = both(code, waits, code.cmp("slt", begin, WIDTH))
+                begin = code.min(begin, WIDTH - schedule.rows)
+                self._write_few(code.add(code.sub(rows, WIDTH), begin), others, begin, inside)
+
+        def checked(block: Int) -> None:
+            if schedule.rows:
+                begin = code.mul(block, schedule.rows)
+                kept = code.gep(others, code.mul(code.min(begin, WIDTH - schedule.rows), WIDTH), "f32")
+                strange = self._strange(kept, schedule.rows)
+                with self._if(both(code, both(code, waits, code.cmp("slt", begin, WIDTH)), strange)), emitter.scope():
+                    self._sum_plainly(code.add(code.sub(rows, WIDTH), begin), schedule.rows, kept)
+
+        left = splits.left_tile(code.mul(strip, 2))
+        right = splits.right_tile(code.mul(place, 2))
+        self._multiply(left, right, checked, beside)
         for t, at in corners:
             tile(self.code, "tilestored64", t, at, apart)
-        if last is None:
-            self._write(strip, sums)
-        else:
-            with code.if_(last), self.emitter.scope():
-                self._write(strip, sums)
+        over = code.cmp("eq", strip, code.sub(strips, 1)) if schedule.rows else None
+        with self._if(both(code, over, last)), emitter.scope():
+            self._write(rows, sums)
 
-    def _multiply(self, left: Value, right: Value, fetched: Value | None) -> None:
-        """Adds the products of one part of the depth, and asks for lines from `fetched` on."""
-        code, splits, fetches = self.code, self.splits, self.schedule.fetches
-        times = 4 * len(PRODUCTS)
-        asked = {number * times // fetches: number for number in range(fetches)}
+    def _sums(self, slots: Int | None, strip: Int) -> Value:
+        """Where the sums of a strip and the current panel lie."""
+        code = self.code
+        slot = code.urem(strip, 2) if slots is None else code.add(slots, strip)
+        return code.gep(self.sums, code.mul(slot, SUMS), "i8")
+
+    def _multiply(
+        self, left: Value, right: Value, before: Callable[[Int], None], beside: Callable[[Int], None]
+    ) -> None:
+        """Adds the products of one part of the depth. What is to be done beside each block's is spread among their instructions:
+        not many fit into a core's window, and it is to hold some of both kinds at any time."""
+        code, splits = self.code, self.splits
         line = code.const(4 * LINES)
         size = splits.blocks * PARTS * BYTES
         sides = (left, code.gep(left, size, "i8"), right, code.gep(right, size, "i8"))
         with code.for_(0, splits.here) as block:
+            before(block.iv)
             at = code.mul(block.iv, PARTS * BYTES)
-            there: list[int | None] = [None, None]
-            for number, product_ in enumerate(PRODUCTS):
-                for side, part in enumerate(product_):
-                    if there[side] != part:
-                        for t in (2 * side, 2 * side + 1):
-                            address = code.gep(code.gep(sides[t], at, "i8"), part * BYTES, "i8")
-                            tile(self.code, "tileloadd64", 4 + t, address, line)
-                            apart(self.code, heuristics.TILE_SPACE)
-                there = list(product_)
-                for t in range(4):
-                    tile(self.code, "tdpbf16ps", t, 4 + t // 2, 6 + t % 2)
-                    if fetched is not None and (which := asked.get(4 * number + t)) is not None:
-                        place = code.mul(code.add(code.mul(block.iv, fetches), which), LINE)
-                        code.prefetch(fetched, place, "f32", False)
-                    apart(self.code, heuristics.TILE_SPACE)
+            addresses = [
+                [code.gep(code.gep(side, at, "i8"), part * BYTES, "i8") for part in range(PARTS)] for side in sides
+            ]
+            with code.aside() as pieces:
+                beside(block.iv)
+            left_over = iter(pieces)
+            instructions = _block(addresses, line)
+            share = -(-len(pieces) // len(instructions))
+            for name, operands in instructions:
+                tile(self.code, name, *operands)
+                few = list(islice(left_over, share))
+                self.code.lines += few
+                apart(self.code, max(0, heuristics.TILE_SPACE - len(few)), self._newest(few))
+
+    def _newest(self, pieces: list[str]) -> Value | None:
+        """The last vector that lines compute: LLVM would put it off until it is stored."""
+        names = [piece.split(" = ", 1)[0].strip() for piece in pieces]
+        types = [(name, self.code.types.get(name, "")) for name in names]
+        return next(
+            (Value(n, t) for n, t in reversed(types) if t in (self.epilogue.type, f"vector<{LINES}xi32>")), None
+        )
+
+    def _if(self, condition: Value | None) -> AbstractContextManager[None]:
+        """Around what is done where a condition holds; None holds."""
+        return nullcontext() if condition is None else self.code.if_(condition)
 
     def _first(self) -> Value | None:
         """Whether this is the first part of the depth; None where there is but one."""
@@ -254,19 +295,27 @@ class _Printer:
             return None
         return self.code.cmp("eq", self.splits.stop, self.emitter.dim(self.kernel.inner.extent))
 
-    def _write(self, strip: Int, sums: Value) -> None:
+    def _write(self, first: Int, sums: Value) -> None:
+        """Writes the rows of a strip, those that exist."""
         code, emitter = self.code, self.emitter
-        first = code.mul(strip, WIDTH)
         left = code.min(code.sub(emitter.dim(self.row_count), first), WIDTH)
-        with code.if_(self._strange(sums)), emitter.scope():
+        with code.if_(self._strange(sums, WIDTH)), emitter.scope():
             self._sum_plainly(first, left, sums)
         self.epilogue.rolled(first, left, sums)
 
-    def _strange(self, sums: Value) -> Value:
-        """Whether an element is not finite: zero times it is not zero then."""
+    def _write_few(self, first: Int, sums: Value, begin: Int, inside: Value | None) -> None:
+        """Writes a few rows of a strip, from row `begin` of it on, if they are to be written."""
+        code = self.code
+        kept = code.gep(sums, code.mul(begin, WIDTH), "f32")
+        rows: list[Int] = [code.add(first, i) for i in range(self.schedule.rows)]
+        loads = [code.load(kept, place * LINES, self.epilogue.type) for place in range(2 * len(rows))]
+        self.epilogue.written(rows, loads, None, None if inside is None else code.splat(inside, LINES))
+
+    def _strange(self, sums: Value, count: int) -> Value:
+        """Whether an element of so many rows, an even number, is not finite: zero times it is not zero then."""
         code, type_ = self.code, self.epilogue.type
         zero = code.const(0, type_)
-        with code.for_(0, WIDTH, 1, [zero, zero]) as row:
+        with code.for_(0, count, 2, [zero] * 4) as row:
             at = code.mul(row.iv, WIDTH)
             row.yield_(
                 *(
@@ -274,7 +323,9 @@ class _Printer:
                     for c, total in enumerate(row.carried)
                 )
             )
-        total = math.apply(code, "add", "float32", *row.results)
+        total = row.results[0]
+        for other in row.results[1:]:
+            total = math.apply(code, "add", "float32", total, other)
         bad = code.cmpf("uno", total, total)
         return code.raw(f"vector.reduction <or>, {bad} : {bad.type} into i1", "i1")
 
@@ -295,3 +346,17 @@ class _Printer:
             emitter._varies.clear()
             emitter.lane, emitter.lanes = None, 1
             code.store(depth.results[0], sums, code.add(code.mul(row.iv, WIDTH), code.mul(c.iv, LINES)))
+
+
+def _block(addresses: list[list[Value]], line: Value) -> list[tuple[str, tuple[Value | int, ...]]]:
+    """The instructions that multiply a block: `addresses` are those of the parts of both tiles of the left side, and of the right
+    side's. The four registers behind those of the sums hold one part of each."""
+    made: list[tuple[str, tuple[Value | int, ...]]] = []
+    there: list[int | None] = [None, None]
+    for product_ in PRODUCTS:
+        for side, part in enumerate(product_):
+            if there[side] != part:
+                made += [("tileloadd64", (4 + t, addresses[t][part], line)) for t in (2 * side, 2 * side + 1)]
+        there = list(product_)
+        made += [("tdpbf16ps", (t, 4 + t // 2, 6 + t % 2)) for t in range(4)]
+    return made

@@ -110,6 +110,22 @@ class Function:
         self.types[value.name] = type_
         return value
 
+    @contextmanager
+    def aside(self) -> Iterator[list[str]]:
+        """What is printed inside does not become part of the text: it is handed over in pieces, lines or blocks, which may be put
+        into `lines` one after the other, between others."""
+        first, pieces = len(self.lines), list[str]()
+        with self.scope():
+            yield pieces
+        depth = 0
+        for line in self.lines[first:]:
+            if depth:
+                pieces[-1] += "\n" + line
+            else:
+                pieces.append(line)
+            depth += line.count("{") - line.count("}")
+        del self.lines[first:]
+
     def text(self) -> str:
         arguments = ", ".join(f"{a.name}: {a.type}" for a in self.arguments)
         result = f" -> {self.result}" if self.result else ""
