@@ -56,8 +56,14 @@ class Options:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether another machine's code is made, by a compiler that takes LLVM's text."""
+        """Whether another machine's code is made."""
         return self.platform != platforms.host()
+
+    @property
+    def as_text(self) -> bool:
+        """Whether what is linked is made by a compiler that takes LLVM's text: other machines' code, and that of machines whose
+        own objects nothing here makes fit for linking (objects.py)."""
+        return self.is_foreign or self.platform.architecture not in objects.MACHINES
 
     def each_platform(self) -> Iterator[Options]:
         """These options for each platform of a package, with the CPUs that are its own; the first's for a single one. Raises
@@ -127,7 +133,7 @@ def kind_of(output: Path) -> str:
 
 def _object(program: Program, output: Path, options: Options) -> list[Path]:
     name = model_name(options.name or output.stem)
-    artefact = compile_program(program, target=options.target, as_text=options.is_foreign)
+    artefact = compile_program(program, target=options.target, as_text=options.as_text)
     with tempfile.TemporaryDirectory() as scratch:
         made = _code(artefact, f"{name}_entry", options, Path(scratch))
         return _written(output, made.read_bytes())
@@ -281,7 +287,7 @@ def _library(
 def _parts(program: Program, output: Path, options: Options, scratch: Path, is_command: bool = False) -> _Parts:
     chain = toolchain.find(options.platform)  # before the work, as it may not be there
     targets = options.targets
-    made = [compile_program(program.copy(), target=target, as_text=options.is_foreign) for target in targets]
+    made = [compile_program(program.copy(), target=target, as_text=options.as_text) for target in targets]
     artefact = made[-1]
     interface = Interface.of(options.name or output.stem, artefact.signature)
     _refuse_python(artefact)
@@ -330,7 +336,7 @@ def _merged(versions: Sequence[Sequence[Constant]]) -> tuple[list[Constant], lis
 def _code(artefact: Artefact, entry: str, options: Options, scratch: Path) -> Path:
     """The program's object, its entry function called `entry`."""
     code = bytes(artefact.code)
-    if options.is_foreign:
+    if options.as_text:
         text = scratch / f"{entry}.ll"
         text.write_text(re.sub(rf"@{_ENTRY}\b", f"@{entry}", code.decode()))
         return toolchain.find(options.platform).compile([text], scratch, ["-Wno-override-module"])[0]

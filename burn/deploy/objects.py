@@ -12,6 +12,9 @@ from collections.abc import Iterator
 
 from burn.errors import CompileError
 
+MACHINES = ("x86_64",)
+"""Those whose objects `linkable` knows."""
+
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SECTIONS_AT, _SECTION_COUNT = 40, 60  # in an ELF header of 64 bits

@@ -98,6 +98,15 @@ def test_a_cpu_of_another_machine_is_refused() -> None:
         _ = Options(platforms.find("aarch64-linux"), "avx2").target
 
 
+def test_which_code_is_linked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's own object where it can be made fit for that; elsewhere, also on an ARM machine for itself, LLVM's text."""
+    here, arm = platforms.find("x86_64-linux"), platforms.find("aarch64-linux")
+    for host in (here, arm):
+        monkeypatch.setattr(platforms, "host", lambda host=host: host)
+        assert [Options(place).as_text for place in (here, arm)] == [host != here, True]
+        assert [Options(place).is_foreign for place in (here, arm)] == [host != here, host != arm]
+
+
 def test_what_is_not_built_yet_says_so() -> None:
     with pytest.raises(CompileError, match="wasm32-threads"):
         platforms.find("wasm32-threads")

@@ -1,6 +1,6 @@
-"""Runs under qemu, as AArch64's Python: `on_aarch64.py FOLDER NAME=MODEL ...` loads models in process and writes outputs.
+"""Runs under qemu, as AArch64's Python: `on_aarch64.py FOLDER NAME=MODEL ...` loads models and runs them.
 
-FOLDER/NAME.in.npz are a model's inputs, FOLDER/NAME.out.npz its outputs."""
+FOLDER/NAME.in.npz are a model's inputs, FOLDER/NAME.out.npz its outputs. What is no package is compiled in process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def main(folder: Path, *models: str) -> None:
     assert host_target(features()).architecture == "aarch64"
     for name, path in (model.split("=") for model in models):
         with np.load(folder / f"{name}.in.npz") as feeds:
+            before = burn.compile_count()
             outputs = burn.load(path, cache=False).run(dict(feeds))
+            assert (burn.compile_count() > before) == (not path.endswith(".burn"))
         np.savez(folder / f"{name}.out.npz", *outputs.values())
 
 

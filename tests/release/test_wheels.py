@@ -16,7 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from burn.deploy import platforms
+from burn.deploy.build import Options, build
 from release import wheels
+from tests.deploy.making import DIGITS, digits
 from tests.e2e.test_models import assert_close
 from tests.models import MODELS, Unavailable, model_path, random_inputs
 from tests.release import sysroot
@@ -112,26 +115,32 @@ def test_the_source_distribution_builds(output: Path, tmp_path: Path) -> None:
 
 
 def test_loading_on_aarch64(output: Path, tmp_path: Path) -> None:
-    """The wheel under AArch64's Python: models are compiled in process there, and give the numbers of ONNX Runtime."""
+    """The wheel under AArch64's Python: models are compiled in process there, a package was compiled here, and all give the
+    numbers of ONNX Runtime."""
     if (reason := sysroot.missing()) is not None:
         pytest.skip(reason)
     with zipfile.ZipFile(wheel("aarch64", output)) as archive:
         archive.extractall(tmp_path / "site")
-    models = {}
-    for name, sizes in (("mnist", {}), ("minilm", {"batch": 2, "seq": 17})):
-        try:
-            models[name] = model_path(name, None if name == "mnist" else "dynamo")
-        except Unavailable as missing:
-            pytest.skip(str(missing))
-        np.savez(tmp_path / f"{name}.in.npz", **random_inputs(MODELS[name], seed=1, **sizes))  # type: ignore[arg-type]
-    path = os.pathsep.join([str(tmp_path / "site"), str(sysroot.FOLDER / "site")])
+    try:
+        models = {"mnist": model_path("mnist"), "minilm": model_path("minilm", "dynamo"), "packed": DIGITS}
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    feeds = {
+        "mnist": random_inputs(MODELS["mnist"], seed=1),
+        "minilm": random_inputs(MODELS["minilm"], seed=1, batch=2, seq=17),
+        "packed": {"image": np.random.default_rng(1).standard_normal((3, 1, 8, 8)).astype(np.float32)},
+    }
+    (package,) = build("package", digits(), tmp_path / "digits.burn", Options(platforms.find("aarch64-linux")))
+    for name in models:
+        np.savez(tmp_path / f"{name}.in.npz", **feeds[name])  # type: ignore[arg-type]
+    site = os.pathsep.join([str(tmp_path / "site"), str(sysroot.FOLDER / "site")])
     told = [*sysroot.python(), str(HERE / "on_aarch64.py"), str(tmp_path)]
-    told += [f"{name}={path}" for name, path in models.items()]
-    done = subprocess.run(told, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    told += [f"{name}={package if name == 'packed' else path}" for name, path in models.items()]
+    done = subprocess.run(told, cwd=tmp_path, env={**os.environ, "PYTHONPATH": site}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for name, model in models.items():
         peer = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
-        with np.load(tmp_path / f"{name}.in.npz") as feeds, np.load(tmp_path / f"{name}.out.npz") as made:
+        with np.load(tmp_path / f"{name}.out.npz") as made:
             names = [each.name for each in peer.get_outputs()]
-            want = dict(zip(names, peer.run(names, dict(feeds)), strict=True))
+            want = dict(zip(names, peer.run(names, feeds[name]), strict=True))
             assert_close(dict(zip(names, made.values(), strict=True)), want, 1e-5)
