@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.target import TARGETS, Target, host_target, host_targets
 from burn.compiler import compile_program, executable
 from burn.dialect import ops
@@ -23,6 +24,22 @@ ONE_LANE = replace(TARGETS["generic"], name="one lane", vector_bytes=4, vector_r
 """As CPUs without vectors are compiled for."""
 
 RUNNABLE = [target.name for target in host_targets(features())]
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
+def test_a_tile_of_sums_fits_into_the_registers(target: Target) -> None:
+    """With a panel's columns and an element of the other side; of short vectors more are taken, where there are registers."""
+    lanes = target.lanes(4)
+    for columns in (*range(40), 384, 1000):
+        width = heuristics.packed_width(columns, "float32", target)
+        vectors, rest = divmod(width, lanes)
+        assert rest == 0
+        assert (
+            heuristics.tile_rows(symbol("n"), vectors, False, target) * vectors + vectors + 1 <= target.vector_registers
+        )
+        assert -(-columns // width) * width <= max(1.5 * -(-columns // lanes) * lanes, width)
+    most = heuristics.packed_width(384, "float32", target) // lanes
+    assert most == (4 if target.name in ("neon", "apple-m1", "rvv") else 2)
 
 
 def network(weight: np.ndarray, matrix: np.ndarray) -> Program:
