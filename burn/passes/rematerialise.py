@@ -1,8 +1,8 @@
 """Cheap values that are wanted again much later are computed again there, where that takes less memory than to keep them.
 
 In training, what the way back needs of the way forward lives from one to the other. Of the values that pointwise ops make of one
-product (both factors of an activation's slope, say), one is enough: the product's result, from which the others follow. They are
-computed again in front of their late readers, which take them into their kernels.
+product (both factors of an activation's slope, say), one is enough: the product's result, or what alone reads it (with a bias),
+from which the others follow. They are computed again in front of their late readers, which take them into their kernels.
 
 A value whose late readers are not pointwise (a product reads its operand from memory) is kept all the same. What follows from
 inputs alone, such as a table of angles, is left as it is: it is small, or costly. Runs in front of `fuse`, behind all that merges
@@ -29,6 +29,9 @@ from burn.passes.pipeline import register
 
 TYPICAL = 64
 """What a named size counts as where memory is compared."""
+
+PRODUCTS = ("conv", "dot_general", "join_tiles")
+"""Ops whose kernels do what is pointwise behind them on the way."""
 
 
 @register
@@ -66,6 +69,7 @@ class _Block:
             v: users for op in self.ops for v in op.operation.results if (users := self._late(v, self.position.get(v)))
         }
         kept = {v for v, users in late.items() if not all(isinstance(u, Pointwise) for u in users)}
+        kept |= {v for v in late if self._replaces_product(v)}
         groups: dict[frozenset[ir.Value], list[ir.Value]] = defaultdict(list)
         ways: dict[ir.Value, _Way] = {}
         for value in late:
@@ -97,6 +101,15 @@ class _Block:
             if home - made > self.options.far:
                 found[home] = op
         return [found[i] for i in sorted(found)]
+
+    def _replaces_product(self, value: ir.Value) -> bool:
+        """Whether a pointwise value is all that anything reads of a product: with it there is no need of the product's result."""
+        op = op_of(value)
+        if not isinstance(op, Pointwise) or _bytes(value) < self.options.least:
+            return False
+        large = [x for x in op.operation.operands if _bytes(x) > _bytes(value) // 8]
+        product = is_named(large[0], *PRODUCTS) if len(large) == 1 else None
+        return product is not None and len(list(large[0].uses)) == 1
 
     def _home(self, op: Op) -> int | None:
         """Where an op is in this block; None for one in a nested block."""

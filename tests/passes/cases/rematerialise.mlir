@@ -20,6 +20,26 @@ func.func @main(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, t
 // CHECK: "burn.mul"(%{{.+}}, %[[AGAIN]])
 // CHECK: burn.erf
 
+// ----- what alone reads a product is kept in its place, where it is wanted late, too
+func.func @main(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b = "burn.abs"(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = "burn.exp"(%b) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = "burn.erf"(%b) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %3 = "burn.mul"(%1, %2) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %4 = "burn.dot_general"(%3, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %5 = "burn.neg"(%4) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %6 = "burn.mul"(%5, %1) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %8 = "burn.add"(%6, %b) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %7 = "burn.mul"(%8, %2) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  "burn.return"(%4, %7) : (tensor<4x4xf32>, tensor<4x4xf32>) -> ()
+}
+// CHECK: %[[X:.+]] = "burn.abs"
+// CHECK: burn.neg
+// CHECK: "burn.barrier"(%[[X]]
+// CHECK: burn.exp
+// CHECK-NOT: burn.abs
+
 // ----- one value of one product stays
 func.func @main(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
