@@ -125,6 +125,6 @@ def table(rows: list[Row]) -> str:
         ]
         theirs.append(row.peers.get("torch.compile"))
         times = ["" if t is None else f"{t * 1e3:.3f} ms" for t in (row.burn, *theirs)]
-        better = f"{min(row.peers.values()) / row.burn:.2f} x"
+        better = f"{min(row.peers.values()) / row.burn:.2f} x" if row.peers else ""
         lines.append(f"| {' | '.join([row.name, *times, rate, better, '; '.join(map(str, row.goals))])} |")
     return "\n".join(lines)

@@ -121,7 +121,7 @@ try {
   const show = page(model);
   listen(show);
   byId("progress").hidden = true;
-  await show(await (await fetch("astronaut.jpg")).blob(), "astronaut.jpg");
+  byId("state").textContent = "ready: choose a picture";
 } catch (error) {
   byId("state").textContent = `the model cannot be loaded: ${error.message}`;
 }

@@ -395,9 +395,9 @@ def gradient_block(halves: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int
     elif depth > 128:
         block = Block(64, 32, 8, 2) if of_rows else Block(32, 64, 8, 2)
     elif of_rows:
-        block = Block(64, 64, 4, 2) if depth <= 64 else Block(128, 64, 8)
+        block = Block(128, 64, 8)
     else:
-        block = Block(64, 64, 4, 3 if depth <= 64 else 2)
+        block = Block(128 if depth <= 64 else 64, 64, 4, 2)
     high, wide = (
         min(most, max(LEAST, power_of_two(size))) if isinstance(size, int) else most
         for most, size in ((block.rows, rows), (block.keys, keys))
