@@ -72,7 +72,7 @@ def _need() -> None:
     if find_spec("cryptography") is None:
         raise BurnError(
             "packages cannot be signed or checked",
-            [Problem("cryptography is not here", hint="pip install cryptography")],
+            [Problem("cryptography is not here", hint="pip install 'burn-mlir[sign]'")],
         )
 
 
