@@ -129,7 +129,8 @@ def generate(
     models used last. Raises InputError for prompts of several lengths or without tokens, TypeMismatch for a model that cannot
     write, ModelError for such a program, and RunError (a token that the model does not know)."""
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "stop": stop, "pad": pad, "seed": seed}
-    steps = list(stream(model, prompt, max_new_tokens, cache=cache, context=context, **given))
+    prompt = prompt if hasattr(prompt, "shape") else list(prompt)
     text = _prompt(prompt)
+    steps = list(stream(model, text, max_new_tokens, cache=cache, context=context, **given))
     whole = np.concatenate([text, *(tokens[:, None] for tokens in steps)], 1)
     return whole if np.ndim(prompt) == 2 else whole[0]

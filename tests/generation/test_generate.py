@@ -71,6 +71,7 @@ def test_the_likeliest_tokens(model: Gpt, batch: int, length: int) -> None:
     np.testing.assert_array_equal(burn.generate(model, prompt, 12), want)
     np.testing.assert_array_equal(burn.generate(model, prompt, 12, cache=False), want)
     np.testing.assert_array_equal(burn.generate(model, prompt, 0), prompt)
+    np.testing.assert_array_equal(burn.generate(model, map(list, prompt), 12), want)  # which is gone through once
 
 
 def test_rotated_positions_and_shared_heads() -> None:
