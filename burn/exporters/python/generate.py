@@ -29,7 +29,7 @@ from burn.errors import CompileError, Problem
 from burn.exporters.python.blocks import Block, fold
 from burn.exporters.python.compare import difference
 from burn.exporters.python.graph import Graph, Value, read
-from burn.exporters.python.layers import recognise
+from burn.exporters.python.layers.recognise import recognise
 from burn.exporters.python.module import ModuleWriter, wrapped
 from burn.exporters.python.names import Names, block_name
 from burn.exporters.python.order import arrange

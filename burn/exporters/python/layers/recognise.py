@@ -1,0 +1,73 @@
+"""Layers take the places of the nodes that they are made of.
+
+A layer takes the node's place, or that of the last of the nodes it is made of. What a layer builds when it is called is exactly
+what it was recognised in.
+"""
+
+from __future__ import annotations
+
+from burn.exporters.python.graph import Graph, Node, Value, live, replace, walk
+from burn.exporters.python.layers import norms, products, quantised, recurrent, windows  # noqa: F401 -- their rules
+from burn.exporters.python.layers.rule import RULES, Context
+
+
+def recognise(graph: Graph) -> None:
+    """Rewrites the graph's nodes, in its regions too."""
+    context = Context(graph)
+    _block(graph.nodes, context)
+    graph.nodes[:] = live(graph.nodes, graph.outputs)
+    split(graph)
+
+
+def split(graph: Graph) -> None:
+    """Slices that cut a tensor into equal parts become one node with the parts as its results."""
+    replaced: dict[Value, Value] = {}
+    for nodes in [graph.nodes, *(r.nodes for n in walk(graph.nodes) for r in n.regions)]:
+        slices: dict[tuple[Value, int], list[Node]] = {}
+        for node in nodes:
+            axis = _cut_axis(node)
+            if axis is not None:
+                slices.setdefault((node.operands[0], axis), []).append(node)
+        for (x, axis), parts in slices.items():
+            ordered = sorted(parts, key=lambda n: n.attrs["starts"][axis])
+            size = ordered[0].attrs["sizes"][axis]
+            starts = [n.attrs["starts"][axis] for n in ordered]
+            if len(parts) < 2 or starts != [i * size for i in range(len(parts))]:
+                continue
+            if len(parts) * size != x.type.shape[axis] or any(n.attrs["sizes"][axis] != size for n in parts):
+                continue
+            made = Node("chunk", [x], {"chunks": len(parts), "axis": axis}, [n.types[0] for n in ordered])
+            made.source, made.scope = ordered[0].source, ordered[0].scope
+            replaced.update({node.result: Value(made, i) for i, node in enumerate(ordered)})
+            nodes[:] = [made if n is parts[0] else n for n in nodes if n is parts[0] or n not in parts]
+    replace(graph, replaced)
+
+
+def _cut_axis(node: Node) -> int | None:
+    """The one axis along which a slice takes less than all, without steps."""
+    if node.op != "slice" or set(node.attrs["steps"]) != {1}:
+        return None
+    shape, sizes, starts = node.operands[0].type.shape, node.attrs["sizes"], node.attrs["starts"]
+    axes = [i for i, (have, size) in enumerate(zip(shape, sizes, strict=True)) if have != size]
+    known = len(axes) == 1 and isinstance(shape[axes[0]], int)
+    return axes[0] if known and isinstance(sizes[axes[0]], int) and isinstance(starts[axes[0]], int) else None
+
+
+def _block(nodes: list[Node], context: Context) -> None:
+    gone: set[Node] = set()
+    for node in nodes:
+        for region in node.regions:
+            _block(region.nodes, context)
+        found = RULES[node.op](node, context) if node.op in RULES and node not in gone else None
+        if found is None:
+            continue
+        last = found.last or node
+        gone.update(found.absorbed)
+        if last is not node:
+            gone.add(node)
+        if not context.take(found):
+            continue
+        constants = {role: context.own(value) for role, value in found.constants.items()}
+        last.op, last.operands, last.constants = found.name, list(found.operands), constants
+        last.attrs, last.defaults = dict(found.arguments), found.defaults
+    nodes[:] = [node for node in nodes if node not in gone]
