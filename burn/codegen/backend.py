@@ -21,7 +21,7 @@ def pipeline(own: str = "", whole: tuple[str, ...] = ()) -> str:
     """The passes of a compilation. Attention and windows stay whole, as printers of kernels take them so; convolutions become
     channels-last. own: a device's passes behind that, such as packing; whole: further composites that it has kernels for."""
     kept = "+".join(("attention", "windows", *whole))
-    laid_out = f"simplify{{absorb=false}},recognise,decompose{{keep={kept}}},simplify,layout,simplify"
+    laid_out = f"simplify{{absorb=false}},recognise,integers,decompose{{keep={kept}}},simplify,layout,simplify"
     return ",".join(filter(None, (laid_out, own, "fold,rematerialise,fuse,release,donate")))
 
 
@@ -88,8 +88,14 @@ class Backend(Protocol):
         """How its kernels are to be described."""
         ...
 
-    def panel(self, columns: int, dtype: str) -> int:
-        """Columns of a panel in which `pack` lays out a constant right side of so many, summed in `dtype`."""
+    def panel(self, columns: int, dtype: str, interleaved: int = 1) -> int:
+        """Columns of a panel in which `pack` lays out a constant right side of so many, summed in `dtype`; `interleaved`
+        neighbours of the depth side by side."""
+        ...
+
+    @property
+    def byte_run(self) -> int:
+        """Neighbours along the depth that an instruction multiplies and sums where uint8 meets int8; 1: there is none."""
         ...
 
     @property

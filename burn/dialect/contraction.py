@@ -17,7 +17,8 @@ class DotGeneral(Op, name="dot_general"):
 
     With `columns` the right side is packed for a matrix kernel: rhs [batch.., panels, k.., width] holds columns
     panel * width + 0..width-1 of the `columns` there are, filled up with zeros; rhs_batch and rhs_contract then name its
-    axes.
+    axes. With `interleaved` r besides, so many neighbours of the last contracting axis lie side by side, as instructions that
+    multiply bytes want them: rhs [batch.., panels, k.., k / r, width, r].
 
     `sums` "fast" lets a card sum products of 8-bit floats as its tensor cores do by themselves (NVIDIA's of capability 9.0
     keep about 14 bits of a sum): see docs/guide/gpu.md. Everything else is summed as ever."""
@@ -31,13 +32,17 @@ class DotGeneral(Op, name="dot_general"):
     dtype: str | None = None
     columns: int | None = None
     sums: str | None = None
+    interleaved: int | None = None
 
     @classmethod
-    def infer(cls, lhs, rhs, lhs_batch, rhs_batch, lhs_contract, rhs_contract, dtype, columns, sums) -> TensorType:
+    def infer(
+        cls, lhs, rhs, lhs_batch, rhs_batch, lhs_contract, rhs_contract, dtype, columns, sums, interleaved
+    ) -> TensorType:
         if sums not in (None, "fast"):
             cls.fail(f"sums are 'fast' or as ever, not {sums!r}")
         if dtype is None:
             same_type(cls, lhs, rhs)
+        rhs = _apart(rhs, rhs_contract, interleaved)
         for a, b in (*zip(lhs_batch, rhs_batch, strict=True), *zip(lhs_contract, rhs_contract, strict=True)):
             x, y = lhs.shape[a], rhs.shape[b]
             if x != y and not is_symbolic(x) and not is_symbolic(y):
@@ -49,12 +54,20 @@ class DotGeneral(Op, name="dot_general"):
         return TensorType(dtype or lhs.dtype, (*batch, *left, *right))
 
     def must_agree(self) -> list[Agreement]:
-        lhs, rhs = type_of(self.lhs).shape, type_of(self.rhs).shape
+        lhs, rhs = type_of(self.lhs).shape, _apart(type_of(self.rhs), self.rhs_contract, self.interleaved).shape
         pairs = (
             *zip(self.lhs_batch, self.rhs_batch, strict=True),
             *zip(self.lhs_contract, self.rhs_contract, strict=True),
         )
         return [Agreement(lhs[a], rhs[b]) for a, b in pairs]
+
+
+def _apart(rhs: TensorType, contract: tuple[int, ...], run: int | None) -> TensorType:
+    """The type of a packed right side whose neighbours along the depth are not interleaved."""
+    if run is None:
+        return rhs
+    depth = contract[-1]
+    return rhs.with_shape((*rhs.shape[:depth], rhs.shape[depth] * run, *rhs.shape[depth + 1 : -1]))
 
 
 def _known(a: Dim, b: Dim) -> Dim:
@@ -68,7 +81,10 @@ class Conv(Op, name="conv"):
     [k.., C / groups, O] -> [N, e.., O], e = (low + d + high - (k - 1) * dilation - 1) // stride + 1.
 
     With `columns` (layout "last" only) the weight is packed for a matrix kernel: [groups, panels, k.., C / groups, width]
-    holds output channels panel * width + 0..width-1 of the `columns` = O there are, group by group, filled up with zeros."""
+    holds output channels panel * width + 0..width-1 of the `columns` = O there are, group by group, filled up with zeros.
+    `interleaved` r: [groups, panels, k.., C / groups / r, width, r], as for `dot_general`.
+
+    `fill` is the number that padding counts as, 0 if there is none: the zero point of integers that stand for others."""
 
     x: Operand
     weight: Operand
@@ -80,14 +96,18 @@ class Conv(Op, name="conv"):
     layout: str = "first"
     dtype: str | None = None
     columns: int | None = None
+    interleaved: int | None = None
+    fill: int | None = None
 
     @classmethod
-    def infer(cls, x, weight, strides, dilations, low, high, groups, layout, dtype, columns) -> TensorType:
+    def infer(
+        cls, x, weight, strides, dilations, low, high, groups, layout, dtype, columns, interleaved, fill
+    ) -> TensorType:
         if dtype is None:
             same_type(cls, x, weight)
         n = len(strides)
         if columns is not None:  # back to the unpacked weight's type
-            weight = weight.with_shape((*weight.shape[2:-1], columns))
+            weight = _unpacked(weight, columns, interleaved)
         if x.rank != n + 2 or weight.rank != n + 2 or not n == len(dilations) == len(low) == len(high):
             cls.fail(f"x {x} and weight {weight} do not fit {n} spatial axes")
         if min(*strides, *dilations) < 1:
@@ -109,8 +129,14 @@ class Conv(Op, name="conv"):
         x, weight = type_of(self.x).shape, type_of(self.weight).shape
         last = self.layout == "last"
         if self.columns is not None:
-            weight = weight[2:]
+            weight = _unpacked(type_of(self.weight), self.columns, self.interleaved).shape
         channels, spatial = (x[-1], x[1:-1]) if last else (x[1], x[2:])
         inputs, kernel = (weight[-2], weight[:-2]) if last else (weight[1], weight[2:])
         fit = windows_fit(spatial, kernel, self.dilations, self.low, self.high)
         return [Agreement(channels, inputs * self.groups), *fit]
+
+
+def _unpacked(weight: TensorType, columns: int, run: int | None) -> TensorType:
+    """The type of a weight before it was packed, without its groups' axis: [k.., C / groups, columns]."""
+    shape = weight.shape[2:-1] if run is None else (*weight.shape[2:-3], weight.shape[-3] * run)
+    return weight.with_shape((*shape, columns))

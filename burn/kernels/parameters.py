@@ -7,7 +7,7 @@ the code to be good (tile sizes, whether tiles come out even) is decided before,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, Symbol, atoms, substitute, symbol, symbols
@@ -22,22 +22,24 @@ SMALL = 16
 K = TypeVar("K", bound=Kernel)
 
 
-def parametrize(kernel: K, tiles: Mapping[LoopVar, int] | None = None) -> tuple[K, dict[str, Dim]]:
+def parametrize(
+    kernel: K, tiles: Mapping[LoopVar, int] | None = None, kept: Collection[int] = ()
+) -> tuple[K, dict[str, Dim]]:
     """(the kernel over arguments, what each argument is). Arguments are named `_0`, `_1`, ...
 
     `tiles` says how many iterations of a loop are taken at a time: these numbers stay, and where they come out even that stays
-    visible."""
-    general, values = _Parameters(kernel, tiles or {}).result()
+    visible. `kept` are further numbers that stay."""
+    general, values = _Parameters(kernel, tiles or {}, kept).result()
     assert isinstance(general, type(kernel))
     return general, values
 
 
 class _Parameters:
-    def __init__(self, kernel: Kernel, tiles: Mapping[LoopVar, int]) -> None:
+    def __init__(self, kernel: Kernel, tiles: Mapping[LoopVar, int], kept: Collection[int]) -> None:
         self.kernel, self.tiles = kernel, tiles
         self.values: dict[str, Dim] = {}
         self.dims: dict[Dim, Dim] = {}
-        self.keep = set(tiles.values())
+        self.keep = {*tiles.values(), *kept}
         self.loops: dict[Atom, Dim] = {}
         self.renamed: dict[LoopVar, LoopVar] = {}
 

@@ -38,14 +38,17 @@ MANY_ROWS, MANY_COLUMNS = 64, 64
 @register
 @dataclass(frozen=True)
 class Pack:
-    """A panel is as wide as the device wants it, or two vectors of `vector-bytes` where passes run for none."""
+    """A panel is as wide as the device wants it, or two vectors of `vector-bytes` where passes run for none; of bytes, so many
+    neighbours of the depth lie side by side."""
 
     name: ClassVar[str] = "pack"
     vector_bytes: int = 64
+    byte_run: int = 1
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
-            packing = _Packing(self.width if env.backend is None else env.backend.panel)
+            device = env.backend
+            packing = _Packing(self.width, self.byte_run) if device is None else _Packing(device.panel, device.byte_run)
             for block in blocks(program.block):
                 for operation in list(block.operations):
                     op = operation.opview
@@ -53,7 +56,7 @@ class Pack:
                         packing.pack(_split_depth(op))
             erase_dead(program.block)
 
-    def width(self, columns: int, dtype: str) -> int:
+    def width(self, columns: int, dtype: str, interleaved: int = 1) -> int:
         """Two vectors of sums, which are of type `dtype`, or one where that holds every column (or wastes far less)."""
         lanes = self.vector_bytes // DTYPES[dtype].size
         one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
@@ -135,8 +138,8 @@ class _Packing:
 
     What is replaced stays behind without uses, so that what is known of a value holds."""
 
-    def __init__(self, width: Callable[[int, str], int]) -> None:
-        self.width = width
+    def __init__(self, width: Callable[[int, str, int], int], byte_run: int) -> None:
+        self.width, self.byte_run = width, byte_run
         self.constant = Constants()
         self.turned: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
 
@@ -145,6 +148,12 @@ class _Packing:
             packed = PACKERS[op.OP_NAME](self, op)
         if packed is not None:
             op.operation.results[0].replace_all_uses_with(packed)
+
+    def run(self, op: Op, depth: Dim) -> int:
+        """How many neighbours of a right side's last depth, which has `depth` places, lie side by side."""
+        types = [type_of(v).dtype for v in op.operation.operands]
+        small = isinstance(depth, int) and depth > 0 and types == ["uint8", "int8"]
+        return self.byte_run if small else 1
 
     def columns_last(self, op: Op, order: tuple[int, ...]) -> ir.Value:
         """A computed right side, turned. Whether that moves data is for fusion to see."""
@@ -205,6 +214,28 @@ def _panels(matrix: ir.Value, batch: int, width: int) -> ir.Value:
     return ops.transpose(split, permutation=order)
 
 
+def _filled(x: ir.Value, axis: int, run: int) -> ir.Value:
+    """A value with zeros behind an axis, so that runs go through it evenly."""
+    type_ = type_of(x)
+    size = type_.shape[axis]
+    assert isinstance(size, int)
+    if size % run == 0:
+        return x
+    high = tuple(-size % run if a == axis else 0 for a in range(type_.rank))
+    return ops.pad(x, ops.full(shape=(), dtype=type_.dtype), low=(0,) * type_.rank, high=high)
+
+
+def _interleaved(panels: ir.Value, run: int) -> ir.Value:
+    """[.., k, width] -> [.., k / run, width, run]."""
+    if run == 1:
+        return panels
+    *head, depth, width = type_of(panels).shape
+    assert isinstance(depth, int)
+    rank = len(head)
+    split = ops.reshape(panels, shape=(*head, depth // run, run, width))
+    return ops.transpose(split, permutation=(*range(rank + 1), rank + 2, rank + 1))
+
+
 def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
     rhs, summed = type_of(op.rhs), matrix_type(op)
     free = [a for a in range(rhs.rank) if a not in (*op.rhs_batch, *op.rhs_contract)]
@@ -223,20 +254,25 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
         attrs = op.attrs | {"rhs_batch": tuple(range(batch)), "rhs_contract": tuple(range(batch, batch + depth))}
         return ops.dot_general(op.lhs, packing.columns_last(op, order), **attrs)
     assert isinstance(columns, int)
-    width = packing.width(columns, summed)
+    lhs, inner = op.lhs, op.lhs_contract[-1]
+    run = packing.run(op, rhs.shape[order[-2]]) if once and inner == type_of(lhs).rank - 1 else 1
+    width = packing.width(columns, summed, run)
     if once:
         with ir.InsertionPoint(loop) if loop is not None else nullcontext():
             for view in reversed(views):
                 source = type(view).build(source, **view.attrs)
-            packed = _panels(ops.transpose(source, permutation=order), batch, width)
+            turned = _filled(ops.transpose(source, permutation=order), len(order) - 2, run)
+            packed = _interleaved(_panels(turned, batch, width), run)
+        lhs = _filled(lhs, inner, run)
     else:
         packed = packing.computed(op, order, batch + 1, lambda turned: _panels(turned, batch, width))
     attrs = op.attrs | {
         "rhs_batch": tuple(range(batch)),
         "rhs_contract": tuple(range(batch + 1, batch + 1 + depth)),
         "columns": columns,
+        "interleaved": run if run > 1 else None,
     }
-    return ops.dot_general(op.lhs, packed, **attrs)
+    return ops.dot_general(lhs, packed, **attrs)
 
 
 def _read_often(op: Op, columns: Dim) -> bool:
@@ -261,10 +297,15 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     spatial = weight.shape[:-2]
     each = outputs // op.groups
     rank = len(spatial) + 3
+    run = packing.run(op, channels) if packing.constant(op.weight) else 1
+    if op.groups > 1 and channels % run:
+        run = 1
     split = ops.reshape(op.weight, shape=(*spatial, channels, op.groups, each))
     ordered = ops.transpose(split, permutation=(rank - 2, *range(rank - 2), rank - 1))
-    packed = _panels(ordered, 1, packing.width(each, summed))
-    return ops.conv(op.x, packed, **(op.attrs | {"columns": outputs}))
+    ordered = _filled(ordered, rank - 2, run)
+    packed = _interleaved(_panels(ordered, 1, packing.width(each, summed, run)), run)
+    x = _filled(op.x, type_of(op.x).rank - 1, run)
+    return ops.conv(x, packed, **(op.attrs | {"columns": outputs, "interleaved": run if run > 1 else None}))
 
 
 PACKERS: dict[str, Callable[[_Packing, Op], ir.Value | None]] = {"dot_general": _pack_dot, "conv": _pack_conv}

@@ -31,6 +31,7 @@ MODULES = (
     "recognise",
     "autodiff",
     "precision",
+    "integers",
     "decompose",
     "fold",
     "layout",

@@ -50,7 +50,13 @@ class CPU:
     def wants(self) -> Wants:
         return heuristics.WANTS
 
-    def panel(self, columns: int, dtype: str) -> int:
+    @property
+    def byte_run(self) -> int:
+        return self.target.byte_run
+
+    def panel(self, columns: int, dtype: str, interleaved: int = 1) -> int:
+        if interleaved > 1:
+            return heuristics.interleaved_width(columns, self.target)
         return heuristics.packed_width(columns, dtype, self.target)
 
     @property

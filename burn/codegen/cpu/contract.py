@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu import dots, heuristics, math
 from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.loops import conversions_size, open_kernel
 from burn.codegen.cpu.operands import Operands
@@ -312,7 +312,7 @@ class _Printer:
                 emitter.places[loop] = 0
             emitter.places[kernel.inner] = read.start
             panel = code.gep(read.column_address(), emitter.dim(stride), read.right)
-        row = kernel.width * conversions_size(kernel.rhs.dtype)
+        row = kernel.width * kernel.run * conversions_size(kernel.rhs.dtype)
         step = code.udiv(code.add(self.in_block, row - 1), self.in_block)
         length = emitter.dim(read.depth) if self.schedule.part is None else read.length()
         place = code.add(code.mul(self.place, length), emitter.dim(read.run_start()))
@@ -324,6 +324,8 @@ class _Printer:
         """One place of the innermost contraction loop: rows x vectors multiply-adds."""
         code, kernel = self.code, self.kernel
         at = code.mul(k, self.read.right_step())
+        if kernel.run > 1:
+            return self._dots(at, carried, lefts, right)
         columns: list[Value] = []
         for c in range(self.vectors):
             mask = masks[c] if masks else None
@@ -331,6 +333,18 @@ class _Printer:
             columns.append(conversions.convert(code, loaded, kernel.rhs.dtype, kernel.dtype))
         return [
             math.apply(code, "fma", kernel.dtype, code.splat(left, self.lanes), column, carried[r * self.vectors + c])
+            for r, left in enumerate(lefts)
+            for c, column in enumerate(columns)
+        ]
+
+    def _dots(self, at: Int, carried: list[Value], lefts: list[Value], right: Value) -> list[Value]:
+        """The same where a place is a run of bytes: each multiplied with its own, and all added to the sum."""
+        code, run = self.code, self.kernel.run
+        columns = [
+            dots.columns(code, right, code.add(at, c * self.lanes * run), self.lanes, run) for c in range(self.vectors)
+        ]
+        return [
+            dots.multiplied(code, carried[r * self.vectors + c], code.splat(left, self.lanes), column, run)
             for r, left in enumerate(lefts)
             for c, column in enumerate(columns)
         ]

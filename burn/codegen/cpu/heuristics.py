@@ -205,12 +205,18 @@ def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int | No
     """How many tiles of rows are taken through all panels before the next; None for all of them, panel by panel.
 
     A right side that fits in the cache stays there: few rows at a time. A larger one passes by once for each block."""
-    depth = product([v.extent for v in (*kernel.outer, kernel.inner)])
+    depth = kernel.places
     width = DTYPES[kernel.lhs.dtype].size
     right = depth * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
     if isinstance(right, int) and right <= L2_BLOCK:
         return 1
-    footprint = part * width if part else kernel.inner.extent * width if kernel.valid else depth * width
+    footprint = (
+        part * kernel.run * width
+        if part
+        else kernel.inner.extent * kernel.run * width
+        if kernel.valid
+        else depth * width
+    )
     block = max(1, L2_BLOCK // max(1, footprint * tile)) if isinstance(footprint, int) else 16
     if isinstance(rows, int) and block * tile >= rows:
         return None
@@ -260,7 +266,8 @@ def fetches_ahead(kernel: Tiled, tile: int, vectors: int) -> bool:
     """Whether the tiles of a block ask for the next panel while they read one: panels that were packed lie one behind the other,
     and a CPU that follows their reading does not know that other tiles come first. One request for each place of the depth costs
     nothing beside enough multiply-adds."""
-    return kernel.packed and kernel.panel.extent != 1 and kernel.lhs.dtype == kernel.dtype and tile * vectors >= 8
+    in_place = kernel.lhs.dtype == kernel.dtype or kernel.run > 1
+    return kernel.packed and kernel.panel.extent != 1 and in_place and tile * vectors >= 8
 
 
 TURNED_TILES = 8
@@ -306,6 +313,13 @@ def packed_width(columns: int, dtype: str, target: Target) -> int:
     """Columns of a panel that is packed once, whose sums are of type `dtype`: whole vectors, fewer of them where that wastes far
     less."""
     return _fitting(columns, (panel_vectors(target), 2, 1), target.lanes(DTYPES[dtype].size))
+
+
+def interleaved_width(columns: int, target: Target) -> int:
+    """The same where bytes are multiplied in runs, and a run of the left side is read for each vector: four vectors beside six
+    rows."""
+    most = 4 if target.vector_registers >= 32 else 2
+    return _fitting(columns, (most, 2, 1), target.lanes(4))
 
 
 def panel_width(kernel: ContractionKernel, target: Target) -> int:

@@ -145,7 +145,7 @@ class KernelPrinter:
             return self._loops(as_loops(kernel))
         schedule = contract.Schedule.of(tiled, self.target)
         grain = heuristics.grain(schedule.work(tiled), schedule.least)
-        general, values = parametrize(kernel, {kernel.column: width})
+        general, values = parametrize(kernel, {kernel.column: width}, {width * tiled.run})
         emit = partial(contract.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 

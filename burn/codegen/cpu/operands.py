@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import heuristics
+from burn.codegen.cpu import dots, heuristics
 from burn.codegen.cpu.loops import conversions_size, scratch
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
@@ -45,6 +45,7 @@ class Operands:
         self.element, self.left, self.right = map(
             conversions.element_type, (kernel.dtype, kernel.lhs.dtype, kernel.rhs.dtype)
         )
+        self.read_as = dots.read_as(kernel.run) if kernel.run > 1 else kernel.dtype
         self.turns = turns
         self.place: Int = 0
         self.depth: Dim = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
@@ -53,14 +54,14 @@ class Operands:
         self.zeros, self.staged, self.copied, self.turned, self.held = self._scratch(copies, held)
 
     def _scratch(self, copies: bool, held: int) -> list[Value | None]:
-        """A row of zeros for pixels outside the operand, room for a tile's rows where they must be converted, room for a
+        """A row of what pixels outside the operand are, room for a tile's rows where they must be converted, room for a
         panel where it is copied, for tiles that are turned, and for sums."""
         kernel, code = self.kernel, self.code
-        zeros, panel = kernel.inner.extent, self.depth * kernel.width
+        zeros, panel = kernel.inner.extent * kernel.run, self.depth * kernel.width
         turned = self.depth * (self.tile * (self.turns or 0))
         sizes: list[Int | None] = [
             code.mul(self.emitter.dim(zeros), conversions_size(kernel.lhs.dtype)) if kernel.valid else None,
-            self.tile * heuristics.STAGE * conversions_size(kernel.dtype) if kernel.lhs.dtype != kernel.dtype else None,
+            self.tile * heuristics.STAGE * conversions_size(kernel.dtype) if self.read_as != kernel.lhs.dtype else None,
             code.mul(self.emitter.dim(panel), conversions_size(kernel.rhs.dtype)) if copies else None,
             code.mul(self.emitter.dim(turned), conversions_size(kernel.dtype)) if self.turns else None,
             held * self.tile * kernel.width * conversions_size(kernel.dtype) if held else None,
@@ -75,7 +76,7 @@ class Operands:
         memory = scratch(code, self.emitter.worker, end)
         if sizes[0] is not None:
             with code.for_(0, sizes[0]) as loop:
-                code.store(code.const(0, "i8"), memory, loop.iv)
+                code.store(code.const(kernel.fill - (kernel.fill & 128) * 2, "i8"), memory, loop.iv)
         return [
             None if size is None else code.gep(memory, start, "i8") for size, start in zip(sizes, starts, strict=True)
         ]
@@ -186,7 +187,9 @@ class Operands:
         return [self.code.gep(base, r, self.element) for r in range(len(rows))]
 
     def left_step(self) -> Int:
-        """How far apart a row's elements lie along the innermost contraction loop, where they are read."""
+        """How far apart a row's elements, or runs of bytes, lie along the innermost contraction loop, where they are read."""
+        if self.kernel.run > 1:
+            return 1
         return self.advance(self.kernel.lhs) if self.turned is None else self.tile
 
     def row_address(self, row: Int) -> Value:
@@ -221,13 +224,14 @@ class Operands:
         """The rows' elements from `start` on, converted side by side; returns where each row's begin."""
         code, kernel = self.code, self.kernel
         assert self.staged is not None
-        step = self.advance(kernel.lhs)
+        step = self.advance(kernel.lhs) if kernel.run == 1 else 1
         rows = [code.gep(self.staged, r * heuristics.STAGE, self.element) for r in range(self.tile)]
+        start, length = code.mul(start, kernel.run), code.mul(length, kernel.run)
 
         def copy(k: Int, lanes: int) -> None:
             for left, row in zip(lefts, rows, strict=True):
                 loaded = code.load(left, code.mul(code.add(start, k), step), vector(lanes, self.left))
-                code.store(conversions.convert(code, loaded, kernel.lhs.dtype, kernel.dtype), row, k)
+                code.store(conversions.convert(code, loaded, kernel.lhs.dtype, self.read_as), row, k)
 
         whole: Int = 0
         if step == 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, substitute
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, ceildiv, coefficient, product, substitute
 from burn.kernels.body import Buffer, Const, ContractionKernel, Convert, Load, Scalar, Where, Write
 
 Ranges = tuple[tuple[Dim, Dim], ...]
@@ -16,9 +16,10 @@ Ranges = tuple[tuple[Dim, Dim], ...]
 
 @dataclass(frozen=True, eq=False)
 class Tiled:
-    """column = panel * width + within. `lhs` outside of `valid` (0 <= e < n for each pair) counts as 0. The sides are
-    converted to `dtype` as they are read. `packed` panels are filled up with zeros; where they are not, columns past the last
-    are not read."""
+    """column = panel * width + within. `lhs` outside of `valid` (0 <= e < n for each pair) counts as `fill`. The sides are
+    converted to `dtype` as they are read. A place of `inner` is `run` neighbours of the depth, which lie side by side in both
+    sides and are multiplied by one instruction (dots.py) where that is more than 1. `packed` panels are filled up with zeros;
+    where they are not, columns past the last are not read."""
 
     dtype: str
     batch: tuple[LoopVar, ...]
@@ -35,11 +36,13 @@ class Tiled:
     packed: bool
     epilogue: tuple[Write, ...]
     buffers: tuple[Buffer, ...]
+    run: int = 1
+    fill: int = 0
 
     @staticmethod
     def of(kernel: ContractionKernel, width: int) -> Tiled | None:
         """The kernel in panels of `width` columns; None where a side is more than a load, or jumps."""
-        lhs, valid = _padded(kernel.lhs)
+        lhs, valid, fill = _padded(kernel.lhs)
         left, right = _load(lhs), _load(kernel.rhs)
         if left is None or right is None or not kernel.depth:
             return None
@@ -51,20 +54,46 @@ class Tiled:
         if not (_even(left, loops) and _even(right, (*kernel.batch, *kernel.depth, panel, within))):
             return None
         packed = kernel.buffers[right.buffer].panels == width
+        run = _run(left, right, kernel.depth, within) if packed else 1
+        if fill and left.dtype != "uint8":
+            return None  # what is read outside are bytes of one value
+        depth = kernel.depth
+        if run > 1:
+            first: dict[Atom, Dim] = {depth[-1]: 0}
+            depth = depth[:-1]
+            left, right = (replace(side, offset=substitute(side.offset, first)) for side in (left, right))
         return Tiled(
-            kernel.dtype, kernel.batch, kernel.rows, kernel.column, panel, within, width, kernel.depth[:-1],
-            kernel.depth[-1], left, right, valid, packed, kernel.epilogue, kernel.buffers,
+            kernel.dtype, kernel.batch, kernel.rows, kernel.column, panel, within, width, depth[:-1], depth[-1],
+            left, right, valid, packed, kernel.epilogue, kernel.buffers, run, fill,
         )  # fmt: skip
 
     @property
+    def places(self) -> Dim:
+        """Of the whole depth."""
+        return product([v.extent for v in (*self.outer, self.inner)]) * self.run
+
+    @property
     def side_by_side(self) -> bool:
-        """Whether a panel's columns are neighbouring elements."""
-        return self.width == 1 or coefficient(self.rhs.offset, self.within) == 1
+        """Whether a panel's columns are neighbouring elements, or runs of them."""
+        return self.width == 1 or coefficient(self.rhs.offset, self.within) == self.run
 
     @property
     def rhs_start(self) -> Dim:
         """The offset of the panel's first column."""
         return substitute(self.rhs.offset, {self.within: 0})
+
+
+def _run(left: Load, right: Load, depth: tuple[LoopVar, ...], within: LoopVar) -> int:
+    """How many places the last loop of the depth has, if it goes through bytes that the pass `pack` interleaved."""
+    if (left.dtype, right.dtype) != ("uint8", "int8") or len(depth) < 2:
+        return 1
+    place, last = depth[-2:]
+    run = last.extent
+    if not isinstance(run, int) or run not in (2, 4) or coefficient(right.offset, within) != run:
+        return 1
+    if coefficient(left.offset, last) != 1 or coefficient(right.offset, last) != 1:
+        return 1
+    return run if place.extent == 1 or coefficient(left.offset, place) == run else 1
 
 
 def panels_of(kernel: ContractionKernel) -> int:
@@ -73,12 +102,12 @@ def panels_of(kernel: ContractionKernel) -> int:
     return kernel.buffers[side.buffer].panels if side is not None else 0
 
 
-def _padded(side: Scalar) -> tuple[Scalar, Ranges]:
-    """A side and where it counts: elsewhere it is zero."""
+def _padded(side: Scalar) -> tuple[Scalar, Ranges, int]:
+    """A side, where it counts, and the byte that it is elsewhere."""
     match side:
-        case Where(ranges=ranges, then=then, otherwise=Const(value=value)) if value == 0:
-            return then, ranges
-    return side, ()
+        case Where(ranges=ranges, then=then, otherwise=Const(value=value)) if 0 <= value < 256 and value == int(value):
+            return then, ranges, int(value)
+    return side, (), 0
 
 
 READ_AS = {

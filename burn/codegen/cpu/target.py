@@ -35,6 +35,14 @@ class Target:
         return "amx-bf16" in self.features
 
     @property
+    def byte_run(self) -> int:
+        """Neighbours along the depth of a product of uint8 by int8 that one instruction multiplies and sums in a lane of int32
+        (dots.py); 1 where there is no such instruction."""
+        if self.architecture != "x86_64":
+            return 1
+        return 4 if "avx512vnni" in self.features else 2
+
+    @property
     def is_slender(self) -> bool:
         """Whether a program should be no larger than it must: it is fetched by a page, or kept in a microcontroller's flash."""
         return self.architecture in ("wasm32", "thumbv7em")
@@ -72,7 +80,10 @@ _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 """And what x86-64-v4 adds to that."""
 
-_AMX = (*_V4, "avx512bf16", "amx-tile", "amx-bf16")
+_VNNI = (*_V4, "avx512vnni")
+"""And products of bytes, of Cascade Lake, Zen 4 and what follows."""
+
+_AMX = (*_VNNI, "avx512bf16", "amx-tile", "amx-bf16")
 
 _RV64GC = ("m", "a", "f", "d", "c")
 
@@ -85,6 +96,7 @@ TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
         _x86("amx", "x86-64-v4", 64, 32, _AMX),
+        _x86("vnni", "x86-64-v4", 64, 32, _VNNI),
         _x86("avx512", "x86-64-v4", 64, 32, _V4),
         _x86("avx2", "x86-64-v3", 32, 16, _V3),
         _x86("generic", "x86-64", 16, 16, ()),

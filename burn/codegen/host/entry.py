@@ -513,7 +513,9 @@ def flops(group: Group) -> Dim:
             total = total + product([*type_of(op.q).shape[:3], type_of(op.k).shape[2]]) * depths * ATTENTION[op.OP_NAME]
         if op.OP_NAME == "conv":
             weight = type_of(op.weight).shape
-            if op.columns is not None:  # [groups, panels, k.., channels, width]
+            if op.interleaved is not None:  # [groups, panels, k.., channels / run, width, run]
+                taps = product((*weight[2:-2], op.interleaved))
+            elif op.columns is not None:  # [groups, panels, k.., channels, width]
                 taps = product(weight[2:-1])
             else:
                 taps = product(weight[:-1] if op.layout == "last" else weight[1:])

@@ -58,7 +58,12 @@ class GPU:
     def wants(self) -> Wants:
         return WANTS
 
-    def panel(self, columns: int, dtype: str) -> int:
+    @property
+    def byte_run(self) -> int:
+        """Quantised products are read as they are written: in floats, or in int32."""
+        return 1
+
+    def panel(self, columns: int, dtype: str, interleaved: int = 1) -> int:
         raise CompileError("Triton kernels read no panels: leave out the pass 'pack'")
 
     @property

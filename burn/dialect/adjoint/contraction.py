@@ -25,6 +25,7 @@ def dot_general(
     dtype: str | None,
     columns: int | None,
     sums: str | None,
+    interleaved: int | None,
 ) -> list[Value]:
     """g is [batch.., rows.., columns..]. Rows are what of lhs is neither batch nor contracted, columns likewise of rhs."""
     g = convert(g, type_of(lhs).dtype)
@@ -70,8 +71,11 @@ def conv(
     layout: str,
     dtype: str | None,
     columns: int | None,
+    interleaved: int | None,
+    fill: int | None,
 ) -> list[Value]:
     assert layout == "first" and columns is None, "differentiation comes before layouts and packing"
+    assert fill is None, "and before products of floats become those of integers"
     g = convert(g, type_of(x).dtype)
     rows = zip(
         type_of(g).shape[2:], strides, type_of(weight).shape[2:], dilations, low, type_of(x).shape[2:], strict=True

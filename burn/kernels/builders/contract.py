@@ -84,7 +84,7 @@ def _conv_body(builder: Builder, op: Op, index: Place) -> tuple[Scalar, tuple[Lo
     dtype = contraction_type(x.dtype, type_of(op.operation.results[0]).dtype)
     left = convert(builder.low.at(op.x, xs), dtype)
     if ranges:
-        left = Where(dtype, tuple(ranges), left, Const(dtype, 0))
+        left = Where(dtype, tuple(ranges), left, Const(dtype, op.fill or 0))
     right = convert(builder.low.at(op.weight, ws), dtype)
     return Apply(dtype, "mul", (left, right)), tuple(v for v in (*window, channel) if v.extent != 1)
 

@@ -92,6 +92,9 @@ def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
     lhs, rhs = type_of(op.lhs), type_of(op.rhs)
     space = type_of(op.operation.results[0]).shape
     depth = tuple(LoopVar(f"k{i}", lhs.shape[a]) for i, a in enumerate(op.lhs_contract))
+    within = depth[len(depth) :]
+    if op.interleaved is not None:
+        depth, within = _in_runs(depth, op.interleaved)
     variables = loops(space)
     n = len(op.lhs_batch)
     free = [a for a in range(lhs.rank) if a not in (*op.lhs_batch, *op.lhs_contract)]
@@ -101,6 +104,8 @@ def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
     a: list[Dim] = [0] * lhs.rank
     for axis, v in zip((*op.lhs_batch, *op.lhs_contract, *free), (*batch, *depth, *rows), strict=True):
         a[axis] = 0 if v.extent == 1 else Expr.of(v)
+    if within:
+        a[op.lhs_contract[-1]] = a[op.lhs_contract[-1]] * op.interleaved + Expr.of(within[0])
     b: list[Dim] = [0] * rhs.rank
     for axis, v in zip((*op.rhs_batch, *op.rhs_contract), (*batch, *depth), strict=True):
         b[axis] = 0 if rhs.shape[axis] == 1 else Expr.of(v)
@@ -110,10 +115,13 @@ def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
             b[axis] = at
         width = 0
     else:
-        width = _width(rhs.shape[-1])
-        b[other[0]], b[-1] = _in_panels(Expr.of(right[-1]), width)
+        last = -2 if within else -1
+        width = _width(rhs.shape[last])
+        b[other[0]], b[last] = _in_panels(Expr.of(right[-1]), width)
+        if within:
+            b[-1] = Expr.of(within[0])
     return Sides(
-        (*batch, *right[:-1]), rows, right[-1], depth, convert(builder.low.at(op.lhs, tuple(a)), dtype),
+        (*batch, *right[:-1]), rows, right[-1], (*depth, *within), convert(builder.low.at(op.lhs, tuple(a)), dtype),
         convert(_right(builder, op.rhs, tuple(b), width), dtype), (*place(variables[:-1]), Expr.of(right[-1])),
     )  # fmt: skip
 
@@ -132,8 +140,14 @@ def _conv_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
     rows = loops(space[:-1])
     column = LoopVar("o", outputs)
     window = tuple(LoopVar(f"w{i}", k) for i, k in enumerate(weight.shape[2 : 2 + n] if packed else weight.shape[:n]))
-    channel = LoopVar("c", weight.shape[-2])
-    g, c = place((group, channel))
+    interleaved = op.interleaved or 1
+    last = -1 if op.interleaved is None else -2
+    channels = weight.shape[last - 1] * interleaved
+    depth, within = (*window, LoopVar("c", channels)), ()
+    if op.interleaved is not None:
+        depth, within = _in_runs(depth, interleaved)
+    g, c = place((group, depth[-1]))
+    inside = c * interleaved + Expr.of(within[0]) if within else c
     o = Expr.of(column)
     source, ranges = [], []
     for i, (r, w) in enumerate(zip(place(rows)[1:], place(window), strict=True)):
@@ -141,19 +155,26 @@ def _conv_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
         source.append(at)
         if op.low[i] != 0 or op.high[i] != 0:
             ranges.append((at, x.shape[1 + i]))
-    lhs = convert(builder.low.at(op.x, (place(rows)[0], *source, g * channel.extent + c)), dtype)
+    lhs = convert(builder.low.at(op.x, (place(rows)[0], *source, g * channels + inside)), dtype)
     if ranges:
-        lhs = Where(dtype, tuple(ranges), lhs, Const(dtype, 0))
+        lhs = Where(dtype, tuple(ranges), lhs, Const(dtype, op.fill or 0))
     if packed:
-        width = _width(weight.shape[-1])
-        panel, within = _in_panels(o, width)
-        right = _right(builder, op.weight, (g, panel, *place(window), c, within), width)
+        width = _width(weight.shape[last])
+        panel, lane = _in_panels(o, width)
+        right = _right(builder, op.weight, (g, panel, *place(window), c, lane, *place(within)), width)
     else:
         right = builder.low.at(op.weight, (*place(window), c, g * outputs + o))
     return Sides(
-        (group,) if groups > 1 else (), rows, column, (*window, channel), lhs, convert(right, dtype),
+        (group,) if groups > 1 else (), rows, column, (*depth, *within), lhs, convert(right, dtype),
         (*place(rows), g * outputs + o),
     )  # fmt: skip
+
+
+def _in_runs(depth: tuple[LoopVar, ...], run: int) -> tuple[tuple[LoopVar, ...], tuple[LoopVar, ...]]:
+    """Loops whose last one is taken in runs of neighbours, and the loop over a run."""
+    runs = exact_div(depth[-1].extent, run)
+    assert runs is not None
+    return (*depth[:-1], LoopVar(depth[-1].name, runs)), (LoopVar("run", run),)
 
 
 def _width(dim: Dim) -> int:

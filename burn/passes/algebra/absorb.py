@@ -107,9 +107,9 @@ def divide_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("conv")
 def pad_before_conv(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """conv(pad(x, 0)) = conv(x) with larger pads"""
+    """conv(pad(x, 0)) = conv(x) with larger pads, which count as 0 or as the `fill` that is padded with"""
     pad = is_named(op.x, "pad")
-    if pad is None or any(pad.interior) or splat(pad.value) != 0:
+    if pad is None or any(pad.interior) or splat(pad.value) != (op.fill or 0):
         return None
     n = len(op.strides)
     start = 1 if op.layout == "last" else 2

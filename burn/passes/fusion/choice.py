@@ -62,12 +62,20 @@ class Choice:
 
     # ---- choosing ------------------------------------------------------------------------------------------------------
     def _place(self, op: Op) -> None:
-        for cluster in self._candidates(op):
+        for cluster in self._candidates(op) if not self._widens(op) else ():
             if len(cluster.members) < self.max_ops and not cluster.closed and self._joins(op, cluster):
                 self._join(op, cluster)
                 self._unite(op, cluster)
                 return
         self._unite(op, self._start(op), new=True)
+
+    def _widens(self, op: Op) -> bool:
+        """Whether an op makes wider what a product reads as bytes from memory: others do better to read the bytes, too."""
+        if op.OP_NAME != "cast" or type_of(op.x).dtype not in ("int8", "uint8"):
+            return False
+        return type_of(op.operation.results[0]).element_bytes > 1 and any(
+            use.owner.name in ("burn.dot_general", "burn.conv") for use in op.x.uses
+        )
 
     def _unite(self, op: Op, cluster: Cluster, new: bool = False) -> None:
         """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too, and what

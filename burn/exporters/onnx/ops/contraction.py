@@ -107,6 +107,8 @@ def convolved(site: Site, bias: str | None = None) -> str:
     attrs = site.attrs
     if attrs["columns"] is not None:
         site.refuse("the weight is packed for a matrix kernel", "export a program before the passes run")
+    if attrs["fill"] is not None:
+        site.refuse("padding counts as a zero point", "export a program before the passes run")
     x, weight = site.inputs
     rank, result = site.types[0].rank, site.results[0].dtype
     last = attrs["layout"] == "last"

@@ -1,0 +1,44 @@
+"""Instructions that multiply bytes: in every lane of int32 a run of neighbours along the depth, uint8 by int8, is added up.
+
+AVX-512's VNNI takes runs of four (vpdpbusd, which does not saturate). Elsewhere on x86-64 both sides are widened to 16 bits, the
+left one beforehand, and runs of two are added up exactly (pmaddwd); pmaddubsw, which takes bytes, saturates. `Target.byte_run`
+says what a CPU has.
+"""
+
+from __future__ import annotations
+
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.host.emit import Function, Int, Value, bits, lanes_of, vector
+
+VNNI, PAIRS = 4, 2
+"""Bytes of a run."""
+
+_PAIRS = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}
+"""Sums of pairs of products, by the vector's bits."""
+
+
+def read_as(run: int) -> str:
+    """The type that the left side's elements have when they are multiplied."""
+    return "uint8" if run == VNNI else "int16"
+
+
+def columns(code: Function, base: Value, at: Int, lanes: int, run: int) -> Value:
+    """A vector of columns, each a run of the right side's elements, from byte `at` on."""
+    loaded = code.load(base, at, vector(lanes * run, "i8"))
+    return loaded if run == VNNI else conversions.convert(code, loaded, "int8", "int16")
+
+
+def multiplied(code: Function, sums: Value, left: Value, right: Value, run: int) -> Value:
+    """The sums of int32 with those of a run's products. left: a row's run in every lane."""
+    type_ = sums.type
+    left = code.pure(f"vector.bitcast {left} : {left.type} to {right.type}", right.type)
+    if run == VNNI:
+        return _call(code, f"avx512.vpdpbusd.{bits(type_) * lanes_of(type_)}", type_, sums, left, right)
+    return code.op("arith.addi", sums, _call(code, _PAIRS[bits(type_) * lanes_of(type_)], type_, left, right))
+
+
+def _call(code: Function, name: str, type_: str, *operands: Value) -> Value:
+    types = ", ".join(v.type for v in operands)
+    return code.raw(
+        f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(map(str, operands))}) : ({types}) -> {type_}', type_
+    )

@@ -1,0 +1,371 @@
+"""Products of quantised tensors become products of integers: uint8 by int8, summed in int32.
+
+What exporters write is arithmetic on what the integers stand for: a product or convolution of what DequantizeLinear gives
+(QDQ), or of integers less their zero points (QLinearConv, MatMulInteger behind DynamicQuantizeLinear). Either is
+
+    sum (x - a) (w - b)  =  sum x w  -  a sum w  -  b sum x  +  n a b
+
+where the right side w is constant: the sums of its columns are numbers by the time the program runs, and b is 0 as a rule.
+Instructions that multiply bytes take one side without a sign (dots.py): x is uint8, what is int8 moves by 128, and so does its
+zero point. Padding of a convolution counts as the zero point.
+
+Dequantisation moves behind views and maxima meanwhile, so that what lies between two layers is bytes, and quantising what a
+product gives multiplies by the reciprocal of the scale. Takes programs of composites; does nothing for devices without such
+products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from burn.dialect import ops
+from burn.dialect.compose import along, convert, number, reshape
+from burn.dialect.dims import Dim, product
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op
+from burn.dialect.pointwise import Pointwise
+from burn.dialect.program import Program
+from burn.dialect.query import blocks, erase_dead, is_named, op_of, splat
+from burn.dialect.types import type_of
+from burn.passes.constants import Constants
+from burn.passes.environment import ANYWHERE, Environment
+from burn.passes.pipeline import register
+
+BYTES = ("uint8", "int8")
+
+EXACT = 2**31 // (255 * 128)
+"""Products of bytes whose sum int32 holds whatever they are. Sums of floats may not wrap."""
+
+MOVED = ("reshape", "transpose", "slice", "broadcast_to")
+"""Views behind which a dequantisation with one scale moves."""
+
+Rewrite = Callable[[Op], "ir.Value | None"]
+
+FAR = 8
+"""Pointwise ops between a product and the quantisation of what it comes to."""
+
+
+@register
+@dataclass(frozen=True)
+class Integers:
+    """See the module."""
+
+    name: ClassVar[str] = "integers"
+
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
+        run = 4 if env.backend is None else env.backend.byte_run
+        if run == 1:
+            return
+        with context():
+            rewriting = _Rewriting(run)
+            for block in blocks(program.block):
+                rewriting.block(block)
+            erase_dead(program.block)
+
+
+@dataclass(frozen=True)
+class _Bytes:
+    """(value - zero) * scale. value: uint8 or int8; zero: an int32 scalar or vector along `axis`, None for 0; scale: likewise of
+    floats, None where the integer itself is meant."""
+
+    value: ir.Value
+    zero: ir.Value | None
+    scale: ir.Value | None
+    axis: int = 0
+
+    @property
+    def is_single(self) -> bool:
+        """Whether scale and zero point are one number each."""
+        return all(p is None or type_of(p).elements == 1 for p in (self.zero, self.scale))
+
+
+@dataclass
+class _Rewriting:
+    """run: places of the depth that an instruction takes; unsigned: by values of int8, the same moved by 128; products: what has
+    become a product of integers. What is replaced stays behind without uses, so that what `constant` knows of a value holds."""
+
+    run: int
+    constant: Constants = field(default_factory=Constants)
+    unsigned: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    products: set[ir.Value] = field(default_factory=set)
+
+    def block(self, block: ir.Block) -> None:
+        steps: tuple[tuple[tuple[str, ...], Rewrite], ...] = (
+            ((*MOVED, "window_reduce"), _moved),
+            (("dot_general", "conv"), self._product),
+            (("dequantize",), self._read_unsigned),
+            (("quantize",), self._quantised),
+        )
+        for names, rewrite in steps:
+            for operation in list(block.operations):
+                op = operation.opview
+                if not isinstance(op, Op) or op.OP_NAME not in names:
+                    continue
+                with op.operation.location, ir.InsertionPoint(op.operation):
+                    made = rewrite(op)
+                if made is not None:
+                    op.operation.results[0].replace_all_uses_with(made)
+
+    # ---- products ------------------------------------------------------------------------------------------------------
+    def _product(self, op: Op) -> ir.Value | None:
+        left, right = (
+            _Bytes(v, None, None) if type_of(v).dtype in BYTES else _bytes_of(v) for v in op.operation.operands
+        )
+        if left is None or right is None or not left.is_single or not self.constant(right.value):
+            return None
+        if (left.scale is None) != (right.scale is None):
+            return None
+        made = (_Dot if op.OP_NAME == "dot_general" else _Convolution)(op, left, right)
+        if made.columns is None or (left.scale is not None and not _holds(made.depth)):
+            return None
+        x, w = self._as_unsigned(left), _as_signed(right)
+        if not made.fits(x, w, self.run):
+            return None
+        total = made.multiplied(x, w)
+        self.products.add(total)
+        if _is_zero(x.zero) and _is_zero(w.zero):
+            exact = total
+        else:
+            exact = ops.sub(total, made.excess(x, w))
+        if left.scale is None or right.scale is None:
+            return exact
+        scale = ops.mul(reshape(convert(left.scale, "float32"), ()), made.across(convert(right.scale, "float32")))
+        return convert(ops.mul(convert(exact, "float32"), scale), type_of(op.operation.results[0]).dtype)
+
+    def _as_unsigned(self, side: _Bytes) -> _Bytes:
+        if type_of(side.value).dtype == "uint8":
+            return side
+        if side.value not in self.unsigned:
+            producer = op_of(side.value)
+            if producer is not None and producer.OP_NAME == "quantize" and not self.constant(side.value):
+                with producer.operation.location, ir.InsertionPoint(producer.operation):
+                    zero = _widened(producer.zero)
+                    point = _narrowed(_shifted(zero, type_of(producer.scale).shape))
+                    made = ops.quantize(producer.x, producer.scale, point, **(producer.attrs | {"dtype": "uint8"}))
+            else:
+                made = ops.xor(ops.cast(side.value, dtype="uint8"), number(128, "uint8"))
+            self.unsigned[side.value] = made
+        return replace(side, value=self.unsigned[side.value], zero=_shifted(side.zero))
+
+    def _read_unsigned(self, op: Op) -> ir.Value | None:
+        """Who else reads what has been moved by 128 reads that, so that only one of both is written."""
+        if op.x not in self.unsigned or op_of(op.x) is None or not is_named(op.x, "quantize"):
+            return None
+        zero = _widened(op.zero)
+        point = _narrowed(_shifted(zero, type_of(op.scale).shape))
+        return ops.dequantize(self.unsigned[op.x], op.scale, point, **op.attrs)
+
+    # ---- quantisation --------------------------------------------------------------------------------------------------
+    def _quantised(self, op: Op) -> ir.Value | None:
+        kept = is_named(op.x, "dequantize")
+        if kept is not None and _same_numbers(kept, op):
+            return kept.x
+        x = type_of(op.x)
+        if type_of(op.scale).elements != 1 or not self.constant(op.scale) or not self._follows(op.x):
+            return None
+        if op.dtype not in BYTES or op.precision is not None or x.dtype != type_of(op.scale).dtype or op.block:
+            return None
+        known = splat(op.scale)
+        if known == 1:
+            return None
+        factor = ops.div(number(1.0, x.dtype), reshape(op.scale, ()))
+        return ops.quantize(ops.mul(op.x, factor), number(1.0, x.dtype), _scalar(op.zero), **op.attrs)
+
+    def _follows(self, value: ir.Value) -> bool:
+        """Whether a value is a product of integers, or what a few pointwise ops make of one."""
+        todo = [(value, 0)]
+        while todo:
+            value, far = todo.pop()
+            if value in self.products:
+                return True
+            op = op_of(value)
+            if op is not None and far < FAR and (isinstance(op, Pointwise) or op.OP_NAME in ("relu", "clip", "cast")):
+                todo += [(v, far + 1) for v in op.operation.operands]
+        return False
+
+
+class _Dot:
+    """A product of matrices without batches, whose right side is constant."""
+
+    def __init__(self, op: Op, left: _Bytes, right: _Bytes) -> None:
+        self.op = op
+        x, w = type_of(op.lhs), type_of(op.rhs)
+        free = [a for a in range(w.rank) if a not in op.rhs_contract]
+        last = x.rank - 1
+        plain = not op.rhs_batch and len(free) == 1 and op.lhs_contract[-1:] == (last,) and op.columns is None
+        alone = right.is_single or (plain and right.axis % w.rank == free[0])
+        self.columns = w.shape[free[0]] if plain and alone and isinstance(w.shape[free[0]], int) else None
+        self.depth = product([w.shape[a] for a in op.rhs_contract])
+
+    def fits(self, x: _Bytes, w: _Bytes, run: int) -> bool:
+        return isinstance(self.depth, int) and self.depth > 0
+
+    def multiplied(self, x: _Bytes, w: _Bytes) -> ir.Value:
+        return ops.dot_general(x.value, w.value, **(self.op.attrs | {"dtype": "int32"}))
+
+    def across(self, parameter: ir.Value) -> ir.Value:
+        """A parameter of the right side as it lies along the result."""
+        return reshape(parameter, ()) if type_of(parameter).elements == 1 else parameter
+
+    def excess(self, x: _Bytes, w: _Bytes) -> ir.Value:
+        """What the zero points add to the sum."""
+        parts: list[ir.Value] = []
+        if x.zero is not None:
+            sums = ops.reduce(convert(w.value, "int32"), kind="sum", axes=self.op.rhs_contract)
+            if not _is_zero(w.zero):
+                sums = ops.sub(sums, ops.mul(self.across(_known(w.zero)), number(int(str(self.depth)), "int32")))
+            parts.append(ops.mul(reshape(x.zero, ()), sums))
+        if not _is_zero(w.zero):
+            sums = ops.reduce(convert(x.value, "int32"), kind="sum", axes=self.op.lhs_contract)
+            sums = ops.reshape(sums, shape=(*type_of(sums).shape, 1))
+            parts.append(ops.mul(sums, self.across(_known(w.zero))))
+        return parts[0] if len(parts) == 1 else ops.add(*parts)
+
+
+class _Convolution:
+    """A convolution, channels first, with a constant weight. What moves with the window, the sum of the pixels that it covers, it
+    has no form for: its weight must have no zero point."""
+
+    def __init__(self, op: Op, left: _Bytes, right: _Bytes) -> None:
+        self.op = op
+        w = type_of(op.weight)
+        self.rank = w.rank
+        alone = right.is_single or right.axis % w.rank == 0
+        self.columns = w.shape[0] if alone and op.layout == "first" and w.is_static and 0 not in w.shape else None
+        self.depth = product(w.shape[1:])
+
+    def fits(self, x: _Bytes, w: _Bytes, run: int) -> bool:
+        channels = type_of(self.op.weight).shape[1]
+        whole = self.op.groups == 1 or (isinstance(channels, int) and channels % run == 0)
+        padded = any(p != 0 for p in (*self.op.low, *self.op.high))
+        fill = 0 if x.zero is None else splat(x.zero)
+        return whole and _is_zero(w.zero) and (not padded or (fill is not None and 0 <= fill < 256))
+
+    def multiplied(self, x: _Bytes, w: _Bytes) -> ir.Value:
+        fill = None if x.zero is None else splat(x.zero)
+        return ops.conv(x.value, w.value, **(self.op.attrs | {"dtype": "int32", "fill": int(fill) if fill else None}))
+
+    def across(self, parameter: ir.Value) -> ir.Value:
+        return reshape(parameter, ()) if type_of(parameter).elements == 1 else along(parameter, 1, self.rank)
+
+    def excess(self, x: _Bytes, w: _Bytes) -> ir.Value:
+        sums = ops.reduce(convert(w.value, "int32"), kind="sum", axes=tuple(range(1, self.rank)))
+        return ops.mul(reshape(_known(x.zero), ()), self.across(sums))
+
+
+def _bytes_of(value: ir.Value) -> _Bytes | None:
+    """What a value is, if it is bytes less a zero point, or what they stand for; seen through transposes."""
+    op = op_of(value)
+    if op is None:
+        return None
+    match op.OP_NAME:
+        case "dequantize" if type_of(op.x).dtype in BYTES and not op.block:
+            return _Bytes(op.x, _widened(op.zero), op.scale, op.axis)
+        case "cast" if op.dtype == "int32" and type_of(op.x).dtype in BYTES:
+            return _Bytes(op.x, None, None)
+        case "sub":
+            plain, zero = _bytes_of(op.lhs), type_of(op.rhs)
+            if plain is None or plain.zero is not None or plain.scale is not None or zero.dtype != "int32":
+                return None
+            return _less(plain, op.rhs)
+        case "transpose":
+            turned = _bytes_of(op.x)
+            if turned is None or (not turned.is_single and turned.scale is None):
+                return None
+            axis = op.permutation.index(turned.axis % len(op.permutation))
+            return replace(turned, value=ops.transpose(turned.value, permutation=op.permutation), axis=axis)
+    return None
+
+
+def _less(plain: _Bytes, zero: ir.Value) -> _Bytes | None:
+    """Bytes less a zero point that broadcasts with them: one number, or a vector along one axis."""
+    shape, rank = type_of(zero).shape, type_of(plain.value).rank
+    if type_of(zero).elements == 1:
+        return replace(plain, zero=reshape(zero, ()))
+    wide = [i for i, d in enumerate(shape) if d != 1]
+    if len(wide) != 1 or len(shape) > rank:
+        return None
+    return replace(plain, zero=reshape(zero, (shape[wide[0]],)), axis=rank - len(shape) + wide[0])
+
+
+def _widened(zero: ir.Value | None) -> ir.Value | None:
+    """A zero point in int32, as a number where it is known."""
+    if zero is None:
+        return None
+    known = splat(zero)
+    return convert(zero, "int32") if known is None else _full(int(known), type_of(zero).shape)
+
+
+def _narrowed(zero: ir.Value) -> ir.Value:
+    known = splat(zero)
+    shape = type_of(zero).shape
+    return (
+        convert(zero, "uint8")
+        if known is None
+        else ops.full(shape=shape, dtype="uint8", value=float(known), bits=int(known))
+    )
+
+
+def _full(number: int, shape: tuple[Dim, ...]) -> ir.Value:
+    return ops.full(shape=shape, dtype="int32", value=float(number), bits=number)
+
+
+def _as_signed(side: _Bytes) -> _Bytes:
+    if type_of(side.value).dtype == "int8":
+        return side
+    value = ops.cast(ops.xor(side.value, number(128, "uint8")), dtype="int8")
+    return replace(side, value=value, zero=_shifted(side.zero, by=-128))
+
+
+def _shifted(zero: ir.Value | None, shape: tuple[Dim, ...] = (), by: int = 128) -> ir.Value:
+    """The zero point, in int32, of numbers that move; a new one has a shape."""
+    if zero is None:
+        return _full(by, shape)
+    known = splat(zero)
+    if known is not None:
+        return _full(int(known) + by, type_of(zero).shape)
+    return ops.add(zero, number(by, "int32"))
+
+
+def _scalar(zero: ir.Value | None) -> ir.Value | None:
+    return None if zero is None else reshape(zero, ())
+
+
+def _known(value: ir.Value | None) -> ir.Value:
+    return number(0, "int32") if value is None else value
+
+
+def _is_zero(zero: ir.Value | None) -> bool:
+    return zero is None or splat(zero) == 0
+
+
+def _holds(depth: Dim) -> bool:
+    return isinstance(depth, int) and depth <= EXACT
+
+
+def _moved(op: Op) -> ir.Value | None:
+    """A view of what bytes stand for, or the largest of a window, made of the bytes."""
+    kept = is_named(op.x, "dequantize")
+    if kept is None or type_of(kept.x).dtype not in BYTES or type_of(kept.scale).elements != 1 or kept.block:
+        return None
+    if op.OP_NAME == "window_reduce" and not (op.kind == "max" and (splat(kept.scale) or 0) > 0):
+        return None
+    made = type(op).build(kept.x, *list(op.operation.operands)[1:], **op.attrs)
+    return ops.dequantize(made, reshape(kept.scale, ()), _scalar(kept.zero), **(kept.attrs | {"axis": 0}))
+
+
+def _same_numbers(kept: Op, op: Op) -> bool:
+    """Whether quantising is the inverse of the dequantisation in front of it."""
+    if type_of(kept.x).dtype != op.dtype or op.precision is not None or op.block or kept.block:
+        return False
+    same_zero = (kept.zero is None) == (op.zero is None) and (
+        kept.zero is None
+        or kept.zero == op.zero
+        or (splat(kept.zero) is not None and splat(kept.zero) == splat(op.zero))
+    )
+    known = splat(kept.scale)
+    return same_zero and (
+        (kept.scale == op.scale and kept.axis == op.axis) or (known is not None and known == splat(op.scale))
+    )
