@@ -152,8 +152,10 @@ def folded(length: int, block: Dim, bytes_: int) -> tuple[Places, int]:
     return Places(rows, columns, max(4, min(16, elements // 512))), stages
 
 
-SUMMING = 6 * PROCESSORS
-"""Programs that sum columns, at most: as many as run at once."""
+SUMMING = PROCESSORS * 3 // 2
+"""Programs that sum columns, at most: a quarter of what run at once, as a size that has a name may well be four times as large.
+Few that go through many rows are faster than many: each has a beginning and an end of its own, and what they come to is summed,
+too."""
 
 LONGEST = 32
 """Steps of such a program at most."""
