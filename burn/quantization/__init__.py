@@ -1,0 +1,18 @@
+"""Post-training quantisation of ONNX models: floats in, standard ONNX with integers out.
+
+static.py     QDQ: activations by ranges that calibration has seen, weights by output channel
+dynamic.py    activations by their own range in every run: no data needed
+calibrate.py  the ranges of tensors over samples
+samples.py    inputs from .npz and .npy files and folders
+graph.py      an ONNX graph that is being rewritten
+accuracy.py   what two models' outputs have in common
+"""
+
+from burn.quantization.accuracy import Agreement, compare
+from burn.quantization.calibrate import METHODS
+from burn.quantization.dynamic import quantize_dynamic
+from burn.quantization.graph import save
+from burn.quantization.samples import read_samples
+from burn.quantization.static import quantize_static
+
+__all__ = ["METHODS", "Agreement", "compare", "quantize_dynamic", "quantize_static", "read_samples", "save"]
