@@ -150,7 +150,7 @@ class _Packing:
             op.operation.results[0].replace_all_uses_with(packed)
 
     def run(self, op: Op, depth: Dim) -> int:
-        """How many neighbours of a right side's last depth, which has `depth` places, lie side by side."""
+        """How many neighbours of a right side's last depth, which has `depth` places on both sides, lie side by side."""
         types = [type_of(v).dtype for v in op.operation.operands]
         small = isinstance(depth, int) and depth > 0 and types == ["uint8", "int8"]
         return self.byte_run if small else 1
@@ -216,6 +216,8 @@ def _panels(matrix: ir.Value, batch: int, width: int) -> ir.Value:
 
 def _filled(x: ir.Value, axis: int, run: int) -> ir.Value:
     """A value with zeros behind an axis, so that runs go through it evenly."""
+    if run == 1:
+        return x
     type_ = type_of(x)
     size = type_.shape[axis]
     assert isinstance(size, int)
@@ -255,7 +257,7 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
         return ops.dot_general(op.lhs, packing.columns_last(op, order), **attrs)
     assert isinstance(columns, int)
     lhs, inner = op.lhs, op.lhs_contract[-1]
-    run = packing.run(op, rhs.shape[order[-2]]) if once and inner == type_of(lhs).rank - 1 else 1
+    run = packing.run(op, type_of(lhs).shape[inner]) if once and inner == type_of(lhs).rank - 1 else 1
     width = packing.width(columns, summed, run)
     if once:
         with ir.InsertionPoint(loop) if loop is not None else nullcontext():
@@ -297,7 +299,8 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     spatial = weight.shape[:-2]
     each = outputs // op.groups
     rank = len(spatial) + 3
-    run = packing.run(op, channels) if packing.constant(op.weight) else 1
+    known = isinstance(type_of(op.x).shape[-1], int)
+    run = packing.run(op, channels) if known and packing.constant(op.weight) else 1
     if op.groups > 1 and channels % run:
         run = 1
     split = ops.reshape(op.weight, shape=(*spatial, channels, op.groups, each))

@@ -1,4 +1,4 @@
-// passes: pack{vector-bytes=32}
+// passes: pack{vector-bytes=32 byte-run=4}
 
 // ----- a constant right side becomes panels of two vectors, filled up with zeros
 // rounds
@@ -13,6 +13,26 @@ func.func @main(%x: tensor<?x7xf32, ["n", "7"]>) -> tensor<?x21xf32, ["n", "21"]
 // CHECK: burn.dot_general
 // CHECK-SAME: columns = 21
 // CHECK-SAME: tensor<2x7x16xf32>
+
+// ----- a left side whose depth only the run tells meets the panels all the same
+// rounds
+func.func @main(%x: tensor<3x?xf32, ["3", "k"]>) -> tensor<3x5xf32> {
+  %w = "burn.weight"() {dtype = "float32", key = "w", shape = ["3", "5"]} : () -> tensor<3x5xf32>
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<3x?xf32, ["3", "k"]>, tensor<3x5xf32>) -> tensor<3x5xf32>
+  "burn.return"(%0) : (tensor<3x5xf32>) -> ()
+}
+// CHECK: burn.dot_general
+// CHECK-SAME: columns = 5
+
+// ----- and so do bytes, which runs could not go through evenly
+func.func @main(%x: tensor<3x?xui8, ["3", "k"]>) -> tensor<3x5xi32> {
+  %w = "burn.weight"() {dtype = "int8", key = "w", shape = ["3", "5"]} : () -> tensor<3x5xi8>
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>, dtype = "int32"} : (tensor<3x?xui8, ["3", "k"]>, tensor<3x5xi8>) -> tensor<3x5xi32>
+  "burn.return"(%0) : (tensor<3x5xi32>) -> ()
+}
+// CHECK: burn.dot_general
+// CHECK-NOT: interleaved
+// CHECK-SAME: columns = 5
 
 // ----- a computed right side of known sizes is packed where it is made
 // rounds
