@@ -101,11 +101,14 @@ def _folder() -> Path:
 
 
 def _kept(source: Source) -> Path:
-    digest = hashlib.sha256(source.text.encode()).hexdigest()[:12]
-    path = _folder() / "failed" / f"{source.name}-{digest}.py"
+    path = _folder() / "failed" / f"{source.name}-{_digest(source)}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source.text)
     return path
+
+
+def _digest(source: Source) -> str:
+    return hashlib.sha256(source.text.encode()).hexdigest()[:12]
 
 
 def _tried(source: Source, machine: Machine) -> KernelImage | str:
@@ -118,6 +121,7 @@ def _tried(source: Source, machine: Machine) -> KernelImage | str:
 
 def _compiled(source: Source, machine: Machine) -> KernelImage:
     os.environ.setdefault("TRITON_CACHE_DIR", str(_folder()))
+    os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")  # of a text that is in no file; it is more than half of the code
     import triton
     import triton.language as tl
     from triton.backends.compiler import GPUTarget
@@ -140,7 +144,7 @@ def _compiled(source: Source, machine: Machine) -> KernelImage:
 
 
 def _function(source: Source) -> Any:
-    name = f"<{source.name} {hash(source.text):x}>"
+    name = f"<{source.name} {_digest(source)}>"
     linecache.cache[name] = (
         len(source.text),
         None,

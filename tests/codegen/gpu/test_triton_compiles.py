@@ -101,3 +101,15 @@ def test_what_cannot_be_compiled_is_named_with_its_text(tmp_path: Path) -> None:
     assert problem.node == "the node" and "nothing" in problem.message
     (kept,) = tmp_path.glob("triton/failed/bad-*.py")
     assert str(kept) in problem.message and kept.read_text() == text
+
+
+def test_the_same_bytes_in_every_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes whose hashes differ, each with an empty cache; what they make says nothing of where it was made."""
+    source = all_printed(CASES[:1], "sm_90")[0]
+    made = []
+    for seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / seed))
+        made += images.compile_all([source], MACHINES["sm_90"])
+    assert made[0] == made[1]
+    assert b"debug_line" not in bytes(made[0].data)
