@@ -46,13 +46,14 @@ def compile_program(
     precision: str = FULL,
     autotune: str = "off",
     as_text: bool = False,
+    architecture: str = "",
 ) -> Artefact:
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default), or for a card beside
     one; its products in a half type, if `precision` is one. `autotune`: see `burn.load`. `as_text`: the artefact's code is LLVM's
-    text and no object, as it must be for CPUs of other machines. Raises CompileError, and DeviceError for a card that is not
-    there."""
+    text and no object, as it must be for CPUs of other machines. `architecture`: the card's ("sm_90"), which need not be here
+    then. Raises CompileError, and DeviceError for a card that is not there and would have to be asked."""
     global _compile_count
-    backend = backend_for(target, device, as_text)
+    backend = backend_for(target, device, as_text, architecture)
     passes = backend.passes if passes is None else passes
     artefact = _compile(
         program, backend, passes if precision == FULL else in_halves(passes, precision), autotune, device
@@ -61,14 +62,18 @@ def compile_program(
     return artefact
 
 
-def backend_for(target: str | Target | None = None, device: Device = HOST, as_text: bool = False) -> Backend:
-    """The back end for a CPU (this machine's by default) and a device. Raises TypeMismatch, and DeviceError for a card that is
-    not there."""
+def backend_for(
+    target: str | Target | None = None, device: Device = HOST, as_text: bool = False, architecture: str = ""
+) -> Backend:
+    """The back end for a CPU (this machine's by default) and a device, a card of that architecture if one is given. Raises
+    TypeMismatch, and DeviceError for a card that is not there."""
     host = CPU(_cpu(target), as_text)
     if not device.is_card:
         return host
     from burn.codegen.triton.backend import GPU
 
+    if architecture:
+        return GPU(host, device.kind, architecture)
     facts = device.facts()
     return GPU(host, device.kind, facts["architecture"], facts["warp"])
 

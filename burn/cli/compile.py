@@ -16,6 +16,8 @@ from burn.cli.export import read
 from burn.codegen.cpu.target import TARGETS
 from burn.deploy import platforms
 from burn.deploy.build import KINDS, Options, build, kind_of
+from burn.deploy.cards import SHARED, is_card
+from burn.deploy.cards import find as card
 from burn.deploy.report import Report
 from burn.errors import BurnError, Problem
 
@@ -30,8 +32,10 @@ _SHOWN = 4
 @click.option("--emit", type=click.Choice(list(KINDS)), help="what to write; as OUTPUT ends, or a command (exe)")
 @click.option(
     "--target",
+    "targets",
+    multiple=True,
     help=f"the system it runs on: {', '.join(platforms.PLATFORMS)}; this machine by default, for a module of WebAssembly wasm32; "
-    "several between commas go into one package",
+    f"several, repeated or between commas, go into one package. Or cards beside it, several in one binary: {', '.join(SHARED)}",
 )
 @click.option(
     "--cpu",
@@ -65,7 +69,7 @@ def main(
     model: str,
     output: Path,
     emit: str | None,
-    target: str | None,
+    targets: tuple[str, ...],
     cpu: str | None,
     features: tuple[str, ...],
     name: str,
@@ -88,8 +92,10 @@ def main(
     usual = "wasm32" if kind == "wasm" else platforms.HOST
     costs: list[Report] = []
     told = costs.append if reports else None
-    first, *also = [platforms.find(one) for one in dict.fromkeys((target or usual).split(","))]
-    options = Options(first, cpu, name, weights == "file", features, tuple(also), key, told)
+    named = dict.fromkeys(one for given in targets for one in given.split(","))
+    first, *also = [platforms.find(one) for one in named if not is_card(one)] or [platforms.find(usual)]
+    cards = tuple(card(one) for one in named if is_card(one))
+    options = Options(first, cpu, name, weights == "file", features, tuple(also), key, told, cards)
     _check(kind, options, reports)
     progress = Progress(2)
     progress(f"reading {model}")
@@ -125,6 +131,8 @@ def _check(kind: str, options: Options, reports: bool) -> None:
         raise click.UsageError(f"--report is for commands, libraries and modules of WebAssembly, not for {kind}")
     if kind not in ("exe", "shared", "static") and options.beside:
         raise click.UsageError(f"--weights is for commands and libraries, not for {kind}")
+    if kind not in ("exe", "shared", "static") and options.cards:
+        raise click.UsageError(f"{options.cards[0]} is a target for commands and libraries, not for {kind}")
     if kind != "package" and options.key:
         raise click.UsageError(f"--sign is for packages (--emit package), not for {kind}")
     if kind != "package" and options.also:

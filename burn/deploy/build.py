@@ -14,7 +14,10 @@ from burn.codegen.cpu import target as cpus
 from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program
 from burn.deploy import bare, beside, header, native_runtime, objects, platforms, tables, toolchain, wasm
+from burn.deploy import cards as cards_
 from burn.deploy import weights as stored
+from burn.deploy.cards import Card
+from burn.deploy.embedded import embedded
 from burn.deploy.interface import Interface, model_name
 from burn.deploy.platforms import Platform
 from burn.deploy.report import Report
@@ -43,7 +46,8 @@ class Options:
     platform can stand in for. Several, between commas, make as many versions of the program in one binary, which takes the best
     that runs where it finds itself. features: what that CPU has besides, by LLVM's names. name: what the C interface is called,
     the output's name by default. beside: the weights go into a file beside the binary, instead of into it. also: further
-    platforms that a package has code for. key: the private key that a package is signed with. told: is given a report."""
+    platforms that a package has code for. key: the private key that a package is signed with. told: is given a report. cards: the
+    kinds of card that a command or library has code for; there are none for a program that runs on the CPU."""
 
     platform: Platform
     cpu: str | None = None
@@ -53,6 +57,12 @@ class Options:
     also: tuple[Platform, ...] = ()
     key: Path | None = None
     told: Callable[[Report], None] | None = None
+    cards: tuple[Card, ...] = ()
+
+    @property
+    def linked(self) -> Platform:
+        """The platform, with what programs for cards are linked with there. Raises CompileError."""
+        return self.platform.with_cards() if self.cards else self.platform
 
     @property
     def is_foreign(self) -> bool:
@@ -210,7 +220,7 @@ def _exe(program: Program, output: Path, options: Options) -> list[Path]:
         raise CompileError(f"there are no executables on {options.platform.name}")
     with tempfile.TemporaryDirectory() as scratch:
         parts = _parts(program, output, options, Path(scratch), is_command=True)
-        with native_runtime.objects(parts.chain, command=True) as runtime:
+        with native_runtime.objects(parts.chain, command=True, cards=bool(options.cards)) as runtime:
             made = Path(scratch) / "program"
             parts.chain.program([*parts.objects, *runtime], made)
             return [_placed(made, output), *_weights_file(parts, output.parent)]
@@ -225,7 +235,7 @@ def _shared(program: Program, output: Path, options: Options) -> list[Path]:
 
 
 def _static(program: Program, output: Path, options: Options) -> list[Path]:
-    if options.platform.is_bare:
+    if options.linked.is_bare:
         return _bare(program, output, options)
 
     def archive(parts: _Parts, runtime: Sequence[Path], made: Path) -> None:
@@ -270,13 +280,13 @@ def _library(
         parts = _parts(program, output, options, Path(scratch))
         name, version = parts.interface.name, parts.artefact.burn_version
         library = pattern.format(name)
-        with native_runtime.objects(parts.chain) as runtime:
+        with native_runtime.objects(parts.chain, cards=bool(options.cards)) as runtime:
             link(parts, runtime, Path(scratch) / library)
         texts = [
             (f"{name}.h", header.header(parts.interface, version)),
             (f"{name}.hpp", header.cpp_header(parts.interface, version)),
             *beside.files(
-                parts.interface, library, options.platform, pattern == options.platform.shared, parts.file, version
+                parts.interface, library, options.linked, pattern == options.platform.shared, parts.file, version
             ),
         ]
         output.mkdir(parents=True, exist_ok=True)
@@ -285,9 +295,9 @@ def _library(
 
 
 def _parts(program: Program, output: Path, options: Options, scratch: Path, is_command: bool = False) -> _Parts:
-    chain = toolchain.find(options.platform)  # before the work, as it may not be there
-    targets = options.targets
-    made = [compile_program(program.copy(), target=target, as_text=options.as_text) for target in targets]
+    chain = toolchain.find(options.linked)  # before the work, as it may not be there
+    kinds = [(card, target) for card in options.cards or (None,) for target in options.targets]
+    made = [_compiled(program.copy(), card, target, options.as_text) for card, target in kinds]
     artefact = made[-1]
     interface = Interface.of(options.name or output.stem, artefact.signature)
     _refuse_python(artefact)
@@ -298,21 +308,38 @@ def _parts(program: Program, output: Path, options: Options, scratch: Path, is_c
     beside_it = f"{output.stem if is_command else name}.safetensors"
     file = beside_it if options.beside and constants else ""
     weights = stored.layout(constants, as_file=bool(file))
-    entries = [
-        f"{name}_entry" if target is None else f"{name}_entry_{target.name.replace('-', '_')}" for target in targets
-    ]
+    images = cards_.images(made)
     versions = [
-        tables.Version(version, entry, [weights.places[number] for number in used])
-        for version, entry, used in zip(made, entries, numbers, strict=True)
+        tables.Version(version, _entry_name(name, *kind), [weights.places[number] for number in used], kernels)
+        for version, kind, used, kernels in zip(made, kinds, numbers, images.places, strict=True)
     ]
     code = [_code(version.artefact, version.entry, options, scratch) for version in versions]
     sources = [scratch / f"{name}_model.c"]
     checksum = _native.checksum(weights.joined()) if file else 0
     sources[0].write_text(tables.source(interface, versions, weights, file, checksum, options.platform.name))
     if weights.bytes and not file:
-        sources.append(_embedded(interface, weights, options.platform, scratch))
+        if weights.bytes > MOST_EMBEDDED:
+            what = f"weights of {weights.bytes} bytes do not fit into a binary"
+            raise CompileError(f"{name} cannot be linked", [Problem(what, hint="--weights file leaves them beside it")])
+        sources.append(embedded(f"{name}_weights", stored.chunks(weights), options.platform, scratch))
+    if images.pieces:
+        sources.append(embedded(f"{name}_kernels", images.pieces, options.platform, scratch))
     told = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command]
     return _Parts(interface, artefact, weights, file, [*code, *chain.compile(sources, scratch, told)], chain)
+
+
+def _compiled(program: Program, card: Card | None, target: Target | None, as_text: bool) -> Artefact:
+    if card is None:
+        return compile_program(program, target=target, as_text=as_text)
+    told = {"device": card.device, "architecture": card.architecture}
+    made = compile_program(program, target=target, as_text=as_text, **told)
+    card.check(made)
+    return made
+
+
+def _entry_name(name: str, card: Card | None, target: Target | None) -> str:
+    kind = [*([card.architecture] if card else []), *([target.name.replace("-", "_")] if target else [])]
+    return "_".join([name, "entry", *kind])
 
 
 def _merged(versions: Sequence[Sequence[Constant]]) -> tuple[list[Constant], list[list[int]]]:
@@ -343,35 +370,6 @@ def _code(artefact: Artefact, entry: str, options: Options, scratch: Path) -> Pa
     made = scratch / f"{entry}.o"
     made.write_bytes(objects.linkable(code, _ENTRY, entry))
     return made
-
-
-def _embedded(interface: Interface, weights: Weights, platform: Platform, scratch: Path) -> Path:
-    """A C file that takes the weights up as they are. Their digest is part of it: a compiler that keeps what it has made looks
-    at the C file alone."""
-    if weights.bytes > MOST_EMBEDDED:
-        what = f"weights of {weights.bytes} bytes do not fit into a binary"
-        raise CompileError(
-            f"{interface.name} cannot be linked", [Problem(what, hint="--weights file leaves them beside it")]
-        )
-    data, source = scratch / "weights.bin", scratch / f"{interface.name}_weights.c"
-    digest = hashlib.sha256()
-    with data.open("wb") as file:
-        for chunk in stored.chunks(weights):
-            file.write(chunk)
-            digest.update(chunk)
-    symbol = f"{platform.prefix}{interface.name}_weights"
-    directives = [
-        platform.data.replace('"', '\\"'),
-        f".balign {stored.ALIGNMENT}",
-        *([f".hidden {symbol}"] if platform.exports else []),
-        f".globl {symbol}",
-        f"{symbol}:",
-        f'.incbin \\"{data}\\"',
-        ".text",
-    ]
-    lines = "\n".join(f'        "{line}\\n"' for line in directives)
-    source.write_text(f"/* {digest.hexdigest()} */\n__asm__(\n{lines});\n")
-    return source
 
 
 def _weights_file(parts: _Parts, folder: Path) -> list[Path]:

@@ -1,7 +1,7 @@
 """The C runtime as objects to link with: compiled once for a compiler and a platform, and kept in the cache on disk.
 
-The sources are those that burn itself runs with (burn/runtime/native), without what loads code into a process and what cards
-need, and the folder native/ here, which gives a program its interface.
+The sources are those that burn itself runs with (burn/runtime/native), without what loads code into a process and, where a
+program runs on none, what cards need, and the folder native/ here, which gives a program its interface.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ SHARED = Path(__file__).parents[1] / "runtime" / "native"
 COMMAND = ("main.c", "files.c", "npz.c", "inflate.c")
 """What makes a command of a model."""
 
-_OMITTED = ("elf", "symbols", "run_device", "run_recorded", "device", "driver")
+_OMITTED = ("elf", "symbols")
+_CARDS = ("run_device", "run_recorded", "device", "driver", "card")
+"""What programs for cards are linked with; what other programs are linked with instead is `_NO_CARDS`."""
+_NO_CARDS = ("no_card",)
 _HALVES = ("truncdfhf2", "truncsfhf2", "truncdfbf2", "truncsfbf2", "extendhfsf2")
 
 
@@ -31,21 +34,22 @@ def flags() -> list[str]:
     return [f"-I{OWN}", f"-I{SHARED}", *(f"-Dburn_{name}=__{name}" for name in _HALVES)]
 
 
-def sources(command: bool) -> list[Path]:
-    """The C files of a library, or with what makes a command of it."""
-    shared = [
+def sources(command: bool, cards: bool = False) -> list[Path]:
+    """The C files of a library, or with what makes a command of it. cards: of a program that runs on one."""
+    omitted = (*_OMITTED, *(_NO_CARDS if cards else _CARDS))
+    files = [*sorted(SHARED.glob("*.c")), *sorted(OWN.glob("*.c"))]
+    return [
         path
-        for path in sorted(SHARED.glob("*.c"))
-        if not any(path.stem == name or path.stem.startswith(f"{name}_") for name in _OMITTED)
+        for path in files
+        if not any(path.stem == name or path.stem.startswith(f"{name}_") for name in omitted)
+        and (command or path.name not in COMMAND)
     ]
-    own = [path for path in sorted(OWN.glob("*.c")) if command or path.name not in COMMAND]
-    return [*shared, *own]
 
 
 @contextmanager
-def objects(chain: Toolchain, command: bool = False) -> Iterator[list[Path]]:
+def objects(chain: Toolchain, command: bool = False, cards: bool = False) -> Iterator[list[Path]]:
     """The runtime's objects, as long as the block lasts. Raises CompileError."""
-    files = sources(command)
+    files = sources(command, cards)
     names = [f"{path.stem}.o" for path in files]
     with tempfile.TemporaryDirectory() as scratch:
         kept = _kept(chain, files)

@@ -1,14 +1,15 @@
 """Where a binary is to run: what a C compiler must be told of it, and how files are called there.
 
 A platform is one row of `PLATFORMS`, by the name that `--target` takes. What is known of its CPU, vector width and
-registers, is `codegen/cpu/target.py`'s; here is the rest: the operating system, the C library, the kinds of files.
+registers, is `codegen/cpu/target.py`'s; here is the rest: the operating system, the C library, the kinds of files. The cards
+beside a CPU are `cards.py`'s.
 """
 
 from __future__ import annotations
 
 import platform
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from burn.errors import CompileError, Problem, near
 
@@ -23,7 +24,8 @@ class Platform:
     None where there is no such kind of file. cpu: the one that code is for if nobody says, by the code generator's name; ""
     for this machine's. data: the assembler's words for a section of constants; prefix: what it has in front of C's names.
     exports: whether a shared library's functions are listed for the linker, as ELF's are. is_bare: whether there is no
-    operating system, and no C library."""
+    operating system, and no C library. opening: the libraries that a program needs besides to open a card's driver while it
+    runs; None where there are no such programs."""
 
     name: str
     triple: str
@@ -38,6 +40,14 @@ class Platform:
     prefix: str = ""
     exports: bool = True
     is_bare: bool = False
+    opening: tuple[str, ...] | None = None
+
+    def with_cards(self) -> Platform:
+        """The same for programs that run on a card beside it. Raises CompileError."""
+        if self.opening is None:
+            can = ", ".join(name for name, known in PLATFORMS.items() if known.opening is not None)
+            raise CompileError(f"programs for {self.name} open no card's driver", [f"those for {can} do"])
+        return replace(self, libraries=(*self.libraries, *self.opening))
 
     @property
     def architecture(self) -> str:
@@ -46,17 +56,20 @@ class Platform:
 
 
 _GLIBC = ("-lpthread", "-lm")
-"""Threads lie in a library of their own before glibc 2.34."""
+"""Threads lie in a library of their own before glibc 2.34, and so does what opens libraries."""
 
 
-def _linux(name: str, triple: str, cpu: str, libraries: tuple[str, ...] = ()) -> Platform:
-    return Platform(name, triple, ("-D_GNU_SOURCE",), ("-Wl,-z,relro,-z,now",), libraries, cpu=cpu)
+def _linux(
+    name: str, triple: str, cpu: str, libraries: tuple[str, ...] = (), opening: tuple[str, ...] | None = None
+) -> Platform:
+    linking = ("-Wl,-z,relro,-z,now",)
+    return Platform(name, triple, ("-D_GNU_SOURCE",), linking, libraries, cpu=cpu, opening=opening)
 
 
 _ALL = (
-    _linux("x86_64-linux", "x86_64-linux-gnu.2.28", "avx2", _GLIBC),
+    _linux("x86_64-linux", "x86_64-linux-gnu.2.28", "avx2", _GLIBC, ("-ldl",)),
     _linux("x86_64-linux-musl", "x86_64-linux-musl", "avx2"),
-    _linux("aarch64-linux", "aarch64-linux-gnu.2.28", "neon", _GLIBC),
+    _linux("aarch64-linux", "aarch64-linux-gnu.2.28", "neon", _GLIBC, ("-ldl",)),
     _linux("aarch64-linux-musl", "aarch64-linux-musl", "neon"),
     _linux("riscv64-linux", "riscv64-linux-gnu.2.28", "rv64gc", _GLIBC),
     _linux("riscv64-linux-musl", "riscv64-linux-musl", "rv64gc"),

@@ -19,11 +19,13 @@ _ANY_DIM = "BURN_ANY_DIM"
 
 @dataclass(frozen=True)
 class Version:
-    """The program for one kind of CPU: its entry function's name, and where its constants lie."""
+    """The program for one kind of CPU, and of card if it runs on one: its entry function's name, where its constants lie, and
+    where its kernels for the card do."""
 
     artefact: Artefact
     entry: str
     places: Sequence[Stored]
+    kernels: Sequence[int] = ()
 
 
 def source(
@@ -37,14 +39,15 @@ def source(
         header(interface, artefact.burn_version),  # its text, as a file might be called like one of the runtime's
         *(f"extern int32_t {version.entry}(burn_run *run);" for version in versions),
         *([] if file or not weights.bytes else [f"extern const unsigned char {name}_weights[];"]),
+        *([f"extern const unsigned char {name}_kernels[];"] if any(version.kernels for version in versions) else []),
         *_values("inputs", interface, interface.inputs),
         *_values("outputs", interface, interface.outputs),
-        *(part for i, version in enumerate(versions) for part in _version_tables(version, f"_{i}")),
+        *(part for i, version in enumerate(versions) for part in _version_tables(version, f"_{i}", name)),
         _table("burn_version", "versions", (_version(version, f"_{i}") for i, version in enumerate(versions))),
         _table("char *const", "symbols", map(text, interface.symbols)),
         _table("char *const", "messages", (text(MESSAGES.get(i, "")) for i in range(max(MESSAGES) + 1))),  # type: ignore[call-overload]
-        f"static const char about[] =\n{_long(about(interface, artefact, weights, file, target))};",
-        _facts(interface, weights, file, checksum, len(versions)),
+        f"static const char about[] =\n{_long(about(interface, versions, weights, file, target))};",
+        _facts(interface, versions, weights, file, checksum),
         _functions(interface),
     ]
     return "\n\n".join(parts) + "\n"
@@ -62,8 +65,10 @@ def module(artefact: Artefact, weights: Weights) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def about(interface: Interface, artefact: Artefact, weights: Weights, file: str, target: str) -> str:
+def about(interface: Interface, versions: Sequence[Version], weights: Weights, file: str, target: str) -> str:
     """The model for machines that ask: JSON."""
+    artefact = versions[-1].artefact
+    ran_on = [version.artefact.target for version in versions]
 
     def described(parameters: Iterable[Parameter]) -> list[dict[str, object]]:
         return [{"name": p.spec.name, "dtype": p.spec.dtype, "dims": list(p.spec.dims)} for p in parameters]
@@ -74,6 +79,7 @@ def about(interface: Interface, artefact: Artefact, weights: Weights, file: str,
             "burn": artefact.burn_version,
             "target": target,
             "features": list(artefact.target.features),
+            "cards": list(dict.fromkeys(f"{t.card}:{t.architecture}" for t in ran_on if t.card)),
             "sizes": list(interface.symbols),
             "inputs": described(interface.inputs),
             "outputs": described(interface.outputs),
@@ -154,16 +160,38 @@ def _stored(stored: Stored) -> str:
     return f"{{INT64_C({stored.offset}), INT64_C({stored.bytes}), INT64_C({strings})}}"
 
 
-def _version_tables(version: Version, suffix: str) -> list[str]:
+def _version_tables(version: Version, suffix: str, name: str) -> list[str]:
     features = _table("char *const", f"features{suffix}", [*map(text, version.artefact.target.features), "0"])
-    return [*_program_tables(version.artefact, version.places, suffix), features]
+    cards = _card_tables(version, suffix, name) if version.artefact.target.card else []
+    return [*_program_tables(version.artefact, version.places, suffix), features, *cards]
+
+
+def _card_tables(version: Version, suffix: str, name: str) -> list[str]:
+    """What a card is sent: constants, by their bytes, but for strings, which stay with the host; and kernels."""
+    sent = (f"INT64_C({place.bytes if place.strings is None else -1})" for place in version.places)
+    kernels = (
+        f"{{{name}_kernels + {at}, {memoryview(image.data).nbytes}, {text(image.name)}, {image.shared}, {image.threads}}}"
+        for image, at in zip(version.artefact.images, version.kernels, strict=True)
+    )
+    return [
+        _table("int64_t", f"constant_bytes{suffix}", sent),
+        _table("burn_device_kernel", f"device_kernels{suffix}", kernels),
+    ]
 
 
 def _version(version: Version, suffix: str) -> str:
-    fields = _program(version.artefact, version.entry, suffix).items()
-    program = "".join(f"            .{key} = {value},\n" for key, value in fields)
-    rows = (f".features = features{suffix}", f".program = {{\n{program}        }}", f".constants = constants{suffix}")
-    return "{\n" + "".join(f"        {row},\n" for row in rows) + "    }"
+    target = version.artefact.target
+    fields = _program(version.artefact, version.entry, suffix)
+    rows = [f".features = features{suffix}", f".constants = constants{suffix}"]
+    if target.card:
+        rows += [f".card = {text(target.card)}", f".architecture = {text(target.architecture)}"]
+        fields |= {
+            "constant_bytes": f"constant_bytes{suffix}",
+            "device_kernels": f"device_kernels{suffix}",
+            "device_kernel_count": len(version.kernels),
+        }
+    program = "".join(f"            .{key} = {value},\n" for key, value in fields.items())
+    return "{\n" + "".join(f"        {row},\n" for row in [*rows, f".program = {{\n{program}        }}"]) + "    }"
 
 
 def _program_tables(artefact: Artefact, places: Sequence[Stored], suffix: str = "") -> list[str]:
@@ -198,12 +226,12 @@ def _program(artefact: Artefact, entry: str, suffix: str = "") -> dict[str, obje
     }
 
 
-def _facts(interface: Interface, weights: Weights, file: str, checksum: int, versions: int) -> str:
+def _facts(interface: Interface, versions: Sequence[Version], weights: Weights, file: str, checksum: int) -> str:
     fields = {
         "name": text(interface.name),
         "about": "about",
         "versions": "versions",
-        "version_count": versions,
+        "version_count": len(versions),
         "symbols": "symbols",
         "symbol_count": len(interface.symbols),
         "inputs": "inputs",
@@ -217,6 +245,7 @@ def _facts(interface: Interface, weights: Weights, file: str, checksum: int, ver
         "weights_checksum": f"UINT64_C({checksum})",
         "messages": "messages",
         "message_count": "sizeof messages / sizeof *messages",
+        "open_card": "burn_card_open" if versions[0].artefact.target.card else "0",
     }
     lines = "".join(f"    .{key} = {value},\n" for key, value in fields.items())
     return f"static const burn_model_facts facts = {{\n{lines}}};"

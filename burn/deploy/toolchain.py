@@ -145,7 +145,8 @@ class Toolchain:
 
 def find(platform: Platform) -> Toolchain:
     """The compiler for a platform. Raises CompileError where there is none."""
-    native = platform == platforms.host()
+    here = platforms.host()
+    native = here is not None and platform.name == here.name
     if os.environ.get("CC"):
         if not native:
             hint = "unset CC: ziglang's compiler, which is taken then, makes code for every platform"

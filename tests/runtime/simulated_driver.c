@@ -423,8 +423,9 @@ API int cuDeviceGetName(char *name, int room, int device) {
 }
 
 API int cuDeviceGetAttribute(int *value, int attribute, int device) {
-    static const int VALUES[][2] = {{10, 32}, {16, 4}, {75, 9}, {76, 0}, {97, MOST_SHARED}};
     BEGIN(0);
+    int capability = (int)number("BURN_SIMULATED_CAPABILITY", 90);
+    const int VALUES[][2] = {{10, 32}, {16, 4}, {75, capability / 10}, {76, capability % 10}, {97, MOST_SHARED}};
     (void)device;
     for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++)
         if (VALUES[i][0] == attribute) {

@@ -1,4 +1,7 @@
-"""Cards that this machine need not have: simulated_driver.c, compiled when the first test asks for it."""
+"""Cards that this machine need not have: simulated_driver.c, compiled when the first test asks for it.
+
+`simulation` is a driver in the test's own process, `Elsewhere` one for programs in others (forwarded_launches.c).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import atexit
 import ctypes
 import os
 import shutil
+import socket
+import struct
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -14,6 +20,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import numpy as np
 import pytest
 
 Kernel = Callable[[str, str, int, int, int, list[int]], None]
@@ -86,16 +93,17 @@ class Simulation:
 
 
 @cache
-def _built() -> Path:
+def _built(name: str = "driver.so", *further: str) -> Path:
+    """The library of simulated_driver.c, and of further files."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
     folder = Path(mkdtemp(prefix="burn-simulation-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    library = folder / "driver.so"
+    library = folder / name
     flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-fvisibility=hidden", "-shared", "-fPIC"]
-    source = Path(__file__).with_name("simulated_driver.c")
-    subprocess.run([compiler, *flags, str(source), "-o", str(library), "-lpthread"], check=True)
+    sources = [str(Path(__file__).with_name(source)) for source in ("simulated_driver.c", *further)]
+    subprocess.run([compiler, *flags, *sources, "-o", str(library), "-lpthread"], check=True)
     return library
 
 
@@ -110,3 +118,87 @@ def another_driver(folder: Path) -> str:
     path = folder / f"driver{len(os.listdir(folder))}.so"
     shutil.copy(_built(), path)
     return str(path)
+
+
+# ---- for other processes ---------------------------------------------------------------------------------------------
+
+_HEADER, _WORD, _REGION, _COUNT = struct.Struct("6I"), struct.Struct("Qq"), struct.Struct("Qq"), struct.Struct("I")
+_FAULT, _ALIGNMENT = 256, 512
+
+
+class Elsewhere:
+    """A libcuda.so.1 for programs that are started with `environment`. Their launches call `kernel` in this process, on copies of
+    the memory that they are given, which are aligned as it is; `reach` says how much there is from an address in a copy."""
+
+    def __init__(self, folder: Path) -> None:
+        self._line = socket.socket(socket.AF_UNIX)
+        self._line.bind(str(folder / "launches"))
+        self._line.listen()
+        driver = _built("libcuda.so.1", "forwarded_launches.c")
+        self.environment = {
+            "LD_LIBRARY_PATH": str(driver.parent),
+            "BURN_SIMULATED_LAUNCHES": str(folder / "launches"),
+        }
+        self.kernel: Kernel = lambda *_: None
+        self.launches: list[tuple[str, int]] = []  # each function's name and its shared memory
+        self._blocks: list[np.ndarray[Any, Any]] = []
+        self._wrong: list[BaseException] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def reach(self, address: int) -> int:
+        for block in self._blocks:
+            if 0 <= address - block.ctypes.data < block.nbytes:
+                return block.ctypes.data + block.nbytes - address
+        return 0
+
+    def check(self) -> None:
+        """Raises what went wrong since the last check, in a kernel or with a program's memory and handles. The programs must have
+        ended."""
+        wrong, self._wrong = self._wrong, []
+        if wrong:
+            raise wrong[0]
+
+    def close(self) -> None:
+        self._line.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                program, _ = self._line.accept()
+            except OSError:  # closed
+                return
+            with program, program.makefile("rb") as read:
+                try:
+                    while self._launch(program, read):
+                        pass
+                except Exception as error:  # the program ends, as nobody answers
+                    self._wrong.append(error)
+
+    def _launch(self, program: socket.socket, read: Any) -> bool:
+        """One message; false for the last."""
+        blocks, threads, shared, image, function, count = _HEADER.unpack(read.read(_HEADER.size))
+        if not threads:
+            fault = read.read(_FAULT).split(b"\0")[0].decode()
+            assert fault == "", fault
+            return False
+        code, name = (read.read(size).decode("latin-1") for size in (image, function))
+        words = [_WORD.unpack(read.read(_WORD.size)) for _ in range(count)]
+        self.launches.append((name, shared))
+        ends = {value + reach for value, reach in words if reach}
+        begins = {end: min(value for value, reach in words if reach and value + reach == end) for end in ends}
+        regions = [(begin, end - begin) for end, begin in begins.items()]
+        program.sendall(_COUNT.pack(len(regions)) + b"".join(_REGION.pack(*region) for region in regions))
+        self._blocks = [_copy(begin, read.read(size)) for begin, size in regions]
+        moved = {end: block.ctypes.data - begins[end] for end, block in zip(begins, self._blocks, strict=True)}
+        here = [value + moved[value + reach] if reach else value for value, reach in words]
+        self.kernel(code, name, blocks, threads, shared, [ctypes.c_int64(word).value for word in here])
+        for block in self._blocks:
+            program.sendall(block.data)
+        return True
+
+
+def _copy(begin: int, data: bytes) -> np.ndarray[Any, Any]:
+    room = np.empty(len(data) + _ALIGNMENT, np.uint8)
+    at = (begin - room.ctypes.data) % _ALIGNMENT
+    room[at : at + len(data)] = np.frombuffer(data, np.uint8)
+    return room[at : at + len(data)]

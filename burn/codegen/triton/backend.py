@@ -9,7 +9,7 @@ from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.host.entry import EntryBuilder
-from burn.codegen.host.object import compile_object
+from burn.codegen.host.object import compile_object, compile_text
 from burn.codegen.triton.choices import USUAL, Choices
 from burn.codegen.triton.heuristics import WANTS
 from burn.codegen.triton.images import Machine, compile_all
@@ -75,7 +75,7 @@ class GPU:
         with context():
             kernels = self.kernels(program)
             entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
-            code = compile_object(entry.functions)
+            code = (compile_text if self.host.as_text else compile_object)(entry.functions)
         known = self.choices.images
         images = (
             compile_all(kernels.sources, self.machine, known) if known else compile_all(kernels.sources, self.machine)

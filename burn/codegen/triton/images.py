@@ -121,7 +121,7 @@ def _tried(source: Source, machine: Machine) -> KernelImage | str:
 
 def _compiled(source: Source, machine: Machine) -> KernelImage:
     os.environ.setdefault("TRITON_CACHE_DIR", str(_folder()))
-    os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")  # of a text that is in no file; it is more than half of the code
+    os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")  # of a text that is in no file, and half of the bytes
     import triton
     import triton.language as tl
     from triton.backends.compiler import GPUTarget

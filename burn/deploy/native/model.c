@@ -26,6 +26,7 @@ typedef struct call {
 struct burn_model {
     const burn_model_facts *facts;
     const burn_version *version;
+    burn_device *card; /* NULL: the program is the host's alone */
     burn_program *program;
     burn_weights weights;
     void **constants;
@@ -134,11 +135,16 @@ static const char *missing_feature(const burn_version *version) {
     return NULL;
 }
 
-/* The first version that this CPU can run. */
-static int32_t choose(const burn_model_facts *facts, const burn_version **version) {
-    const char *missing = NULL;
+/* The first version that this CPU, and the card, can run. */
+static int32_t choose(const burn_model_facts *facts, const burn_version **version, burn_device **card) {
+    const char *missing = NULL, *architecture = NULL;
+    int32_t code = facts->open_card ? facts->open_card(facts, card, &architecture) : BURN_DONE;
+    if (code != BURN_DONE)
+        return code;
     for (int64_t i = 0; i < facts->version_count; i++) {
         *version = &facts->versions[i];
+        if (architecture && strcmp((*version)->architecture, architecture) != 0)
+            continue;
         missing = missing_feature(*version);
         if (!missing)
             return BURN_DONE;
@@ -164,10 +170,11 @@ static int32_t open_program(burn_model *model, const char *path) {
     for (int64_t i = 0; i < info.constants; i++)
         model->constants[i] = (void *)(model->weights.data + model->version->constants[i].offset);
     info.constant_data = model->constants;
-    char error[256];
+    info.device = model->card;
+    char error[512];
     model->program = burn_program_new(&info, error, sizeof error);
     if (!model->program)
-        return no_memory();
+        return *error ? burn_model_fail(BURN_E_CARD, "%s: %s", facts->name, error) : no_memory();
     for (int64_t i = 0; i < info.constants; i++) {
         const burn_stored *stored = &model->version->constants[i];
         if (stored->strings >= 0 &&
@@ -185,7 +192,8 @@ int32_t burn_model_create(const burn_model_facts *facts, const char *weights, bu
         return burn_model_fail(BURN_E_ARGUMENT, "there is no place for the model: a null pointer");
     *made = NULL;
     const burn_version *version = NULL;
-    int32_t code = choose(facts, &version);
+    burn_device *card = NULL;
+    int32_t code = choose(facts, &version, &card);
     if (code != BURN_DONE)
         return code;
     burn_model *model = calloc(1, sizeof *model);
@@ -193,6 +201,7 @@ int32_t burn_model_create(const burn_model_facts *facts, const char *weights, bu
         return no_memory();
     model->facts = facts;
     model->version = version;
+    model->card = card;
     atomic_flag_clear(&model->lock);
     atomic_fetch_add(&models, 1);
     code = open_program(model, weights);
@@ -288,7 +297,8 @@ static int overlaps(const burn_place *place, const burn_model_facts *facts, cons
 }
 
 /* Runs with the call's inputs and places. Outputs that the program could not write in place are moved there: where the
- * caller's memory is not aligned as compiled code wants it, or where an input lies, which is read until the end. */
+ * caller's memory is not aligned as compiled code wants it, or where an input lies, which is read until the end. A card has its
+ * own copy of the inputs. */
 static int32_t run_call(burn_model *model, call *c) {
     static const int64_t state_dims[] = {2};
     const burn_model_facts *facts = model->facts;
@@ -300,7 +310,7 @@ static int32_t run_call(burn_model *model, call *c) {
     burn_options options = {NULL, NULL, NULL, 0, c->places};
     int64_t aside = 0;
     for (int64_t i = 0; i < facts->output_count; i++) {
-        aside |= c->places[i].data && overlaps(&c->places[i], facts, c->inputs);
+        aside |= !model->card && c->places[i].data && overlaps(&c->places[i], facts, c->inputs);
         c->outputs[i].bytes = c->outputs[i].rank = 0; /* until the run says more */
     }
     if (aside)

@@ -27,16 +27,18 @@ typedef struct burn_stored {
     int64_t strings;       /* how many, where it is a tensor of strings, or -1 */
 } burn_stored;
 
-/* The program for one kind of CPU. */
+/* The program for one kind of CPU, and of card if it runs on one. */
 typedef struct burn_version {
     const char *const *features; /* all of which are needed; ends with NULL */
+    const char *card, *architecture; /* "cuda", "sm_90"; NULL: the program is the host's alone */
     burn_program_info program;   /* without its constants */
     const burn_stored *constants;
 } burn_version;
 
-typedef struct burn_model_facts {
+typedef struct burn_model_facts burn_model_facts;
+struct burn_model_facts {
     const char *name, *about; /* about: JSON */
-    const burn_version *versions; /* the first one that the CPU can run is run; equal in inputs and outputs */
+    const burn_version *versions; /* the first one that runs here is run; equal in inputs and outputs, all or none for cards */
     int64_t version_count;
     const char *const *symbols;  /* names of sizes */
     int64_t symbol_count;
@@ -49,7 +51,9 @@ typedef struct burn_model_facts {
     uint64_t weights_checksum;
     const char *const *messages;  /* by status, with {value} and {site} in them */
     int64_t message_count;
-} burn_model_facts;
+    /* burn_card_open; NULL: the program is the host's alone, and is linked without what cards need */
+    int32_t (*open_card)(const burn_model_facts *facts, burn_device **card, const char **architecture);
+};
 
 typedef struct burn_model burn_model;
 
@@ -66,6 +70,9 @@ const char *burn_model_error(void);
 int32_t burn_model_fail(int32_t code, const char *format, ...);
 /* One of a value's sizes; negative: BURN_UNKNOWN_SIZE, or there is none. */
 int64_t burn_model_size(const burn_size *size, const int64_t *symbols);
+
+/* card.c: the first card of this machine that there is a version for, and that version's architecture. */
+int32_t burn_card_open(const burn_model_facts *facts, burn_device **card, const char **architecture);
 
 /* weights.c */
 typedef struct burn_weights {

@@ -279,7 +279,12 @@ void burn_device_give_outputs(burn_run *run) {
         burn_output *output = &run->outputs[i];
         if (burn_run_failed(run) || !output->on_card)
             continue;
-        void *place = burn_memory_new(output->bytes);
+        burn_place given = run->options.places ? run->options.places[i] : (burn_place){NULL, 0};
+        if (given.data && given.bytes < output->bytes) {
+            burn_run_fail(run, BURN_SMALL_OUTPUT, i);
+            return;
+        }
+        void *place = given.data ? given.data : burn_memory_new(output->bytes);
         if (!place) {
             burn_run_fail(run, BURN_OUT_OF_MEMORY, output->bytes);
             return;
@@ -287,7 +292,7 @@ void burn_device_give_outputs(burn_run *run) {
         check(run, burn_device_fetch(info->device, place, output->data, output->bytes), 0);
         if (output->taken_from < 0)
             burn_device_free(info->device, output->data);
-        output->taken_from = -1;
+        output->taken_from = given.data ? BURN_PLACED : -1;
         output->data = place;
         output->on_card = 0;
     }

@@ -133,8 +133,8 @@ typedef struct burn_profile {
     int64_t event_count, event_room;
 } burn_profile;
 
-/* Memory of the caller's for an output: it is written there, without a copy, if the address is a multiple of BURN_ALIGNMENT;
- * elsewhere it is allocated as usual. data: NULL to have it allocated. */
+/* Memory of the caller's for an output: it is written there, without a copy, if the address is a multiple of BURN_ALIGNMENT, or if
+ * it comes from a card; elsewhere it is allocated as usual. data: NULL to have it allocated. */
 typedef struct burn_place {
     void *data;
     int64_t bytes; /* too few: the run fails with BURN_SMALL_OUTPUT, and the output's bytes and dims say what it needs */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ import numpy as np
 from burn.codegen.triton.images import Machine, Source
 from burn.runtime.artefact import KernelImage
 from tests.codegen.gpu.simulated import interpreting, loaded
-from tests.runtime.simulation import simulation
 
 
 class Card:
-    """Kernels as they are printed, in place of machine code. `sources` are all that were compiled, `launched` those that ran."""
+    """Kernels as they are printed, in place of machine code. `sources` are all that were compiled, `launched` those that ran.
+    reach: how many bytes there are from an address to the end of its block, as a kernel knows where its buffer ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, reach: Callable[[int], int]) -> None:
+        self.reach = reach
         self.sources: list[Source] = []
         self.launched: list[Source] = []
         self._modules: dict[str, Any] = {}
@@ -52,7 +53,7 @@ class Card:
             word = next(rest)
             of = dict(source.multiples).get(number, 1)
             assert word % of == 0, f"argument {number} of {function} is {word}"
-            arguments.append(_memory(word, type_) if type_.startswith("*") else _number(word, type_))
+            arguments.append(_memory(word, self.reach(word), type_) if type_[0] == "*" else _number(word, type_))
         assert list(rest) == [0, 0]  # Triton's own
         with np.errstate(all="ignore"), interpreting():
             wide = tl.int64 if source.wide else tl.int32
@@ -64,11 +65,10 @@ def _number(word: int, type_: str) -> int:
     return word
 
 
-def _memory(address: int, type_: str) -> Any:
+def _memory(address: int, reach: int, type_: str) -> Any:
     import torch
 
     kinds = {"*fp64": torch.float64, "*fp32": torch.float32, "*fp16": torch.float16, "*bf16": torch.bfloat16}
     kinds |= {f"*i{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)}
     kinds |= {f"*u{bits}": getattr(torch, f"uint{bits}") for bits in (8, 16, 32, 64)}
-    memory = (ctypes.c_char * simulation().reach(address)).from_address(address)  # a kernel knows where its buffer ends
-    return torch.frombuffer(memory, dtype=kinds[type_])
+    return torch.frombuffer((ctypes.c_char * reach).from_address(address), dtype=kinds[type_])

@@ -15,7 +15,8 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     from burn.codegen.triton import backend, tuning
     from tests.codegen.gpu.cards import Card
 
-    made, driver = Card(), simulation()
+    driver = simulation()
+    made = Card(driver.reach)
     monkeypatch.setenv("BURN_CUDA_DRIVER", driver.path)
     monkeypatch.setattr(backend, "compile_all", made.compile_all)
     monkeypatch.setattr(tuning, "compile_each", made.compile_each)

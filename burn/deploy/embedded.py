@@ -1,0 +1,35 @@
+"""Bytes that a binary takes up as they are: weights, and kernels for cards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from burn.deploy.platforms import Platform
+from burn.deploy.weights import ALIGNMENT
+from burn.runtime.artefact import Buffer
+
+
+def embedded(name: str, pieces: Iterable[Buffer], platform: Platform, scratch: Path) -> Path:
+    """A C file in a folder that defines the symbol `name`, at which the bytes begin. Their digest is part of it: a compiler that
+    keeps what it has made looks at the C file alone."""
+    data, source = scratch / f"{name}.bin", scratch / f"{name}.c"
+    digest = hashlib.sha256()
+    with data.open("wb") as file:
+        for piece in pieces:
+            file.write(piece)
+            digest.update(piece)
+    symbol = f"{platform.prefix}{name}"
+    directives = [
+        platform.data.replace('"', '\\"'),
+        f".balign {ALIGNMENT}",
+        *([f".hidden {symbol}"] if platform.exports else []),
+        f".globl {symbol}",
+        f"{symbol}:",
+        f'.incbin \\"{data}\\"',
+        ".text",
+    ]
+    lines = "\n".join(f'        "{line}\\n"' for line in directives)
+    source.write_text(f"/* {digest.hexdigest()} */\n__asm__(\n{lines});\n")
+    return source

@@ -1,0 +1,256 @@
+"""Models for cards that need not be here: commands and libraries with kernels in them, and what they say where there is no such
+card. Kernels run in Triton's interpreter, behind a libcuda.so.1 that stands in for the driver; machine code is made, not run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import burn
+from burn.cli.compile import main
+from burn.codegen.triton import backend
+from burn.compiler import executable
+from burn.deploy import cards as known
+from burn.deploy import platforms
+from burn.deploy.build import Options, build
+from burn.errors import CompileError
+from burn.runtime.artefact import Artefact, KernelImage, Signature, Target
+from tests.deploy.making import DIGITS, Array, digits, make, refusal, traced
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+from tests.codegen.gpu.cards import Card
+from tests.runtime.simulation import Elsewhere
+
+ROOT = Path(__file__).parents[2]
+HOPPER = (known.find("cuda:sm_90"),)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
+    """The driver that every command started here finds; kernels are kept as they are printed."""
+    driver = Elsewhere(tmp_path)
+    card = Card(driver.reach)
+    driver.kernel = card.launch
+    monkeypatch.setattr(backend, "compile_all", card.compile_all)
+    for name, value in driver.environment.items():
+        monkeypatch.setenv(name, value)
+    yield driver
+    driver.check()
+    driver.close()
+
+
+def _images(batch: int) -> Array:
+    return np.random.default_rng(batch).standard_normal((batch, 1, 8, 8)).astype(np.float32)
+
+
+def _said(*words: object) -> str:
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_command(elsewhere: Elsewhere, tmp_path: Path, beside: bool) -> None:
+    command = make("exe", digits(), tmp_path / "digits", cards=HOPPER, beside=beside)
+    reference = burn.load(DIGITS)
+    for batch in (0, 1, 5):
+        np.savez(tmp_path / "in.npz", image=_images(batch))
+        _said(command, tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+        got = np.load(tmp_path / "out.npz")["logits"]
+        np.testing.assert_allclose(got, reference(_images(batch)), rtol=1e-4, atol=1e-5)
+    assert elsewhere.launches
+    assert json.loads(_said(command, "--info"))["cards"] == ["cuda:sm_90"]
+    before = len(elsewhere.launches)
+    assert "4 runs" in _said(command, "--bench", "4", "--size", "batch=2")  # the last ones from a recording
+    assert (len(elsewhere.launches) - before) % 5 == 0
+
+
+def mixed(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor]:
+    """What a card computes, and what it leaves to the host; constants that both read; sizes that only a run can tell."""
+    weight = burn.tensor(np.random.default_rng(1).standard_normal((12, 21), np.float32))
+    return {
+        "product": burn.softmax(x @ weight, -1),
+        "sorted": burn.sort(x @ weight, -1) + weight[0],
+        "positive": burn.nonzero(x > 0),
+        "taken": x[places],
+    }
+
+
+def test_a_library_from_c(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    """The example that is written with it, and the caller's memory, of the right size and too small, under other inputs."""
+    if not (compiler := shutil.which("cc")):
+        pytest.skip("there is no C compiler")
+    (tmp_path / "use.c").write_text(r"""
+#include <stdio.h>
+#include <string.h>
+#include "twice.h"
+int main(void) {
+    static float room[300], x[100];
+    twice_model *model;
+    for (int i = 0; i < 100; i++)
+        x[i] = room[i + 1] = (float)i;
+    if (twice_create(&model, NULL))
+        return fprintf(stderr, "%s\n", twice_error()), 1;
+    for (int turn = 0; turn < 4; turn++)
+        if (twice_run(model, 100, x, room + 101))
+            return fprintf(stderr, "%s\n", twice_error()), 1;
+    if (twice_run(model, 100, room + 1, room + 1)) /* over the input */
+        return fprintf(stderr, "%s\n", twice_error()), 1;
+    printf("%g %g %d\n", room[100], room[200], memcmp(room + 1, room + 101, 400));
+    burn_tensor in = {x, 400, BURN_FLOAT32, 1, {100}}, small = {room, 396, 0, 0, {0}}, own = {0};
+    int code = twice_run_tensors(model, &in, &small);
+    printf("%d %d %s\n", code, (int)small.bytes, twice_error());
+    code = twice_run_tensors(model, &in, &own);
+    printf("%d %g\n", code, ((float *)own.data)[99]);
+    twice_free(&own);
+    twice_destroy(model);
+}
+""")
+    for kind in ("shared", "static"):
+        folder = make(
+            kind, traced(lambda x: x * 2 + 1, x="float32[n]"), tmp_path / kind, cards=HOPPER, name="twice"
+        ).parent
+        links = [f"-I{folder}", f"-L{folder}", "-ltwice", f"-Wl,-rpath,{folder}", "-lpthread", "-lm", "-ldl"]
+        for source in (folder / "main.c", tmp_path / "use.c"):
+            program = tmp_path / f"{kind}_{source.stem}"
+            subprocess.run([compiler, "-Wall", "-Werror", source, *links, "-o", program], check=True)
+            said = _said(program)
+        assert said.splitlines() == [
+            "199 199 0",
+            "18 400 output 'output' takes 400 bytes, and was given memory of 396",
+            "0 199",
+        ]
+        assert "-ldl" in (folder / "twice.pc").read_text()
+
+
+def test_what_is_the_hosts_and_failures(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    signature = {"x": "float32[n, 12]", "places": "int64[m]"}
+    command = make("exe", traced(mixed, **signature), tmp_path / "mixed", cards=HOPPER)
+    here = executable(traced(mixed, **signature))
+    for n, m in ((4, 3), (17, 0)):
+        rng = np.random.default_rng(n)
+        feeds = {"x": rng.standard_normal((n, 12), np.float32), "places": rng.integers(-n, n, m)}
+        np.savez(tmp_path / "in.npz", **feeds)  # type: ignore[arg-type]
+        _said(command, tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+        got = np.load(tmp_path / "out.npz")
+        for name, want in here.run(feeds).items():
+            np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-5, err_msg=name)
+    np.savez(tmp_path / "in.npz", x=np.zeros((3, 12), np.float32), places=np.array([0, 3]))
+    code, said = refusal(command, tmp_path / "in.npz")
+    assert code == 1 and "3" in said and "out of range" in said
+
+
+def test_where_there_is_no_such_card(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = (known.find("cuda:sm_80"), *HOPPER)
+    command = make("exe", traced(lambda x: x + 1, x="float32[n]"), tmp_path / "more", cards=both)
+    words = (command, "--bench", "1")
+    assert json.loads(_said(command, "--info"))["cards"] == ["cuda:sm_80", "cuda:sm_90"]
+    for capability, runs in ((80, True), (90, True), (75, False), (86, False), (100, False)):
+        monkeypatch.setenv("BURN_SIMULATED_CAPABILITY", str(capability))
+        if runs:
+            _said(*words)
+        else:
+            found = f"was compiled for cards of sm_80, sm_90: cuda:0 is Simulated card 0, sm_{capability}"
+            assert refusal(*words) == (1, f"more: more {found}")
+    monkeypatch.setenv("BURN_SIMULATED_DEVICES", "0")
+    assert refusal(*words) == (1, "more: more runs on a card, and the driver sees none")
+    monkeypatch.delenv("BURN_SIMULATED_DEVICES")
+    monkeypatch.setenv("BURN_SIMULATED_VERSION", "11040")
+    assert "more runs on a card: the NVIDIA driver is too old" in refusal(*words)[1]
+    (tmp_path / "libcuda.so.1").write_bytes(b"")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    assert "more runs on a card: there is no NVIDIA driver: " in refusal(*words)[1]
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from burn.deploy import cards
+from tests.deploy.making import make, traced
+from tests.deploy.test_cards import scores
+which = tuple(map(cards.find, ("cuda:sm_80", "cuda:sm_90")))
+make("exe", traced(scores, x="float32[n, 16]"), Path(sys.argv[1]) / "scores", cards=which)
+"""
+
+
+def scores(x: burn.Tensor) -> burn.Tensor:
+    weight = burn.tensor(np.arange(16 * 32, dtype=np.float32).reshape(16, 32))
+    return burn.softmax(x @ weight, -1)
+
+
+def test_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two architectures, the same bytes by two processes with empty caches; the driver is given what is for its card."""
+    made = []
+    for seed, folder in (("1", tmp_path / "here"), ("2", tmp_path / "there")):
+        folder.mkdir()
+        own = {"PYTHONHASHSEED": seed, "BURN_CACHE_DIR": str(folder / "cache")}
+        subprocess.run([sys.executable, "-c", BUILD, folder], check=True, cwd=ROOT, env=os.environ | own)
+        made.append((folder / "scores").read_bytes())
+    assert made[0] == made[1]
+    assert made[0].count(b"\x7fELF") > 4  # its own, and some for each architecture
+    for capability in ("80", "90"):
+        monkeypatch.setenv("BURN_SIMULATED_CAPABILITY", capability)
+        (tmp_path / capability).mkdir()
+        driver = Elsewhere(tmp_path / capability)
+        for name, value in driver.environment.items():
+            monkeypatch.setenv(name, value)
+        _said(tmp_path / "here" / "scores", "--bench", "1", "--size", "n=3")
+        driver.check()
+        driver.close()
+        assert any(shared for _, shared in driver.launches)
+
+
+@pytest.mark.slow  # a target's C library is first built
+def test_beside_another_cpu(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    for kind in ("exe", "shared", "static"):
+        arm = Options(platforms.find("aarch64-linux"), cards=HOPPER)
+        assert build(kind, digits(), tmp_path / kind, arm)[0].stat().st_size
+
+
+# ---- the command line, and what is refused ---------------------------------------------------------------------------
+
+
+def test_cards_among_the_targets(tmp_path: Path, elsewhere: Elsewhere) -> None:
+    """In any order, with the platform or without; repeated or between commas."""
+    words = ["--target", "cuda:sm_90,x86_64-linux", "--target", "cuda:sm_80", "--cpu", "avx2,generic"]
+    done = CliRunner().invoke(main, [str(DIGITS), *words, "-o", str(tmp_path / "digits")])
+    assert done.exit_code == 0, done.output
+    assert json.loads(_said(tmp_path / "digits", "--info"))["cards"] == ["cuda:sm_90", "cuda:sm_80"]
+    done = CliRunner().invoke(main, [str(DIGITS), "--target", "cuda:sm_90", "-o", str(tmp_path / "digits.burn")])
+    assert done.exit_code == 2 and "cuda:sm_90 is a target for commands and libraries, not for package" in done.output
+
+
+def test_what_is_no_card(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="did you mean 'cuda:sm_90'"):
+        known.find("cuda:sm90")
+    with pytest.raises(
+        CompileError, match=r"x86_64-linux-musl open no card's driver(.|\n)*x86_64-linux, aarch64-linux do"
+    ):
+        build("exe", digits(), tmp_path / "digits", Options(platforms.find("x86_64-linux-musl"), cards=HOPPER))
+
+
+def test_kernels_that_do_not_fit() -> None:
+    program = Artefact(Signature((), ()), Target(""), b"", images=(KernelImage("big", b"", 100 << 10, 32),))
+    known.find("cuda:sm_90").check(program)
+    with pytest.raises(CompileError, match=r"does not fit cuda:sm_86(.|\n)*big takes 102400 bytes"):
+        known.find("cuda:sm_86").check(program)
+
+
+def test_equal_kernels_are_there_once() -> None:
+    one, other = (KernelImage(name, name.encode() * 65, 0, 32) for name in "ab")
+    programs = [Artefact(Signature((), ()), Target(""), b"", images=listed) for listed in ((one, other), (other, one))]
+    made = known.images(programs)
+    assert made.places == [[0, 128], [128, 0]]
+    assert b"".join(made.pieces) == b"a" * 65 + bytes(63) + b"b" * 65 + bytes(63)
