@@ -17,11 +17,13 @@ from burn.kernels.wants import Wants
 from burn.runtime.artefact import KernelImage, Target
 
 
-def pipeline(own: str = "", whole: tuple[str, ...] = ()) -> str:
+def pipeline(own: str = "", whole: tuple[str, ...] = (), few_bits: bool = False) -> str:
     """The passes of a compilation. Attention and windows stay whole, as printers of kernels take them so; convolutions become
-    channels-last. own: a device's passes behind that, such as packing; whole: further composites that it has kernels for."""
-    kept = "+".join(("attention", "windows", *whole))
-    laid_out = f"simplify{{absorb=false}},recognise,integers,decompose{{keep={kept}}},simplify,layout,simplify"
+    channels-last. own: a device's passes behind that, such as packing; whole: further composites that it has kernels for;
+    few_bits: whether these read weights of a few bits as they are."""
+    kept = "+".join(("attention", "windows", *whole, *(["block_dot"] if few_bits else [])))
+    early = "integers,blocks" if few_bits else "integers"
+    laid_out = f"simplify{{absorb=false}},recognise,{early},decompose{{keep={kept}}},simplify,layout,simplify"
     return ",".join(filter(None, (laid_out, own, "fold,rematerialise,fuse,release,donate")))
 
 

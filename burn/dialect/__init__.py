@@ -10,6 +10,7 @@ FAMILIES = (
     "shape",
     "reduction",
     "indexing",
+    "blocks",
     "contraction",
     "library",
     "control",

@@ -172,9 +172,10 @@ class Group(Op, name="group"):
 
     `kind` says which kernel it becomes: "loop" (pointwise ops and views over one iteration space), "reduce" (reductions over
     one space, with what comes before and after), "window" (one window reduction and what follows), "contract" (one
-    dot_general or convolution and what follows), "attention" (one attention and what follows), "attention_gradient" (what the
-    operands of one are owed), "cumulative" (one running reduction), "scatter" (one op that writes updates to places read from
-    data), "split" (images taken apart into tiles), "join" (tiles put together, and what follows)."""
+    dot_general, block_dot or convolution and what follows), "attention" (one attention and what follows),
+    "attention_gradient" (what the operands of one are owed), "cumulative" (one running reduction), "scatter" (one op that
+    writes updates to places read from data), "split" (images taken apart into tiles), "join" (tiles put together, and what
+    follows)."""
 
     inputs: Variadic
     kind: str

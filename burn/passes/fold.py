@@ -196,9 +196,9 @@ def _in_panels(value: ir.Value) -> bool:
         op = use.owner.opview
         if (
             isinstance(op, Op)
-            and op.OP_NAME in ("dot_general", "conv")
+            and op.OP_NAME in ("dot_general", "conv", "block_dot")
             and op.columns is not None
-            and use.operand_number == 1
+            and use.operand_number > 0
         ):
             return True
     return False

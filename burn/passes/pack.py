@@ -21,6 +21,7 @@ from burn.dialect.program import Program
 from burn.dialect.query import VIEWS, blocks, erase_dead, is_named, op_of
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.builders.matrix import is_product, matrix_type
+from burn.passes import block_panels
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -311,4 +312,8 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     return ops.conv(x, packed, **(op.attrs | {"columns": outputs, "interleaved": run if run > 1 else None}))
 
 
-PACKERS: dict[str, Callable[[_Packing, Op], ir.Value | None]] = {"dot_general": _pack_dot, "conv": _pack_conv}
+PACKERS: dict[str, Callable[[_Packing, Op], ir.Value | None]] = {
+    "dot_general": _pack_dot,
+    "conv": _pack_conv,
+    "block_dot": lambda packing, op: block_panels.packed(op, packing.width),
+}

@@ -32,6 +32,7 @@ MODULES = (
     "autodiff",
     "precision",
     "integers",
+    "blocks",
     "decompose",
     "fold",
     "layout",

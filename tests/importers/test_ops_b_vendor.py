@@ -150,6 +150,13 @@ def quantised() -> Iterator[NodeCase]:
         weight = [u8(6, 3, 8), np.abs(f(18)), zeros]
         bits = {"K": 40, "N": 6, "bits": 4, "block_size": 16}
         yield NodeCase("MatMulNBits", [f(3, 40), *weight], constant=(1, 2, 3), tolerance=1e-3, attributes=bits)
+    wide = {"K": 40, "N": 6, "bits": 8, "block_size": 32}
+    weight = [u8(6, 2, 32), np.abs(f(12)), u8(12), None, f(6)]
+    operands = [f(2, 3, 40), *weight]
+    yield NodeCase("MatMulNBits", operands, constant=(1, 2, 3, 5), label="bytes", tolerance=1e-3, attributes=wide)
+    weight = [u8(6, 2, 16), np.abs(f(12)), f(12)]
+    small = {**wide, "bits": 4}
+    yield NodeCase("MatMulNBits", [f(40), *weight], constant=(1, 2, 3), label="floats", attributes=small)
 
 
 def trees(count: int, depth: int, targets: int) -> tuple[dict[str, list], list[list]]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from burn.dialect import ops
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
 from tests.kernels.interpreting import Unsupported, check, sizes_of
 from tests.passes.cases import PLAIN, Case, cases, random, random_weights, read
 from tests.passes.test_random import Maker
@@ -36,3 +40,21 @@ def test_random_program(seed: int, n: int) -> None:
     program = Maker(seed + 1000).make()
     arrays = [random(t, {"n": n}, seed + i) for i, t in enumerate(program.input_types)]
     check(program, arrays)
+
+
+@pytest.mark.parametrize(("bits", "rows"), [(4, 1), (4, 11), (8, 2), (2, 3)])
+def test_weights_of_a_few_bits(bits: int, rows: int) -> None:
+    """A product whose weight lies in panels, the rows of which are many or few for the CPU."""
+    rng = np.random.default_rng(bits)
+    program = Program.create([("x", TensorType("float32", (rows, 50)))])
+    arrays = [
+        rng.integers(0, 256, (5, 4, 2 * bits)).astype("uint8"),
+        rng.uniform(-1, 1, (5, 4)).astype("float32"),
+        rng.uniform(0, 2**bits, (5, 4)).astype("float32"),
+    ]
+    with program.building("product"):
+        keys = [program.weights.add_array(a, "w") for a in arrays]
+        parts = [ops.weight(key=k, shape=a.shape, dtype=str(a.dtype)) for k, a in zip(keys, arrays, strict=True)]
+        y = ops.block_dot(program.inputs[0], *parts, bits=bits, block=16)
+    x = rng.standard_normal((rows, 50)).astype("float32")
+    check(program.finish([("y", y)]), [x], "blocks,decompose{keep=block_dot},pack,fold,fuse,release")

@@ -182,7 +182,8 @@ def depth_part(kernel: Tiled, rows: Dim) -> int | None:
         return None
     depth, columns = kernel.inner.extent, kernel.column.extent
     if isinstance(depth, int):
-        return PART if depth > 1.5 * PART and (not isinstance(rows, int) or rows >= MANY_ROWS) else None
+        long = not isinstance(rows, int) or rows >= MANY_ROWS or kernel.blocks is not None
+        return PART if depth > 1.5 * PART and long else None
     many = isinstance(rows, int) and isinstance(columns, int) and min(rows, columns) >= MANY_ROWS
     return PART if many else None
 
@@ -232,7 +233,7 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> bool
 
     In place, its rows lie as far apart as the right side is wide: often in one set of the cache. Columns that do not lie side
     by side are always copied."""
-    if not kernel.side_by_side:
+    if not kernel.side_by_side or kernel.blocks is not None:
         return True
     tiles = ceildiv(rows, tile)
     if kernel.packed or not isinstance(tiles, int):
@@ -336,6 +337,22 @@ def _fitting(columns: int, widths: tuple[int, ...], lanes: int) -> int:
     """The first of these widths, in vectors, with which no more than half as much again is read as with one vector."""
     read = {vectors: -(-max(1, columns) // (vectors * lanes)) * vectors for vectors in widths}
     return next(vectors for vectors in widths if read[vectors] <= 1.5 * read[1]) * lanes
+
+
+# ---- weights of a few bits -------------------------------------------------------------------------------------------------
+
+FEW_ROWS = 8
+"""Rows up to which numbers become floats where they are multiplied: beyond, a panel of floats is written, which tile after tile
+reads from a cache."""
+
+
+def few_rows(rows: Dim, kernel: Tiled, target: Target) -> int | None:
+    """Rows that are summed together where numbers become floats in registers: all of a few; one where only a run can tell how
+    many there are; None for many."""
+    vectors = kernel.width // min(target.lanes(4), kernel.width)
+    if not isinstance(rows, int):
+        return 1
+    return rows if 0 < rows <= min(FEW_ROWS, tile_rows(rows, vectors, False, target)) else None
 
 
 # ---- contractions in tile registers --------------------------------------------------------------------------------------

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from burn.codegen.cpu import attention, contract, heuristics, loops, tiles
+from burn.codegen.cpu import attention, contract, heuristics, loops, skinny, tiles
+from burn.codegen.cpu.blocks import WORD, Blocks
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.entry import EntryBuilder, some
 from burn.codegen.host.launches import Launches
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, symbol
+from burn.dialect.dims import Dim, product, symbol
 from burn.dialect.types import DTYPES
 from burn.errors import CompileError, unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
@@ -124,6 +125,9 @@ class KernelPrinter:
         )
 
     def _contraction(self, kernel: ContractionKernel) -> Emitted | Either:
+        blocks = Blocks.of(kernel)
+        if blocks is not None:
+            return self._blocks(kernel, blocks)
         asked = heuristics.wants_of_tiles(kernel, self.target)
         if asked is None or panels_of(kernel) not in (0, tiles.WIDTH):
             return self._vectors(kernel)
@@ -138,16 +142,39 @@ class KernelPrinter:
         emit = partial(tiles.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
-    def _vectors(self, kernel: ContractionKernel) -> Emitted:
-        width = panels_of(kernel) or heuristics.panel_width(kernel, self.target)
+    def _vectors(self, kernel: ContractionKernel, width: int = 0) -> Emitted:
+        width = width or panels_of(kernel) or heuristics.panel_width(kernel, self.target)
         tiled = Tiled.of(kernel, width)
         if tiled is None:
             return self._loops(as_loops(kernel))
         schedule = contract.Schedule.of(tiled, self.target)
         grain = heuristics.grain(schedule.work(tiled), schedule.least)
-        general, values = parametrize(kernel, {kernel.column: width}, {width * tiled.run})
+        kept = {width * (WORD if tiled.blocks is not None else tiled.run)}
+        general, values = parametrize(kernel, {kernel.column: width}, kept)
         emit = partial(contract.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
+
+    def _blocks(self, kernel: ContractionKernel, blocks: Blocks) -> Emitted | Either:
+        """A product with numbers of a few bits: these become floats where few rows are multiplied, or in panels for many."""
+        width = kernel.buffers[blocks.weight.buffer].panels
+        tiled = Tiled.of(kernel, width)
+        if tiled is None or not blocks.is_even(kernel) or self.target.lanes(4) == 1:
+            return self._loops(as_loops(kernel))
+        rows = product([v.extent for v in tiled.rows])
+        few = heuristics.few_rows(rows, tiled, self.target)
+        if few is None:
+            return self._vectors(kernel, width)
+        skinny = self._skinny(kernel, tiled, few)
+        if isinstance(rows, int):
+            return skinny
+        return Either(((rows, heuristics.FEW_ROWS),), self._vectors(kernel, width), skinny)
+
+    def _skinny(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
+        schedule = skinny.Schedule.of(tiled, rows, self.target)
+        grain = heuristics.grain(schedule.work(tiled))
+        general, values = parametrize(kernel, {kernel.column: tiled.width}, {tiled.width * WORD})
+        emit = partial(skinny.emit, general, schedule, self.target, self.sites)
+        return self._emitted(general, schedule, values, emit, tiled.panel.extent, grain)
 
     def _attention(self, kernel: AttentionKernel) -> Emitted:
         if kernel.norms:

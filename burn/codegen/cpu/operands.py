@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import dots, heuristics
+from burn.codegen.cpu.blocks import BlockReader, Blocks
 from burn.codegen.cpu.loops import conversions_size, scratch
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
@@ -96,7 +97,27 @@ class Operands:
     def copy_panel(self) -> None:
         """Copies the panel's columns, those that exist, one place of the depth after another."""
         assert self.copied is not None
-        self._copy((*self.kernel.outer, self.kernel.inner), self.copied)
+        if self.kernel.blocks is not None:
+            self._copy_blocks(self.kernel.blocks, self.copied)
+        else:
+            self._copy((*self.kernel.outer, self.kernel.inner), self.copied)
+
+    def _copy_blocks(self, blocks: Blocks, copied: Value) -> None:
+        """Writes what numbers of a few bits stand for, from one word to the next."""
+        code, emitter = self.code, self.emitter
+        stop = emitter.dim(self.kernel.inner.extent) if self.stop is None else self.stop
+        words = emitter.dim(blocks.words)
+        reader = BlockReader(blocks, self.lanes, self.vectors, emitter)
+        first, last = code.udiv(self.start, blocks.each), code.udiv(stop, blocks.each)
+        with code.for_(first, last) as loop, emitter.scope():
+            block = code.udiv(loop.iv, words)
+            parameters = reader.parameters(block)
+            held = reader.word(block, code.urem(loop.iv, words))
+            start = code.sub(code.mul(loop.iv, blocks.each), self.start)
+            for place in range(blocks.each):
+                target = code.gep(copied, code.mul(code.add(start, place), self.kernel.width), self.right)
+                for c, value in enumerate(reader.scaled(held, place, parameters)):
+                    code.store(value, target, c * self.lanes)
 
     def _copy(self, depth: tuple[LoopVar, ...], copied: Value) -> None:
         code, emitter, kernel = self.code, self.emitter, self.kernel

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from burn.codegen.cpu.blocks import Blocks
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, ceildiv, coefficient, product, substitute
 from burn.kernels.body import Buffer, Const, ContractionKernel, Convert, Load, Scalar, Where, Write
 
@@ -19,7 +20,8 @@ class Tiled:
     """column = panel * width + within. `lhs` outside of `valid` (0 <= e < n for each pair) counts as `fill`. The sides are
     converted to `dtype` as they are read. A place of `inner` is `run` neighbours of the depth, which lie side by side in both
     sides and are multiplied by one instruction (dots.py) where that is more than 1. `packed` panels are filled up with zeros;
-    where they are not, columns past the last are not read."""
+    where they are not, columns past the last are not read. Where `blocks` says that the right side is numbers of a few bits, the
+    depth is one loop, and `rhs` stands for the floats that they become."""
 
     dtype: str
     batch: tuple[LoopVar, ...]
@@ -38,10 +40,14 @@ class Tiled:
     buffers: tuple[Buffer, ...]
     run: int = 1
     fill: int = 0
+    blocks: Blocks | None = None
 
     @staticmethod
     def of(kernel: ContractionKernel, width: int) -> Tiled | None:
         """The kernel in panels of `width` columns; None where a side is more than a load, or jumps."""
+        blocks = Blocks.of(kernel)
+        if blocks is not None:
+            return _of_blocks(kernel, blocks, width)
         lhs, valid, fill = _padded(kernel.lhs)
         left, right = _load(lhs), _load(kernel.rhs)
         if left is None or right is None or not kernel.depth:
@@ -81,6 +87,25 @@ class Tiled:
     def rhs_start(self) -> Dim:
         """The offset of the panel's first column."""
         return substitute(self.rhs.offset, {self.within: 0})
+
+
+def _of_blocks(kernel: ContractionKernel, blocks: Blocks, width: int) -> Tiled | None:
+    """The same for numbers of a few bits, which `blocks` says where to find."""
+    left = _load(kernel.lhs)
+    if left is None:
+        return None
+    panel, within = LoopVar("panel", ceildiv(kernel.column.extent, width)), LoopVar("within", width)
+    inner = LoopVar("k", product([v.extent for v in kernel.depth]))
+    steps: dict[Atom, Dim] = dict.fromkeys(kernel.depth, 0)
+    last = next((v for v in reversed(kernel.depth) if v.extent != 1), kernel.depth[-1])
+    left = replace(left, offset=substitute(left.offset, steps | {last: Expr.of(inner)}))
+    right = Load(
+        "float32", blocks.weight.buffer, (Expr.of(panel) * inner.extent + Expr.of(inner)) * width + Expr.of(within)
+    )
+    return Tiled(
+        kernel.dtype, kernel.batch, kernel.rows, kernel.column, panel, within, width, (), inner,
+        left, right, (), False, kernel.epilogue, kernel.buffers, 1, 0, blocks.in_panels(kernel.column, panel, width),
+    )  # fmt: skip
 
 
 def _run(left: Load, right: Load, depth: tuple[LoopVar, ...], within: LoopVar) -> int:

@@ -508,6 +508,8 @@ def flops(group: Group) -> Dim:
         if op.OP_NAME == "dot_general":
             depth = product([type_of(op.lhs).shape[a] for a in op.lhs_contract])
             total = total + type_of(op.operation.results[0]).elements * depth * 2
+        if op.OP_NAME == "block_dot":
+            total = total + type_of(op.operation.results[0]).elements * type_of(op.x).shape[-1] * 2
         if op.OP_NAME in ATTENTION:
             depths = type_of(op.q).shape[3] + type_of(op.v).shape[3]
             total = total + product([*type_of(op.q).shape[:3], type_of(op.k).shape[2]]) * depths * ATTENTION[op.OP_NAME]

@@ -16,8 +16,9 @@ from burn.kernels.wants import Wants
 
 
 def build(group: Group, wants: Wants) -> list[Call]:
-    """One dot_general or convolution, then what follows at the same places. Results leave in the order of trailing views."""
-    anchor = anchor_of(group, "dot_general", "conv")
+    """One dot_general, convolution or block_dot, then what follows at the same places. Results leave in the order of trailing
+    views."""
+    anchor = anchor_of(group, "dot_general", "conv", "block_dot")
     tiled = matrix_kernel(group, anchor, wants.small_products)
     if tiled is not None:
         return [made for call in with_depth_inside(tiled, wants.small_products) for made in in_parts(call, wants)]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, Expr, LoopVar, exact_div, floordiv, mod
-from burn.dialect.mlir import ir
+from burn.dialect.dims import Dim, Expr, LoopVar, exact_div
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
-from burn.kernels.body import Accumulator, Const, ContractionKernel, Load, Scalar, Where, Write
+from burn.kernels.body import Accumulator, Const, ContractionKernel, Where, Write
+from burn.kernels.builders.blocks import block_sides
 from burn.kernels.builders.builder import Builder, Call, contraction_type, convert, loops, place, untangle
-from burn.kernels.lower import Place, linear
+from burn.kernels.builders.sides import Sides, in_panels, right_side, width_of
+from burn.kernels.lower import linear
 
 READ_AS = {
     **dict.fromkeys(("float32", "float16", "bfloat16"), "float32"),
@@ -42,27 +42,14 @@ def is_product(op: Op) -> bool:
     return op.groups == 1 or (isinstance(channels, int) and channels >= MIN_GROUP_CHANNELS)
 
 
-@dataclass(frozen=True)
-class Sides:
-    """Both sides of a contraction at a place of its loops, and where that place is in the result."""
-
-    batch: tuple[LoopVar, ...]
-    rows: tuple[LoopVar, ...]
-    column: LoopVar
-    depth: tuple[LoopVar, ...]
-    lhs: Scalar
-    rhs: Scalar
-    place: Place
-
-
 def matrix_kernel(group: Group, anchor: Op, small: Collection[str] = ()) -> Call | None:
     """The contraction as rows and columns, where it has both and is of types in `READ_AS` or `small`. None where not."""
     result = anchor.operation.results[0]
-    dtype = matrix_type(anchor, small)
+    dtype = "float32" if anchor.OP_NAME == "block_dot" else matrix_type(anchor, small)
     if dtype is None:
         return None
     builder = Builder(group)
-    sides = (_dot_sides if anchor.OP_NAME == "dot_general" else _conv_sides)(builder, anchor, dtype)
+    sides = SIDES[anchor.OP_NAME](builder, anchor, dtype)
     if sides is None:
         return None
     total = convert(Accumulator(dtype), type_of(result).dtype)
@@ -116,13 +103,13 @@ def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
         width = 0
     else:
         last = -2 if within else -1
-        width = _width(rhs.shape[last])
-        b[other[0]], b[last] = _in_panels(Expr.of(right[-1]), width)
+        width = width_of(rhs.shape[last])
+        b[other[0]], b[last] = in_panels(Expr.of(right[-1]), width)
         if within:
             b[-1] = Expr.of(within[0])
     return Sides(
         (*batch, *right[:-1]), rows, right[-1], (*depth, *within), convert(builder.low.at(op.lhs, tuple(a)), dtype),
-        convert(_right(builder, op.rhs, tuple(b), width), dtype), (*place(variables[:-1]), Expr.of(right[-1])),
+        convert(right_side(builder, op.rhs, tuple(b), width), dtype), (*place(variables[:-1]), Expr.of(right[-1])),
     )  # fmt: skip
 
 
@@ -159,9 +146,9 @@ def _conv_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
     if ranges:
         lhs = Where(dtype, tuple(ranges), lhs, Const(dtype, op.fill or 0))
     if packed:
-        width = _width(weight.shape[last])
-        panel, lane = _in_panels(o, width)
-        right = _right(builder, op.weight, (g, panel, *place(window), c, lane, *place(within)), width)
+        width = width_of(weight.shape[last])
+        panel, lane = in_panels(o, width)
+        right = right_side(builder, op.weight, (g, panel, *place(window), c, lane, *place(within)), width)
     else:
         right = builder.low.at(op.weight, (*place(window), c, g * outputs + o))
     return Sides(
@@ -177,20 +164,5 @@ def _in_runs(depth: tuple[LoopVar, ...], run: int) -> tuple[tuple[LoopVar, ...],
     return (*depth[:-1], LoopVar(depth[-1].name, runs)), (LoopVar("run", run),)
 
 
-def _width(dim: Dim) -> int:
-    assert isinstance(dim, int)
-    return dim
-
-
-def _in_panels(column: Dim, width: int) -> tuple[Dim, Dim]:
-    """The panel that a column is in, and its place there."""
-    return floordiv(column, width), mod(column, width)
-
-
-def _right(builder: Builder, value: ir.Value, index: Place, width: int) -> Scalar:
-    """An element of the right side, whose buffer is noted to lie in panels where the pass `pack` made it so."""
-    element = builder.low.at(value, index)
-    if width and isinstance(element, Load):
-        buffer = builder.low.buffers[element.buffer]
-        builder.low.buffers[element.buffer] = replace(buffer, panels=width)
-    return element
+SIDES = {"dot_general": _dot_sides, "conv": _conv_sides, "block_dot": block_sides}
+"""By the op that decides what kernel a group is."""

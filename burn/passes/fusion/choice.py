@@ -308,10 +308,10 @@ class Choice:
         op = op_of(value)
         if op is None or not self.local(op) or not has_rule(op) or op.OP_NAME not in FREE | VIEWS:
             return False
-        if user.OP_NAME in ("dot_general", "conv"):
+        if user.OP_NAME in ("dot_general", "conv", "block_dot"):
             if op.OP_NAME not in VIEWS or not affine(value, self.stands):
                 return False
-            if user.columns is not None and value == user.operands[1]:
+            if user.columns is not None and value != user.operands[0]:
                 return False  # panels are what lies in memory
             return contiguous(user, value, self.stands, self.wants.columns_apart)
         if cluster in self.crowded and op.OP_NAME == "transpose" and user.OP_NAME not in VIEWS:

@@ -25,6 +25,7 @@ ANCHORS = {
     "window_reduce": "window",
     "dot_general": "contract",
     "conv": "contract",
+    "block_dot": "contract",
     "attention": "attention",
     "attention_forward": "attention",
     "attention_backward": "attention_gradient",

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from burn.dialect import ops
-from burn.dialect.compose import along, convert, mean, number, number_like, reshape, transpose
+from burn.dialect.blocks import numbers
+from burn.dialect.compose import along, convert, mean, number_like, reshape, transpose
 from burn.dialect.dims import ceildiv
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
@@ -153,29 +154,13 @@ def matmul_n_bits(node: Node) -> ir.Value:
     if node.has_input(4):
         node.fail("an order of columns (g_idx) is not supported")
     blocks = int(str(ceildiv(depth, block)))
-    dtype = type_of(scales).dtype
-    values = convert(unpacked(reshape(packed, (rows, blocks, block * bits // 8)), bits), dtype)
-    if not node.has_input(3):
-        zero = number(float(1 << (bits - 1)), dtype)
-    elif node.type(3).dtype == "uint8":
-        width = int(str(ceildiv(blocks * bits, 8)))
-        points = unpacked(reshape(node.required(3), (rows, width)), bits)
-        zero = reshape(convert(part(points, 1, 0, blocks), dtype), (rows, blocks, 1))
-    else:
-        zero = reshape(node.required(3), (rows, blocks, 1))
-    weight = ops.mul(ops.sub(values, zero), reshape(scales, (rows, blocks, 1)))
-    weight = part(reshape(weight, (rows, blocks * block)), 1, 0, depth)
-    last = type_of(x).rank - 1
-    result = ops.dot_general(x, convert(weight, type_of(x).dtype), lhs_contract=(last,), rhs_contract=(1,))
+    weight = reshape(packed, (rows, blocks, block * bits // 8))
+    zero: ir.Value | None = None
+    if node.has_input(3):
+        zero = node.required(3)
+        if type_of(zero).dtype == "uint8":
+            width = int(str(ceildiv(blocks * bits, 8)))
+            zero = part(numbers(reshape(zero, (rows, width)), bits), 1, 0, blocks)
+        zero = convert(reshape(zero, (rows, blocks)), type_of(scales).dtype)
+    result = ops.block_dot(x, weight, reshape(scales, (rows, blocks)), zero, bits=bits, block=block)
     return ops.add(result, node.required(5)) if node.has_input(5) else result
-
-
-def unpacked(x: ir.Value, bits: int) -> ir.Value:
-    """Bytes [.., n] as the numbers they hold, the lowest bits first: [.., n * 8 / bits]."""
-    if bits == 8:
-        return x
-    shape = type_of(x).shape
-    low = number((1 << bits) - 1, "uint8")
-    pieces = [ops.and_(ops.shift_right(x, number(shift, "uint8")), low) for shift in range(0, 8, bits)]
-    stacked = ops.concat([reshape(piece, (*shape, 1)) for piece in pieces], axis=len(shape))
-    return reshape(stacked, (*shape[:-1], shape[-1] * len(pieces)))

@@ -1,0 +1,175 @@
+"""Right sides of products that are numbers of a few bits, in blocks with a scale each, and how these become floats.
+
+A lane of a vector is a column. Its word of 32 bits holds neighbours along the depth, as numbers of two's complement: 4 bits at
+a time are the place in a table of sixteen floats where a CPU has an instruction for that (vpermps), which looks at no other bits;
+elsewhere a number is shifted to the word's upper end and back, which widens its sign, and converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import math
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.host.emit import Int, Value, vector
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, coefficient, substitute
+from burn.kernels.body import Apply, Const, ContractionKernel, Convert, Load, Scalar
+
+WORD = 4
+"""Bytes of a word."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """(number - zero) * scale, in float32. loops: of the depth, over blocks, words of a block, bytes of a word, and what a byte
+    holds."""
+
+    bits: int
+    weight: Load
+    scale: Load
+    zero: Load | None
+    loops: tuple[LoopVar, LoopVar, LoopVar, LoopVar]
+
+    @staticmethod
+    def of(kernel: ContractionKernel) -> Blocks | None:
+        """Those of a contraction, if its right side is such (kernels/builders/blocks.py)."""
+        match kernel.rhs, kernel.depth:
+            case Apply("float32", "mul", (value, scale)), (block, word, byte, part):
+                loops = (block, word, byte, part)
+            case _:
+                return None
+        zero: Scalar | None = None
+        match value:
+            case Apply(function="sub", args=(Apply(function="sub") as plain, zero)):
+                value = plain
+        match value:
+            case Apply(function="sub", args=(Convert(arg=Apply("uint8", "xor", (held, Const(value=half)))), Const())):
+                bits = int(half).bit_length()
+            case _:
+                return None
+        match held:
+            case Apply(function="and", args=(Apply(function="shift_right", args=(Load() as weight, _)), Const())):
+                pass
+            case Load() as weight:
+                pass
+            case _:
+                return None
+        scales, zeros = _load(scale), None if zero is None else _load(zero)
+        if scales is None or (zero is not None and zeros is None):
+            return None
+        return Blocks(bits, weight, scales, zeros, loops)
+
+    @property
+    def each(self) -> int:
+        """Numbers of a word."""
+        return 8 * WORD // self.bits
+
+    @property
+    def words(self) -> Dim:
+        """Of a block."""
+        return self.loops[1].extent
+
+    def is_even(self, kernel: ContractionKernel) -> bool:
+        """Whether the left side goes through the depth evenly, from loop to loop."""
+        side = kernel.lhs.arg if isinstance(kernel.lhs, Convert) else kernel.lhs
+        if not isinstance(side, Load):
+            return False
+        wanted: Dim | None = None
+        for loop in reversed(self.loops):
+            if loop.extent == 1:
+                continue
+            step = coefficient(side.offset, loop)
+            if step is None or (wanted is not None and step != wanted):
+                return False
+            wanted = step * loop.extent
+        return all(coefficient(side.offset, row) is not None for row in kernel.rows)
+
+    def in_panels(self, column: LoopVar, panel: LoopVar, width: int) -> Blocks:
+        """The same at a panel's first column, and a word's first byte."""
+        _, _, byte, part = self.loops
+        there: dict[Atom, Dim] = {column: Expr.of(panel) * width if panel.extent != 1 else 0, byte: 0, part: 0}
+
+        def first(load: Load) -> Load:
+            return replace(load, offset=substitute(load.offset, there))
+
+        zero = None if self.zero is None else first(self.zero)
+        return replace(self, weight=first(self.weight), scale=first(self.scale), zero=zero)
+
+
+def _load(side: Scalar) -> Load | None:
+    side = side.arg if isinstance(side, Convert) else side
+    return side if isinstance(side, Load) and side.dtype in conversions.FLOATS else None
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Of a block, for each vector of columns: scales and zero points."""
+
+    scales: Sequence[Value]
+    zeros: Sequence[Value] | None
+
+
+class BlockReader:
+    """Prints what is read of a panel, whose place the emitter knows: `vectors` of `lanes` columns."""
+
+    def __init__(self, blocks: Blocks, lanes: int, vectors: int, emitter: ScalarEmitter) -> None:
+        self.blocks, self.lanes, self.vectors = blocks, lanes, vectors
+        self.emitter, self.code = emitter, emitter.code
+        self.words, self.floats = vector(lanes, "i32"), vector(lanes, "f32")
+
+    def parameters(self, block: Int) -> Parameters:
+        blocks = self.blocks
+        return Parameters(
+            self._parameter(blocks.scale, block), None if blocks.zero is None else self._parameter(blocks.zero, block)
+        )
+
+    def _parameter(self, side: Load, block: Int) -> list[Value]:
+        code, emitter = self.code, self.emitter
+        emitter.places[self.blocks.loops[0]] = block
+        element = conversions.element_type(side.dtype)
+        base = code.gep(emitter.pointers[side.buffer], emitter.dim(side.offset), element)
+        loaded = [code.load(base, c * self.lanes, vector(self.lanes, element)) for c in range(self.vectors)]
+        return [conversions.convert(code, value, side.dtype, "float32") for value in loaded]
+
+    def word(self, block: Int, word: Int) -> list[Value]:
+        """A word of each column."""
+        code, emitter, side = self.code, self.emitter, self.blocks.weight
+        emitter.places[self.blocks.loops[0]], emitter.places[self.blocks.loops[1]] = block, word
+        base = code.gep(emitter.pointers[side.buffer], emitter.dim(side.offset), "i8")
+        found: list[Value] = []
+        for c in range(self.vectors):
+            loaded = code.load(base, c * self.lanes * WORD, vector(self.lanes * WORD, "i8"))
+            found.append(code.pure(f"vector.bitcast {loaded} : {loaded.type} to {self.words}", self.words))
+        return found
+
+    def plain(self, held: Sequence[Value], place: int) -> list[Value]:
+        """The numbers at a place of the words, as floats."""
+        return [self._number(word, place) for word in held]
+
+    def scaled(self, held: Sequence[Value], place: int, parameters: Parameters) -> list[Value]:
+        """What they stand for."""
+        values = self.plain(held, place)
+        if parameters.zeros is not None:
+            values = [self._apply("sub", v, z) for v, z in zip(values, parameters.zeros, strict=True)]
+        return [self._apply("mul", v, s) for v, s in zip(values, parameters.scales, strict=True)]
+
+    def _number(self, word: Value, place: int) -> Value:
+        code, bits = self.code, self.blocks.bits
+        if bits == 4 and self.lanes == 16:
+            shifted = word
+            if place:
+                shifted = code.op("arith.shrui", word, code.const(place * bits, self.words))
+            table = code.const(str([float(n if n < 8 else n - 16) for n in range(16)]), self.floats)
+            types = f"({self.floats}, {self.words}) -> {self.floats}"
+            return code.pure(
+                f'llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"({table}, {shifted}) : {types}', self.floats
+            )
+        left, right = 8 * WORD - bits * (place + 1), 8 * WORD - bits
+        if left:
+            word = code.op("arith.shli", word, code.const(left, self.words))
+        return code.cast("arith.sitofp", code.op("arith.shrsi", word, code.const(right, self.words)), "f32")
+
+    def _apply(self, function: str, a: Value, b: Value) -> Value:
+        return math.apply(self.code, function, "float32", a, b)

@@ -1,0 +1,172 @@
+"""Prints products of few rows with weights of a few bits: these are read once, as they are, and become floats in registers.
+
+Such a product takes as long as memory takes to hand over its weight: what is done for each number must be little. For one row
+the numbers of a block are summed first, and what they come to is scaled; for more rows each number is scaled, once for all of
+them. `emit` is the entry point; for many rows contract.py reads panels of floats, which `Operands` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import math
+from burn.codegen.cpu.blocks import BlockReader, Parameters
+from burn.codegen.cpu.epilogue import Epilogue
+from burn.codegen.cpu.loops import open_kernel
+from burn.codegen.cpu.operands import place_rows
+from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.target import Target
+from burn.codegen.host.emit import Int, Value, vector
+from burn.dialect.dims import Dim, coefficient, product
+from burn.errors import CompileError
+from burn.kernels.body import ContractionKernel
+from burn.kernels.parameters import argument_names
+
+SPLIT = 2
+"""Sums that a row has of a block, so that multiply-adds do not wait for each other."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A panel of `width` columns at a time; `rows` rows are summed together, `even` says that there are no more."""
+
+    width: int
+    rows: int
+    even: bool
+
+    @staticmethod
+    def of(kernel: Tiled, rows: int, target: Target) -> Schedule:
+        return Schedule(kernel.width, rows, product([v.extent for v in kernel.rows]) == rows)
+
+    def work(self, kernel: Tiled) -> Dim:
+        """Vector operations of one iteration: a panel."""
+        return kernel.inner.extent * (self.rows * self.width // 8 + 1)
+
+
+def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
+    """The kernel's text; its name is left as `KERNEL`."""
+    return _Printer(kernel, schedule, target, sites).print()
+
+
+class _Printer:
+    def __init__(self, kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> None:
+        tiled = Tiled.of(kernel, schedule.width)
+        assert tiled is not None and tiled.blocks is not None
+        self.kernel, self.blocks, self.schedule = tiled, tiled.blocks, schedule
+        self.lanes = min(target.lanes(4), tiled.width)
+        self.vectors = tiled.width // self.lanes
+        self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
+        self.type = vector(self.lanes, "f32")
+        self.epilogue = Epilogue(tiled, self.lanes, "f32", self.emitter)
+        self.reader = BlockReader(self.blocks, self.lanes, self.vectors, self.emitter)
+
+    def print(self) -> str:
+        code, emitter = self.code, self.emitter
+        begin, end = code.arguments[2:]
+        with code.for_(begin, end) as panels, emitter.scope():
+            emitter.places[self.kernel.panel] = panels.iv
+            if self.schedule.even:
+                self._rows(list(range(self.schedule.rows)))
+            else:
+                rows = emitter.dim(product([v.extent for v in self.kernel.rows]))
+                with code.for_(0, rows) as loop, emitter.scope():
+                    self._rows([loop.iv])
+        code.return_()
+        return code.text()
+
+    def _rows(self, rows: list[Int]) -> None:
+        """Some rows of the panel, all of them at once."""
+        code, emitter = self.code, self.emitter
+        addresses = [self._row(row) for row in rows]
+        blocks, words = (emitter.dim(loop.extent) for loop in self.blocks.loops[:2])
+        zero = code.const(0, self.type)
+        length = code.mul(words, self.blocks.each)
+        with code.for_(0, blocks, 1, [zero] * (len(rows) * self.vectors)) as loop, emitter.scope():
+            parameters = self.reader.parameters(loop.iv)
+            start = code.mul(loop.iv, length)
+            summed = self._one_row if len(rows) == 1 else self._several_rows
+            loop.yield_(*summed(loop.iv, words, start, addresses, parameters, loop.carried))
+        self.epilogue.written(rows, loop.results, None)
+
+    def _row(self, row: Int) -> Value:
+        """Where a row begins."""
+        code, emitter, side = self.code, self.emitter, self.kernel.lhs
+        with emitter.scope():
+            place_rows(emitter, self.kernel.rows, row)
+            emitter.places[self.kernel.inner] = 0
+            return code.gep(
+                emitter.pointers[side.buffer], emitter.dim(side.offset), conversions.element_type(side.dtype)
+            )
+
+    def _element(self, row: Value, k: Int) -> Value:
+        side = self.kernel.lhs
+        step = coefficient(side.offset, self.kernel.inner)
+        if step is None:
+            raise CompileError("internal: a product's left side does not advance evenly")
+        at = self.code.mul(k, self.emitter.dim(step))
+        loaded = self.code.load(row, at, conversions.element_type(side.dtype))
+        return conversions.convert(self.code, loaded, side.dtype, "float32")
+
+    def _one_row(
+        self, block: Int, words: Int, start: Int, rows: list[Value], parameters: Parameters, total: Sequence[Value]
+    ) -> list[Value]:
+        """The sums with those of a block: sum (q - z) x s = (sum q x - z sum x) s. What x comes to is summed on the way."""
+        code, emitter, each = self.code, self.emitter, self.blocks.each
+        (row,) = rows
+        count = self.vectors * SPLIT
+        carried = [code.const(0, self.type)] * count
+        if parameters.zeros is not None:
+            carried += [code.const(0.0, "f32")] * SPLIT
+        with code.for_(0, words, 1, carried) as loop, emitter.scope():
+            sums, plain = loop.carried[:count], loop.carried[count:]
+            held = self.reader.word(block, loop.iv)
+            first = code.add(start, code.mul(loop.iv, each))
+            for place in range(each):
+                x, part = self._element(row, code.add(first, place)), place % SPLIT
+                wide = code.splat(x, self.lanes)
+                for c, number in enumerate(self.reader.plain(held, place)):
+                    at = part * self.vectors + c
+                    sums[at] = self._fma(number, wide, sums[at])
+                if plain:
+                    plain[part] = self._add(plain[part], x)
+            loop.yield_(*sums, *plain)
+        block_sums = self._together(loop.results[:count], self.vectors)
+        if parameters.zeros is not None:
+            (x,) = self._together(loop.results[count:], 1)
+            negative = code.splat(code.op("arith.negf", x), self.lanes)
+            block_sums = [self._fma(z, negative, s) for z, s in zip(parameters.zeros, block_sums, strict=True)]
+        return [self._fma(*three) for three in zip(parameters.scales, block_sums, total, strict=True)]
+
+    def _several_rows(
+        self, block: Int, words: Int, start: Int, rows: list[Value], parameters: Parameters, total: Sequence[Value]
+    ) -> list[Value]:
+        """The sums with those of a block, number by number."""
+        code, emitter, each = self.code, self.emitter, self.blocks.each
+        with code.for_(0, words, 1, total) as loop, emitter.scope():
+            sums = list(loop.carried)
+            held = self.reader.word(block, loop.iv)
+            first = code.add(start, code.mul(loop.iv, each))
+            for place in range(each):
+                values = self.reader.scaled(held, place, parameters)
+                for r, row in enumerate(rows):
+                    wide = code.splat(self._element(row, code.add(first, place)), self.lanes)
+                    for c, value in enumerate(values):
+                        at = r * self.vectors + c
+                        sums[at] = self._fma(value, wide, sums[at])
+            loop.yield_(*sums)
+        return loop.results
+
+    def _together(self, parts: Sequence[Value], count: int) -> list[Value]:
+        """Sums of `count` values each, from the parts that they were split in."""
+        made = list(parts[:count])
+        for first in range(count, len(parts), count):
+            made = [self._add(a, b) for a, b in zip(made, parts[first : first + count], strict=True)]
+        return made
+
+    def _add(self, a: Value, b: Value) -> Value:
+        return math.apply(self.code, "add", "float32", a, b)
+
+    def _fma(self, a: Value, b: Value, c: Value) -> Value:
+        return math.apply(self.code, "fma", "float32", a, b, c)

@@ -1,0 +1,127 @@
+"""Weights kept in blocks of a few bits, as language models are quantised: products that read them so.
+
+A weight of N rows and a depth of K is K / block blocks for each row, padded at the end; a block has a scale and a zero point.
+Source: com.microsoft MatMulNBits, ONNX's blocked DequantizeLinear.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, number, reshape, wide
+from burn.dialect.dims import ceildiv
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op, Operand
+from burn.dialect.types import FLOATS, TensorType, type_of
+
+BITS = (2, 4, 8)
+"""Of a number."""
+
+
+class BlockDot(Op, name="block_dot"):
+    """x times the transpose of a weight (q - zero) * scale, whose numbers q have `bits` bits; `block` neighbours along the depth
+    share scale and zero. Shapes: x [.., k], weight uint8[n, blocks, block * bits / 8], the first number in a byte's lowest
+    bits, scale and zero [n, blocks], blocks = ceil(k / block) -> [.., n], of x's type. `zero` counts in numbers, as floats;
+    without one it is 2^(bits - 1), so that numbers are signed.
+
+    With `columns` the weight is packed for a matrix kernel: uint8[panels, blocks, block * bits / 32, width, 4] holds words of
+    neighbours along the depth, with the numbers' highest bit inverted, so that they are of two's complement; scale and zero, of
+    which 2^(bits - 1) is taken, are [panels, blocks, width], and x is filled up: k = blocks * block."""
+
+    x: Operand
+    weight: Operand
+    scale: Operand
+    zero: Operand | None
+    bits: int
+    block: int
+    columns: int | None = None
+
+    @classmethod
+    def infer(
+        cls,
+        x: TensorType,
+        weight: TensorType,
+        scale: TensorType,
+        zero: TensorType | None,
+        bits: int,
+        block: int,
+        columns: int | None,
+    ) -> TensorType:
+        if bits not in BITS:
+            cls.fail(f"numbers have 2, 4 or 8 bits, not {bits}", "bits")
+        if block < 1 or block * bits % 8:
+            cls.fail(f"{block} numbers of {bits} bits do not fill bytes", "block")
+        if x.dtype not in FLOATS or not x.rank or scale.dtype not in FLOATS or weight.dtype != "uint8":
+            cls.fail(
+                f"floats [.., k] are multiplied with uint8 and scales of floats, not {x} with {weight} and {scale}"
+            )
+        if zero is not None and (zero.shape != scale.shape or zero.dtype not in FLOATS):
+            cls.fail(f"the zero points must be floats of the scales' shape, {scale}, not {zero}")
+        if columns is not None:
+            return x.with_shape((*x.shape[:-1], columns))
+        depth = x.shape[-1]
+        if not weight.is_static or weight.rank != 3 or scale.shape != weight.shape[:2]:
+            cls.fail(f"the weight must be uint8[n, blocks, bytes], with scales [n, blocks], not {weight} and {scale}")
+        blocks = ceildiv(depth, block)
+        if weight.shape[2] != block * bits // 8 or (isinstance(depth, int) and blocks != weight.shape[1]):
+            cls.fail(f"a depth of {depth} in blocks of {block} numbers of {bits} bits does not fit {weight}")
+        if not isinstance(depth, int):
+            cls.fail(f"the depth must be a number, not {depth}")
+        return x.with_shape((*x.shape[:-1], weight.shape[0]))
+
+    @classmethod
+    def decompose(
+        cls,
+        x: ir.Value,
+        weight: ir.Value,
+        scale: ir.Value,
+        zero: ir.Value | None,
+        bits: int,
+        block: int,
+        columns: int | None,
+    ) -> ir.Value:
+        assert columns is None  # kernels alone read panels
+        rows, blocks, _ = (_number(d) for d in type_of(weight).shape)
+        depth, dtype = _number(type_of(x).shape[-1]), wide(type_of(x).dtype)
+        point = number(float(1 << (bits - 1)), dtype) if zero is None else reshape(zero, (rows, blocks, 1))
+        values = ops.sub(convert(numbers(weight, bits), dtype), convert(point, dtype))
+        whole = ops.mul(values, convert(reshape(scale, (rows, blocks, 1)), dtype))
+        whole = reshape(whole, (rows, blocks * block))
+        if blocks * block != depth:
+            whole = ops.slice(whole, starts=(0, 0), sizes=(rows, depth), steps=(1, 1))
+        last = type_of(x).rank - 1
+        return ops.dot_general(x, convert(whole, type_of(x).dtype), lhs_contract=(last,), rhs_contract=(1,))
+
+
+def numbers(x: ir.Value, bits: int) -> ir.Value:
+    """Bytes [.., n] as the numbers they hold, the lowest bits first: uint8[.., n * 8 / bits]."""
+    if bits == 8:
+        return x
+    shape = type_of(x).shape
+    low = number((1 << bits) - 1, "uint8")
+    pieces = [ops.and_(ops.shift_right(x, number(shift, "uint8")), low) for shift in range(0, 8, bits)]
+    stacked = ops.concat([reshape(piece, (*shape, 1)) for piece in pieces], axis=len(shape))
+    return reshape(stacked, (*shape[:-1], shape[-1] * len(pieces)))
+
+
+def in_bytes(x: ir.Value, bits: int) -> ir.Value:
+    """The inverse: numbers uint8[.., n], below 2^bits, as bytes [.., n * bits / 8]."""
+    if bits == 8:
+        return x
+    *head, count = type_of(x).shape
+    each = 8 // bits
+    apart = ops.reshape(x, shape=(*head, _number(count) // each, each))
+    made: ir.Value | None = None
+    for place in range(each):
+        starts, sizes = (0,) * (len(head) + 1) + (place,), (*head, _number(count) // each, 1)
+        piece: Any = ops.slice(apart, starts=starts, sizes=sizes, steps=(1,) * (len(head) + 2))
+        piece = ops.shift_left(reshape(piece, sizes[:-1]), number(place * bits, "uint8"))
+        made = piece if made is None else ops.or_(made, piece)
+    assert made is not None
+    return made
+
+
+def _number(dim: Any) -> int:
+    assert isinstance(dim, int)
+    return dim

@@ -1,0 +1,43 @@
+"""Both sides of a contraction as kernels read them, and columns in panels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from burn.dialect.dims import Dim, LoopVar, floordiv, mod
+from burn.dialect.mlir import ir
+from burn.kernels.body import Load, Scalar
+from burn.kernels.builders.builder import Builder
+from burn.kernels.lower import Place
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of a contraction at a place of its loops, and where that place is in the result."""
+
+    batch: tuple[LoopVar, ...]
+    rows: tuple[LoopVar, ...]
+    column: LoopVar
+    depth: tuple[LoopVar, ...]
+    lhs: Scalar
+    rhs: Scalar
+    place: Place
+
+
+def width_of(dim: Dim) -> int:
+    assert isinstance(dim, int)
+    return dim
+
+
+def in_panels(column: Dim, width: int) -> tuple[Dim, Dim]:
+    """The panel that a column is in, and its place there."""
+    return floordiv(column, width), mod(column, width)
+
+
+def right_side(builder: Builder, value: ir.Value, index: Place, width: int) -> Scalar:
+    """An element of the right side, whose buffer is noted to lie in panels where the pass `pack` made it so."""
+    element = builder.low.at(value, index)
+    if width and isinstance(element, Load):
+        buffer = builder.low.buffers[element.buffer]
+        builder.low.buffers[element.buffer] = replace(buffer, panels=width)
+    return element

@@ -1,0 +1,58 @@
+"""Weights of a few bits in panels: words of a column side by side, column by column, and scales likewise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, number, reshape
+from burn.dialect.dims import ceildiv
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.types import type_of
+
+WORD = 4
+"""Bytes of a column that lie side by side."""
+
+
+def packed(op: Op, width: Callable[[int, str, int], int]) -> ir.Value:
+    """A `block_dot` with its weight in panels as wide as `width` says."""
+    rows, blocks, size = (_number(d) for d in type_of(op.weight).shape)
+    x, dtype = convert(op.x, "float32"), type_of(op.x).dtype
+    missing = blocks * op.block - _number(type_of(x).shape[-1])
+    if missing:
+        last = type_of(x).rank - 1
+        zero = number(0.0, "float32")
+        x = ops.pad(x, zero, low=(0,) * (last + 1), high=(0,) * last + (missing,))
+    wide = width(rows, "float32", 1)
+    half = 1 << (op.bits - 1)
+    mask = sum(half << shift for shift in range(0, 8, op.bits))
+    bytes_ = _rows_filled(ops.xor(op.weight, number(mask, "uint8")), wide)
+    bytes_ = ops.reshape(bytes_, shape=(ceildiv(rows, wide), wide, blocks, size // WORD, WORD))
+    weight = ops.transpose(bytes_, permutation=(0, 2, 3, 1, 4))
+    zero = None if op.zero is None else ops.sub(convert(op.zero, "float32"), number(float(half), "float32"))
+    parameters = [None if v is None else _parameters(v, wide) for v in (op.scale, zero)]
+    attrs = op.attrs | {"columns": rows}
+    return convert(ops.block_dot(x, weight, *parameters, **attrs), dtype)
+
+
+def _rows_filled(x: ir.Value, width: int) -> ir.Value:
+    """With zeros behind the rows, so that panels come out even."""
+    type_ = type_of(x)
+    missing = -_number(type_.shape[0]) % width
+    if not missing:
+        return x
+    zero = ops.full(shape=(), dtype=type_.dtype)
+    return ops.pad(x, zero, low=(0,) * type_.rank, high=(missing,) + (0,) * (type_.rank - 1))
+
+
+def _parameters(x: ir.Value, width: int) -> ir.Value:
+    """[n, blocks] -> [panels, blocks, width]."""
+    x = _rows_filled(x, width)
+    rows, blocks = (_number(d) for d in type_of(x).shape)
+    return ops.transpose(reshape(x, (rows // width, width, blocks)), permutation=(0, 2, 1))
+
+
+def _number(dim: object) -> int:
+    assert isinstance(dim, int)
+    return dim

@@ -1,0 +1,142 @@
+"""Products with constant weights of a few bits stay that: `block_dot`, which kernels read as it is.
+
+Exporters write such a weight as MatMulNBits, which comes as `block_dot`, or as what DequantizeLinear gives. Folding would make
+floats of it, four or eight times as large; a product with one row takes as long as its weight takes to be read.
+What kernels have no form for is taken apart here: then it is folded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from burn.dialect import ops
+from burn.dialect.blocks import BITS, in_bytes
+from burn.dialect.compose import convert, number, reshape
+from burn.dialect.dims import ceildiv
+from burn.dialect.mlir import context, ir
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.dialect.query import blocks, erase_dead, is_named
+from burn.dialect.types import DTYPES, type_of
+from burn.passes.constants import Constants
+from burn.passes.decompose import expand
+from burn.passes.environment import ANYWHERE, Environment
+from burn.passes.pipeline import register
+
+READ = ("float32", "float16", "bfloat16")
+"""Types of the other side."""
+
+WORD = 32
+"""Bits of a column that lie side by side: a block fills whole words."""
+
+
+@register
+@dataclass(frozen=True)
+class Blocks:
+    """See the module."""
+
+    name: ClassVar[str] = "blocks"
+
+    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
+        with context():
+            constant = Constants()
+            for block in blocks(program.block):
+                for operation in list(block.operations):
+                    op = operation.opview
+                    if isinstance(op, Op) and op.OP_NAME == "dot_general":
+                        with op.operation.location, ir.InsertionPoint(op.operation):
+                            made = _from_dequantized(op, constant)
+                        if made is not None:
+                            op.operation.results[0].replace_all_uses_with(made)
+                    elif isinstance(op, Op) and op.OP_NAME == "block_dot" and not _has_kernel(op, constant):
+                        expand(op)
+            erase_dead(program.block)
+
+
+def _has_kernel(op: Op, constant: Constants) -> bool:
+    return (
+        op.block * op.bits % WORD == 0
+        and type_of(op.x).dtype in READ
+        and type_of(op.weight).elements != 0
+        and all(constant(v) for v in (op.weight, op.scale, op.zero) if v is not None)
+        and not constant(op.x)
+    )
+
+
+def _from_dequantized(op: Op, constant: Constants) -> ir.Value | None:
+    """A product whose right side is a constant matrix of integers with scales along the depth's blocks, or for each column."""
+    weight, axis, turned = op.rhs, op.rhs_contract[-1] if op.rhs_contract else 0, False
+    if (transposed := is_named(weight, "transpose")) is not None:
+        weight, turned = transposed.x, True
+    kept = is_named(weight, "dequantize")
+    x = type_of(op.lhs)
+    if kept is None or op.dtype is not None or op.columns is not None or op.rhs_batch or x.dtype not in READ:
+        return None
+    if type_of(weight).rank != 2 or op.lhs_contract != (x.rank - 1,) or len(op.rhs_contract) != 1:
+        return None
+    if constant(op.lhs) or not constant(kept.operation.results[0]) or type_of(weight).elements == 0:
+        return None
+    axis = transposed.permutation[axis] if turned and transposed is not None else axis
+    return _Weight(kept, axis).product(op.lhs)
+
+
+@dataclass(frozen=True)
+class _Weight:
+    """A dequantised matrix, whose axis `depth` is summed over."""
+
+    op: Op
+    depth: int
+
+    def product(self, x: ir.Value) -> ir.Value | None:
+        type_, scale = type_of(self.op.x), type_of(self.op.scale)
+        kind, bits = DTYPES[type_.dtype].kind, DTYPES[type_.dtype].bits
+        if kind not in ("int", "uint") or bits not in BITS:
+            return None
+        depth, columns = type_.shape[self.depth], type_.shape[1 - self.depth]
+        assert isinstance(depth, int) and isinstance(columns, int)
+        axis, single = self.op.axis % 2, scale.elements == 1 and scale.rank < 2
+        if single or not self.op.block:
+            if not single and axis == self.depth:
+                return None  # a scale for each place of the depth
+            block = ceildiv(depth * bits, WORD) * WORD // bits
+        elif axis == self.depth:
+            block = self.op.block
+        else:
+            return None
+        count = ceildiv(depth, block)
+        assert isinstance(block, int) and isinstance(count, int)
+        if block * bits % WORD:
+            return None
+        half = 1 << (bits - 1) if kind == "int" else 0
+        numbers = self._numbers(self.op.x, bits, half)
+        if count * block != depth:
+            high = (0, count * block - depth)
+            numbers = ops.pad(numbers, ops.full(shape=(), dtype="uint8"), low=(0, 0), high=high)
+        weight = reshape(in_bytes(numbers, bits), (columns, count, block * bits // 8))
+        shape = (columns, count)
+        zero = None
+        if self.op.zero is not None:
+            zero = convert(convert(self.op.zero, "int32"), "float32")
+            zero = self._along(ops.add(zero, number(float(half), "float32")), shape)
+        elif not half:
+            zero = ops.full(shape=shape, dtype="float32")
+        scale = self._along(convert(self.op.scale, "float32"), shape)
+        return ops.block_dot(x, weight, scale, zero, bits=bits, block=block)
+
+    def _numbers(self, x: ir.Value, bits: int, half: int) -> ir.Value:
+        """[columns, depth], from 0 on."""
+        plain = ops.cast(x, dtype="uint8")
+        if bits < 8:
+            plain = ops.and_(plain, number((1 << bits) - 1, "uint8"))
+        if half:
+            plain = ops.xor(plain, number(half, "uint8"))
+        return ops.transpose(plain, permutation=(1, 0)) if self.depth == 0 else plain
+
+    def _along(self, parameter: ir.Value, shape: tuple[int, int]) -> ir.Value:
+        """A scale or zero point for each column and block."""
+        type_ = type_of(parameter)
+        if type_.rank == 2:
+            return ops.transpose(parameter, permutation=(1, 0)) if self.depth == 0 else parameter
+        across = reshape(parameter, (1, 1) if type_.elements == 1 else (shape[0], 1))
+        return ops.broadcast_to(across, shape=shape)
