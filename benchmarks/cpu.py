@@ -1,27 +1,30 @@
 """burn on the CPU beside ONNX Runtime, OpenVINO and torch.compile: whole models, by turns in one process. Writes a table.
 
-    python benchmarks/cpu.py --output benchmarks/cpu.md
-    python benchmarks/cpu.py --models seeded_vgg19,minilm --threads 2 --target avx2     # a part of it
+    python benchmarks/cpu.py --figures FIGURES.json --models "seeded_vgg19 minilm" --threads 2     # a part, added to the figures
+    python benchmarks/cpu.py --figures FIGURES.json --models minilm --target avx2 --threads 2,1   # another
+    python benchmarks/cpu.py --figures FIGURES.json --write benchmarks/cpu.md                     # measures nothing
 
-Engines that are not installed, and models that are not here, are left out and named. `--target` restricts burn alone: its peers
-choose their instructions themselves (OpenVINO's are restricted by ONEDNN_MAX_CPU_ISA=AVX2 in the environment). Medians over turns
-(burn/bench/interleave.py); a ratio is that of burn's time to a peer's.
+Each model, number of threads, target and peer is one figure; what is measured again replaces what was there. Engines that are
+not installed, and models that are not here, are named and left out. `--target` restricts burn alone: its peers choose their
+instructions themselves, but for OpenVINO, which `ONEDNN_MAX_CPU_ISA=AVX2` in the environment restricts in part. Medians over
+turns (burn/bench/interleave.py: a block begins when no other engine's threads spin any more).
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import platform
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import burn
 from burn.bench.interleave import Plan, bind, interleave
 from burn.bench.peers import PEERS, Run, version
-from burn.bench.report import difference
+from burn.bench.report import difference, processor
 from burn.bench.subject import Subject, find
 from burn.codegen.cpu.target import TARGETS, host_target
 from burn.errors import BurnError
@@ -35,109 +38,184 @@ MODELS = (
     "seeded_squeezenet",
     "seeded_vgg19",
     "mobilenet",
+    "efficientnet",
+    "yolo",
     "unet",
     "minilm",
     "vit_tiny",
     "bert_base",
     "gpt2",
+    "gpt2:seq=128,past=0",
+    "whisper_tiny",
+    "t5_small",
     "lstm",
     "magika",
     "silero_vad",
     "ultraface",
 )
+"""What is timed: names of benchmarks/registry.py, at its sizes unless others follow."""
 PEERS_WANTED = ("onnxruntime", "openvino", "torch.compile")
 
 SAME = 1e-3
 """How far results may be apart, of the largest number: beyond that engines do not compute the same."""
+OTHERS = 0.05
+"""Of the machine: a figure taken while other processes took more is marked."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """A model's medians in seconds, by engine, and burn's time over each peer's."""
+class Figure:
+    """burn beside one peer: medians in seconds, and burn's time over the peer's, round by round."""
 
     model: str
-    times: dict[str, float]
-    ratios: dict[str, float]
+    target: str
+    threads: int
+    peer: str
+    version: str
+    burn: float
+    theirs: float
+    ratio: float
+    disturbed: bool
+    day: str
 
     @property
-    def worst(self) -> float:
-        """Over the fastest peer's."""
-        return max(self.ratios.values())
+    def key(self) -> tuple[str, str, int, str]:
+        return self.model, self.target, self.threads, self.peer
 
 
-def measured(subject: Subject, peers: Sequence[str], threads: int, target: str | None, plan: Plan) -> Row:
+def subject(text: str) -> Subject:
+    """Of `name` or `name:size=number,size=number`."""
+    name, _, sizes = text.partition(":")
+    pairs = (pair.partition("=") for pair in sizes.split(",") if pair)
+    return find(name, {symbol: int(number) for symbol, _, number in pairs})
+
+
+def measured(it: Subject, peers: Sequence[str], threads: int, target: str, plan: Plan) -> list[Figure]:
     """Raises BurnError where no peer can be asked, or results differ."""
-    runs: dict[str, Run] = {"burn": burn.load(subject.path, threads=threads, target=target).run}
+    runs: dict[str, Run] = {"burn": burn.load(it.path, threads=threads, target=target).run}
     for name in peers:
         peer = PEERS[name]
-        if missing := peer.lacks(subject):
-            print(f"{subject.label}: no {name}: {missing}", flush=True)
+        if missing := peer.lacks(it):
+            print(f"{it.label}: no {name}: {missing}", flush=True)
             continue
-        runs[name] = peer.load(subject, threads, None)
+        runs[name] = peer.load(it, threads, None)
     if len(runs) == 1:
         raise BurnError("there is nothing to compare with", ["install onnxruntime or openvino"])
-    results = {name: run(subject.feeds) for name, run in runs.items()}
+    results = {name: run(it.feeds) for name, run in runs.items()}
     for name, result in results.items():
         if not (apart := difference(results["burn"], result)) <= SAME:
             raise BurnError(f"the results of {name} differ", [f"by {apart:.1e} of the largest number"])
-    calls = {name: (lambda run=run: run(subject.feeds)) for name, run in runs.items()}
-    timings = interleave(calls, plan).timings
-    ratios = {name: timings["burn"].ratio(timing) for name, timing in timings.items() if name != "burn"}
-    return Row(subject.label, {name: timing.median for name, timing in timings.items()}, ratios)
+    taken = interleave({name: (lambda run=run: run(it.feeds)) for name, run in runs.items()}, plan)
+    ours = taken.timings["burn"]
+    disturbed = taken.restless or (taken.others or 0.0) > OTHERS
+    day = str(datetime.date.today())
+    return [
+        Figure(
+            it.label,
+            target,
+            threads,
+            name,
+            version(PEERS[name]),
+            ours.median,
+            timing.median,
+            ours.ratio(timing),
+            disturbed,
+            day,
+        )
+        for name, timing in taken.timings.items()
+        if name != "burn"
+    ]
 
 
-def rows(models: Sequence[str], peers: Sequence[str], threads: int, target: str | None, plan: Plan) -> list[Row]:
-    """What fails is told, and the others are timed all the same."""
-    found = []
-    for name in models:
-        try:
-            found.append(measured(find(name, {}), peers, threads, target, plan))
-        except Exception as error:
-            print(f"{name}: {type(error).__name__}: {error}"[:600], flush=True)
-        else:
-            print(f"{name}, {threads} threads: {found[-1].times}, {found[-1].worst:.2f}", flush=True)
-    return found
+def tables(figures: Iterable[Figure]) -> str:
+    """One for each target and number of threads, with the geometric mean of the ratios to the fastest peer, and the worst."""
+    groups: dict[tuple[str, int], list[Figure]] = {}
+    for figure in figures:
+        groups.setdefault((figure.target, figure.threads), []).append(figure)
+    order = list(TARGETS)
+    parts = []
+    for (target, threads), found in sorted(groups.items(), key=lambda item: (order.index(item[0][0]), -item[0][1])):
+        parts += [f"## {target}, {threads} thread{'s' * (threads > 1)}", _table(found)]
+    return "\n\n".join(parts)
 
 
-def table(found: Sequence[Row]) -> str:
-    """With the geometric mean of the ratios to the fastest peer, and the worst of them."""
-    engines = list(dict.fromkeys(name for row in found for name in row.times))
-    lines = [f"| {' | '.join(['model', *engines, 'of the fastest peer'])} |", f"|{' --- |' * (len(engines) + 2)}"]
-    for row in found:
-        times = [f"{1e3 * row.times[name]:.2f} ms" if name in row.times else "" for name in engines]
-        lines.append(f"| {' | '.join([row.model, *times, f'{row.worst:.2f}'])} |")
-    ratios = [row.worst for row in found]
-    if ratios:
-        lines.append(f"\nGeometric mean {statistics.geometric_mean(ratios):.2f}, worst {max(ratios):.2f}.")
+def _table(found: Sequence[Figure]) -> str:
+    peers = sorted({figure.peer for figure in found}, key=list(PEERS).index)
+    lines = [f"| {' | '.join(['model', 'burn', *peers, 'of the fastest peer'])} |", f"|{' --- |' * (len(peers) + 3)}"]
+    worst = []
+    rows: dict[str, dict[str, Figure]] = {}
+    for figure in found:
+        rows.setdefault(figure.model, {})[figure.peer] = figure
+    for model, row in sorted(rows.items(), key=lambda item: _place(item[0])):
+        worst.append(max(figure.ratio for figure in row.values()))
+        ours = statistics.median(figure.burn for figure in row.values())
+        mark = "*" * any(figure.disturbed for figure in row.values())
+        theirs = [f"{1e3 * row[peer].theirs:.2f} ms ({row[peer].ratio:.2f})" if peer in row else "" for peer in peers]
+        lines.append(f"| {' | '.join([model + mark, f'{1e3 * ours:.2f} ms', *theirs, f'{worst[-1]:.2f}'])} |")
+    lines.append(
+        f"\nGeometric mean {statistics.geometric_mean(worst):.2f}, worst {max(worst):.2f}, of {len(worst)} models."
+    )
+    if any(figure.disturbed for figure in found):
+        lines.append("\n\\* Other processes, or an engine's waiting threads, took part of the machine meanwhile.")
     return "\n".join(lines)
+
+
+def _place(label: str) -> int:
+    """Where its name stands in `MODELS`."""
+    name = label.partition(" ")[0]
+    return next((place for place, known in enumerate(MODELS) if known.partition(":")[0] == name), len(MODELS))
+
+
+def document(figures: Sequence[Figure]) -> str:
+    days = sorted({figure.day for figure in figures})
+    versions = sorted({f"{figure.peer} {figure.version}" for figure in figures})
+    return "\n\n".join(
+        [
+            "# burn on the CPU, beside its peers",
+            f"Written by `python benchmarks/cpu.py` from runs of {' to '.join(dict.fromkeys([days[0], days[-1]]))}: "
+            f"{processor()} ({platform.machine()}), {', '.join(versions)}, float32, one call at a time. Medians by turns "
+            "in one process; in brackets burn's time over that peer's, and in the last column over the fastest peer's: below 1 "
+            "burn is ahead. A target restricts burn alone; its peers take all instructions that the CPU has. Models from PyTorch "
+            "and `seeded` ones have random weights.",
+            tables(figures),
+        ]
+    )
+
+
+def read(path: Path) -> list[Figure]:
+    return [Figure(**entry) for entry in json.loads(path.read_text())] if path.exists() else []
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--output", type=Path, help="where to write the tables")
-    parser.add_argument("--models", default=",".join(MODELS), help="names, or ONNX files")
+    parser.add_argument(
+        "--figures", type=Path, required=True, help="a JSON file, where figures are kept from run to run"
+    )
+    parser.add_argument("--write", type=Path, help="write the figures as tables there, and measure nothing")
+    parser.add_argument("--models", default=" ".join(MODELS), help="names or ONNX files, with spaces between them")
     parser.add_argument("--threads", default="2,1", help="numbers of threads")
     parser.add_argument("--target", choices=list(TARGETS), help="the CPU that burn compiles for; this one by default")
     parser.add_argument("--peers", default=",".join(PEERS_WANTED), help=f"of {', '.join(PEERS)}")
     parser.add_argument("--runs", type=int, default=18, help="that are counted, of each engine")
     args = parser.parse_args()
-    peers, plan = args.peers.split(","), Plan(runs=args.runs)
+    figures = {figure.key: figure for figure in read(args.figures)}
+    if args.write:
+        args.write.write_text(document(list(figures.values())) + "\n")
+        return
     target = args.target or host_target(features()).name
-    installed = [f"{name} {version(PEERS[name])}" for name in peers if version(PEERS[name]) != "unknown"]
-    parts = [
-        "# burn on the CPU, beside its peers",
-        f"Written by `python benchmarks/cpu.py` on {datetime.date.today()}: {platform.machine()}, burn for {target}, "
-        f"{', '.join(installed)}, float32. Medians of a call; the last column is burn's time over that of the fastest peer: "
-        "below 1 burn is ahead.",
-    ]
     for threads in sorted(map(int, args.threads.split(",")), reverse=True):  # a process can be bound to fewer CPUs only
         bind(threads)
-        heading = f"## {threads} thread{'s' * (threads > 1)}"
-        parts += [heading, table(rows(args.models.split(","), peers, threads, args.target, plan))]
-    text = "\n\n".join(parts) + "\n"
-    print(text)
-    if args.output:
-        args.output.write_text(text)
+        for name in args.models.split():
+            try:
+                found = measured(subject(name), args.peers.split(","), threads, target, Plan(runs=args.runs))
+            except Exception as error:  # whatever an engine says: the others are timed all the same
+                print(f"{name}: {type(error).__name__}: {error}"[:600], flush=True)
+                continue
+            figures |= {figure.key: figure for figure in found}
+            args.figures.write_text(json.dumps([asdict(figure) for figure in figures.values()], indent=1))
+            for figure in found:
+                peer = f"{figure.peer} {1e3 * figure.theirs:.2f} ms ({figure.ratio:.2f})"
+                disturbed = ", disturbed" * figure.disturbed
+                print(f"{figure.model}, {threads} threads: {1e3 * figure.burn:.2f} ms, {peer}{disturbed}", flush=True)
 
 
 if __name__ == "__main__":

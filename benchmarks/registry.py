@@ -18,6 +18,7 @@ SIZES: dict[str, dict[str, int]] = {
     "lstm": {"batch": 1, "seq": 128},
     "mobilenet": {"batch": 1, "height": 224, "width": 224},
     "unet": {"batch": 1},
+    "t5_small": {"batch": 1, "seq": 64, "target": 32},
 }
 
 

@@ -146,7 +146,7 @@ def as_json(results: Sequence[Result], reference: str, threads: int) -> dict[str
     """The tables' figures, in seconds and bytes, with every engine's version."""
     peers = list(dict.fromkeys(row.peer for result in results for row in result.rows))
     return {
-        "machine": {"processor": _processor(), "system": platform.platform(), "python": platform.python_version()},
+        "machine": {"processor": processor(), "system": platform.platform(), "python": platform.python_version()},
         "threads": threads,
         "reference": reference,
         "versions": {peer: version(PEERS[peer]) for peer in peers},
@@ -178,7 +178,8 @@ def _row(row: Row) -> dict[str, Any]:
     return values
 
 
-def _processor() -> str:
+def processor() -> str:
+    """This machine's, as the system calls it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

@@ -24,7 +24,17 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 TOLERANCE = 1e-4  # largest difference, relative to the output's largest value
 THREADS = 2
-SLOW = {"bert_base", "gpt2", "bvlc_alexnet", "vgg19", "zfnet512", "seeded_densenet121", "seeded_inception_v1"}
+SLOW = {
+    "bert_base",
+    "gpt2",
+    "t5_small",
+    "whisper_tiny",
+    "bvlc_alexnet",
+    "vgg19",
+    "zfnet512",
+    "seeded_densenet121",
+    "seeded_inception_v1",
+}
 MNIST = Path(__file__).parents[3] / "shared" / "data" / "mnist"
 
 Instance = tuple[str, Exporter | None]

@@ -99,6 +99,31 @@ _TORCH = [
         (Spec("image", ("batch", 3, 128, 128)),),
         {"batch": 2},
     ),
+    ModelCase(
+        "efficientnet",
+        TorchModule("vision", "efficientnet", ("logits",)),
+        (Spec("image", (1, 3, 224, 224)),),
+    ),
+    ModelCase(
+        "yolo",
+        TorchModule("vision", "yolo", ("found",)),
+        (Spec("image", (1, 3, 320, 320), uniform),),
+    ),
+    ModelCase(
+        "whisper_tiny",
+        TorchModule("transformer", "whisper_tiny", ("places",), TRANSFORMERS),
+        (Spec("input_features", (1, 80, 3000)),),
+    ),
+    ModelCase(
+        "t5_small",
+        TorchModule("transformer", "t5_small", ("logits",), TRANSFORMERS),
+        (
+            Spec("input_ids", ("batch", "seq"), integers(32128)),
+            Spec("attention_mask", ("batch", "seq"), padding_mask),
+            Spec("decoder_input_ids", ("batch", "target"), integers(32128)),
+        ),
+        {"batch": 2, "seq": 24, "target": 11},
+    ),
 ]
 
 _LIGHT = {

@@ -12,9 +12,13 @@ from transformers import (
     DynamicCache,
     GPT2Config,
     GPT2LMHeadModel,
+    T5Config,
+    T5ForConditionalGeneration,
     ViTConfig,
     ViTForImageClassification,
+    WhisperConfig,
 )
+from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
 from tests.models.networks import randomise
 
@@ -54,6 +58,31 @@ class Decoder(nn.Module):
         return (out.logits, *(tensor for layer in layers for tensor in (layer.keys, layer.values)))
 
 
+class Translator(nn.Module):
+    """T5 without a cache: all target tokens at once."""
+
+    def __init__(self, config: T5Config) -> None:
+        super().__init__()
+        self.t5 = T5ForConditionalGeneration(config)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, decoder_input_ids: Tensor) -> Tensor:
+        out = self.t5(
+            input_ids=input_ids, attention_mask=attention_mask, decoder_input_ids=decoder_input_ids, use_cache=False
+        )
+        return out.logits
+
+
+class Listener(nn.Module):
+    """Whisper's encoder: 30 seconds of sound as 1,500 places."""
+
+    def __init__(self, config: WhisperConfig) -> None:
+        super().__init__()
+        self.encoder = WhisperEncoder(config)
+
+    def forward(self, input_features: Tensor) -> Tensor:
+        return self.encoder(input_features).last_hidden_state
+
+
 def bert_base() -> nn.Module:
     torch.manual_seed(0)
     return randomise(Encoder(BertConfig()))
@@ -82,3 +111,14 @@ def gpt2_tiny() -> nn.Module:
     return randomise(
         Decoder(GPT2Config(vocab_size=1000, n_embd=64, n_layer=2, n_head=4, bos_token_id=None, eos_token_id=None))
     )
+
+
+def t5_small() -> nn.Module:
+    torch.manual_seed(0)
+    return randomise(Translator(T5Config()))
+
+
+def whisper_tiny() -> nn.Module:
+    torch.manual_seed(0)
+    config = WhisperConfig(d_model=384, encoder_layers=4, encoder_attention_heads=6, encoder_ffn_dim=1536)
+    return randomise(Listener(config))

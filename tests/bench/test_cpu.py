@@ -1,0 +1,69 @@
+"""benchmarks/cpu.py: what it measures is kept and read again, and the tables say what the figures say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import ModuleType
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def cpu() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("cpu_benchmark", Path(__file__).parents[2] / "benchmarks" / "cpu.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclasses look their annotations up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_part_is_added_to_the_figures(cpu: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = helper.make_node("Mul", ["x", "x"], ["y"])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [5, 7]) for name in "xy")
+    graph = helper.make_graph([node], "square", [x], [y])
+    model, figures = tmp_path / "square.onnx", tmp_path / "figures.json"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    old = asdict(cpu.Figure("square.onnx", "generic", 1, "onnxruntime", "0", 1.0, 1.0, 1.0, False, "2000-01-01"))
+    figures.write_text(json.dumps([old, {**old, "threads": 2}]))
+    monkeypatch.setattr(cpu, "bind", lambda threads: threads)  # this process runs other tests
+    given = f"cpu.py --figures {figures} --models {model} --threads 1 --target generic --peers onnxruntime --runs 2"
+    monkeypatch.setattr(sys, "argv", given.split())
+    cpu.main()
+    kept = cpu.read(figures)
+    assert [figure.threads for figure in kept] == [1, 2]
+    assert kept[0].version != "0" and kept[0].burn != 1.0  # what was there is replaced
+    assert asdict(kept[1]) == {**old, "threads": 2}
+
+
+def test_tables(cpu: ModuleType) -> None:
+    one = cpu.Figure("minilm seq=128", "avx2", 2, "onnxruntime", "1", 0.01, 0.02, 0.5, False, "2026-01-02")
+    figures = [
+        one,
+        replace(one, peer="openvino", theirs=0.0125, ratio=0.8),
+        replace(one, model="seeded_vgg19", burn=0.1, theirs=0.05, ratio=2.0, disturbed=True),
+        replace(one, target="avx512", threads=1, day="2026-01-05"),
+    ]
+    text = cpu.document(figures)
+    assert "2026-01-02 to 2026-01-05" in text
+    first, second = text.split("## ")[1:]
+    assert first.startswith("avx512, 1 thread\n") and second.startswith("avx2, 2 threads\n")
+    assert "| minilm seq=128 | 10.00 ms | 20.00 ms (0.50) | 12.50 ms (0.80) | 0.80 |" in second
+    assert "| seeded_vgg19* | 100.00 ms | 50.00 ms (2.00) |  | 2.00 |" in second
+    assert second.index("seeded_vgg19") < second.index("minilm")  # in the order of MODELS
+    assert "Geometric mean 1.26, worst 2.00, of 2 models." in second
+    assert "took part of the machine" in second and "took part of the machine" not in first
+
+
+def test_sizes_in_a_name(cpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "find", lambda name, sizes: (name, sizes))
+    assert cpu.subject("gpt2:seq=128,past=0") == ("gpt2", {"seq": 128, "past": 0})
+    assert cpu.subject("yolo") == ("yolo", {})
