@@ -102,3 +102,25 @@ def test_a_depth_that_varies_is_summed_in_parts(target: str) -> None:
     for length in (0, 1, 1023, 1024, 1025, 2500):
         a, b = (rng.standard_normal((length, n)).astype("f4") for n in (67, 150))
         np.testing.assert_allclose(run(a, b), a.astype("f8").T @ b.astype("f8"), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_any_number_of_rows(target: str) -> None:
+    """Rows that only a run can count: one of them has code of its own. Small and large right sides, and rows of two axes."""
+    rng = np.random.default_rng(8)
+    shapes = [(31, 70), (1600, 33), (64, 128)]
+    weights = [rng.standard_normal(shape).astype("f4") for shape in shapes]
+    program = Program.create(
+        [(f"x{i}", TensorType("float32", (symbol("b"), symbol("s"), k))) for i, (k, _) in enumerate(shapes)]
+    )
+    with program.building():
+        made = []
+        for x, w in zip(program.inputs, weights, strict=True):
+            right = ops.weight(key=program.weights.add_array(w, "w"), shape=w.shape, dtype="float32")
+            made.append(ops.relu(ops.dot_general(x, right, lhs_contract=(2,), rhs_contract=(0,))))
+    run = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), target=target)
+    for b, s in [(1, 1), (0, 3), (1, 2), (3, 1), (5, 13)]:
+        xs = [rng.standard_normal((b, s, k)).astype("f4") for k, _ in shapes]
+        for got, x, w in zip(run(*xs), xs, weights, strict=True):
+            want = np.maximum(x.astype("f8") @ w, 0)
+            np.testing.assert_allclose(got, want, atol=1e-6 * np.sqrt(w.shape[0]) * np.abs(want).max(initial=1))

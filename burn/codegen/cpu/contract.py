@@ -48,8 +48,9 @@ class Schedule:
     ahead: bool
 
     @staticmethod
-    def of(kernel: Tiled, target: Target) -> Schedule:
-        rows = product([v.extent for v in kernel.rows])
+    def of(kernel: Tiled, target: Target, one_by_one: bool = False) -> Schedule:
+        """one_by_one: rows, however many there are, are summed as if there was one."""
+        rows = 1 if one_by_one else product([v.extent for v in kernel.rows])
         vectors = kernel.width // vector_lanes(kernel, target)
         tile = heuristics.tile_rows(rows, vectors, bool(kernel.valid), target)
         split = heuristics.split_depth(tile, vectors, target)

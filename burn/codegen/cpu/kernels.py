@@ -130,8 +130,16 @@ class KernelPrinter:
             return self._blocks(kernel, blocks)
         asked = heuristics.wants_of_tiles(kernel, self.target)
         if asked is None or panels_of(kernel) not in (0, tiles.WIDTH):
-            return self._vectors(kernel)
+            return self._for_any_rows(kernel)
         return Either(asked, self._tiles(kernel), self._vectors(kernel)) if asked else self._tiles(kernel)
+
+    def _for_any_rows(self, kernel: ContractionKernel) -> Emitted | Either:
+        """Where only a run can tell how many rows there are, one row has code of its own: it needs the memory's speed."""
+        rows = product([v.extent for v in kernel.rows])
+        may_be_one = not isinstance(rows, int) and heuristics.factor(rows) == 1 and len(kernel.depth) == 1
+        if not may_be_one or not panels_of(kernel) or self.target.is_slender or self.target.small:
+            return self._vectors(kernel)
+        return Either(((rows, 2),), self._vectors(kernel), self._vectors(kernel, one_by_one=True))
 
     def _tiles(self, kernel: ContractionKernel) -> Emitted:
         tiled = Tiled.of(kernel, tiles.WIDTH)
@@ -142,12 +150,12 @@ class KernelPrinter:
         emit = partial(tiles.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
-    def _vectors(self, kernel: ContractionKernel, width: int = 0) -> Emitted:
+    def _vectors(self, kernel: ContractionKernel, width: int = 0, one_by_one: bool = False) -> Emitted:
         width = width or panels_of(kernel) or heuristics.panel_width(kernel, self.target)
         tiled = Tiled.of(kernel, width)
         if tiled is None:
             return self._loops(as_loops(kernel))
-        schedule = contract.Schedule.of(tiled, self.target)
+        schedule = contract.Schedule.of(tiled, self.target, one_by_one)
         grain = heuristics.grain(schedule.work(tiled), schedule.least)
         kept = {width * (WORD if tiled.blocks is not None else tiled.run)}
         general, values = parametrize(kernel, {kernel.column: width}, kept)
