@@ -1,7 +1,7 @@
 """Attention that is differentiated: what the forward way keeps for the way back, and the way back as one op.
 
-Back ends that have kernels for them (arXiv 2307.08691) never hold the probabilities; others, and second derivatives, take both
-ops apart into products with them.
+Back ends have kernels for them (arXiv 2307.08691) that never hold the probabilities; second derivatives, and what has no kernels
+(`has_kernels`), take both ops apart into products with them.
 """
 
 from __future__ import annotations

@@ -231,20 +231,20 @@ class AttentionKernel:
 
 @dataclass(frozen=True, eq=False)
 class AttentionGradientKernel:
-    """What one side of an attention is owed (arXiv 2307.08691), with `p` = exp(score) / 2^norm, zero where a key is hidden, and
+    """What the sides of an attention are owed (arXiv 2307.08691), with `p` = exp(score) / 2^norm, zero where a key is hidden, and
 
         slope = p * (sum over columns of owed * values - dot) * steepness
 
-    A row is a place of `heads` and `row`. Where `of_rows`: acc[batch.., heads.., row, depth] = sum over keys of slope * keys,
-    which the writes of `first_writes` read as `Accumulator`. Else, for each key: acc[batch.., key, depth] = sum over rows of
-    slope * query for `first_writes`, and acc[batch.., key, column] = sum over rows of p * owed for `second_writes`.
+    A row is a place of `heads` and `row`. Three sums, which writes read as `Accumulator`: for `row_writes`
+    acc[batch.., heads.., row, depth] = sum over keys of slope * keys; for `key_writes` acc[batch.., key, depth] = sum over rows
+    of slope * query; for `value_writes` acc[batch.., key, column] = sum over rows of p * owed. A kernel has those of the rows, or
+    those of keys and values, or all, as a device wants it (`Wants.owed_together`).
 
     `query`, `keys`, `values` and `score` are as in an AttentionKernel; `steepness` is the score's derivative by the sum that it
     reads as `Accumulator`. `owed` depends on rows and column, `norm` and `dot` on rows alone. A key is hidden from the rows
     outside of begin <= row < end, which may depend on the key, and a row from the keys outside of first <= key < stop."""
 
     dtype: str
-    of_rows: bool
     batch: tuple[LoopVar, ...]
     heads: tuple[LoopVar, ...]
     row: LoopVar
@@ -263,9 +263,18 @@ class AttentionGradientKernel:
     stop: Dim
     begin: Dim
     end: Dim
-    first_writes: tuple[Write, ...]
-    second_writes: tuple[Write, ...]
+    row_writes: tuple[Write, ...]
+    key_writes: tuple[Write, ...]
+    value_writes: tuple[Write, ...]
     buffers: tuple[Buffer, ...]
+
+    @property
+    def of_rows(self) -> bool:
+        return bool(self.row_writes)
+
+    @property
+    def of_keys(self) -> bool:
+        return bool(self.key_writes or self.value_writes)
 
 
 Kernel = LoopKernel | ContractionKernel | AttentionKernel | AttentionGradientKernel

@@ -92,9 +92,12 @@ class _Machine:
                     self.attend(kernel)
             case AttentionGradientKernel():
                 self.fresh_scratch()
-                own = (*kernel.heads, kernel.row) if kernel.of_rows else (kernel.key,)
-                for _ in self.walk((*kernel.batch, *own), backwards=True):
-                    self.gradient(kernel)
+                rows = (*kernel.heads, kernel.row)
+                for own, others in ((rows, (kernel.key,)),) * kernel.of_rows + (
+                    ((kernel.key,), rows),
+                ) * kernel.of_keys:
+                    for _ in self.walk((*kernel.batch, *own), backwards=True):
+                        self.gradient(kernel, others)
             case _:
                 raise unreachable(kernel)
 
@@ -188,9 +191,9 @@ class _Machine:
         for write in kernel.norms:
             self.write(write)
 
-    def gradient(self, kernel: AttentionGradientKernel) -> None:
+    def gradient(self, kernel: AttentionGradientKernel, others: Sequence[LoopVar]) -> None:
         """One row, or one key: what it is owed, over all that it takes part in."""
-        others = (kernel.key,) if kernel.of_rows else (*kernel.heads, kernel.row)
+        of_rows = kernel.key in others
         sums = np.zeros((2, max(self.dim(kernel.depth.extent), self.dim(kernel.column.extent))), np.longdouble)
         depth, column = self.dim(kernel.depth.extent), self.dim(kernel.column.extent)
         for _ in self.walk(others):
@@ -213,9 +216,10 @@ class _Machine:
                 raise ValueError("a key outside of a row's bounds is not hidden, or a row outside of a key's")
             p = np.exp(score - np.longdouble(self.value(kernel.norm)) * LN2)
             slope = p * (owed @ values - self.value(kernel.dot)) * self.value(kernel.steepness)
-            sums[0, :depth] += slope * (keys if kernel.of_rows else query)
+            sums[0, :depth] += slope * (keys if of_rows else query)
             sums[1, :column] += p * owed
-        ways = ((kernel.depth, kernel.first_writes), (kernel.column, kernel.second_writes))
+        keys_ways = ((kernel.depth, kernel.key_writes), (kernel.column, kernel.value_writes))
+        ways = ((kernel.depth, kernel.row_writes), (kernel.column, ())) if of_rows else keys_ways
         for (loop, writes), totals in zip(ways, sums, strict=True):
             for _ in self.walk((loop,)):
                 self.accumulator = numbers.rounded(totals[self.places[loop]], kernel.dtype)

@@ -48,7 +48,7 @@ def _content(kernel: Kernel) -> tuple[Sequence[Write], list[Scalar], list[Dim]]:
         case AttentionGradientKernel():
             parts = [getattr(kernel, name) for name in GRADIENT_PARTS]
             bounds = [getattr(kernel, name) for name in GRADIENT_BOUNDS]
-            return [*kernel.first_writes, *kernel.second_writes], parts, bounds
+            return [*kernel.row_writes, *kernel.key_writes, *kernel.value_writes], parts, bounds
         case LoopKernel():
             reductions = [r for s in kernel.stages for r in s.reductions] + [f.reduction for f in kernel.folds]
             writes = [w for s in kernel.stages for w in s.writes]
@@ -161,8 +161,9 @@ def map_kernel(
                 kernel,
                 batch=loops(kernel.batch),
                 heads=loops(kernel.heads),
-                first_writes=writes(kernel.first_writes),
-                second_writes=writes(kernel.second_writes),
+                row_writes=writes(kernel.row_writes),
+                key_writes=writes(kernel.key_writes),
+                value_writes=writes(kernel.value_writes),
                 buffers=buffers,
                 **single,
                 **parts,

@@ -195,12 +195,15 @@ class _Writer:
 
     def gradient(self, kernel: AttentionGradientKernel) -> Iterator[str]:
         rows = (*kernel.heads, kernel.row)
-        mine, others = (rows, (kernel.key,)) if kernel.of_rows else ((kernel.key,), rows)
+        over = {"rows": rows, "keys": (kernel.key,)}
+        mine = [name for name, asked in (("rows", kernel.of_rows), ("keys", kernel.of_keys)) if asked]
+        others = [name for name in over if name not in mine]
+        head = ", ".join(f"{name} {_loops(over[name])}" for name in mine)
         span = (
             f"{kernel.first} <= {kernel.key.name} < {kernel.stop}, {kernel.begin} <= {kernel.row.name} < {kernel.end}"
         )
-        head = f"batch {_loops(kernel.batch)}, {'rows' if kernel.of_rows else 'keys'} {_loops(mine)}"
-        yield f"attention gradient {head}, depth {_loops((kernel.depth,))}, column {_loops((kernel.column,))} {{"
+        sides = f"depth {_loops((kernel.depth,))}, column {_loops((kernel.column,))}"
+        yield f"attention gradient batch {_loops(kernel.batch)}, {head}, {sides} {{"
         body: list[str] = []
         for dim in (kernel.first, kernel.stop, kernel.begin, kernel.end):
             body += self.fetches(dim)
@@ -208,11 +211,13 @@ class _Writer:
             node = getattr(kernel, name)
             body += self.bound(node)
             body.append(f"{name} = {self.name(node)} : {kernel.dtype}")
-        yield from _indented([f"for {_loops(others)} where {span} {{", *_indented(body), "}"])
-        for number, writes in enumerate((kernel.first_writes, kernel.second_writes)):
+        inner = f"for {_loops(over[others[0]])} where {span}" if others else f"where {span}"
+        yield from _indented([f"{inner} {{", *_indented(body), "}"])
+        owed = {"rows": kernel.row_writes, "keys": kernel.key_writes, "values": kernel.value_writes}
+        for name, writes in owed.items():
             self.forget()
             for write in writes:
-                yield from _indented((f"result {number}:", *self.write(write)))
+                yield from _indented((f"{name}:", *self.write(write)))
         yield "}"
 
     # ---- scalars -------------------------------------------------------------------------------------------------------

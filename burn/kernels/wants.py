@@ -31,6 +31,9 @@ class Wants:
     `joined_parts`: a joining of up to so many tensors is computed place by place, in one kernel with the little that makes them
     and what is behind it; else each part is put to its place by itself.
 
+    `owed_together`: what queries, keys and values of an attention are owed is one kernel, which forms probabilities once; else
+    queries have one and keys with values another, each of which has many places that need nothing of each other.
+
     `split_keys`: where attention has up to `split_rows` queries for each key head, so many keys at a time are gone over, in
     parallel, and a second kernel joins what came out (`split_programs` key heads at least are enough without). 0: never.
 
@@ -63,6 +66,7 @@ class Wants:
     repeat_reads: bool = False
     sums_together: bool = False
     joined_parts: int = 0
+    owed_together: bool = False
     split_keys: int = 0
     split_rows: int = 0
     split_programs: int = 0

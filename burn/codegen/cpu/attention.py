@@ -9,20 +9,18 @@ time, so that neighbouring scores lie side by side; a row or two read them as th
 from __future__ import annotations
 
 import math as constants
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math
-from burn.codegen.cpu.loops import across, conversions_size, open_kernel
-from burn.codegen.cpu.operands import place_rows
+from burn.codegen.cpu.attending import Attending
+from burn.codegen.cpu.loops import across, conversions_size
 from burn.codegen.cpu.squares import transposed
 from burn.codegen.cpu.target import Target
-from burn.codegen.host.emit import PTR, Int, Value, vector
+from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product, substitute
 from burn.kernels.body import AttentionKernel, Load, Reduction, Scalar
-from burn.kernels.parameters import argument_names
 
 
 @dataclass(frozen=True)
@@ -64,16 +62,11 @@ def emit(kernel: AttentionKernel, schedule: Schedule, target: Target, sites: lis
     return _Printer(kernel, schedule, target, sites).print()
 
 
-class _Printer:
+class _Printer(Attending):
     def __init__(self, kernel: AttentionKernel, schedule: Schedule, target: Target, sites: list[str]) -> None:
-        self.kernel, self.schedule, self.lanes = kernel, schedule, schedule.lanes
+        super().__init__(kernel, kernel.rows, schedule.lanes, target, sites)
+        self.kernel, self.schedule = kernel, schedule
         self.tile, self.vectors = schedule.tile, schedule.vectors
-        self.element = conversions.element_type(kernel.dtype)
-        self.vector = vector(self.lanes, self.element)
-        self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
-        self.row_count = product([v.extent for v in kernel.rows])
-        self.depth, self.columns = (self.emitter.dim(v.extent) for v in (kernel.depth, kernel.column))
-        self.bounded = kernel.first != 0 or kernel.stop != kernel.key.extent
         self.query_stays = not schedule.dots and _plain(kernel.query, kernel.dtype, kernel.depth)
         self.values_stay = self._side_by_side(kernel.values, kernel.column)
         self.layout()
@@ -87,7 +80,7 @@ class _Printer:
         far, and each row's largest score, sum and last factor."""
         code, schedule = self.code, self.schedule
         self.wide = self.round_up(self.columns, self.vectors * self.lanes)
-        deep = self.round_up(self.depth, self.lanes)
+        self.deep = deep = self.round_up(self.depth, self.lanes)
         sizes: dict[str, Int] = {
             "keys": 0 if schedule.dots else code.mul(deep, schedule.keys),
             "values": 0 if self.values_stay else code.mul(self.wide, schedule.keys),
@@ -96,34 +89,17 @@ class _Printer:
             "mixed": code.mul(self.wide, schedule.rows),
             **dict.fromkeys(("top", "sum", "factor"), schedule.rows),
         }
-        end: Int = 0
-        starts: dict[str, Int] = {}
-        for name, size in sizes.items():
-            starts[name] = end
-            end = code.add(end, self.round_up(size, 64))
-        total = code.mul(end, conversions_size(self.kernel.dtype))
-        memory = code.call("burn_rt_scratch", [self.emitter.worker, code.value(total)], PTR)
-        assert memory is not None
-        self.deep = deep
-        self.at = {name: code.gep(memory, start, self.element) for name, start in starts.items()}
-
-    def round_up(self, size: Int, step: int) -> Int:
-        return self.code.mul(self.code.udiv(self.code.add(size, step - 1), step), step)
+        self.at = self.reserve(sizes)
 
     # ---- the whole -----------------------------------------------------------------------------------------------------
     def print(self) -> str:
-        code, emitter, kernel = self.code, self.emitter, self.kernel
+        code, emitter = self.code, self.emitter
         begin, end = code.arguments[2:]
         with code.for_(begin, end) as flat, emitter.scope():
             blocks = emitter.dim(ceildiv(self.row_count, self.schedule.rows))
             block, rest = code.urem(flat.iv, blocks), code.udiv(flat.iv, blocks)
-            for position, loop in enumerate(reversed(kernel.batch)):
-                n = emitter.dim(loop.extent)
-                last = position == len(kernel.batch) - 1
-                emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
-            self.start = code.mul(block, self.schedule.rows)
-            self.last = code.sub(emitter.dim(self.row_count), 1)
-            self.here = code.min(self.schedule.rows, code.sub(emitter.dim(self.row_count), self.start))
+            self.batches(rest)
+            self.take(code.mul(block, self.schedule.rows), self.schedule.rows)
             self.block()
         code.return_()
         return code.text()
@@ -169,55 +145,6 @@ class _Printer:
         with code.for_(0, code.mul(self.wide, self.schedule.rows), self.lanes) as place:
             code.store(code.const(0, self.vector), self.at["mixed"], place.iv)
 
-    def bounds(self, row: Int, count: Int) -> tuple[Int, Int]:
-        """The first and the end of the keys that some of a few rows may see."""
-        code, emitter, kernel = self.code, self.emitter, self.kernel
-        if not self.bounded:
-            return 0, emitter.dim(kernel.key.extent)
-        with (
-            code.for_(0, count, 1, [code.value(emitter.dim(kernel.key.extent)), code.const(0)]) as loop,
-            emitter.scope(),
-        ):
-            self.place(code.add(row, loop.iv))
-            least = code.min(loop.carried[0], emitter.dim(kernel.first))
-            most = code.max(loop.carried[1], emitter.dim(kernel.stop))
-            loop.yield_(code.value(least), code.value(most))
-        return loop.results[0], loop.results[1]
-
-    def place(self, row: Int) -> None:
-        """Sets the row loops for a row of the block; one past the last stands for the last."""
-        code = self.code
-        place_rows(self.emitter, self.kernel.rows, code.min(code.add(self.start, row), self.last))
-
-    def vectors_of(self, loop: LoopVar, start: Int, length: Int, body: Callable[[Int], None]) -> None:
-        """Runs `body` for whole vectors of a loop's places, each under the mask of those that are left."""
-        code = self.code
-        with (
-            code.for_(0, length, self.lanes) as place,
-            self.emitter.scope(),
-            self.lane(loop, code.add(start, place.iv), length, start),
-        ):
-            body(place.iv)
-
-    @contextmanager
-    def lane(self, loop: LoopVar, start: Int, length: Int, first: Int = 0) -> Iterator[None]:
-        """Inside, places of a loop from `start` on are evaluated as lanes; those that are not among `length` from `first` on are
-        masked off."""
-        emitter = self.emitter
-        emitter.lane, emitter.lanes = loop, self.lanes
-        with emitter.under(self.mask(self.code.sub(start, first), length)):
-            emitter.places[loop] = start
-            yield
-        emitter._varies.clear()
-        emitter.lane, emitter.lanes = None, 1
-
-    def mask(self, place: Int, length: Int) -> Value | None:
-        """Which lanes from `place` on lie within the length; None where whole vectors cover it."""
-        code = self.code
-        if isinstance(length, int) and length % self.lanes == 0:
-            return None
-        return code.cmp("slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(length, place)), self.lanes))
-
     # ---- operands ------------------------------------------------------------------------------------------------------
     def stage_query(self) -> None:
         """The block's rows side by side, filled up with zeros."""
@@ -226,13 +153,6 @@ class _Printer:
             self.place(row.iv)
             target = code.gep(self.at["query"], code.mul(row.iv, self.deep), self.element)
             self.vectors_of(self.kernel.depth, 0, self.depth, lambda k: self.stage(self.kernel.query, target, k))
-
-    def stage(self, side: Scalar, target: Value, place: Int) -> None:
-        code, emitter = self.code, self.emitter
-        value = emitter.wide(side)
-        if emitter.mask is not None:
-            value = code.select(emitter.mask, value, code.const(0, value.type))
-        code.store(value, target, place)
 
     def stage_values(self, start: Int, length: Int) -> None:
         code, emitter, kernel = self.code, self.emitter, self.kernel
@@ -300,15 +220,6 @@ class _Printer:
                 r, v = divmod(place, vectors)
                 code.store(total, self.at["scores"], code.add(panel.iv, r * keys + v * lanes))
 
-    def multiplied(self, lefts: list[Value], columns: list[Value], sums: list[Value]) -> list[Value]:
-        """rows x columns multiply-adds."""
-        code, dtype = self.code, self.kernel.dtype
-        return [
-            math.apply(code, "fma", dtype, code.splat(left, self.lanes), column, sums[r * len(columns) + v])
-            for r, left in enumerate(lefts)
-            for v, column in enumerate(columns)
-        ]
-
     def dot_scores(self, row: Int, start: Int, length: Int) -> None:
         """Score by score along the depth, for rows too few to pay for turning the keys."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
@@ -339,7 +250,7 @@ class _Printer:
         """Scores become weights relative to the largest score so far; what was mixed before gets a factor."""
         code, emitter, kernel, lanes = self.code, self.emitter, self.kernel, self.lanes
         nothing, zero = code.const(-constants.inf, self.vector), code.const(0, self.vector)
-        apply = lambda name, *values: math.apply(code, name, kernel.dtype, *values)  # noqa: E731
+        apply = self.apply
         with code.for_(0, code.min(self.tile, code.sub(self.here, row))) as r, emitter.scope():
             self.place(code.add(row, r.iv))
             scores = code.gep(self.at["scores"], code.mul(r.iv, self.schedule.keys), self.element)
@@ -415,7 +326,7 @@ class _Printer:
             return code.gep(emitter.pointers[kernel.values.buffer], offset, self.element), emitter.dim(step)
 
     def finish(self) -> None:
-        """Divides by the sums and writes the rows."""
+        """Divides by the sums and writes the rows, and what the way back needs of them."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with code.for_(0, self.here) as row, emitter.scope():
             self.place(row.iv)
@@ -424,12 +335,23 @@ class _Printer:
             total = code.splat(code.select(empty, code.const(1, self.element), total), self.lanes)
             mixed = code.gep(self.at["mixed"], code.mul(row.iv, self.wide), self.element)
 
+            for each in kernel.norms:
+                emitter.accumulator = self.norm(row.iv)
+                emitter.store(each.buffer, each.offset, each.value)
+
             def write(place: Int) -> None:
                 emitter.accumulator = math.apply(code, "div", kernel.dtype, code.load(mixed, place, self.vector), total)
                 for each in kernel.epilogue:
                     emitter.store(each.buffer, each.offset, each.value)
 
             self.vectors_of(kernel.column, 0, self.columns, write)
+
+    def norm(self, row: Int) -> Value:
+        """The binary logarithm of the sum of a row's exponentials: minus infinity where it sees no key."""
+        code = self.code
+        top, total = (code.load(self.at[name], row, self.element) for name in ("top", "sum"))
+        whole = self.apply("add", self.apply("log", total), top)
+        return self.apply("mul", whole, code.const(1 / constants.log(2), self.element))
 
 
 def _plain(side: Scalar, dtype: str, loop: LoopVar) -> bool:

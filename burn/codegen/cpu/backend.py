@@ -17,10 +17,13 @@ from burn.errors import CompileError
 from burn.kernels.wants import Wants
 from burn.runtime.artefact import Target as ArtefactTarget
 
-PIPELINE = pipeline("winograd,pack", few_bits=True)
+GRADIENTS = ("attention_forward", "attention_backward")
+"""Composites that there are kernels for, besides those of every device."""
+
+PIPELINE = pipeline("winograd,pack", GRADIENTS, few_bits=True)
 """Convolutions become products of fewer multiplications; right sides of products become panels."""
 
-SLENDER = pipeline("winograd{constants=false},pack", few_bits=True)
+SLENDER = pipeline("winograd{constants=false},pack", GRADIENTS, few_bits=True)
 """Where constants must not grow."""
 
 FOLDING = "decompose,fuse,release"

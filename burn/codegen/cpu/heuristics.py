@@ -23,10 +23,10 @@ from burn.kernels.body import (
 )
 from burn.kernels.wants import Wants
 
-WANTS = Wants(keep_rows=True, columns_apart=False, reduce_block=16384)
+WANTS = Wants(keep_rows=True, columns_apart=False, reduce_block=16384, owed_together=True)
 """A row fits in the cache, and an exponential costs more than to read it back. Columns that lie apart are gathered element by
 element: a copy, made once, is cheaper than that for every panel. A block of 16,384
-elements takes some microseconds: worth a thread."""
+elements takes some microseconds: worth a thread. Heads are many more than threads, and probabilities cost products."""
 
 CHUNK = 2048
 """Elements of a vectorised parallel loop that one iteration of a launch takes."""
@@ -492,9 +492,20 @@ ATTENTION_DOTS = 2
 
 def attention_tile(rows: Dim, target: Target) -> tuple[int, int]:
     """(rows, vectors) of a register tile. Loop on loop of two vectors beside eight rows keeps the multiply-adds busy."""
-    vectors = 2
-    most = min(8, (target.vector_registers - 1 - vectors) // vectors)
+    most, vectors = gradient_tile(target)
     return (max(1, min(rows, most)) if isinstance(rows, int) else most), vectors
+
+
+def gradient_tile(target: Target) -> tuple[int, int]:
+    """The same on the way back, where keys are rows, too."""
+    vectors = 2
+    return min(8, (target.vector_registers - 1 - vectors) // vectors), vectors
+
+
+def gradient_rows(tile: int, bounded: bool) -> int:
+    """Rows whose probabilities are held together: few where a row's position hides keys, as those of a block meet all keys that
+    one of them may see; else enough that what keys are owed is read and written seldom."""
+    return (4 if bounded else 8) * tile
 
 
 def attention_rows(rows: Dim, tile: int) -> int:

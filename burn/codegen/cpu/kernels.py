@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from burn.codegen.cpu import attention, contract, heuristics, loops, skinny, tiles
+from burn.codegen.cpu import attention, attention_gradient, contract, heuristics, loops, skinny, tiles
 from burn.codegen.cpu.blocks import WORD, Blocks
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
@@ -16,7 +17,7 @@ from burn.codegen.host.launches import Launches
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, product, symbol
 from burn.dialect.types import DTYPES
-from burn.errors import CompileError, unreachable
+from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
@@ -106,9 +107,9 @@ class KernelPrinter:
             case ContractionKernel() as contraction:
                 return self._contraction(contraction)
             case AttentionKernel() as attending:
-                return self._attention(attending)
-            case AttentionGradientKernel():
-                raise CompileError("the CPU takes the way back through attention apart: decompose attention_backward")
+                return self._attention(attending, attention)
+            case AttentionGradientKernel() as gradient:
+                return self._attention(gradient, attention_gradient)
             case LoopKernel() as loop:
                 return self._loops(loop)
             case other:
@@ -184,14 +185,13 @@ class KernelPrinter:
         emit = partial(skinny.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, tiled.panel.extent, grain)
 
-    def _attention(self, kernel: AttentionKernel) -> Emitted:
-        if kernel.norms:
-            raise CompileError("the CPU keeps nothing for the way back through attention: decompose attention_forward")
-        schedule = attention.Schedule.of(kernel, self.target)
+    def _attention(self, kernel: AttentionKernel | AttentionGradientKernel, printer: Any) -> Emitted:
+        """By the module `attention` or by `attention_gradient`, which have the same functions."""
+        schedule = printer.Schedule.of(kernel, self.target)
         grain = heuristics.grain(schedule.work(kernel))
         kept = {v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)}  # heads differ little
         general, values = parametrize(kernel, kept)
-        emit = partial(attention.emit, general, schedule, self.target, self.sites)
+        emit = partial(printer.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(kernel), grain)
 
     def _emitted(

@@ -106,8 +106,8 @@ class _Gradient(Attended):
             )
         if self.steady and isinstance(kernel.steepness, Const):
             code.line(f"total = total * {float(kernel.steepness.value)!r}")
-        self._write("total", "DEPTH", kernel.depth, kernel.first_writes)
-        self._write("mixed", "COLUMNS", kernel.column, kernel.second_writes)
+        self._write("total", "DEPTH", kernel.depth, kernel.row_writes or kernel.key_writes)
+        self._write("mixed", "COLUMNS", kernel.column, kernel.value_writes)
         sizes = self.sizes
         batch = product([v.extent for v in ((*sizes.batch, *sizes.heads) if kernel.of_rows else sizes.batch)])
         programs = batch * ceildiv(self.own_size, self.blocks[name])

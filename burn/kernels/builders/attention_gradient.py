@@ -1,7 +1,7 @@
 """The way back through attention, without its probabilities in memory: they are formed again from what the forward way kept.
 
 Three kernels: what every query has of its own (the sum of its result times what that is owed), what queries are owed, and what
-keys and values are owed.
+keys and values are owed. The last two are one where a device wants them together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from burn.kernels.wants import Wants
 
 def build(group: Group, wants: Wants) -> list[Call]:
     op = anchor_of(group, "attention_backward")
-    sides = [call for of_rows in (True, False) if (call := _gradient(group, op, of_rows)) is not None]
+    apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if wants.owed_together else ((0,), (1, 2))
+    sides = [call for asked in apart if (call := _gradient(group, op, asked)) is not None]
     return [_dots(group, op), *sides]
 
 
@@ -52,8 +53,8 @@ def _dots(group: Group, op: Op) -> Call:
     return builder.call(lambda buffers: LoopKernel(tuple(kept), stages, buffers))
 
 
-def _gradient(group: Group, op: Op, of_rows: bool) -> Call | None:
-    """What queries are owed, or keys and values; None where nobody wants to know."""
+def _gradient(group: Group, op: Op, asked: tuple[int, ...]) -> Call | None:
+    """What some of queries (0), keys (1) and values (2) are owed; None where nobody wants to know."""
     q, k, v = (type_of(x) for x in (op.q, op.k, op.v))
     dtype = accumulate_type(q.dtype)
     batch, groups, length = LoopVar("b", q.shape[0]), LoopVar("g", k.shape[1]), LoopVar("i", q.shape[2])
@@ -73,11 +74,11 @@ def _gradient(group: Group, op: Op, of_rows: bool) -> Call | None:
     rows = q.shape[:3]
     dots = low.load(builder.shared(0, dtype, product(rows), "read"), linear((b, head, i), rows))
     places = ((b, head, i, d), (b, g, j, d), (b, g, j, e))
-    writes: list[list[Write]] = [[], [], []]
+    writes: tuple[list[Write], ...] = ([], [], [])
     results = list(op.operation.results)
     for number, value in enumerate(group.yielded):
         result = next(n for n, x in enumerate(results) if x == _behind_views(value))
-        if of_rows == (result == 0):
+        if result in asked:
             _, index, shape = untangle(value, places[result], type_of(results[result]).shape)
             total = convert(Accumulator(dtype), type_of(value).dtype)
             writes[result].append(Write(builder.out(number), linear(index, shape), total))
@@ -96,7 +97,6 @@ def _gradient(group: Group, op: Op, of_rows: bool) -> Call | None:
     return builder.call(
         lambda buffers: AttentionGradientKernel(
             dtype,
-            of_rows,
             (batch, groups),
             () if share.extent == 1 else (share,),
             length,
@@ -108,8 +108,9 @@ def _gradient(group: Group, op: Op, of_rows: bool) -> Call | None:
             stop=stop,
             begin=begin,
             end=end,
-            first_writes=tuple(writes[0] if of_rows else writes[1]),
-            second_writes=tuple(writes[2]),
+            row_writes=tuple(writes[0]),
+            key_writes=tuple(writes[1]),
+            value_writes=tuple(writes[2]),
             buffers=buffers,
         )
     )

@@ -1,0 +1,141 @@
+"""What printers of attention's kernels share: rows and keys a block at a time, sides staged as vectors, products of tiles.
+
+Printers inherit from `Attending`, which knows the loops that are rows, and the keys that a row may see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import math
+from burn.codegen.cpu.loops import conversions_size, open_kernel, scratch
+from burn.codegen.cpu.operands import place_rows
+from burn.codegen.cpu.target import Target
+from burn.codegen.host.emit import Function, Int, Value, vector
+from burn.dialect.dims import LoopVar, product
+from burn.kernels.body import AttentionGradientKernel, AttentionKernel, Scalar
+from burn.kernels.parameters import argument_names
+
+
+class Attending:
+    """A kernel being printed into `code`, with vectors of `lanes`; `rows` are its loops over rows, `start` the first row of a
+    block and `here` how many it has."""
+
+    start: Int
+    here: Int
+    last: Int
+
+    def __init__(
+        self,
+        kernel: AttentionKernel | AttentionGradientKernel,
+        rows: Sequence[LoopVar],
+        lanes: int,
+        target: Target,
+        sites: list[str],
+    ) -> None:
+        self.bounds_of, self.rows, self.lanes = kernel, rows, lanes
+        self.dtype, self.element = kernel.dtype, conversions.element_type(kernel.dtype)
+        self.vector = vector(lanes, self.element)
+        self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
+        self.row_count = product([v.extent for v in rows])
+        self.depth, self.columns = (self.emitter.dim(v.extent) for v in (kernel.depth, kernel.column))
+        self.bounded = kernel.first != 0 or kernel.stop != kernel.key.extent
+
+    def round_up(self, size: Int, step: int) -> Int:
+        return self.code.mul(self.code.udiv(self.code.add(size, step - 1), step), step)
+
+    def reserve(self, sizes: dict[str, Int]) -> dict[str, Value]:
+        """Memory of a thread: where each of these begins, of so many elements."""
+        code, end, starts = self.code, 0, {}
+        for name, size in sizes.items():
+            starts[name] = end
+            end = code.add(end, self.round_up(size, 64))
+        memory = scratch(code, self.emitter.worker, code.mul(end, conversions_size(self.dtype)))
+        return {name: code.gep(memory, start, self.element) for name, start in starts.items()}
+
+    # ---- rows and the keys that they see -------------------------------------------------------------------------------
+    def batches(self, rest: Int) -> None:
+        """Sets the loops over batches for a place of all of them."""
+        code, emitter, batch = self.code, self.emitter, self.bounds_of.batch
+        for position, loop in enumerate(reversed(batch)):
+            n = emitter.dim(loop.extent)
+            last = position == len(batch) - 1
+            emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
+
+    def take(self, start: Int, rows: int) -> None:
+        """A block of so many rows from `start` on, or of those that are left."""
+        code, total = self.code, self.emitter.dim(self.row_count)
+        self.start, self.last = start, code.sub(total, 1)
+        self.here = code.min(rows, code.sub(total, start))
+
+    def place(self, row: Int) -> None:
+        """Sets the row loops for a row of the block; one past the last stands for the last."""
+        code = self.code
+        place_rows(self.emitter, self.rows, code.min(code.add(self.start, row), self.last))
+
+    def bounds(self, row: Int, count: Int) -> tuple[Int, Int]:
+        """The first and the end of the keys that some of a few rows may see."""
+        code, emitter, kernel = self.code, self.emitter, self.bounds_of
+        if not self.bounded:
+            return 0, emitter.dim(kernel.key.extent)
+        with (
+            code.for_(0, count, 1, [code.value(emitter.dim(kernel.key.extent)), code.const(0)]) as loop,
+            emitter.scope(),
+        ):
+            self.place(code.add(row, loop.iv))
+            least = code.min(loop.carried[0], emitter.dim(kernel.first))
+            most = code.max(loop.carried[1], emitter.dim(kernel.stop))
+            loop.yield_(code.value(least), code.value(most))
+        return loop.results[0], loop.results[1]
+
+    # ---- vectors -------------------------------------------------------------------------------------------------------
+    def vectors_of(self, loop: LoopVar, start: Int, length: Int, body: Callable[[Int], None]) -> None:
+        """Runs `body` for whole vectors of a loop's places, each under the mask of those that are left."""
+        code = self.code
+        with (
+            code.for_(0, length, self.lanes) as place,
+            self.emitter.scope(),
+            self.lane(loop, code.add(start, place.iv), length, start),
+        ):
+            body(place.iv)
+
+    @contextmanager
+    def lane(self, loop: LoopVar, start: Int, length: Int, first: Int = 0) -> Iterator[None]:
+        """Inside, places of a loop from `start` on are evaluated as lanes; those that are not among `length` from `first` on are
+        masked off."""
+        emitter = self.emitter
+        emitter.lane, emitter.lanes = loop, self.lanes
+        with emitter.under(self.mask(self.code.sub(start, first), length)):
+            emitter.places[loop] = start
+            yield
+        emitter._varies.clear()
+        emitter.lane, emitter.lanes = None, 1
+
+    def mask(self, place: Int, length: Int) -> Value | None:
+        """Which lanes from `place` on lie within the length; None where whole vectors cover it."""
+        code = self.code
+        if isinstance(length, int) and length % self.lanes == 0:
+            return None
+        return code.cmp("slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(length, place)), self.lanes))
+
+    def stage(self, side: Scalar, target: Value, place: Int) -> None:
+        """Stores lanes of a side, and zeros where they are masked off."""
+        code, emitter = self.code, self.emitter
+        value = emitter.wide(side)
+        if emitter.mask is not None:
+            value = code.select(emitter.mask, value, code.const(0, value.type))
+        code.store(value, target, place)
+
+    def apply(self, function: str, *values: Value) -> Value:
+        return math.apply(self.code, function, self.dtype, *values)
+
+    def multiplied(self, lefts: list[Value], columns: list[Value], sums: list[Value]) -> list[Value]:
+        """rows x columns multiply-adds."""
+        code: Function = self.code
+        return [
+            self.apply("fma", code.splat(left, self.lanes), column, sums[r * len(columns) + v])
+            for r, left in enumerate(lefts)
+            for v, column in enumerate(columns)
+        ]

@@ -1,0 +1,253 @@
+"""Prints attention's way back: what queries, keys and values are owed, by one kernel that goes over blocks of both.
+
+An iteration has the heads that share keys. For each block of keys it goes over the rows a block at a time: scores and the
+products of what is owed with the values are formed as register tiles, become probabilities and slopes, and are summed into what
+rows, keys and values are owed (Dao, arXiv 2307.08691), so that neither ever reaches memory. Both sides of a block are staged as
+rows of float32, keys and values also on their side. `emit` is the entry point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from burn.codegen.cpu import heuristics
+from burn.codegen.cpu.attending import Attending
+from burn.codegen.cpu.loops import conversions_size
+from burn.codegen.cpu.squares import transposed
+from burn.codegen.cpu.target import Target
+from burn.codegen.host.emit import Int, Value
+from burn.dialect.dims import Dim, LoopVar, product
+from burn.kernels.body import AttentionGradientKernel, Scalar, Write
+
+LN2 = 0.6931471805599453
+
+Matrix = tuple[Value, Int]
+"""Where a matrix begins, and how far apart its rows lie."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What is decided while sizes are numbers: blocks of `rows` rows and `keys` keys, of which `tile` and `key_tile` are in
+    registers at a time beside `vectors` vectors. These keys divide such vectors: no tile reaches beyond what is weighed."""
+
+    tile: int
+    key_tile: int
+    vectors: int
+    rows: int
+    keys: int
+    lanes: int
+
+    @staticmethod
+    def of(kernel: AttentionGradientKernel, target: Target) -> Schedule:
+        lanes = target.lanes(conversions_size(kernel.dtype))
+        tile, vectors = heuristics.gradient_tile(target)
+        bounded = kernel.first != 0 or kernel.stop != kernel.key.extent
+        keys = heuristics.attention_keys(kernel.key.extent, vectors * lanes)
+        key_tile = max(n for n in range(1, tile + 1) if vectors * lanes % n == 0)
+        return Schedule(tile, key_tile, vectors, heuristics.gradient_rows(tile, bounded), keys, lanes)
+
+    def count(self, kernel: AttentionGradientKernel) -> Dim:
+        """Iterations of a launch: batches."""
+        return product([v.extent for v in kernel.batch])
+
+    def work(self, kernel: AttentionGradientKernel) -> Dim:
+        """Vector operations of one iteration."""
+        rows = product([v.extent for v in (*kernel.heads, kernel.row)])
+        return rows * kernel.key.extent * (kernel.depth.extent + kernel.column.extent) // 4
+
+
+def emit(kernel: AttentionGradientKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
+    """The kernel's text; its name is left as `KERNEL`."""
+    return _Printer(kernel, schedule, target, sites).print()
+
+
+class _Printer(Attending):
+    def __init__(self, kernel: AttentionGradientKernel, schedule: Schedule, target: Target, sites: list[str]) -> None:
+        super().__init__(kernel, (*kernel.heads, kernel.row), schedule.lanes, target, sites)
+        self.kernel, self.schedule = kernel, schedule
+        self.tile, self.width = schedule.tile, schedule.vectors * schedule.lanes
+        self.total = self.emitter.dim(self.row_count)
+        self.layout()
+
+    def layout(self) -> None:
+        """Memory of a thread: a block of keys and one of rows, probabilities and slopes, and what all rows, and the block's keys
+        and values, are owed so far."""
+        code = self.code
+        keys, rows = self.schedule.keys, self.schedule.rows
+        deep, wide = self.round_up(self.depth, self.width), self.round_up(self.columns, self.width)
+        shapes: dict[str, tuple[Int, Int]] = {
+            "keys": (keys, deep),
+            "values": (keys, wide),
+            "turned keys": (deep, keys),
+            "turned values": (wide, keys),
+            "query": (rows, deep),
+            "owed": (rows, wide),
+            "p": (rows, keys),
+            "slope": (rows, keys),
+            "of rows": (code.add(self.total, rows), deep),
+            "of keys": (keys, deep),
+            "of values": (keys, wide),
+        }
+        at = self.reserve({name: code.mul(n, step) for name, (n, step) in shapes.items()})
+        self.at: dict[str, Matrix] = {name: (at[name], step) for name, (_, step) in shapes.items()}
+
+    def print(self) -> str:
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        begin, end = code.arguments[2:]
+        keys, rows = self.schedule.keys, self.schedule.rows
+        with code.for_(begin, end) as flat, emitter.scope():
+            self.batches(flat.iv)
+            self.clear("of rows", code.add(self.total, rows))
+            extent = emitter.dim(kernel.key.extent)
+            with code.for_(0, extent, keys) as block, emitter.scope():
+                self.keys(block.iv, code.min(keys, code.sub(extent, block.iv)))
+            self.take(0, 0)
+            with code.for_(0, self.total) as row, emitter.scope():
+                self.place(row.iv)
+                self.write("of rows", row.iv, kernel.depth, self.depth, kernel.row_writes)
+        code.return_()
+        return code.text()
+
+    def row(self, name: str, row: Int) -> Value:
+        base, step = self.at[name]
+        return self.code.gep(base, self.code.mul(row, step), self.element)
+
+    def clear(self, name: str, rows: Int) -> None:
+        base, step = self.at[name]
+        with self.code.for_(0, self.code.mul(rows, step), self.lanes) as place:
+            self.code.store(self.code.const(0, self.vector), base, place.iv)
+
+    def write(self, name: str, row: Int, loop: LoopVar, length: Int, writes: Sequence[Write]) -> None:
+        """Writes a row of what is owed, at the place that the loops are set to."""
+        emitter, source = self.emitter, self.row(name, row)
+
+        def store(place: Int) -> None:
+            emitter.accumulator = self.code.load(source, place, self.vector)
+            for each in writes:
+                emitter.store(each.buffer, each.offset, each.value)
+
+        if writes:
+            self.vectors_of(loop, 0, length, store)
+
+    # ---- a block of keys -----------------------------------------------------------------------------------------------
+    def keys(self, start: Int, length: Int) -> None:
+        """All rows over `length` keys from `start` on; then what these keys and their values are owed is known."""
+        code, emitter, kernel, schedule = self.code, self.emitter, self.kernel, self.schedule
+        for name, turned, side, loop, features in (
+            ("keys", "turned keys", kernel.keys, kernel.depth, self.depth),
+            ("values", "turned values", kernel.values, kernel.column, self.columns),
+        ):
+            with code.for_(0, length) as key, emitter.scope():
+                emitter.places[kernel.key] = code.add(start, key.iv)
+                self.stage_row(name, key.iv, side, loop, features)
+            self.turn(name, turned, length)
+        self.clear("of keys", schedule.keys)
+        self.clear("of values", schedule.keys)
+        with code.for_(0, self.total, schedule.rows) as block, emitter.scope():
+            self.take(block.iv, schedule.rows)
+            least, most = self.bounds(0, self.here)
+            first = code.max(code.sub(least, start), 0)
+            first = code.sub(first, code.urem(first, self.width))
+            stop = code.min(code.sub(most, start), length)
+            with code.if_(code.cmp("slt", code.value(first), code.value(stop))), emitter.scope():
+                self.block(start, length, first, stop)
+        with code.for_(0, length) as key, emitter.scope():
+            emitter.places[kernel.key] = code.add(start, key.iv)
+            self.write("of keys", key.iv, kernel.depth, self.depth, kernel.key_writes)
+            self.write("of values", key.iv, kernel.column, self.columns, kernel.value_writes)
+
+    def stage_row(self, name: str, row: Int, side: Scalar, loop: LoopVar, features: Int) -> None:
+        target = self.row(name, row)
+        self.vectors_of(loop, 0, features, lambda place: self.stage(side, target, place))
+
+    def turn(self, name: str, turned: str, length: Int) -> None:
+        """Staged rows with their features as rows, a square of lanes at a time. What lies behind the last row is hidden later."""
+        code, lanes = self.code, self.lanes
+        base, step = self.at[name]
+        with code.for_(0, length, lanes) as row, code.for_(0, step, lanes) as place:
+            square = [
+                code.load(base, code.add(code.mul(code.add(row.iv, i), step), place.iv), self.vector)
+                for i in range(lanes)
+            ]
+            for i, vector in enumerate(transposed(code, square)):
+                code.store(vector, self.row(turned, code.add(place.iv, i)), row.iv)
+
+    # ---- a block of rows and keys --------------------------------------------------------------------------------------
+    def block(self, start: Int, length: Int, first: Int, stop: Int) -> None:
+        """A block of rows and those keys, from the `first` to the end of the block's that any of them sees."""
+        code, emitter, kernel, keys = self.code, self.emitter, self.kernel, self.schedule.keys
+        with code.for_(0, self.here) as row, emitter.scope():
+            self.place(row.iv)
+            self.stage_row("query", row.iv, kernel.query, kernel.depth, self.depth)
+            self.stage_row("owed", row.iv, kernel.owed, kernel.column, self.columns)
+        for made, left, right, features in (
+            ("p", "query", "turned keys", self.depth),
+            ("slope", "owed", "turned values", self.columns),
+        ):
+            with code.for_(first, stop, self.width) as panel, code.for_(0, self.here, self.tile) as row:
+                lefts = [(self.row(left, code.add(row.iv, r)), 1) for r in range(self.tile)]
+                columns = code.gep(self.at[right][0], panel.iv, self.element)
+                zero = [code.const(0, self.vector)] * (self.tile * self.schedule.vectors)
+                sums = self.product((0, features), lefts, (columns, keys), zero)
+                self.put(
+                    sums,
+                    [code.gep(self.row(made, code.add(row.iv, r)), panel.iv, self.element) for r in range(self.tile)],
+                )
+        self.weigh(start, length, first, stop)
+        for made, left, right in (("of values", "p", "owed"), ("of keys", "slope", "query")):
+            with code.for_(first, stop, self.schedule.key_tile) as key, emitter.scope():
+                base, some = self.at[left][0], range(self.schedule.key_tile)
+                lefts = [(code.gep(base, code.add(key.iv, i), self.element), keys) for i in some]
+                self.add(made, key.iv, (0, self.here), lefts, right)
+        with code.for_(0, self.here, self.tile) as row, emitter.scope():
+            lefts = [(self.row("slope", code.add(row.iv, r)), 1) for r in range(self.tile)]
+            self.add("of rows", code.add(self.start, row.iv), (first, stop), lefts, "keys")
+
+    def add(self, made: str, row: Int, over: tuple[Int, Int], lefts: Sequence[Matrix], right: str) -> None:
+        """Adds a product to a tile's rows, over a range of the rows of the right side."""
+        code = self.code
+        base, step = self.at[right]
+        with code.for_(0, step, self.width) as panel:
+            targets = [code.gep(self.row(made, code.add(row, r)), panel.iv, self.element) for r in range(len(lefts))]
+            before = [code.load(t, v * self.lanes, self.vector) for t in targets for v in range(self.schedule.vectors)]
+            self.put(self.product(over, lefts, (code.gep(base, panel.iv, self.element), step), before), targets)
+
+    def put(self, sums: list[Value], targets: list[Value]) -> None:
+        for place, total in enumerate(sums):
+            row, vector = divmod(place, self.schedule.vectors)
+            self.code.store(total, targets[row], vector * self.lanes)
+
+    def product(self, over: tuple[Int, Int], lefts: Sequence[Matrix], right: Matrix, sums: list[Value]) -> list[Value]:
+        """A tile's sums with those of a range of places, where lefts and rows of the right side lie a step apart."""
+        code = self.code
+        with code.for_(over[0], over[1], 1, sums) as place:
+            here = [code.load(left, code.mul(place.iv, step), self.element) for left, step in lefts]
+            at = code.mul(place.iv, right[1])
+            columns = [
+                code.load(right[0], code.add(at, v * self.lanes), self.vector) for v in range(self.schedule.vectors)
+            ]
+            place.yield_(*self.multiplied(here, columns, place.carried))
+        return place.results
+
+    def weigh(self, start: Int, length: Int, first: Int, stop: Int) -> None:
+        """Products become probabilities and slopes, zeros where a key is hidden; so do those behind the last key, as far as
+        vectors reach."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        apply = self.apply
+        zero = code.const(0, self.vector)
+        with code.for_(0, self.here) as row, emitter.scope():
+            self.place(row.iv)
+            norm = apply("mul", emitter.value(kernel.norm), code.const(LN2, self.element))
+            norm, dot = (code.splat(x, self.lanes) for x in (norm, emitter.value(kernel.dot)))
+            products, slopes = self.row("p", row.iv), self.row("slope", row.iv)
+            with code.for_(first, self.round_up(stop, self.width), self.lanes) as key, emitter.scope():
+                emitter.accumulator = code.load(products, key.iv, self.vector)
+                with self.lane(kernel.key, code.add(start, key.iv), length, start):
+                    p = apply("exp", apply("sub", emitter.wide(kernel.score), norm))
+                    slope = apply("sub", code.load(slopes, key.iv, self.vector), dot)
+                    slope = apply("mul", apply("mul", p, slope), emitter.wide(kernel.steepness))
+                    if emitter.mask is not None:
+                        p, slope = (code.select(emitter.mask, x, zero) for x in (p, slope))
+                code.store(p, products, key.iv)
+                code.store(slope, slopes, key.iv)

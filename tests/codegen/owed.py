@@ -1,0 +1,163 @@
+"""Cases of attention's way back, and what is owed by the definition, in float64: for the tests of every printer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from burn.dialect import ops
+from burn.dialect.adjoint import gradients
+from burn.dialect.dims import symbol
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType, numpy_dtype
+
+
+@dataclass(frozen=True)
+class Case:
+    """b, h and g: batch, query heads, key heads; s and t: queries and keys; d and e: features of a key and a value. mask: the
+    element type of one, with a row that sees nothing."""
+
+    name: str
+    b: int = 1
+    h: int = 2
+    g: int = 2
+    s: int = 19
+    t: int = 19
+    d: int = 5
+    e: int = 5
+    dtype: str = "float32"
+    mask: str = ""
+    lengths: tuple[int, ...] = ()
+    causal: bool = False
+    offset: int = 0
+    left: int = -1
+    right: int = -1
+    softcap: float = 0.0
+    symbolic: bool = False
+    turned: bool = False
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        return [(self.b, self.h, self.s, self.d), (self.b, self.g, self.t, self.d), (self.b, self.g, self.t, self.e)]
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "scale": 0.4, "causal": self.causal, "offset": self.offset, "left": self.left, "right": self.right,
+            "softcap": self.softcap,
+        }  # fmt: skip
+
+    def program(self) -> Program:
+        """What queries, keys and values are owed; turned: they come and go as [b, s, h, d]."""
+        s, t = (symbol("s"), symbol("t")) if self.symbolic else (self.s, self.t)
+        shapes = [(self.b, self.h, s, self.d), (self.b, self.g, t, self.d), (self.b, self.g, t, self.e)]
+        if self.turned:
+            shapes = [(b, n, h, d) for b, h, n, d in shapes]
+        given = [(name, TensorType(self.dtype, shape)) for name, shape in zip("qkv", shapes, strict=True)]
+        given.append(("g", TensorType(self.dtype, (self.b, self.h, s, self.e))))
+        given += [("mask", TensorType(self.mask, (self.s, self.t)))] if self.mask else []
+        given += [("lengths", TensorType("int64", (self.b,)))] if self.lengths else []
+        program = Program.create(given)
+        inputs = dict(zip((name for name, _ in given), program.inputs, strict=True))
+        sides = [inputs[name] for name in "qkv"]
+        with program.building("node"):
+            turned = [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in sides] if self.turned else sides
+            y = ops.attention(*turned, inputs.get("mask"), inputs.get("lengths"), **self.settings())
+            found = [x for x in gradients([y], [inputs["g"]], sides) if x is not None]
+        program.finish([(f"d{name}", x) for name, x in zip("qkv", found, strict=True)])
+        return program
+
+
+CASES = [
+    Case("plain"),
+    Case("more than a block", h=1, g=1, s=150, t=131, dtype="bfloat16"),
+    Case("causal", s=70, t=70, causal=True),
+    Case("causal in halves", s=70, t=70, causal=True, dtype="float16"),
+    Case("causal behind a prefix", s=21, t=70, causal=True, offset=49),
+    Case("rows that see no key", s=40, t=40, causal=True, offset=-7),
+    Case("grouped queries", h=6, g=2, s=37, t=41, causal=True, offset=4),
+    Case("grouped queries in halves", b=2, h=4, g=2, s=35, t=35, causal=True, dtype="bfloat16"),
+    Case("blocks that begin between those of the other side", h=1, g=1, s=256, t=256, causal=True, dtype="bfloat16"),
+    Case("a window to the left alone, in whole blocks", s=64, t=64, left=9),
+    Case("a window", s=67, t=67, causal=True, left=9),
+    Case("a window to both sides", s=67, t=67, left=5, right=3),
+    Case("an additive mask", mask="float32"),
+    Case("a boolean mask", mask="bool", causal=True),
+    Case("lengths", b=2, s=9, t=23, lengths=(23, 11), causal=True),
+    Case("a cap", softcap=2.0, causal=True, t=23, offset=4),
+    Case("values of other features", d=7, e=3),
+    Case("one query", s=1, t=33),
+    Case("one key", s=33, t=1),
+    Case("no query", s=0, t=17),
+    Case("no key", s=17, t=0),
+    Case("sizes that are known late", h=1, g=1, s=37, t=37, causal=True, symbolic=True),
+    Case("features side by side with heads", s=37, t=35, turned=True),
+]
+
+
+def attended(
+    case: Case, sides: Sequence[np.ndarray], mask: np.ndarray | None = None, lengths: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities by the definition, what scores change by with the products, and the values of every head, in float64."""
+    q, k, v = (x.astype(np.float64) for x in sides)
+    k, v = (np.repeat(x, case.h // case.g, axis=1) for x in (k, v))
+    score = 0.4 * q @ k.swapaxes(2, 3)
+    steepness = np.full_like(score, 0.4)
+    if case.softcap:
+        bent = np.tanh(score / case.softcap)
+        score, steepness = case.softcap * bent, 0.4 * (1 - bent**2)
+    key = np.arange(case.t)
+    ends = np.full(case.b, case.t) if lengths is None else lengths
+    position = np.arange(case.s)[None, :] + (case.offset if lengths is None else ends[:, None] - case.s)
+    position, key = position[:, None, :, None], key[None, None, None, :]
+    seen = key < ends[:, None, None, None]
+    if case.causal:
+        seen = seen & (key <= position)
+    if case.left >= 0:
+        seen = seen & (position - key <= case.left)
+    if case.right >= 0:
+        seen = seen & (key - position <= case.right)
+    if mask is not None and mask.dtype == bool:
+        seen = seen & mask
+    elif mask is not None:
+        score = score + mask
+    score = np.where(seen, score, -np.inf)
+    top = score.max(-1, keepdims=True, initial=-1e30)
+    p = np.exp(score - top)
+    return p / np.maximum(p.sum(-1, keepdims=True), 1e-300), steepness, v
+
+
+def reference(case: Case, sides: Sequence[np.ndarray], g: np.ndarray, **extra: np.ndarray) -> list[np.ndarray]:
+    """What is owed, by the definition, in float64."""
+    p, steepness, v = attended(case, sides, **extra)
+    share, g = case.h // case.g, g.astype(np.float64)
+    q, k = (x.astype(np.float64) for x in sides[:2])
+    slope = g @ v.swapaxes(2, 3)
+    slope = p * (slope - (p * slope).sum(-1, keepdims=True)) * steepness
+    dk, dv = slope.swapaxes(2, 3) @ q, p.swapaxes(2, 3) @ g
+    dk, dv = (x.reshape(case.b, case.g, share, case.t, -1).sum(2) if case.t else x[:, : case.g] for x in (dk, dv))
+    return [slope @ np.repeat(k, share, axis=1), dk, dv]
+
+
+def arrays_of(case: Case) -> list[np.ndarray]:
+    rng = np.random.default_rng(7)
+    shapes = [*case.shapes, (case.b, case.h, case.s, case.e)]
+    arrays = [rng.standard_normal(s).astype(numpy_dtype(case.dtype)) for s in shapes]
+    if case.mask == "bool":
+        mask = rng.random((case.s, case.t)) < 0.7
+        mask[2] = False
+        arrays.append(mask)
+    elif case.mask:
+        arrays.append(rng.standard_normal((case.s, case.t)).astype(case.mask))
+        arrays[-1][3] = -np.inf
+    if case.lengths:
+        arrays.append(np.array(case.lengths))
+    return arrays
+
+
+def check(got: list[np.ndarray], want: list[np.ndarray], close: float, case: Case) -> None:
+    for name, a, b in zip("qkv", got, want, strict=True):
+        a = a.astype(np.float64)
+        np.testing.assert_allclose(a.swapaxes(1, 2) if case.turned else a, b, rtol=close, atol=close, err_msg=name)

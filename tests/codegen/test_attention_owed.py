@@ -1,0 +1,50 @@
+"""The CPU's kernel of attention's way back, on every CPU that this machine can be, and in the interpreter, against float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from burn.codegen.cpu.target import host_targets
+from burn.compiler import compile_program, environment
+from burn.dialect.mlir import context
+from burn.kernels.text import program_text
+from burn.passes import pipeline
+from burn.runtime.executable import Executable
+from burn.runtime.host import features
+from tests.codegen.owed import CASES, Case, arrays_of, check, reference
+from tests.kernels.interpreting import interpreted
+
+TARGETS = [target.name for target in host_targets(features())]
+PASSES = "decompose{keep=attention+attention_forward+attention_backward},fuse,release"
+MORE = [
+    Case("many blocks of keys", h=1, g=1, s=37, t=300, d=40, e=33),
+    Case("many blocks of rows", h=2, g=1, s=140, t=131, d=16, e=48, causal=True, offset=-9),
+    Case("a window over many blocks", h=1, g=1, s=300, t=300, d=8, e=8, causal=True, left=40),
+    Case("halves of many features", h=1, g=1, s=35, t=70, d=70, e=80, dtype="float16"),
+    Case("one feature", d=1, e=1),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", [*CASES, *MORE], ids=lambda case: case.name)
+def test_what_is_owed(case: Case, target: str) -> None:
+    program, arrays = case.program(), arrays_of(case)
+    extra = dict(zip(filter(None, ("mask" * bool(case.mask), "lengths" * bool(case.lengths))), arrays[4:], strict=True))
+    want = reference(case, arrays[:3], arrays[3], **extra)
+    given = [x.swapaxes(1, 2).copy() if case.turned and n < 3 else x for n, x in enumerate(arrays)]
+    close = 2e-5 if case.dtype == "float32" else 2e-2
+    got = Executable(compile_program(program, target=target, passes=PASSES))(*given)
+    check(list(got), want, close, case)
+    if case.s * case.t < 1000 and target == TARGETS[0]:
+        check(interpreted(program, given), want, close, case)
+
+
+def test_one_kernel_forms_probabilities_once() -> None:
+    program = replace(CASES[0], causal=True).program()
+    pipeline.run(pipeline.parse(PASSES), program, environment())
+    with context():
+        text = program_text(program, environment().wants)
+    assert text.count("attention gradient") == 1
+    assert "attention gradient batch b < 1, g < 2, rows i < 19, keys j < 19" in text
