@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 
 from burn.codegen.cpu.panels import Tiled
@@ -16,7 +17,9 @@ from burn.kernels.body import (
     Fetched,
     Load,
     LoopKernel,
+    Stage,
     Where,
+    Write,
     loop_atoms,
     own_dims,
     walk,
@@ -65,6 +68,24 @@ def _score(kernel: LoopKernel, loop: LoopVar) -> float:
             step = None if any(isinstance(a, Fetched) for a in loop_atoms(dim)) else coefficient(dim, loop)
             score += weight if step == 1 else -0.5 * weight if step is None else -0.25 * weight
     return score
+
+
+SHORT_ROW = 64
+"""Elements up to which a row that is copied is too short for a CPU to see that the next one follows."""
+
+
+def as_read(kernel: LoopKernel) -> LoopKernel:
+    """A copy of short rows with its loops in the order in which the rows are read: what is read far apart is waited for, what is
+    written so is not."""
+    match kernel.stages:
+        case (Stage(loops=(), reductions=(), writes=(Write(value=Load() as load),), order="parallel"),):
+            *outer, row = kernel.parallel or (LoopVar("", 1),)
+            steps = {v: coefficient(load.offset, v) for v in kernel.parallel}
+            short = isinstance(row.extent, int) and row.extent <= SHORT_ROW and steps.get(row) == 1
+            known = {v: step for v, step in steps.items() if isinstance(step, int)}
+            if short and len(known) == len(steps):
+                return replace(kernel, parallel=(*sorted(outer, key=lambda v: -known[v]), row))
+    return kernel
 
 
 SQUARE_NODES = 48

@@ -116,7 +116,7 @@ class KernelPrinter:
                 raise unreachable(other)
 
     def _loops(self, kernel: LoopKernel) -> Emitted:
-        kernel = lengthen(kernel, heuristics.lanes(kernel, self.target))
+        kernel = heuristics.as_read(lengthen(kernel, heuristics.lanes(kernel, self.target)))
         schedule = loops.Schedule.of(kernel, self.target)
         grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk))
         general, values = parametrize(kernel)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import heuristics, math, sums
+from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
@@ -127,16 +128,13 @@ class _Printer:
         begin, end = code.arguments[2:]
         outer = [v for v in kernel.parallel if v != self.lane]
         chunks: Dim = ceildiv(self.lane.extent, chunk) if chunk and self.lane else 1
-        with code.for_(begin, end) as flat, emitter.scope():
-            rest: Int = flat.iv
-            piece: Int = 0
-            if chunks != 1:
-                n = emitter.dim(chunks)
-                piece, rest = code.urem(rest, n), code.udiv(rest, n)
-            for position, loop in enumerate(reversed(outer)):
-                n = emitter.dim(self.schedule.steps(loop))
-                last = position == len(outer) - 1
-                emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
+        sizes = [emitter.dim(n) for n in (*(self.schedule.steps(v) for v in outer), chunks)]
+        sizes = sizes[:-1] if chunks == 1 else sizes
+        with code.for_(begin, end, 1, split(code, begin, sizes)) as flat, emitter.scope():
+            places = flat.carried
+            flat.yield_(*following(code, places, sizes))
+            emitter.places.update(zip(outer, places, strict=False))
+            piece: Int = 0 if chunks == 1 else places[-1]
             if self.lane is not None and self.lane in kernel.parallel:
                 start = code.mul(piece, chunk) if chunks != 1 and chunk else 0
                 extent = emitter.dim(self.lane.extent)

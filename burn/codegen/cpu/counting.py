@@ -1,0 +1,34 @@
+"""Places of several loops counted as one: a range of a launch begins anywhere in them, and goes on from one place to the next.
+
+To divide a place's number anew for each costs more than what a short row does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from burn.codegen.host.emit import Function, Int, Value
+
+
+def split(code: Function, number: Int, sizes: Sequence[Int]) -> list[Value]:
+    """The places of loops of these sizes, the last one fastest, for the number of a place of all of them."""
+    places: list[Value] = []
+    for position, size in reversed(list(enumerate(sizes))):
+        places.append(code.value(number if position == 0 else code.urem(number, size)))
+        number = number if position == 0 else code.udiv(number, size)
+    return places[::-1]
+
+
+def following(code: Function, places: Sequence[Value], sizes: Sequence[Int]) -> list[Value]:
+    """The places one further on."""
+    found: list[Value] = []
+    carry: Int = 1
+    for position, size in reversed(list(enumerate(sizes))):
+        moved = code.value(code.add(places[position], carry))
+        if position == 0:
+            found.append(moved)
+            break
+        over = code.cmp("eq", moved, size)
+        found.append(code.select(over, code.const(0), moved))
+        carry = code.select(over, code.const(1), code.const(0))
+    return found[::-1]
