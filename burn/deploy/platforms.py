@@ -66,6 +66,27 @@ def _linux(
     return Platform(name, triple, ("-D_GNU_SOURCE",), linking, libraries, cpu=cpu, opening=opening)
 
 
+PAGE = 64 << 10
+SHARED_PAGES, MOST_SHARED_PAGES = 512, 32768
+"""What a memory that threads share begins with, and may grow to: of WebAssembly's pages. JavaScript makes it."""
+
+_SHARED_MEMORY = (
+    "-Wl,--shared-memory",
+    "-Wl,--import-memory",
+    f"-Wl,--initial-memory={SHARED_PAGES * PAGE}",
+    f"-Wl,--max-memory={MOST_SHARED_PAGES * PAGE}",
+)
+_OF_A_THREAD = tuple(f"-Wl,--export=__{name}" for name in ("stack_pointer", "wasm_init_tls", "tls_size"))
+"""What every thread has of its own."""
+
+
+def _wasm(name: str, features: str = "", linking: tuple[str, ...] = ()) -> Platform:
+    cpu = f"-mcpu=generic+simd128{features}"
+    own = ("-mexec-model=reactor", cpu, "-Wl,--fatal-warnings", *linking)
+    told = ("-D_GNU_SOURCE", cpu)
+    return Platform(name, "wasm32-wasi", told, own, program=None, shared=None, static=None, cpu="simd128")
+
+
 _ALL = (
     _linux("x86_64-linux", "x86_64-linux-gnu.2.28", "avx2", _GLIBC, ("-ldl",)),
     _linux("x86_64-linux-musl", "x86_64-linux-musl", "avx2"),
@@ -91,16 +112,8 @@ _ALL = (
         data='.section .rdata,"dr"',
         exports=False,
     ),
-    Platform(
-        "wasm32",
-        "wasm32-wasi",
-        ("-D_GNU_SOURCE", "-mcpu=generic+simd128"),
-        ("-mexec-model=reactor", "-mcpu=generic+simd128", "-Wl,--fatal-warnings"),
-        program=None,
-        shared=None,
-        static=None,
-        cpu="simd128",
-    ),
+    _wasm("wasm32"),
+    _wasm("wasm32-threads", "+atomics+bulk_memory", (*_SHARED_MEMORY, *_OF_A_THREAD)),
     Platform(
         "thumbv7em-none-eabihf",
         "thumb-freestanding-eabihf",
@@ -117,9 +130,6 @@ PLATFORMS: dict[str, Platform] = {p.name: p for p in _ALL}
 
 HOST = "host"
 
-LATER = {"wasm32-threads": "modules of WebAssembly have one thread: the target wasm32"}
-"""Targets that are not built yet, and what there is instead."""
-
 
 def host() -> Platform | None:
     """This machine's platform; None where it has no row."""
@@ -130,8 +140,6 @@ def host() -> Platform | None:
 
 def find(name: str = HOST) -> Platform:
     """The platform of a name, "host" for this machine's. Raises CompileError."""
-    if name in LATER:
-        raise CompileError(f"the target '{name}' is not supported yet", [LATER[name]])
     found = host() if name == HOST else PLATFORMS.get(name)
     if found is None:
         what = f"{platform.machine()}-{sys.platform} (this machine)" if name == HOST else f"'{name}'"

@@ -2,6 +2,9 @@
 
 The module is the portable runtime and the program, without its weights, which are fetched beside it. What JavaScript calls is
 native/wasm/module.c; native/wasm/index.js is the same for every model but for one object that describes it.
+
+With threads there is a second module of the same, whose memory workers share (native/wasm/worker.js); index.js takes it where
+that may be done.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from pathlib import Path
 
 from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program
-from burn.deploy import native_runtime, tables
+from burn.deploy import native_runtime, platforms, tables, toolchain
 from burn.deploy import weights as stored
 from burn.deploy.interface import Interface
 from burn.deploy.report import Report
@@ -57,16 +60,22 @@ def package(
     weights = stored.layout(artefact.constants, as_file=True)
     if told:
         told(Report.of(artefact, sum(constant.bytes for constant in artefact.constants)))
-    with tempfile.TemporaryDirectory() as scratch:
-        module = _module(interface, artefact, weights, chain, Path(scratch))
-    about = _about(artefact, len(module), weights.bytes)
+    single = toolchain.find(platforms.find("wasm32"))
+    module = _module(artefact, weights, single)
+    threaded = _module(artefact, weights, chain) if chain.platform != single.platform else b""
+    about = _about(artefact, len(module), len(threaded), weights.bytes)
     script = (NATIVE / "index.js").read_text().replace('"@MODEL@"', json.dumps(about, separators=(",", ":")))
     output.mkdir(parents=True, exist_ok=True)
     written = [
         ("index.js", [script.encode()]),
         ("index.d.ts", [_types(artefact).encode()]),
-        ("package.json", [_package(interface.name, artefact).encode()]),
+        ("package.json", [_package(interface.name, artefact, bool(threaded)).encode()]),
         ("model.wasm", [module]),
+        *(
+            [("model-threads.wasm", [threaded]), ("worker.js", [(NATIVE / "worker.js").read_bytes()])]
+            if threaded
+            else []
+        ),
         *([("weights.safetensors", stored.chunks(weights))] if weights.bytes else []),
     ]
     for file, pieces in written:
@@ -76,17 +85,19 @@ def package(
     return [output / file for file, _ in written]
 
 
-def _module(interface: Interface, artefact: Artefact, weights: stored.Weights, chain: Toolchain, folder: Path) -> bytes:
-    (folder / "code.ll").write_bytes(artefact.code)
-    (folder / "tables.c").write_text(tables.module(artefact, weights))
-    own = [folder / "code.ll", folder / "tables.c", NATIVE / "module.c"]
-    made = chain.compile(own, folder, (f"-I{NATIVE}", "-Wno-override-module", *native_runtime.flags()))
-    with native_runtime.objects(chain) as runtime:
-        chain.module([*made, *runtime], folder / "model.wasm")
-    return (folder / "model.wasm").read_bytes()
+def _module(artefact: Artefact, weights: stored.Weights, chain: Toolchain) -> bytes:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        (folder / "code.ll").write_bytes(artefact.code)
+        (folder / "tables.c").write_text(tables.module(artefact, weights))
+        own = [folder / "code.ll", folder / "tables.c", NATIVE / "module.c"]
+        made = chain.compile(own, folder, (f"-I{NATIVE}", "-Wno-override-module", *native_runtime.flags()))
+        with native_runtime.objects(chain) as runtime:
+            chain.module([*made, *runtime], folder / "model.wasm")
+        return (folder / "model.wasm").read_bytes()
 
 
-def _about(artefact: Artefact, module_bytes: int, weights_bytes: int) -> dict[str, object]:
+def _about(artefact: Artefact, module_bytes: int, threaded_bytes: int, weights_bytes: int) -> dict[str, object]:
     def described(specs: Sequence[ValueSpec]) -> list[dict[str, object]]:
         return [{"name": s.name, "dtype": s.dtype, "dims": list(s.dims), "type": s.type_text} for s in specs]
 
@@ -95,13 +106,16 @@ def _about(artefact: Artefact, module_bytes: int, weights_bytes: int) -> dict[st
         "outputs": described(artefact.signature.outputs),
         "random": artefact.signature.random_state,
         "moduleBytes": module_bytes,
+        "threadedBytes": threaded_bytes,
+        "memoryPages": [platforms.SHARED_PAGES, platforms.MOST_SHARED_PAGES],
         "weightsBytes": weights_bytes,
         "sites": list(artefact.sites),
         "messages": {int(status): text for status, text in MESSAGES.items()},
     }
 
 
-def _package(name: str, artefact: Artefact) -> str:
+def _package(name: str, artefact: Artefact, threaded: bool) -> str:
+    own = ["model-threads.wasm", "worker.js"] if threaded else []
     plain = re.sub(r"[^a-z0-9._~-]+", "-", name.lower()).lstrip("._") or "model"
     about = {
         "name": plain,
@@ -111,7 +125,7 @@ def _package(name: str, artefact: Artefact) -> str:
         "main": "index.js",
         "types": "index.d.ts",
         "exports": {".": {"types": "./index.d.ts", "default": "./index.js"}, "./*": "./*"},
-        "files": ["index.js", "index.d.ts", "model.wasm", "weights.safetensors"],
+        "files": ["index.js", "index.d.ts", "model.wasm", *own, "weights.safetensors"],
         "sideEffects": False,
     }
     return json.dumps(about, indent=2) + "\n"
@@ -151,13 +165,20 @@ export interface Model {{
   readonly outputs: Value[];
   /** The seed of the random numbers that the model draws, if it does. */
   seed: bigint | number;
+  /** How many threads there are, the caller's among them. */
+  readonly threads: number;
   /** One inference. An input is a typed array, or a tensor where its sizes cannot be told from its length. Throws an Error. */
   run(inputs: Inputs): Outputs;
+  /** Ends the threads. The model cannot be run any more. */
+  close(): void;
 }}
 
 export interface Options {{
   /** Is told how many bytes of both files have been read, and how many there are. */
   progress?: (loaded: number, total: number) => void;
+  /** How many threads are wanted; by default as many as there are cores. One where memory cannot be shared, or the package has no
+   * module with threads. */
+  threads?: number;
 }}
 
 /** Loads the model. base: the folder of its files, this module's by default. */

@@ -26,10 +26,18 @@ class _Quiet(SimpleHTTPRequestHandler):
         pass
 
 
+class _Isolated(_Quiet):
+    def end_headers(self) -> None:
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
+
+
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a static server."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))) as server:
+def served(folder: Path, isolated: bool = False) -> Iterator[str]:
+    """The address of a static server. isolated: its pages may share memory with their workers."""
+    handler = functools.partial(_Isolated if isolated else _Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"

@@ -105,8 +105,3 @@ def test_which_code_is_linked(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(platforms, "host", lambda host=host: host)
         assert [Options(place).as_text for place in (here, arm)] == [host != here, True]
         assert [Options(place).is_foreign for place in (here, arm)] == [host != here, host != arm]
-
-
-def test_what_is_not_built_yet_says_so() -> None:
-    with pytest.raises(CompileError, match="wasm32-threads"):
-        platforms.find("wasm32-threads")

@@ -17,6 +17,7 @@ PLACES = {
     "macos": ("aarch64-macos",),
     "windows": ("x86_64-windows-gnu",),
     "wasm": ("wasm32-wasi", "-D_GNU_SOURCE"),
+    "wasm with threads": ("wasm32-wasi", "-D_GNU_SOURCE", "-matomics", "-mbulk-memory"),
 }
 HERE_ALONE = {"elf.c", "symbols.c"}
 """They load objects into a process that compiles."""

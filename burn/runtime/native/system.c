@@ -89,12 +89,10 @@ int64_t burn_clock_ns(void) {
 }
 
 #elif defined(__wasm__)
-/* ---- one thread, memory that grows, and a clock that the host lends -------------------------------------------------- */
+/* ---- WebAssembly: memory that grows, and a clock that the host lends ------------------------------------------------ */
 #include <time.h>
 
-void burn_lock_take(burn_lock *lock) { (void)lock; }
-void burn_lock_give(burn_lock *lock) { (void)lock; }
-
+/* Programs are made by one thread. */
 void burn_once_call(burn_once *once, void (*function)(void)) {
     if (!*once)
         function();
@@ -106,19 +104,85 @@ int burn_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void)
     return 1;
 }
 
+void burn_yield(void) {}
+void burn_sleepers_forget(void) {}
+
+#ifdef __wasm_atomics__
+/* JavaScript has instantiated the module in several workers, over one memory. A page's own thread must not sleep, so that locks,
+ * which are held for a few instructions, are waited for awake. */
+enum { INSTANCES = 64, NOBODY = 0, WAITING = 1 };
+static _Atomic uint32_t instances[INSTANCES]; /* of each: NOBODY, WAITING, or the task's address */
+
+void burn_lock_take(burn_lock *lock) {
+    while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire))
+        ;
+}
+
+void burn_lock_give(burn_lock *lock) { atomic_flag_clear_explicit(lock, memory_order_release); }
+
+void burn_instance_main(int32_t number) {
+    _Atomic uint32_t *own = &instances[number % INSTANCES];
+    for (;;) {
+        uint32_t task = WAITING;
+        atomic_store(own, WAITING);
+        while ((task = atomic_load(own)) == WAITING)
+            burn_sleep_while(own, WAITING);
+        ((const burn_task *)(uintptr_t)task)->main();
+    }
+}
+
+int burn_thread_start(burn_thread *thread, const burn_task *task) {
+    for (*thread = 0; *thread < INSTANCES; ++*thread) {
+        uint32_t waiting = WAITING;
+        if (atomic_compare_exchange_strong(&instances[*thread], &waiting, (uint32_t)(uintptr_t)task)) {
+            burn_wake(&instances[*thread], 1);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void burn_thread_join(burn_thread *thread) {
+    while (atomic_load(&instances[*thread]) != WAITING)
+        ;
+}
+
+void burn_sleep_while(_Atomic uint32_t *word, uint32_t seen) {
+    __builtin_wasm_memory_atomic_wait32((int32_t *)(uintptr_t)word, (int32_t)seen, -1);
+}
+
+void burn_wake(_Atomic uint32_t *word, int32_t count) {
+    __builtin_wasm_memory_atomic_notify((int32_t *)(uintptr_t)word, (uint32_t)count);
+}
+#else
+void burn_lock_take(burn_lock *lock) { (void)lock; }
+void burn_lock_give(burn_lock *lock) { (void)lock; }
+
 int burn_thread_start(burn_thread *thread, const burn_task *task) {
     (void)thread, (void)task;
     return 0;
 }
 
 void burn_thread_join(burn_thread *thread) { (void)thread; }
-void burn_yield(void) {}
 void burn_sleep_while(_Atomic uint32_t *word, uint32_t seen) { (void)word, (void)seen; }
 void burn_wake(_Atomic uint32_t *word, int32_t count) { (void)word, (void)count; }
-void burn_sleepers_forget(void) {}
+#endif
 
-void *burn_aligned_new(int64_t bytes) { return aligned_alloc(BURN_ALIGNMENT, (size_t)bytes); }
-void burn_aligned_free(void *memory) { free(memory); }
+/* The C library's memory has no lock. These two are all that kernels ask of it, and nothing else does while kernels run. */
+static burn_lock memory = BURN_LOCK_NEW;
+
+void *burn_aligned_new(int64_t bytes) {
+    burn_lock_take(&memory);
+    void *made = aligned_alloc(BURN_ALIGNMENT, (size_t)bytes);
+    burn_lock_give(&memory);
+    return made;
+}
+
+void burn_aligned_free(void *given) {
+    burn_lock_take(&memory);
+    free(given);
+    burn_lock_give(&memory);
+}
 
 void *burn_pages_new(int64_t bytes) {
     (void)bytes;

@@ -1,6 +1,6 @@
-/* What the runtime asks of the operating system: locks, threads, memory, time. Written for POSIX, for Windows, and for places that
- * have one thread and nothing else (WebAssembly); no other file of the runtime tells these apart, but for cpu.c, which says what
- * the machine is.
+/* What the runtime asks of the operating system: locks, threads, memory, time. Written for POSIX, for Windows, and for WebAssembly,
+ * which has one thread and nothing else, or with atomics those that JavaScript starts; no other file of the runtime tells these
+ * apart, but for cpu.c, which says what the machine is.
  */
 #ifndef BURN_SYSTEM_H
 #define BURN_SYSTEM_H
@@ -9,13 +9,23 @@
 #include <stdint.h>
 
 #if defined(__wasm__)
-#define BURN_HAS_THREADS 0
 #define BURN_HAS_PAGES 0
-typedef char burn_lock;
 typedef char burn_once;
+#define BURN_ONCE_NEW 0
+#ifdef __wasm_atomics__
+#define BURN_HAS_THREADS 1
+typedef atomic_flag burn_lock;
+typedef int32_t burn_thread;
+#define BURN_LOCK_NEW ATOMIC_FLAG_INIT
+/* What an instance of the module does in a worker, for good: it waits to be one of the threads that burn_thread_start starts. Each
+ * instance has a number of its own, from 0 to 63. */
+void burn_instance_main(int32_t number);
+#else
+#define BURN_HAS_THREADS 0
+typedef char burn_lock;
 typedef char burn_thread;
 #define BURN_LOCK_NEW 0
-#define BURN_ONCE_NEW 0
+#endif
 #else
 #define BURN_HAS_THREADS 1
 #define BURN_HAS_PAGES 1

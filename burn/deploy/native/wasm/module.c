@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "module.h"
+#include "system.h"
 
 #define OFFERED(name) __attribute__((export_name(name)))
 
@@ -38,6 +39,12 @@ OFFERED("start") int32_t start(const unsigned char *weights) {
     free(constants);
     return program != NULL;
 }
+
+#ifdef __wasm_atomics__
+/* What the module's instance in a worker does, from then on. */
+OFFERED("thread") void thread(int32_t number) { burn_instance_main(number); }
+OFFERED("set_threads") void set_threads(int32_t count) { burn_pool_set_threads(count); }
+#endif
 
 OFFERED("input") void input(int32_t index, void *data, uint32_t bytes, int32_t rank) {
     inputs[index] = (burn_input){.data = data, .bytes = bytes, .rank = rank, .dims = dims + index * BURN_MAX_RANK};
