@@ -30,6 +30,7 @@ pytest.importorskip("triton")
 pytest.importorskip("torch")
 
 from tests.codegen.gpu.cards import Card
+from tests.runtime.sanitizers import compiler_with
 from tests.runtime.simulation import Elsewhere
 
 ROOT = Path(__file__).parents[2]
@@ -209,6 +210,66 @@ def test_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         driver.check()
         driver.close()
         assert any(shared for _, shared in driver.launches)
+
+
+THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include "twice.h"
+
+static twice_model *shared;
+
+static void *work(void *argument) {
+    long thread = (long)argument, wrong = 0;
+    for (int turn = 0; turn < 12; turn++) {
+        float x[100], y[100];
+        int64_t n = 1 + (thread * 7 + turn / 3) % 100; /* thrice in a row: run, recorded, replayed */
+        twice_model *own = NULL;
+        for (int i = 0; i < n; i++)
+            x[i] = (float)(thread * 1000 + turn + i);
+        if (turn % 6 == 0)
+            wrong += twice_create(&own, NULL) != 0;
+        wrong += twice_run(own ? own : shared, n, x, y) != 0;
+        for (int i = 0; i < n; i++)
+            wrong += y[i] != x[i] * 2 + 1;
+        twice_destroy(own);
+        wrong += twice_run(shared, -1, x, y) == 0;
+    }
+    return (void *)wrong;
+}
+
+int main(void) {
+    pthread_t threads[8];
+    long wrong = 0;
+    if (twice_create(&shared, NULL))
+        return fprintf(stderr, "%s\n", twice_error()), 1;
+    for (long i = 0; i < 8; i++)
+        pthread_create(&threads[i], NULL, work, (void *)i);
+    for (int i = 0; i < 8; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        wrong += (long)result;
+    }
+    twice_destroy(shared);
+    printf("%ld wrong", wrong);
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow  # the whole runtime is compiled anew for each
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_threads(sanitizer: str, elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight threads, one model and some of their own, with the compiler's sanitizers."""
+    compiler = f"{compiler_with(sanitizer, tmp_path)[0]} -fsanitize={sanitizer} -fno-sanitize-recover=all"
+    monkeypatch.setenv("CC", compiler)
+    folder = make(
+        "static", traced(lambda x: x * 2 + 1, x="float32[n]"), tmp_path / "lib", cards=HOPPER, name="twice"
+    ).parent
+    (folder / "threads.c").write_text(THREADS)
+    command = [*compiler.split(), "threads.c", "-I.", "-L.", "-ltwice", "-lpthread", "-lm", "-ldl", "-o", "threads"]
+    subprocess.run(command, cwd=folder, check=True)
+    assert _said(folder / "threads") == "0 wrong"
 
 
 @pytest.mark.slow  # a target's C library is first built
