@@ -129,9 +129,8 @@ def load(
             what = "sizes, target, precision and the shapes of kernels cannot be changed any more"
             raise ModelError(f"{path} is compiled already", [Problem(what)])
         if path.suffix == COMPILED:
-            artefact = package.load(path, signed_by)
-            kind = artefact.target.card
-            return Executable(artefact, device=where if where.is_card or not kind else None)
+            artefact = package.load(path, signed_by, where)
+            return Executable(artefact, device=package.placed(artefact.target, where))
         identity = _identity(path, content, dims) if cache else None
     given = {"target": target, "device": where, "precision": precision, "autotune": autotune}
     made = artefact_of(identity, lambda: read_program(path, dims), **given)

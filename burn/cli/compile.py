@@ -35,7 +35,7 @@ _SHOWN = 4
     "targets",
     multiple=True,
     help=f"the system it runs on: {', '.join(platforms.PLATFORMS)}; this machine by default, for a module of WebAssembly wasm32; "
-    f"several, repeated or between commas, go into one package. Or cards beside it, several in one binary: {', '.join(SHARED)}",
+    f"several, repeated or between commas, go into one package. Or cards beside it, several in one file: {', '.join(SHARED)}",
 )
 @click.option(
     "--cpu",
@@ -131,8 +131,8 @@ def _check(kind: str, options: Options, reports: bool) -> None:
         raise click.UsageError(f"--report is for commands, libraries and modules of WebAssembly, not for {kind}")
     if kind not in ("exe", "shared", "static") and options.beside:
         raise click.UsageError(f"--weights is for commands and libraries, not for {kind}")
-    if kind not in ("exe", "shared", "static") and options.cards:
-        raise click.UsageError(f"{options.cards[0]} is a target for commands and libraries, not for {kind}")
+    if kind not in ("exe", "shared", "static", "package") and options.cards:
+        raise click.UsageError(f"{options.cards[0]} is a target for commands, libraries and packages, not for {kind}")
     if kind != "package" and options.key:
         raise click.UsageError(f"--sign is for packages (--emit package), not for {kind}")
     if kind != "package" and options.also:

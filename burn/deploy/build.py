@@ -47,7 +47,7 @@ class Options:
     that runs where it finds itself. features: what that CPU has besides, by LLVM's names. name: what the C interface is called,
     the output's name by default. beside: the weights go into a file beside the binary, instead of into it. also: further
     platforms that a package has code for. key: the private key that a package is signed with. told: is given a report. cards: the
-    kinds of card that a command or library has code for; there are none for a program that runs on the CPU."""
+    kinds of card that a binary or package has code for; there are none for a program that runs on the CPU."""
 
     platform: Platform
     cpu: str | None = None
@@ -187,7 +187,8 @@ def _versions(program: Program, options: Options) -> list[Artefact]:
     name = options.platform.name
     if name not in _LOADING:
         raise CompileError(f"there are no packages for {name}", [f"burn.load runs on {', '.join(_LOADING)}"])
-    made = [compile_program(program.copy(), target=target, as_text=options.is_foreign) for target in options.targets]
+    kinds = [(card, target) for card in options.cards or (None,) for target in options.targets]
+    made = [_compiled(program.copy(), card, target, options.is_foreign) for card, target in kinds]
     if not options.is_foreign:
         return made
     with tempfile.TemporaryDirectory() as scratch:

@@ -11,10 +11,10 @@
     112   zeros
     128   header, code, constants, with zeros between; the signature (signing.py) is the file's last 64 bytes
 
-All numbers are little-endian. The header lists the programs: the same model for several machines, the best first; the first that
-runs here is taken. Constants that several share are there once. They have checksums of their own in the header, fast enough to be
-looked at whenever a program is loaded: those find damage. A compiled program is machine code: whoever may write the file decides
-what runs, but for a file whose signature is asked for, which is looked at before anything else of it.
+All numbers are little-endian. The header lists the programs: the same model for several machines and cards, the best first; the
+first that runs here is taken. Constants that several share are there once. They have checksums of their own in the header, fast
+enough to be looked at whenever a program is loaded: those find damage. A compiled program is machine code: whoever may write the
+file decides what runs, but for a file whose signature is asked for, which is looked at before anything else of it.
 
 Enter at `save` and `load`.
 """
@@ -31,7 +31,8 @@ from pathlib import Path
 
 from burn.errors import ModelError, Problem
 from burn.runtime import files, host, signing
-from burn.runtime.artefact import CODE_ALIGNMENT, CONSTANT_ALIGNMENT, Artefact, Buffer, decode
+from burn.runtime.artefact import CODE_ALIGNMENT, CONSTANT_ALIGNMENT, Artefact, Buffer, Target, decode
+from burn.runtime.device import CPU, Device
 
 MAGIC = b"BURNPROG"
 COMPILED = ".burn"
@@ -80,16 +81,27 @@ def save(programs: Sequence[Artefact], path: Name, key: Name | None = None) -> N
             file.write(signature)
 
 
-def load(path: Name, signed_by: Name | None = None) -> Artefact:
-    """The program of a package that is for this machine. signed_by: the public key that the file must be
+def load(path: Name, signed_by: Name | None = None, where: Device = CPU) -> Artefact:
+    """The program of a package that is for this machine and that device. signed_by: the public key that the file must be
     signed with. Raises ModelError for another file, and BurnError for what is no key."""
-    return chosen(read(path, signed_by))
+    return chosen(read(path, signed_by), where)
 
 
-def chosen(programs: Sequence[Artefact]) -> Artefact:
+def chosen(programs: Sequence[Artefact], where: Device = CPU) -> Artefact:
     """The first that runs here; where none does, the first for this architecture, of which an executable says what it lacks."""
-    lacking = [host.missing_features(program.target) for program in programs]
+    if len(programs) == 1:
+        return programs[0]  # no driver is opened to say so
+    lacking = (_lacking(program.target, where) for program in programs)
     return programs[next((at for at, problems in enumerate(lacking) if not problems), _nearest(programs))]
+
+
+def placed(target: Target, where: Device) -> Device:
+    """Where a program runs for which that device was asked: one for cards on the first, if no card was named."""
+    return where if where.is_card or not target.card else Device(target.card)
+
+
+def _lacking(target: Target, where: Device) -> list[Problem]:
+    return host.missing_features(target) or placed(target, where).cannot_run(target)
 
 
 def _nearest(programs: Sequence[Artefact]) -> int:

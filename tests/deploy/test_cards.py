@@ -289,8 +289,11 @@ def test_cards_among_the_targets(tmp_path: Path, elsewhere: Elsewhere) -> None:
     done = CliRunner().invoke(main, [str(DIGITS), *words, "-o", str(tmp_path / "digits")])
     assert done.exit_code == 0, done.output
     assert json.loads(_said(tmp_path / "digits", "--info"))["cards"] == ["cuda:sm_90", "cuda:sm_80"]
-    done = CliRunner().invoke(main, [str(DIGITS), "--target", "cuda:sm_90", "-o", str(tmp_path / "digits.burn")])
-    assert done.exit_code == 2 and "cuda:sm_90 is a target for commands and libraries, not for package" in done.output
+    done = CliRunner().invoke(main, [str(DIGITS), "--target", "cuda:sm_90", "-o", str(tmp_path / "digits.o")])
+    assert (
+        done.exit_code == 2
+        and "cuda:sm_90 is a target for commands, libraries and packages, not for object" in done.output
+    )
 
 
 def test_what_is_no_card(tmp_path: Path) -> None:

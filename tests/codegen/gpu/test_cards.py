@@ -12,7 +12,11 @@ import burn
 from burn import ops
 from burn.adapters.onnx import load_onnx
 from burn.codegen.triton import launches
-from burn.errors import DeviceError, IndexRunError
+from burn.deploy import platforms
+from burn.deploy.build import Options, build
+from burn.deploy.cards import find
+from burn.errors import DeviceError, IndexRunError, RunError
+from burn.loading import read_program
 from burn.runtime.device import device
 
 pytest.importorskip("triton")
@@ -222,3 +226,17 @@ def test_no_such_card(card: Card) -> None:
         burn.compile(lambda x: x + 1, (np.zeros(3, np.float32),), cache=False, device="cuda:7")
     with pytest.raises(DeviceError, match="no device 'tpu'"):
         burn.compile(lambda x: x + 1, (np.zeros(3, np.float32),), cache=False, device="tpu")
+
+
+def test_a_package_for_several_cards(card: Card, tmp_path: Path) -> None:
+    """burn.load takes what is for the card that is here, whether a card is asked for or not."""
+    cards = [find(f"cuda:sm_{number}") for number in (80, 90, 100)]
+    (path,) = build("package", read_program(DIGITS), tmp_path / "m.burn", Options(platforms.find(), cards=tuple(cards)))
+    image = np.random.default_rng(0).standard_normal((3, 1, 8, 8)).astype(np.float32)
+    for asked, found in (("cuda:1", "cuda:1"), ("cpu", "cuda:0")):
+        model = burn.load(path, device=asked)
+        assert model.artefact.target.architecture == "sm_90" and str(model.device) == found
+        np.testing.assert_allclose(model(image), burn.load(DIGITS)(image), rtol=1e-4, atol=1e-5)
+    build("package", read_program(DIGITS), path, Options(platforms.find(), cards=tuple(cards[::2])))
+    with pytest.raises(RunError, match="compiled for sm_80 and cuda:0 is Simulated card 0, sm_90"):
+        burn.load(path, device="cuda")
