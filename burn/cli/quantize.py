@@ -12,6 +12,7 @@ from burn.cli.common import Progress, command, console, existing, print_json
 from burn.errors import BurnError
 
 METHODS = ("minmax", "percentile", "mse")
+WEIGHTS = ("int4", "int8")
 
 
 @command
@@ -22,6 +23,9 @@ METHODS = ("minmax", "percentile", "mse")
     help=".npy or .npz files, or folders of them: samples that tell activations' ranges; repeatable",
 )  # fmt: skip
 @click.option("--dynamic", is_flag=True, help="activations by their own range in every run: no samples needed")
+@click.option("--weights", type=click.Choice(WEIGHTS), help="quantise weights alone, in blocks: no samples needed")
+@click.option("--block", default=32, show_default=True, help="numbers of a block of --weights: a power of 2 from 16 on")
+@click.option("--zero-points", is_flag=True, help="for --weights: blocks have zero points, too")
 @click.option("--method", type=click.Choice(METHODS), default="minmax", show_default=True, help="how ranges are chosen")
 @click.option(
     "--percentile", default=99.99, show_default=True, help="of elements within a range, for --method percentile"
@@ -39,6 +43,9 @@ def main(
     output: Path,
     calibration: tuple[Path, ...],
     dynamic: bool,
+    weights: str | None,
+    block: int,
+    zero_points: bool,
     method: str,
     percentile: float,
     activations: str,
@@ -47,18 +54,18 @@ def main(
     evaluation: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """Quantise MODEL, an ONNX file, to 8 bits.
+    """Quantise MODEL, an ONNX file, to 8 bits, or its weights to 4.
 
-    With --calibrate activations are quantised by the ranges that samples show (QDQ); with --dynamic by what each run shows.
-    Weights are int8, symmetric, by output channel."""
+    With --calibrate activations are quantised by the ranges that samples show (QDQ); with --dynamic by what each run shows;
+    weights are int8, symmetric, by output channel. With --weights nothing but the weights of products is quantised, in blocks."""
     start = time.perf_counter()
-    if dynamic == bool(calibration):
-        raise click.UsageError("give --calibrate with samples, or --dynamic")
+    if [dynamic, bool(calibration), weights is not None].count(True) != 1:
+        raise click.UsageError("give --calibrate with samples, --dynamic or --weights")
     if output.resolve() == model.resolve():
         raise BurnError(f"{output} is the model itself")
     from burn.importers.onnx.check import check_model
     from burn.importers.onnx.file import read_model
-    from burn.quantization import compare, quantize_dynamic, quantize_static, read_samples, save
+    from burn.quantization import compare, quantize_dynamic, quantize_static, quantize_weights, read_samples, save
 
     progress = Progress(4 if calibration or evaluation else 3, as_json)
     progress(f"reading {model}")
@@ -66,8 +73,10 @@ def main(
     proto = _loaded(model)
     samples = [sample for path in calibration for sample in read_samples(proto, path)]
     judged = [sample for path in evaluation for sample in read_samples(proto, path)] or samples
-    progress("quantising" if dynamic else f"calibrating with {len(samples)} samples")
-    if dynamic:
+    progress("quantising" if not calibration else f"calibrating with {len(samples)} samples")
+    if weights is not None:
+        made = quantize_weights(proto, weights=weights, block=block, zero_points=zero_points, exclude=exclude)
+    elif dynamic:
         made = quantize_dynamic(proto, per_channel=not per_tensor, exclude=exclude)
     else:
         made = quantize_static(

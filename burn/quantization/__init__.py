@@ -2,6 +2,7 @@
 
 static.py     QDQ: activations by ranges that calibration has seen, weights by output channel
 dynamic.py    activations by their own range in every run: no data needed
+weights.py    weights alone, in 4 or 8 bits by blocks
 calibrate.py  the ranges of tensors over samples
 samples.py    inputs from .npz and .npy files and folders
 graph.py      an ONNX graph that is being rewritten
@@ -14,5 +15,15 @@ from burn.quantization.dynamic import quantize_dynamic
 from burn.quantization.graph import save
 from burn.quantization.samples import read_samples
 from burn.quantization.static import quantize_static
+from burn.quantization.weights import quantize_weights
 
-__all__ = ["METHODS", "Agreement", "compare", "quantize_dynamic", "quantize_static", "read_samples", "save"]
+__all__ = [
+    "METHODS",
+    "Agreement",
+    "compare",
+    "quantize_dynamic",
+    "quantize_static",
+    "quantize_weights",
+    "read_samples",
+    "save",
+]

@@ -22,7 +22,7 @@ def quantize_dynamic(
     each column; exclude: names of nodes that stay in floats. Raises BurnError where nothing can be quantised, or a name is no
     node's."""
     graph = Graph(model)
-    products = {p.node.output[0]: p for p in graph.products(KINDS, exclude) if _is_plain(p.node)}
+    products = {p.node.output[0]: p for p in graph.products(KINDS, exclude) if is_plain(p.node)}
     nodes: list[onnx.NodeProto] = []
     quantised: dict[str, list[str]] = {}
     weights: dict[str, list[str]] = {}
@@ -33,7 +33,7 @@ def quantize_dynamic(
     return graph.model
 
 
-def _is_plain(node: onnx.NodeProto) -> bool:
+def is_plain(node: onnx.NodeProto) -> bool:
     """Whether a Gemm is a product and a sum and nothing else."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     return not given.get("transA", 0) and given.get("alpha", 1.0) == given.get("beta", 1.0) == 1.0

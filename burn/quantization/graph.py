@@ -136,6 +136,20 @@ class Graph:
                 return Product(node, node.input[1], axis, bias if plain and row else None)
         return None
 
+    def fold_transposes(self) -> None:
+        """Matrices that a Transpose turns become constants, as the embedding that an output layer shares."""
+        kept: list[onnx.NodeProto] = []
+        for node in self.graph.node:
+            array = self.floats(node.input[0]) if node.op_type == "Transpose" else None
+            if array is None or array.ndim != 2 or node.output[0] in self.outputs:
+                kept.append(node)
+                continue
+            turn = next((list(a.ints) for a in node.attribute if a.name == "perm"), [1, 0])
+            turned = numpy_helper.from_array(np.ascontiguousarray(array.transpose(turn)), node.output[0])
+            self.tensors[turned.name] = turned
+            self.graph.initializer.append(turned)
+        self.replace(kept)
+
     def fold_batch_norms(self) -> None:
         """Batch normalisation behind a convolution goes into its weight and bias."""
         gone: set[str] = set()

@@ -15,7 +15,16 @@ from onnx import numpy_helper
 import burn
 from burn.cli.main import main as cli
 from burn.errors import BurnError
-from burn.quantization import METHODS, compare, quantize_dynamic, quantize_static, read_samples, save
+from burn.quantization import (
+    METHODS,
+    compare,
+    quantize_dynamic,
+    quantize_static,
+    quantize_weights,
+    read_samples,
+    save,
+)
+from burn.quantization.weights import in_blocks
 from tests.quantization.models import images, perceptron, residual_network, rows
 
 IMAGES = [{"x": x[None]} for x in images(8)]
@@ -115,6 +124,61 @@ def test_samples_that_do_not_do(samples: list[dict[str, np.ndarray]], says: str)
         quantize_static(perceptron(), samples)
 
 
+@pytest.mark.parametrize("zero_points", [False, True])
+@pytest.mark.parametrize(("weights", "noise"), [("int4", 18), ("int8", 40)])
+def test_weights_alone(weights: str, noise: float, zero_points: bool) -> None:
+    """ONNX Runtime and burn read the blocks alike, and the model is near that of floats."""
+    model, x = perceptron(), rows(9)
+    made = quantize_weights(model, weights=weights, block=16, zero_points=zero_points)
+    onnx.checker.check_model(made)
+    assert kinds(made)["MatMulNBits"] == 2 and not any(
+        a.size > 400 and a.dtype == np.float32 for a in arrays(made).values()
+    )
+    ours, theirs = np.asarray(burn.load(made, cache=False)(x)), by_onnxruntime(made, x)
+    np.testing.assert_allclose(ours, theirs, atol=0.02)  # whose 8-bit products round activations
+    assert compare(model, made, [{"x": x}])[0].noise > noise
+    assert kinds(quantize_weights(model, exclude=["first"]))["MatMulNBits"] == 1
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zero_points", [False, True])
+def test_blocks_hold_the_nearest_numbers(bits: int, zero_points: bool) -> None:
+    """Every element is within half a step, but for the largest where numbers end one short of it; zeros stay zeros."""
+    rng = np.random.default_rng(5)
+    weight = (rng.standard_normal((5, 70)) * rng.uniform(0, 3, (5, 1)) + rng.uniform(-1, 1, (5, 1))).astype("float32")
+    weight[1], weight[2, :32] = 0, 2.5
+    made = in_blocks(weight, bits, 32, zero_points)
+    each = 8 // bits
+    numbers, zeros = (
+        None if a is None else np.stack([a >> (bits * i) & (2**bits - 1) for i in range(each)], -1).reshape(5, -1)
+        for a in (made.values.reshape(5, -1), made.zeros)
+    )
+    assert numbers is not None
+    point = np.full((5, 3), 2 ** (bits - 1)) if zeros is None else zeros[:, :3]
+    back = (numbers.reshape(5, 3, 32) - point[..., None].astype(int)) * made.scales[..., None].astype("f8")
+    off = np.abs(back.reshape(5, 96)[:, :70] - weight)
+    step = np.abs(np.repeat(made.scales, 32, 1)[:, :70])
+    assert (off <= step * (0.501 if zero_points else 1.001)).all() and (off <= step * 0.501).mean() > 0.9
+    assert (back[1] == 0).all() and (back.reshape(5, 96)[:, 70:] == 0).all()
+
+
+def test_an_output_layer_that_shares_the_embedding() -> None:
+    """Where a Transpose turns the weight, the product is quantised, and what else reads it stays."""
+    rng = np.random.default_rng(6)
+    table = numpy_helper.from_array(rng.standard_normal((40, 33)).astype("float32"), "table")
+    nodes = [
+        onnx.helper.make_node("Transpose", ["table"], ["turned"], perm=[1, 0]),
+        onnx.helper.make_node("MatMul", ["x", "turned"], ["y"]),
+    ]
+    model = perceptron()
+    del model.graph.node[:], model.graph.initializer[:]
+    model.graph.node.extend(nodes)
+    model.graph.initializer.append(table)
+    made = quantize_weights(model)
+    assert kinds(made) == {"MatMulNBits": 1} and "table" not in arrays(made)
+    assert compare(model, made, [{"x": rows(5)}])[0].noise > 18
+
+
 # ---- files and the command ------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +214,9 @@ def test_command(tmp_path: Path) -> None:
     assert report["samples"] == 4 and report["outputs"][0]["top1"] is not None
     assert report["bytes"]["after"] < report["bytes"]["before"]
     assert kinds(onnx.load(out))["MatMulInteger"] == 1
+    code, text = run(model, "-o", out, "--weights", "int4", "--block", 16, "--zero-points")
+    assert code == 0 and "accuracy was not measured" in text, text
+    assert kinds(onnx.load(out))["MatMulNBits"] == 1
 
 
 def test_mistakes_are_told(tmp_path: Path) -> None:
@@ -161,6 +228,8 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     for arguments, says in (
         ((model, "-o", out), "--calibrate"),
         ((model, "-o", out, "--dynamic", "--calibrate", array), "--calibrate"),
+        ((model, "-o", out, "--dynamic", "--weights", "int4"), "--calibrate"),
+        ((model, "-o", out, "--weights", "int4", "--block", 24), "a block has"),
         ((model, "-o", model, "--dynamic"), "is the model itself"),
         ((tmp_path / "none.onnx", "-o", out, "--dynamic"), "no such file"),
         ((array, "-o", out, "--dynamic"), "not an ONNX model"),

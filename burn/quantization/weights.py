@@ -1,0 +1,137 @@
+"""Weight-only quantisation: the weights of products in 4 or 8 bits, everything else in floats. No data is needed.
+
+That is for language models, which read all of their weights for one token. Along its depth a weight is cut into blocks, each
+with a scale, and written as MatMulNBits of com.microsoft, which burn and ONNX Runtime run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from burn.errors import BurnError
+from burn.quantization.dynamic import is_plain
+from burn.quantization.graph import Graph, Product
+
+KINDS = ("MatMul", "Gemm")
+
+DOMAIN = "com.microsoft"
+
+BITS = {"int4": 4, "int8": 8}
+"""Of a number, by the name that users say."""
+
+ROWS = 4096
+"""Of a weight that are quantised at a time: temporary arrays stay small."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A weight [n, k] in blocks along k: its bits as bytes [n, blocks, block * bits / 8], the first number in a byte's lowest
+    bits, scales [n, blocks], and zero points, packed likewise, [n, ceil(blocks * bits / 8)]; None: they lie in the middle."""
+
+    values: np.ndarray
+    scales: np.ndarray
+    zeros: np.ndarray | None
+
+
+def quantize_weights(
+    model: onnx.ModelProto,
+    *,
+    weights: str = "int4",
+    block: int = 32,
+    zero_points: bool = False,
+    exclude: Collection[str] = (),
+) -> onnx.ModelProto:
+    """The model with MatMulNBits for every product with a constant weight. weights: int4 or int8; block: neighbours along the
+    depth that share a scale, a power of 2 from 16 on; zero_points: a zero point for each block besides, which follows
+    numbers that do not lie around 0; exclude: names of nodes that stay in floats. Raises BurnError where nothing can be
+    quantised, or a name is no node's."""
+    if weights not in BITS:
+        raise BurnError(f"weights cannot be '{weights}'", [f"they can be {', '.join(BITS)}"])
+    if block < 16 or block & (block - 1):
+        raise BurnError(f"a block has 16, 32, 64, .. numbers, not {block}")
+    graph = Graph(model)
+    graph.fold_transposes()
+    products = {p.node.output[0]: p for p in graph.products(KINDS, exclude) if is_plain(p.node)}
+    nodes: list[onnx.NodeProto] = []
+    made: dict[tuple[str, int], list[str]] = {}
+    for node in graph.graph.node:
+        product = products.get(node.output[0]) if node.output else None
+        if product is None:
+            nodes.append(node)
+            continue
+        key = (product.weight, product.axis)
+        if key not in made:
+            made[key] = _constants(graph, product, BITS[weights], block, zero_points)
+        nodes += _product(graph, product, made[key], BITS[weights], block)
+    graph.replace(nodes)
+    if all(o.domain != DOMAIN for o in graph.model.opset_import):
+        graph.model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return graph.model
+
+
+def in_blocks(weight: np.ndarray, bits: int, block: int, zero_points: bool) -> Blocks:
+    """A float32 matrix [n, k], quantised. Where zero is in the middle, what lies farthest from it in a block is the lowest
+    number: there is one more on that side."""
+    parts = [_some_in_blocks(weight[i : i + ROWS], bits, block, zero_points) for i in range(0, len(weight), ROWS)]
+    zeros = [p.zeros for p in parts if p.zeros is not None]
+    return Blocks(
+        np.concatenate([p.values for p in parts]),
+        np.concatenate([p.scales for p in parts]),
+        np.concatenate(zeros) if zeros else None,
+    )
+
+
+def _some_in_blocks(weight: np.ndarray, bits: int, block: int, zero_points: bool) -> Blocks:
+    rows, depth = weight.shape
+    count, half, most = -(-depth // block), 1 << (bits - 1), (1 << bits) - 1
+    apart = np.pad(weight, ((0, 0), (0, count * block - depth))).reshape(rows, count, block)
+    low, high = np.minimum(apart.min(-1), 0), np.maximum(apart.max(-1), 0)
+    if zero_points:
+        scales = (high - low) / np.float32(most)
+    else:
+        scales = np.where(-low >= high, low, high) / np.float32(-half)
+    scales = np.where(np.abs(scales) >= np.finfo(np.float32).tiny, scales, np.float32(1)).astype(np.float32)
+    zero = np.clip(np.rint(-low / scales), 0, most) if zero_points else np.full(scales.shape, half, np.float32)
+    numbers = np.clip(np.rint(apart / scales[..., None]) + zero[..., None], 0, most).astype(np.uint8)
+    values = packed(numbers, bits)
+    return Blocks(values, scales, packed(zero.astype(np.uint8), bits) if zero_points else None)
+
+
+def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
+    """Numbers uint8[.., n] as bytes [.., ceil(n * bits / 8)], the first in the lowest bits."""
+    each = 8 // bits
+    filled = np.pad(numbers, (*[(0, 0)] * (numbers.ndim - 1), (0, -numbers.shape[-1] % each)))
+    apart = filled.reshape(*filled.shape[:-1], -1, each)
+    return np.bitwise_or.reduce(apart << (np.arange(each, dtype=np.uint8) * np.uint8(bits)), axis=-1).astype(np.uint8)
+
+
+def _constants(graph: Graph, product: Product, bits: int, block: int, zero_points: bool) -> list[str]:
+    """The names of a weight's bytes, scales and zero points."""
+    weight = graph.array(product.weight)
+    assert weight is not None
+    made = in_blocks(weight.T if product.axis == 1 else weight, bits, block, zero_points)
+    parts = [
+        graph.constant(f"{product.weight}_q{bits}", made.values),
+        graph.constant(f"{product.weight}_scale", made.scales),
+    ]
+    if made.zeros is not None:
+        parts.append(graph.constant(f"{product.weight}_zero_point", made.zeros))
+    return parts
+
+
+def _product(graph: Graph, product: Product, parts: list[str], bits: int, block: int) -> list[onnx.NodeProto]:
+    node, (y,) = product.node, product.node.output
+    weight = graph.array(product.weight)
+    assert weight is not None
+    bias = node.input[2] if node.op_type == "Gemm" and len(node.input) > 2 and node.input[2] else None
+    name, result = node.name or y, graph.fresh(f"{y}_product") if bias else y
+    sizes = {"N": weight.shape[product.axis], "K": weight.shape[1 - product.axis], "bits": bits, "block_size": block}
+    made = [helper.make_node("MatMulNBits", [node.input[0], *parts], [result], name=name, domain=DOMAIN, **sizes)]
+    if bias:
+        made.append(helper.make_node("Add", [result, bias], [y], name=f"{name}_bias"))
+    return made
