@@ -1,0 +1,127 @@
+"""Tokens a second of language models on the CPU, at batch 1: burn, ONNX Runtime and torch.compile by turns in one process.
+
+    python benchmarks/decode.py --files FOLDER --write benchmarks/decode.md
+    python benchmarks/decode.py --files FOLDER --models gpt2-small --threads 1        # a part of it, printed
+
+A step takes a token behind `--past` others. Both runtimes take the same ONNX file, which is made in FOLDER if it is not there
+(rows/decoders.py, random weights), and must give the same scores; torch takes the float32 shapes alone, and keeps keys and values
+where they are. A step reads every weight once: the share of the memory's bandwidth, measured right before, says how good it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rows.decoders import DECODERS, Decoder, feeds, write
+
+import burn
+from burn.bench.interleave import Plan, bind, interleave
+from burn.bench.peers import PEERS, version
+from burn.bench.report import difference, processor
+from burn.bench.roofline import measure
+from burn.bench.subject import Subject
+from burn.errors import BurnError
+
+SAME = 1e-3
+"""How far scores may be apart, of the largest."""
+
+PLAN = Plan(runs=24, rounds=6)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Medians in seconds by engine, and the memory's bytes a second."""
+
+    model: str
+    shape: Decoder
+    times: dict[str, float]
+    bandwidth: float
+
+    def row(self, engines: list[str]) -> str:
+        ours = self.times["burn"]
+        rate = self.shape.weight_bytes / ours
+        cells = [f"{1 / self.times[e]:.1f} ({self.times[e] / ours:.2f})" if e in self.times else "" for e in engines]
+        read = f"{rate / 1e9:.1f} of {self.bandwidth / 1e9:.1f} GB/s ({rate / self.bandwidth:.0%})"
+        weights = f"{self.shape.weight_bytes / 1e6:.0f} MB"
+        return f"| {' | '.join([self.model, weights, f'{1 / ours:.1f}', read, *cells])} |"
+
+
+def measured(name: str, folder: Path, threads: int, past: int) -> Figure:
+    """Raises BurnError where scores differ."""
+    shape, path = DECODERS[name], folder / f"{name}.onnx"
+    if not path.exists():
+        write(shape, path)
+    given = feeds(shape, past)
+    subject = Subject(name, path, given, {"past": past})
+    runs: dict[str, Callable[[Any], Any]] = {"burn": burn.load(path, threads=threads).run}
+    runs["onnxruntime"] = PEERS["onnxruntime"].load(subject, threads, None)
+    scores = {engine: run(given)["logits"] for engine, run in runs.items()}
+    if not (apart := difference(*({"logits": s} for s in scores.values()))) <= SAME:
+        raise BurnError(f"{name}: scores differ", [f"by {apart:.1e} of the largest"])
+    calls: dict[str, Callable[[], Any]] = {engine: lambda run=run: run(given) for engine, run in runs.items()}
+    if not shape.block:
+        calls["torch.compile"] = _torch(shape, threads, past)
+    bandwidth = measure().levels[-1].rate
+    timings = interleave(calls, PLAN).timings
+    return Figure(name, shape, {engine: timing.median for engine, timing in timings.items()}, bandwidth)
+
+
+def _torch(shape: Decoder, threads: int, past: int) -> Callable[[], Any]:
+    """A step of the same shapes, compiled, which writes into keys and values that stay."""
+    import torch
+    from rows import decoding
+
+    torch.set_num_threads(threads)
+    sizes = decoding.Shape(
+        shape.layers, shape.width, shape.heads, shape.shared, shape.hidden, shape.words, 2 * past, shape.rotary
+    )
+    with torch.no_grad():
+        compiled = torch.compile(decoding.Kept(decoding.Decoder(sizes).eval()))
+    token, place = torch.tensor([11]), torch.tensor([past])
+
+    def run() -> Any:
+        with torch.no_grad():
+            return compiled(token, place)
+
+    return run
+
+
+def document(figures: list[Figure], threads: int, past: int) -> str:
+    engines = [e for e in ("onnxruntime", "torch.compile") if any(e in f.times for f in figures)]
+    versions = ", ".join(f"{e} {version(PEERS[e])}" for e in engines)
+    lines = [
+        "# Tokens a second on the CPU, beside its peers",
+        f"Written by `python benchmarks/decode.py` on {datetime.date.today()}: {processor()}, {threads} threads, {versions}. "
+        f"Tokens a second at batch 1, behind {past} tokens, random weights; medians by turns in one process. Weights are what a "
+        "step reads; beside them, of the memory's bandwidth, what burn reaches. In brackets a peer's time over burn's.",
+        f"| {' | '.join(['model', 'weights', 'burn', 'reads', *engines])} |\n|{' --- |' * (4 + len(engines))}\n"
+        + "\n".join(f.row(engines) for f in figures),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--files", type=Path, required=True, help="a folder for the models")
+    parser.add_argument("--models", nargs="*", choices=list(DECODERS), default=list(DECODERS))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--past", type=int, default=128, help="tokens before")
+    parser.add_argument("--write", type=Path, help="write the table there")
+    args = parser.parse_args()
+    threads = bind(args.threads)
+    args.files.mkdir(parents=True, exist_ok=True)
+    figures: list[Figure] = []
+    for name in args.models:
+        figures.append(measured(name, args.files, threads, args.past))
+        print(document(figures[-1:], threads, args.past).splitlines()[-1], flush=True)
+    if args.write:
+        args.write.write_text(document(figures, threads, args.past))
+
+
+if __name__ == "__main__":
+    main()
