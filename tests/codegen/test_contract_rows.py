@@ -124,3 +124,23 @@ def test_any_number_of_rows(target: str) -> None:
         for got, x, w in zip(run(*xs), xs, weights, strict=True):
             want = np.maximum(x.astype("f8") @ w, 0)
             np.testing.assert_allclose(got, want, atol=1e-6 * np.sqrt(w.shape[0]) * np.abs(want).max(initial=1))
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("columns", [1, 8, 15, 16, 17, 24, 31, 33, 45, 64])
+@pytest.mark.parametrize("rows", [8, 37])
+def test_long_epilogues_of_columns_that_do_not_fill_vectors(rows: int, columns: int, target: str) -> None:
+    """Two vectors of a tile's columns are written together, each under its own mask."""
+    rng = np.random.default_rng(columns)
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((rows, 19), (19, columns), (columns,))]
+    program = Program.create([(f"x{i}", TensorType("float32", a.shape)) for i, a in enumerate(arrays)])
+    with program.building("node"):
+        x, w, bias = program.inputs
+        moved = ops.add(ops.dot_general(x, w, lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(0,)), bias)
+        results = [moved, ops.sub(ops.erf(moved), ops.exp(ops.neg(ops.mul(moved, moved))))]
+    program.finish([(f"y{i}", v) for i, v in enumerate(results)])
+    got = executable(program, target=target)(*arrays)
+    wide = arrays[0].astype("f8") @ arrays[1].astype("f8") + arrays[2]
+    erf = np.vectorize(math.erf, otypes="d")
+    np.testing.assert_allclose(got[0], wide, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(got[1], erf(wide) - np.exp(-(wide**2)), rtol=1e-4, atol=2e-5)

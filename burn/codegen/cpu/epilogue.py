@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu.operands import both, panel_mask, place_rows
 from burn.codegen.cpu.panels import Tiled
@@ -72,21 +74,30 @@ class Epilogue:
         emitter.lanes = 1
 
     def rolled(self, first: Int, left: Int, kept: Value) -> None:
-        """Writes sums out of memory, where `left` rows from number `first` on lie one behind the other, in loops."""
+        """Writes sums out of memory, where `left` rows from number `first` on lie one behind the other, in loops: two vectors at
+        a time, as long chains of instructions that wait for each other leave room for another."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         lane, which = LoopVar("lane", self.lanes), LoopVar("vector", self.vectors)
-        column = Expr.of(kernel.panel) * kernel.width + Expr.of(which) * self.lanes + Expr.of(lane)
-        rewrite = Rewriter(lambda d: substitute(d, {kernel.column: column}))
-        writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
-        with code.for_(0, self.vectors) as vectors, emitter.scope():
+        together = 2 if self.vectors % 2 == 0 else 1
+        with code.for_(0, self.vectors, together) as vectors, emitter.scope(), ExitStack() as masks:
             emitter.places[which], emitter.places[lane] = vectors.iv, 0
-            mask = panel_mask(emitter, kernel, vectors.iv, self.lanes)
             emitter.lane, emitter.lanes = lane, self.lanes
-            with emitter.under(mask):
+            each: list[tuple[list[Write], Value | None]] = []
+            for number in range(together):
+                column = Expr.of(kernel.panel) * kernel.width + (Expr.of(which) + number) * self.lanes + Expr.of(lane)
+                rewrite = Rewriter(lambda d, column=column: substitute(d, {kernel.column: column}))
+                writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
+                mask = panel_mask(emitter, kernel, code.add(vectors.iv, number), self.lanes)
+                masks.enter_context(emitter.under(mask))
                 self._hoist(writes)
-                with code.for_(0, left) as rows, emitter.scope():
-                    at = code.mul(code.add(code.mul(rows.iv, self.vectors), vectors.iv), self.lanes)
-                    self._write_row(writes, code.add(first, rows.iv), code.load(kept, at, self.type))
+                each.append((writes, mask))
+            with code.for_(0, left) as rows, emitter.scope():
+                at = code.mul(code.add(code.mul(rows.iv, self.vectors), vectors.iv), self.lanes)
+                for number, (writes, mask) in enumerate(each):
+                    emitter.mask = mask
+                    with emitter.scope():
+                        total = code.load(kept, code.add(at, number * self.lanes), self.type)
+                        self._write_row(writes, code.add(first, rows.iv), total)
             emitter._varies.clear()
             emitter.lane, emitter.lanes = None, 1
 
