@@ -120,21 +120,21 @@ class _Printer(Attending):
                 self.stage_values(start, length)
             with code.for_(0, tiles) as number, self.emitter.scope():
                 row = code.mul(number.iv, self.tile)
-                with self.seen(row, start, length):
-                    self.step(row, start, length)
+                with self.seen(row, start, length) as some:
+                    self.step(row, start, some)
         self.finish()
 
     @contextmanager
-    def seen(self, row: Int, start: Int, length: Int) -> Iterator[None]:
-        """Skips what is inside where none of a tile's rows may see a key of the block."""
+    def seen(self, row: Int, start: Int, length: Int) -> Iterator[Int]:
+        """How many of a block's keys, from the first on, some of a tile's rows may see; skips what is inside where it is none."""
         code = self.code
         if not self.bounded:
-            yield
+            yield length
             return
         least, most = self.bounds(row, code.min(self.tile, code.sub(self.here, row)))
         seen = code.op("arith.andi", code.cmp("slt", start, most), code.cmp("slt", least, code.add(start, length)))
         with code.if_(seen), self.emitter.scope():
-            yield
+            yield code.min(length, code.sub(most, start))
 
     def clear(self) -> None:
         code = self.code
