@@ -1,7 +1,8 @@
 """exp and what is made of it: exp2, expm1, the logistic function, tanh, sinh, cosh.
 
 exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2)/2. Results range over more powers of two than one factor
-can hold (denormals included), so 2^n is applied as two: 2^(n -+ split), then 2^(+-split) by the sign of x.
+can hold (denormals included), so 2^n is applied as two: 2^(n -+ split), then 2^(+-split) by the sign of x; but where an
+instruction does it at once, with the same bits.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 
 from burn.codegen.cpu.elementary.coefficients import EXP, SINH, TANH
-from burn.codegen.cpu.elementary.formats import at_least, at_most, format_of, power_of_two
+from burn.codegen.cpu.elementary.formats import at_least, at_most, format_of, power_of_two, scaled, scales
 from burn.codegen.cpu.lanes import Lanes
 
 
@@ -22,6 +23,9 @@ def _exp(x: Lanes, shift: int) -> Lanes:
     form = format_of(x)
     split = (form.bias + 1) // 2
     x = at_least(at_most(x, form.exp_high + 1), form.exp_low)
+    if scales(x):
+        n = x.mad(1 / math.log(2), form.magic) - form.magic
+        return scaled(expm1_of_rest(x, n) + 1.0, n + float(shift) if shift else n)
     positive = x > 0.0
     offset = form.magic + form.bias + shift
     biased_by = positive.where(x.const(offset - split), offset + split)

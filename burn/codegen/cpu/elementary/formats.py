@@ -58,3 +58,22 @@ def at_least(x: Lanes, bound: float) -> Lanes:
 def power_of_two(biased: Lanes) -> Lanes:
     """2^n from n rounded by adding `magic + bias`, whose low bits are then the exponent field."""
     return (biased.as_int() << format_of(biased).mantissa).as_float()
+
+
+_SCALEF = {"f32": ("ps", "i16"), "f64": ("pd", "i8")}
+"""By element type: how AVX-512's instruction is called, and the type of its mask."""
+
+
+def scales(x: Lanes) -> bool:
+    """Whether one instruction multiplies such vectors by powers of two: AVX-512's vscalef."""
+    return "+avx512f" in x.code.attributes and x.lanes * x.width == 512
+
+
+def scaled(x: Lanes, n: Lanes) -> Lanes:
+    """x * 2^n, rounded once, for vectors that `scales` says yes to."""
+    name, mask = _SCALEF[x.element]
+    code, type_ = x.code, x.type
+    operands = (x.value, n.value, x.value, code.const(-1, mask), code.const(4, "i32"))
+    values, types = (", ".join(texts) for texts in (map(str, operands), (v.type for v in operands)))
+    call = f'llvm.call_intrinsic "llvm.x86.avx512.mask.scalef.{name}.512"({values}) : ({types}) -> {type_}'
+    return x.wrap(code.pure(call, type_))
