@@ -63,6 +63,8 @@ class Choice:
     # ---- choosing ------------------------------------------------------------------------------------------------------
     def _place(self, op: Op) -> None:
         for cluster in self._candidates(op) if not self._widens(op) else ():
+            if self._left_to_sums(op, cluster):
+                continue
             if len(cluster.members) < self.max_ops and not cluster.closed and self._joins(op, cluster):
                 self._join(op, cluster)
                 self._unite(op, cluster)
@@ -76,6 +78,15 @@ class Choice:
         return type_of(op.operation.results[0]).element_bytes > 1 and any(
             use.owner.name in ("burn.dot_general", "burn.conv") for use in op.x.uses
         )
+
+    def _left_to_sums(self, op: Op, cluster: Cluster) -> bool:
+        """Whether a cheap op behind a product is computed where its result is summed, from what the product stores for a sum of
+        its own anyway: a norm's gradients write one tensor then, and not three."""
+        if cluster.kind != "contract" or not isinstance(op, Pointwise) or op.FUNCTION in EXPENSIVE:
+            return False
+        if self.wants.repeat_reads or not _is_summed(op.operation.results[0]):
+            return False  # what is computed again is decided at the end, where a device wants that
+        return any(self.cluster_of(v) is cluster and _is_summed(v) for v in op.operation.operands)
 
     def _unite(self, op: Op, cluster: Cluster, new: bool = False) -> None:
         """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too, and what
@@ -369,6 +380,10 @@ class Choice:
                 self._reads_memory(u.owner, op.operation.results[0]) for u in op.operation.results[0].uses
             )
         return True
+
+
+def _is_summed(value: ir.Value) -> bool:
+    return any(use.owner.name == "burn.reduce" for use in value.uses)
 
 
 def _is_little(cluster: Cluster) -> bool:

@@ -137,3 +137,30 @@ func.func @main(%g: tensor<150x160xf32>, %p: tensor<240x100xf32>, %m: tensor<240
 }
 // CHECK-COUNT-1: burn.group
 // CHECK-NOT: burn.group
+
+// ----- what is summed of a product's multiple, and of the product itself: the product alone is stored
+// rounds
+func.func @main(%x: tensor<6x4xf32>, %w: tensor<4x8xf32>, %y: tensor<6x8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<6x4xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
+  %1 = "burn.mul"(%0, %y) : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %2 = "burn.reduce"(%0) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<6x8xf32>) -> tensor<8xf32>
+  %3 = "burn.reduce"(%1) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<6x8xf32>) -> tensor<8xf32>
+  "burn.return"(%2, %3) : (tensor<8xf32>, tensor<8xf32>) -> ()
+}
+// CHECK: burn.dot_general
+// CHECK-NEXT: burn.yield
+// CHECK-NEXT: kind = "contract"
+// CHECK-DAG: burn.mul
+// CHECK-COUNT-2: kind = "reduce"
+
+// ----- of a product that nothing else sums, what is summed goes along
+func.func @main(%x: tensor<6x4xf32>, %w: tensor<4x8xf32>, %y: tensor<6x8xf32>) -> tensor<8xf32> {
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<6x4xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
+  %1 = "burn.mul"(%0, %y) : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<6x8xf32>) -> tensor<8xf32>
+  "burn.return"(%2) : (tensor<8xf32>) -> ()
+}
+// CHECK: burn.dot_general
+// CHECK-NEXT: burn.mul
+// CHECK: kind = "contract"
+// CHECK: kind = "reduce"
