@@ -98,7 +98,15 @@ from burn.nn.pool import (
     MaxPool3d,
 )
 from burn.nn.position import LearnedPositions, RotaryEmbedding, SinusoidalPositions
-from burn.nn.quantization import FakeQuantize, QuantConv1d, QuantConv2d, QuantConv3d, QuantizedWeight, QuantLinear
+from burn.nn.quantization import (
+    BlockLinear,
+    FakeQuantize,
+    QuantConv1d,
+    QuantConv2d,
+    QuantConv3d,
+    QuantizedWeight,
+    QuantLinear,
+)
 from burn.nn.recurrent import GRU, LSTM, RNN
 from burn.nn.resample import (
     Flatten,
@@ -148,7 +156,7 @@ __all__ = [
     "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "KLDivLoss", "MultiMarginLoss", "SoftMarginLoss",
     "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss", "CTCLoss", "RNNTLoss",
     # activations
-    "FakeQuantize", "QuantConv1d", "QuantConv2d", "QuantConv3d", "QuantLinear", "QuantizedWeight",
+    "BlockLinear", "FakeQuantize", "QuantConv1d", "QuantConv2d", "QuantConv3d", "QuantLinear", "QuantizedWeight",
     "PReLU", *_activation.FUNCTIONS,
 ]  # fmt: skip
 

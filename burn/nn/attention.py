@@ -84,7 +84,7 @@ class MultiheadAttention(Layer):
 
     def start(self, batch: Dim, capacity: Dim | None = None) -> KeyValueCache:
         """A cache without positions yet: one that grows, or of a fixed capacity."""
-        return KeyValueCache.empty(batch, self.kv_heads, self.depth, capacity, self.key.weight.dtype)
+        return KeyValueCache.empty(batch, self.kv_heads, self.depth, capacity, self.key.dtype)
 
     def project(self, key: Tensor, value: Tensor | None = None) -> KeyValueCache:
         """The keys and values of a sequence, for many calls to `attend`."""

@@ -35,6 +35,10 @@ class Linear(Layer):
         self.weight = Parameter(shape, dtype, inputs_bound(in_features))
         self.bias = Parameter((out_features,), dtype, inputs_bound(in_features)) if bias else None
 
+    @property
+    def dtype(self) -> str:
+        return self.weight.dtype
+
     def forward(self, x: Tensor) -> Tensor:
         axis = 0 if self.transposed else 1
         y = build.dot_general(x.value, self.weight.value, lhs_contract=(x.ndim - 1,), rhs_contract=(axis,))

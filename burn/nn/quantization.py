@@ -7,8 +7,9 @@ from __future__ import annotations
 import numpy as np
 
 from burn.dialect import ops as build
+from burn.nn import init
 from burn.nn.checks import Count, DTypeName, Pads, PerAxis, Positive
-from burn.nn.init import ones, zeros
+from burn.nn.init import inputs_bound, ones, zeros
 from burn.nn.module import Layer
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.spatial import Spatial
@@ -128,3 +129,50 @@ class QuantLinear(Layer):
         axis = 0 if self.transposed else 1
         y = build.dot_general(x.value, self.weight().value, lhs_contract=(x.ndim - 1,), rhs_contract=(axis,))
         return Tensor(y) if self.bias is None else Tensor(y) + self.bias()
+
+
+class BlockLinear(Layer):
+    """A linear layer whose weight is numbers of a few bits, in blocks of `block` neighbours along the inputs with a scale each,
+    and a zero point with `zero_point`. Products read it as it is, so that a row of inputs takes as long as its bits take to be
+    read. `burn.quantization.quantize_module` makes such layers of a model's linear ones. Shapes: x [.., in] -> [.., out];
+    values uint8[out, blocks, block * bits / 8], the first number in a byte's lowest bits; scale and zero_point [out, blocks];
+    bias [out]."""
+
+    def __init__(
+        self,
+        in_features: Count,
+        out_features: Count,
+        bias: bool = True,
+        bits: Positive = 4,
+        block: Positive = 32,
+        zero_point: bool = False,
+        dtype: DTypeName = "float32",
+    ) -> None:
+        self.in_features, self.out_features, self.bits, self.block = in_features, out_features, bits, block
+        blocks = -(-in_features // block)
+        self.values = Buffer((out_features, blocks, block * bits // 8), "uint8", _bytes)
+        spread = max(1, in_features) ** -0.5  # as far as the weights of Linear start
+        self.scale = Parameter((out_features, blocks), dtype, init.constant(spread / 2 ** (bits - 1)))
+        self.zero_point = (
+            Buffer((out_features, blocks), dtype, init.constant(2.0 ** (bits - 1))) if zero_point else None
+        )
+        self.bias = Parameter((out_features,), dtype, inputs_bound(in_features)) if bias else None
+
+    @property
+    def dtype(self) -> str:
+        return self.scale.dtype
+
+    def forward(self, x: Tensor) -> Tensor:
+        zero = None if self.zero_point is None else self.zero_point.value
+        y = Tensor(
+            build.block_dot(x.value, self.values.value, self.scale.value, zero, bits=self.bits, block=self.block)
+        )
+        return y if self.bias is None else y + self.bias
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}, bits={self.bits}, block={self.block}"
+
+
+def _bytes(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Numbers of all kinds."""
+    return rng.integers(0, 256, shape)

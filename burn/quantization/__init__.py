@@ -1,8 +1,9 @@
-"""Post-training quantisation of ONNX models: floats in, standard ONNX with integers out.
+"""Post-training quantisation: of ONNX models, floats in, ONNX with integers out; and of modules' weights.
 
 static.py     QDQ: activations by ranges that calibration has seen, weights by output channel
 dynamic.py    activations by their own range in every run: no data needed
 weights.py    weights alone, in 4 or 8 bits by blocks
+modules.py    the same of the linear layers of a burn.nn module
 calibrate.py  the ranges of tensors over samples
 samples.py    inputs from .npz and .npy files and folders
 graph.py      an ONNX graph that is being rewritten
@@ -13,6 +14,7 @@ from burn.quantization.accuracy import Agreement, compare
 from burn.quantization.calibrate import METHODS
 from burn.quantization.dynamic import quantize_dynamic
 from burn.quantization.graph import save
+from burn.quantization.modules import quantize_module
 from burn.quantization.samples import read_samples
 from burn.quantization.static import quantize_static
 from burn.quantization.weights import quantize_weights
@@ -22,6 +24,7 @@ __all__ = [
     "Agreement",
     "compare",
     "quantize_dynamic",
+    "quantize_module",
     "quantize_static",
     "quantize_weights",
     "read_samples",

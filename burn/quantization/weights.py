@@ -31,7 +31,7 @@ ROWS = 4096
 @dataclass(frozen=True)
 class Blocks:
     """A weight [n, k] in blocks along k: its bits as bytes [n, blocks, block * bits / 8], the first number in a byte's lowest
-    bits, scales [n, blocks], and zero points, packed likewise, [n, ceil(blocks * bits / 8)]; None: they lie in the middle."""
+    bits, scales [n, blocks], and zero points uint8[n, blocks]; None: they lie in the middle."""
 
     values: np.ndarray
     scales: np.ndarray
@@ -99,7 +99,7 @@ def _some_in_blocks(weight: np.ndarray, bits: int, block: int, zero_points: bool
     zero = np.clip(np.rint(-low / scales), 0, most) if zero_points else np.full(scales.shape, half, np.float32)
     numbers = np.clip(np.rint(apart / scales[..., None]) + zero[..., None], 0, most).astype(np.uint8)
     values = packed(numbers, bits)
-    return Blocks(values, scales, packed(zero.astype(np.uint8), bits) if zero_points else None)
+    return Blocks(values, scales, zero.astype(np.uint8) if zero_points else None)
 
 
 def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
@@ -120,7 +120,7 @@ def _constants(graph: Graph, product: Product, bits: int, block: int, zero_point
         graph.constant(f"{product.weight}_scale", made.scales),
     ]
     if made.zeros is not None:
-        parts.append(graph.constant(f"{product.weight}_zero_point", made.zeros))
+        parts.append(graph.constant(f"{product.weight}_zero_point", packed(made.zeros, bits)))
     return parts
 
 

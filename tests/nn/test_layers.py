@@ -20,7 +20,7 @@ from tests.nn.torch_table import LAYERS, Draw, Drawn  # noqa: E402
 DRAWS = 2
 
 ELSEWHERE = {
-    **dict.fromkeys(("FakeQuantize", "QuantizedWeight", "QuantLinear"), "test_quantization.py"),
+    **dict.fromkeys(("BlockLinear", "FakeQuantize", "QuantizedWeight", "QuantLinear"), "test_quantization.py"),
     **dict.fromkeys(("QuantConv1d", "QuantConv2d", "QuantConv3d"), "test_quantization.py"),
     "Module": "test_module.py",
     "Layer": "test_module.py",

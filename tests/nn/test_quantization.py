@@ -98,3 +98,22 @@ def test_sources_have_the_layers() -> None:
     ):
         assert line in source.text
     assert "ops." not in source.text
+
+
+@pytest.mark.parametrize("zero_point", [True, False])
+@pytest.mark.parametrize(("bits", "inner", "outer", "rows"), [(4, 70, 5, 3), (8, 33, 1, 1), (2, 16, 7, 0)])
+def test_block_linear(bits: int, inner: int, outer: int, rows: int, zero_point: bool) -> None:
+    layer = nn.BlockLinear(inner, outer, bits=bits, block=16, zero_point=zero_point)
+    random = np.random.default_rng(2)
+    scale = random.uniform(-1, 1, layer.scale.shape).astype("float32")
+    zero = random.uniform(0, 2**bits, layer.scale.shape).astype("float32")
+    layer.load_state_dict({**layer.state_dict(), "scale": scale, **({"zero_point": zero} if zero_point else {})})
+    held = np.asarray(layer.values)
+    numbers = np.stack([held >> (bits * i) & (2**bits - 1) for i in range(8 // bits)], -1).reshape(*scale.shape, 16)
+    point = zero[..., None].astype("f8") if zero_point else 2.0 ** (bits - 1)
+    weight = ((numbers - point) * scale[..., None].astype("f8")).reshape(outer, -1)[:, :inner]
+    x = random.standard_normal((rows, inner)).astype("float32")
+    want = x.astype("f8") @ weight.T + np.asarray(layer.bias).astype("f8")
+    compiled = burn.jit(layer)
+    for got in (layer(x), compiled(x)):
+        np.testing.assert_allclose(np.asarray(got), want, atol=3e-5 * max(1, np.abs(want).max(initial=0)))

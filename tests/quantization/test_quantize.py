@@ -148,13 +148,9 @@ def test_blocks_hold_the_nearest_numbers(bits: int, zero_points: bool) -> None:
     weight = (rng.standard_normal((5, 70)) * rng.uniform(0, 3, (5, 1)) + rng.uniform(-1, 1, (5, 1))).astype("float32")
     weight[1], weight[2, :32] = 0, 2.5
     made = in_blocks(weight, bits, 32, zero_points)
-    each = 8 // bits
-    numbers, zeros = (
-        None if a is None else np.stack([a >> (bits * i) & (2**bits - 1) for i in range(each)], -1).reshape(5, -1)
-        for a in (made.values.reshape(5, -1), made.zeros)
-    )
-    assert numbers is not None
-    point = np.full((5, 3), 2 ** (bits - 1)) if zeros is None else zeros[:, :3]
+    parts = [made.values.reshape(5, -1) >> (bits * i) & (2**bits - 1) for i in range(8 // bits)]
+    numbers = np.stack(parts, -1)
+    point = np.full((5, 3), 2 ** (bits - 1)) if made.zeros is None else made.zeros
     back = (numbers.reshape(5, 3, 32) - point[..., None].astype(int)) * made.scales[..., None].astype("f8")
     off = np.abs(back.reshape(5, 96)[:, :70] - weight)
     step = np.abs(np.repeat(made.scales, 32, 1)[:, :70])
