@@ -14,7 +14,7 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import dots, heuristics, math
 from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.loops import conversions_size, open_kernel
-from burn.codegen.cpu.operands import Operands
+from burn.codegen.cpu.operands import Operands, both
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
@@ -156,8 +156,13 @@ class _Printer:
                 emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
             emitter.places[kernel.panel] = panel
             held: list[Value] = []
-            if read.copied is not None:
-                with code.if_(code.cmp("ne", group, flat.carried[0])), emitter.scope():
+            tile = code.add(code.mul(which, emitter.dim(in_block)), place)
+            first = code.mul(tile, self.tile)
+            exists = None if blocks == 1 else code.cmp("slt", first, emitter.dim(self.row_count))
+            if read.copied is not None:  # for tiles past the last one nothing is copied
+                wanted = both(code, code.cmp("ne", group, flat.carried[0]), exists)
+                assert wanted is not None
+                with code.if_(wanted), emitter.scope():
                     read.copy_panel()
                 held.append(code.value(group))
             if read.turned is not None:
@@ -167,13 +172,8 @@ class _Printer:
                 read.place = place
             if held:
                 flat.yield_(*held)
-            tile = code.add(code.mul(which, emitter.dim(in_block)), place)
-            first = code.mul(tile, self.tile)
             slot = code.sub(flat.iv, begin)
-            if blocks != 1:
-                with code.if_(code.cmp("slt", first, emitter.dim(self.row_count))):
-                    self._tile(first, slot)
-            else:
+            with code.if_(exists) if exists is not None else nullcontext():
                 self._tile(first, slot)
 
     def _tile(self, first: Int, slot: Int) -> None:

@@ -27,10 +27,14 @@ from burn.kernels.parameters import argument_names
 SPLIT = 2
 """Sums that a row has of a block, so that multiply-adds do not wait for each other."""
 
+TOGETHER = 4
+"""Rows that are summed together where only a run can tell how many there are, as long as there are so many."""
+
 
 @dataclass(frozen=True)
 class Schedule:
-    """A panel of `width` columns at a time; `rows` rows are summed together, `even` says that there are no more."""
+    """A panel of `width` columns at a time; `rows` rows are summed together, and `even` says that there are no more. Else so many
+    as TOGETHER says are, and what is left of them one by one."""
 
     width: int
     rows: int
@@ -71,7 +75,10 @@ class _Printer:
                 self._rows(list(range(self.schedule.rows)))
             else:
                 rows = emitter.dim(product([v.extent for v in self.kernel.rows]))
-                with code.for_(0, rows) as loop, emitter.scope():
+                whole = code.mul(code.udiv(rows, TOGETHER), TOGETHER)
+                with code.for_(0, whole, TOGETHER) as loop, emitter.scope():
+                    self._rows([code.add(loop.iv, r) for r in range(TOGETHER)])
+                with code.for_(whole, rows) as loop, emitter.scope():
                     self._rows([loop.iv])
         code.return_()
         return code.text()
