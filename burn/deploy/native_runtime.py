@@ -26,6 +26,9 @@ _OMITTED = ("elf", "symbols")
 _CARDS = ("run_device", "run_recorded", "device", "driver", "card")
 """What programs for cards are linked with; what other programs are linked with instead is `_NO_CARDS`."""
 _NO_CARDS = ("no_card",)
+_COLD = ("cpu", "files", "heap", "lib_list", "main", "model", "npz", "run_profile", "sizes", "system", "weights")
+"""What is done once, or once for a call, and not for each element: compiled to be short."""
+
 _HALVES = ("truncdfhf2", "truncsfhf2", "truncdfbf2", "truncsfbf2", "extendhfsf2")
 
 
@@ -47,27 +50,32 @@ def sources(command: bool, cards: bool = False) -> list[Path]:
 
 
 @contextmanager
-def objects(chain: Toolchain, command: bool = False, cards: bool = False) -> Iterator[list[Path]]:
-    """The runtime's objects, as long as the block lasts. Raises CompileError."""
+def objects(
+    chain: Toolchain, command: bool = False, cards: bool = False, told: Sequence[str] = ()
+) -> Iterator[list[Path]]:
+    """The runtime's objects, as long as the block lasts. told: what else the compiler is told. Raises CompileError."""
     files = sources(command, cards)
     names = [f"{path.stem}.o" for path in files]
     with tempfile.TemporaryDirectory() as scratch:
-        kept = _kept(chain, files)
+        kept = _kept(chain, files, told)
         if kept is not None and all((kept / name).is_file() for name in names):
             yield [kept / name for name in names]
             return
-        made = chain.compile(files, Path(scratch), flags())
+        for is_cold in (False, True):
+            some = [path for path in files if (path.stem in _COLD) == is_cold]
+            chain.compile(some, Path(scratch), [*flags(), *["-Os"] * is_cold, *told])
+        made = [Path(scratch) / name for name in names]
         if kept is not None:
             _keep(made, kept)
         yield made
 
 
-def _kept(chain: Toolchain, files: Sequence[Path]) -> Path | None:
+def _kept(chain: Toolchain, files: Sequence[Path], told: Sequence[str]) -> Path | None:
     """Where they are kept; None where nothing is, or where somebody else could have written to them."""
     cache = Cache.from_environment()
     if cache.size == 0:
         return None
-    digest = hashlib.sha256("\n".join([chain.identity, *flags_without_paths()]).encode())
+    digest = hashlib.sha256("\n".join([chain.identity, *flags_without_paths(), *_COLD, *told]).encode())
     for path in (*files, *sorted(OWN.glob("*.h")), *sorted(SHARED.glob("*.h"))):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())

@@ -59,11 +59,15 @@ _GLIBC = ("-lpthread", "-lm")
 """Threads lie in a library of their own before glibc 2.34, and so does what opens libraries."""
 
 
+_NO_TABLES = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
+"""Of how to unwind the stack, a tenth of a small program: no exception comes through its code."""
+
+
 def _linux(
     name: str, triple: str, cpu: str, libraries: tuple[str, ...] = (), opening: tuple[str, ...] | None = None
 ) -> Platform:
     linking = ("-Wl,-z,relro,-z,now",)
-    return Platform(name, triple, ("-D_GNU_SOURCE",), linking, libraries, cpu=cpu, opening=opening)
+    return Platform(name, triple, ("-D_GNU_SOURCE", *_NO_TABLES), linking, libraries, cpu=cpu, opening=opening)
 
 
 PAGE = 64 << 10

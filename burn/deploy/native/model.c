@@ -38,9 +38,9 @@ struct burn_model {
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
-static _Thread_local char message[512] = "no call of this thread has failed";
+static _Thread_local char message[512]; /* without contents, as a file has no room for them then */
 
-const char *burn_model_error(void) { return message; }
+const char *burn_model_error(void) { return *message ? message : "no call of this thread has failed"; }
 
 int32_t burn_model_fail(int32_t code, const char *format, ...) {
     va_list arguments;
