@@ -48,6 +48,13 @@ _SHOWN = 4
     "--weights", type=click.Choice(["embedded", "file"]), default="embedded", show_default=True, help="where they go"
 )
 @click.option(
+    "--optimize",
+    type=click.Choice(["speed", "size"]),
+    default="speed",
+    show_default=True,
+    help="what the program is to be: quick, or small and slower, with one thread in a library",
+)
+@click.option(
     "--sign", "key", type=click.Path(path_type=Path), help="of a package: an Ed25519 private key (PEM) to sign it with"
 )
 @click.option("--dim", "dims", type=Size(), multiple=True, help="a size to fix; repeatable")
@@ -74,6 +81,7 @@ def main(
     features: tuple[str, ...],
     name: str,
     weights: str,
+    optimize: str,
     key: Path | None,
     dims: tuple[tuple[str, int], ...],
     inputs: tuple[tuple[str, str], ...],
@@ -95,7 +103,7 @@ def main(
     named = dict.fromkeys(one for given in targets for one in given.split(","))
     first, *also = [platforms.find(one) for one in named if not is_card(one)] or [platforms.find(usual)]
     cards = tuple(card(one) for one in named if is_card(one))
-    options = Options(first, cpu, name, weights == "file", features, tuple(also), key, told, cards)
+    options = Options(first, cpu, name, weights == "file", features, tuple(also), key, told, cards, optimize == "size")
     _check(kind, options, reports)
     progress = Progress(2)
     progress(f"reading {model}")
@@ -133,6 +141,8 @@ def _check(kind: str, options: Options, reports: bool) -> None:
         raise click.UsageError(f"--weights is for commands and libraries, not for {kind}")
     if kind not in ("exe", "shared", "static", "package") and options.cards:
         raise click.UsageError(f"{options.cards[0]} is a target for commands, libraries and packages, not for {kind}")
+    if kind == "triton" and options.small:
+        raise click.UsageError("--optimize is for programs that run on a CPU, not for triton")
     if kind != "package" and options.key:
         raise click.UsageError(f"--sign is for packages (--emit package), not for {kind}")
     if kind != "package" and options.also:

@@ -8,12 +8,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from burn.codegen.cpu import target as cpus
 from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program
-from burn.deploy import bare, beside, header, native_runtime, objects, platforms, tables, toolchain, wasm
+from burn.deploy import bare, beside, header, native_runtime, objects, platforms, small, tables, toolchain, wasm
 from burn.deploy import cards as cards_
 from burn.deploy import weights as stored
 from burn.deploy.cards import Card
@@ -27,6 +28,7 @@ from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
 from burn.runtime import _native, files, package
 from burn.runtime.artefact import Artefact, Constant
+from burn.runtime.host import features
 from burn.runtime.package import COMPILED
 
 MOST_EMBEDDED = 1 << 30
@@ -37,6 +39,7 @@ _LOADING = ("x86_64-linux", "aarch64-linux")
 """Where burn.load runs compiled programs."""
 _ENTRY = "burn_entry"
 _CALLED = re.compile(r"@(burn_\w+)\(")
+_ELF = b"\x7fELF"
 _API = 'API=__attribute__((visibility("default")))'
 
 
@@ -47,7 +50,8 @@ class Options:
     that runs where it finds itself. features: what that CPU has besides, by LLVM's names. name: what the C interface is called,
     the output's name by default. beside: the weights go into a file beside the binary, instead of into it. also: further
     platforms that a package has code for. key: the private key that a package is signed with. told: is given a report. cards: the
-    kinds of card that a binary or package has code for; there are none for a program that runs on the CPU."""
+    kinds of card that a binary or package has code for; there are none for a program that runs on the CPU.
+    small: programs are to be small, whatever time they take."""
 
     platform: Platform
     cpu: str | None = None
@@ -58,6 +62,7 @@ class Options:
     key: Path | None = None
     told: Callable[[Report], None] | None = None
     cards: tuple[Card, ...] = ()
+    small: bool = False
 
     @property
     def linked(self) -> Platform:
@@ -97,7 +102,7 @@ class Options:
     def targets(self) -> list[Target | None]:
         """The best first; None for this machine's CPU. Raises CompileError."""
         if self.cpu is None and not self.is_foreign and not self.features:
-            return [None]
+            return [cpus.compact(cpus.host_target(features()))] if self.small else [None]
         names = list(dict.fromkeys((self.cpu or self.platform.cpu).split(",")))
         widest = list(cpus.TARGETS)
         return [self._named(name) for name in sorted(names, key=lambda n: widest.index(n) if n in widest else -1)]
@@ -116,7 +121,7 @@ class Options:
             known = [t.name for t in cpus.TARGETS.values() if self.platform.name.startswith(t.architecture)]
             what = Problem(f"'{name}' is of {found.architecture}", hint=f"there are {', '.join(known)}")
             raise CompileError(f"{self.platform.name} has no such CPU", [what])
-        return found
+        return cpus.compact(found) if self.small else found
 
 
 @dataclass(frozen=True)
@@ -214,6 +219,8 @@ class _Parts:
     file: str  # of the weights, or ""
     objects: list[Path]
     chain: Toolchain
+    told: tuple[str, ...]  # to the compiler of the runtime
+    is_whole: bool  # whether the runtime is among the objects
 
 
 def _exe(program: Program, output: Path, options: Options) -> list[Path]:
@@ -221,7 +228,7 @@ def _exe(program: Program, output: Path, options: Options) -> list[Path]:
         raise CompileError(f"there are no executables on {options.platform.name}")
     with tempfile.TemporaryDirectory() as scratch:
         parts = _parts(program, output, options, Path(scratch), is_command=True)
-        with native_runtime.objects(parts.chain, command=True, cards=bool(options.cards)) as runtime:
+        with native_runtime.objects(parts.chain, command=True, cards=bool(options.cards), told=parts.told) as runtime:
             made = Path(scratch) / "program"
             parts.chain.program([*parts.objects, *runtime], made)
             return [_placed(made, output), *_weights_file(parts, output.parent)]
@@ -281,8 +288,8 @@ def _library(
         parts = _parts(program, output, options, Path(scratch))
         name, version = parts.interface.name, parts.artefact.burn_version
         library = pattern.format(name)
-        with native_runtime.objects(parts.chain, cards=bool(options.cards)) as runtime:
-            link(parts, runtime, Path(scratch) / library)
+        with native_runtime.objects(parts.chain, cards=bool(options.cards), told=parts.told) as runtime:
+            link(parts, [] if parts.is_whole else runtime, Path(scratch) / library)
         texts = [
             (f"{name}.h", header.header(parts.interface, version)),
             (f"{name}.hpp", header.cpp_header(parts.interface, version)),
@@ -297,12 +304,16 @@ def _library(
 
 def _parts(program: Program, output: Path, options: Options, scratch: Path, is_command: bool = False) -> _Parts:
     chain = toolchain.find(options.linked)  # before the work, as it may not be there
+    as_text = options.as_text or (options.small and chain.takes_triple)  # whose LLVM makes smaller code than the engine
     kinds = [(card, target) for card in options.cards or (None,) for target in options.targets]
-    made = [_compiled(program.copy(), card, target, options.as_text) for card, target in kinds]
+    made = [_compiled(program.copy(), card, target, as_text) for card, target in kinds]
     artefact = made[-1]
     interface = Interface.of(options.name or output.stem, artefact.signature)
-    _refuse_python(artefact)
+    called = _called(artefact)
+    _refuse_python(called)
     name = interface.name
+    (card, target), *others = kinds
+    is_whole = not (card or others or is_command) and small.runs(artefact, target, called)
     constants, numbers = _merged([version.constants for version in made])
     if options.told:
         options.told(Report.of(artefact, sum(constant.bytes for constant in constants)))
@@ -314,10 +325,12 @@ def _parts(program: Program, output: Path, options: Options, scratch: Path, is_c
         tables.Version(version, _entry_name(name, *kind), [weights.places[number] for number in used], kernels)
         for version, kind, used, kernels in zip(made, kinds, numbers, images.places, strict=True)
     ]
-    code = [_code(version.artefact, version.entry, options, scratch) for version in versions]
+    calls = partial(small.renamed, name=name) if is_whole else str
+    code = [_code(version.artefact, version.entry, options, scratch, calls) for version in versions]
     sources = [scratch / f"{name}_model.c"]
     checksum = _native.checksum(weights.joined()) if file else 0
-    sources[0].write_text(tables.source(interface, versions, weights, file, checksum, options.platform.name))
+    own = small.own(versions[0]) if is_whole else tables.COMMON
+    sources[0].write_text(tables.source(interface, versions, weights, file, checksum, options.platform.name, own))
     if weights.bytes and not file:
         if weights.bytes > MOST_EMBEDDED:
             what = f"weights of {weights.bytes} bytes do not fit into a binary"
@@ -325,8 +338,13 @@ def _parts(program: Program, output: Path, options: Options, scratch: Path, is_c
         sources.append(embedded(f"{name}_weights", stored.chunks(weights), options.platform, scratch))
     if images.pieces:
         sources.append(embedded(f"{name}_kernels", images.pieces, options.platform, scratch))
-    told = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command]
-    return _Parts(interface, artefact, weights, file, [*code, *chain.compile(sources, scratch, told)], chain)
+    if is_whole:
+        sources.append(small.HALVES)
+    smaller = chain.smallest if options.small else ()
+    told = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command, *smaller]
+    told += small.flags(name) if is_whole else []
+    made_of = [*code, *chain.compile(sources, scratch, told)]
+    return _Parts(interface, artefact, weights, file, made_of, chain, smaller, is_whole)
 
 
 def _compiled(program: Program, card: Card | None, target: Target | None, as_text: bool) -> Artefact:
@@ -361,15 +379,15 @@ def _merged(versions: Sequence[Sequence[Constant]]) -> tuple[list[Constant], lis
     return constants, numbers
 
 
-def _code(artefact: Artefact, entry: str, options: Options, scratch: Path) -> Path:
-    """The program's object, its entry function called `entry`."""
+def _code(artefact: Artefact, entry: str, options: Options, scratch: Path, calls: Callable[[str], str] = str) -> Path:
+    """The program's object, its entry function called `entry`, and what it calls as `calls` says."""
     code = bytes(artefact.code)
-    if options.as_text:
-        text = scratch / f"{entry}.ll"
-        text.write_text(re.sub(rf"@{_ENTRY}\b", f"@{entry}", code.decode()))
-        return toolchain.find(options.platform).compile([text], scratch, ["-Wno-override-module"])[0]
+    if not code.startswith(_ELF):
+        text, chain = scratch / f"{entry}.ll", toolchain.find(options.platform)
+        text.write_text(calls(re.sub(rf"@{_ENTRY}\b", f"@{entry}", code.decode())))
+        return chain.compile([text], scratch, ["-Wno-override-module", *chain.smallest * options.small])[0]
     made = scratch / f"{entry}.o"
-    made.write_bytes(objects.linkable(code, _ENTRY, entry))
+    made.write_bytes(objects.linkable(code, _ENTRY, entry, calls))
     return made
 
 
@@ -391,9 +409,13 @@ def _placed(made: Path, output: Path) -> Path:
     return output
 
 
-def _refuse_python(artefact: Artefact) -> None:
+def _called(artefact: Artefact) -> frozenset[str]:
+    """The functions that a program leaves to others."""
     code = bytes(artefact.code)
-    asked = objects.asked_for(code) if code.startswith(b"\x7fELF") else _CALLED.findall(code.decode())
+    return objects.asked_for(code) if code.startswith(_ELF) else frozenset(_CALLED.findall(code.decode()))
+
+
+def _refuse_python(asked: frozenset[str]) -> None:
     problems = [Problem(why, hint="burn.load runs it") for name, why in _PYTHON_ONLY.items() if name in asked]
     if problems:
         raise CompileError("this model needs Python while it runs", problems)

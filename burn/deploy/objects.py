@@ -8,7 +8,7 @@ binary with two of them each needs a name of its own.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from burn.errors import CompileError
 
@@ -28,9 +28,9 @@ _SIZE = 5  # of a section's fields: name, type, flags, address, offset, size
 _OFFSET = 4
 
 
-def linkable(code: bytes, old: str, new: str) -> bytes:
-    """An object that any linker takes into any binary, its entry `old` called `new`."""
-    return renamed(position_independent(code), old, new)
+def linkable(code: bytes, old: str, new: str, called: Callable[[str], str] = str) -> bytes:
+    """An object that any linker takes into any binary, its entry `old` called `new`, and what it calls as `called` says."""
+    return renamed(position_independent(code), old, new, called)
 
 
 def position_independent(code: bytes) -> bytes:
@@ -78,9 +78,9 @@ def _is_local(code: bytes, symbol: int) -> bool:
     return _SYMBOL.unpack_from(code, table[_OFFSET] + symbol * _SYMBOL.size)[3] != 0
 
 
-def renamed(code: bytes, old: str, new: str) -> bytes:
-    """An ELF object in which symbols' names say `new` for `old`; they are not to be seen from outside of the binary. The table of
-    names moves to the end, with the new ones behind it."""
+def renamed(code: bytes, old: str, new: str, called: Callable[[str], str] = str) -> bytes:
+    """An ELF object in which symbols' names say `new` for `old`; they are not to be seen from outside of the binary. What others
+    define is called as `called` says. The table of names moves to the end, with the new ones behind it."""
     made = bytearray(code)
     table_at, fields, names = _names(code)
     for place, name, section in _symbols(code):
@@ -88,6 +88,9 @@ def renamed(code: bytes, old: str, new: str) -> bytes:
             struct.pack_into("<I", made, place, len(names))
             made[place + 5] = _HIDDEN
             names += name.replace(old, new).encode() + b"\0"
+        elif not section and called(name) != name:
+            struct.pack_into("<I", made, place, len(names))
+            names += called(name).encode() + b"\0"
     fields[_OFFSET], fields[_SIZE] = len(made), len(names)
     _SECTION.pack_into(made, table_at, *fields)
     return bytes(made) + names

@@ -28,14 +28,33 @@ class Version:
     kernels: Sequence[int] = ()
 
 
+@dataclass(frozen=True)
+class Own:
+    """Lines in front of a model's tables, and behind them."""
+
+    before: tuple[str, ...]
+    behind: tuple[str, ...] = ()
+
+
+COMMON = Own(('#include "model.h"',))
+"""The tables are handed to code that all models of a program share."""
+
+
 def source(
-    interface: Interface, versions: Sequence[Version], weights: Weights, file: str, checksum: int, target: str
+    interface: Interface,
+    versions: Sequence[Version],
+    weights: Weights,
+    file: str,
+    checksum: int,
+    target: str,
+    own: Own = COMMON,
 ) -> str:
-    """The C file. versions: the best first. file: the weights' name, "" where they are embedded. target: the platform's name."""
+    """The C file. versions: the best first. file: the weights' name, "" where they are embedded. target: the platform's name.
+    own: what of the runtime is part of the file."""
     name = interface.name
     artefact = versions[-1].artefact
     parts = [
-        '#include "model.h"',
+        *own.before,
         header(interface, artefact.burn_version),  # its text, as a file might be called like one of the runtime's
         *(f"extern int32_t {version.entry}(burn_run *run);" for version in versions),
         *([] if file or not weights.bytes else [f"extern const unsigned char {name}_weights[];"]),
@@ -48,6 +67,7 @@ def source(
         _table("char *const", "messages", (text(MESSAGES.get(i, "")) for i in range(max(MESSAGES) + 1))),  # type: ignore[call-overload]
         f"static const char about[] =\n{_long(about(interface, versions, weights, file, target))};",
         _facts(interface, versions, weights, file, checksum),
+        *own.behind,
         _functions(interface),
     ]
     return "\n\n".join(parts) + "\n"

@@ -66,6 +66,11 @@ class Toolchain:
         """What the compiler's output depends on besides its input."""
         return f"{_version(self.compiler)}\n{self.platform!r}"
 
+    @property
+    def smallest(self) -> tuple[str, ...]:
+        """What it is told where code is to be small."""
+        return ("-Oz", "-fno-vectorize", "-fno-slp-vectorize") if self.takes_triple else ("-Os",)
+
     def compile(self, sources: Sequence[Path], folder: Path, flags: Sequence[str] = ()) -> list[Path]:
         """Objects of C files or of LLVM's text (.ll), in a folder, in the same order; no two of the same name."""
         objects = [folder / f"{source.stem}.o" for source in sources]

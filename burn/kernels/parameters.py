@@ -23,20 +23,20 @@ K = TypeVar("K", bound=Kernel)
 
 
 def parametrize(
-    kernel: K, tiles: Mapping[LoopVar, int] | None = None, kept: Collection[int] = ()
+    kernel: K, tiles: Mapping[LoopVar, int] | None = None, kept: Collection[int] = (), small: int = SMALL
 ) -> tuple[K, dict[str, Dim]]:
     """(the kernel over arguments, what each argument is). Arguments are named `_0`, `_1`, ...
 
     `tiles` says how many iterations of a loop are taken at a time: these numbers stay, and where they come out even that stays
-    visible. `kept` are further numbers that stay."""
-    general, values = _Parameters(kernel, tiles or {}, kept).result()
+    visible. `kept` are further numbers that stay, and so do those up to `small`."""
+    general, values = _Parameters(kernel, tiles or {}, kept, small).result()
     assert isinstance(general, type(kernel))
     return general, values
 
 
 class _Parameters:
-    def __init__(self, kernel: Kernel, tiles: Mapping[LoopVar, int], kept: Collection[int]) -> None:
-        self.kernel, self.tiles = kernel, tiles
+    def __init__(self, kernel: Kernel, tiles: Mapping[LoopVar, int], kept: Collection[int], small: int) -> None:
+        self.kernel, self.tiles, self.small = kernel, tiles, small
         self.values: dict[str, Dim] = {}
         self.dims: dict[Dim, Dim] = {}
         self.keep = {*tiles.values(), *kept}
@@ -60,7 +60,7 @@ class _Parameters:
 
     def _value(self, value: Dim) -> Dim:
         """The argument that stands for a value, or the value itself if it is a small number."""
-        if isinstance(value, int) and (abs(value) <= SMALL or value in self.keep):
+        if isinstance(value, int) and (abs(value) <= self.small or value in self.keep):
             return value
         name = f"_{len(self.values)}"
         self.values[name] = value

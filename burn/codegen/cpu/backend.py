@@ -11,9 +11,11 @@ from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.entry import Entry, EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text, module_text
+from burn.dialect.control import Group
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.errors import CompileError
+from burn.kernels.parameters import SMALL
 from burn.kernels.wants import Wants
 from burn.runtime.artefact import Target as ArtefactTarget
 
@@ -25,6 +27,9 @@ PIPELINE = pipeline("winograd,pack", GRADIENTS, few_bits=True)
 
 SLENDER = pipeline("winograd{constants=false},pack", GRADIENTS, few_bits=True)
 """Where constants must not grow."""
+
+COMPACT = pipeline("pack", GRADIENTS, few_bits=True)
+"""Where code must be short as well."""
 
 FOLDING = "decompose,fuse,release"
 """For programs of constants, which run once: quick to compile."""
@@ -43,6 +48,8 @@ class CPU:
 
     @property
     def passes(self) -> str:
+        if self.target.compact:
+            return COMPACT
         return SLENDER if self.target.is_slender else PIPELINE
 
     @property
@@ -81,4 +88,7 @@ class CPU:
 
     def _entry(self, program: Program) -> Entry:
         target = replace(self.target, small=is_brief(program))
-        return EntryBuilder(program, KernelPrinter(target), target.attributes).build()
+        small = SMALL
+        if target.compact:
+            small = heuristics.compact_numbers(sum(isinstance(op.opview, Group) for op in program.block.operations))
+        return EntryBuilder(program, KernelPrinter(target, small=small), target.attributes).build()

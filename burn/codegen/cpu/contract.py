@@ -52,6 +52,8 @@ class Schedule:
         """one_by_one: rows, however many there are, are summed as if there was one."""
         rows = 1 if one_by_one else product([v.extent for v in kernel.rows])
         vectors = kernel.width // vector_lanes(kernel, target)
+        if target.compact:
+            return Schedule.plain(kernel, vectors)
         tile = heuristics.tile_rows(rows, vectors, bool(kernel.valid), target)
         split = heuristics.split_depth(tile, vectors, target)
         even = isinstance(rows, int) and rows % tile == 0
@@ -64,6 +66,12 @@ class Schedule:
         held = heuristics.held_tiles(kernel, rows, tile, block) if part else 0
         ahead = heuristics.fetches_ahead(kernel, tile, vectors)
         return Schedule(kernel.width, tile, split, block, even, copies, turns, fetches, rolls, part, held, ahead)
+
+    @staticmethod
+    def plain(kernel: Tiled, vectors: int) -> Schedule:
+        """The one with the least code: row by row, and nothing copied but columns that lie apart."""
+        copies = not kernel.side_by_side or kernel.blocks is not None
+        return Schedule(kernel.width, 1, 1, None, True, copies, False, False, vectors > 1, None, 0, False)
 
     @property
     def least(self) -> int:

@@ -24,6 +24,7 @@ from burn.kernels.body import (
     own_dims,
     walk,
 )
+from burn.kernels.parameters import SMALL
 from burn.kernels.wants import Wants
 
 WANTS = Wants(keep_rows=True, columns_apart=False, reduce_block=16384, owed_together=True)
@@ -328,13 +329,17 @@ def panel_vectors(target: Target) -> int:
     """Vectors of a panel's columns: two, which leave registers for eight rows or six. Where vectors are short and registers many
     (NEON), four beside six rows: an element of the left side is loaded for four multiply-adds then, so that a loop has 1.6
     instructions for each and not 1.9. Cores that decode few at a time are kept from multiplying by the others."""
+    if target.compact:
+        return COMPACT_VECTORS
     return 4 if target.vector_bytes == 16 and target.vector_registers >= 32 else 2
 
 
 def packed_width(columns: int, dtype: str, target: Target) -> int:
     """Columns of a panel that is packed once, whose sums are of type `dtype`: whole vectors, fewer of them where that wastes far
     less."""
-    return _fitting(columns, (panel_vectors(target), 2, 1), target.lanes(DTYPES[dtype].size))
+    usual = panel_vectors(target)
+    widths = (usual, 1) if target.compact else (usual, 2, 1)
+    return _fitting(columns, widths, target.lanes(DTYPES[dtype].size))
 
 
 def interleaved_width(columns: int, target: Target) -> int:
@@ -350,6 +355,8 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
     columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
     rows = product([v.extent for v in kernel.rows])
     usual = panel_vectors(target)
+    if target.compact:
+        return _fitting(columns, (usual, 1), lanes) if isinstance(columns, int) else usual * lanes
     most = max(usual, {1: 8, 2: 4}.get(rows, usual)) if isinstance(rows, int) else usual
     return _fitting(columns, (most, usual, 2, 1), lanes) if isinstance(columns, int) else most * lanes
 
@@ -374,6 +381,21 @@ def few_rows(rows: Dim, kernel: Tiled, target: Target) -> int | None:
     if not isinstance(rows, int):
         return 1
     return rows if 0 < rows <= min(FEW_ROWS, tile_rows(rows, vectors, False, target)) else None
+
+
+# ---- programs that are to be small ---------------------------------------------------------------------------------------
+
+COMPACT_VECTORS = 4
+"""Vectors of a panel beside one row: four sums that do not wait for each other, by five lines of code. Rows would need addresses,
+and checks of their own."""
+
+FEW_KERNELS = 12
+"""Groups of a program up to which hardly two share a kernel, so that numbers in its code are shorter than arguments."""
+
+
+def compact_numbers(groups: int) -> int:
+    """The largest number that stays in the code of a small program; 1, a stride, where layers are to share kernels."""
+    return SMALL if groups <= FEW_KERNELS else 1
 
 
 # ---- contractions in tile registers --------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
-from burn.kernels.parameters import argument_names, fingerprint, parametrize
+from burn.kernels.parameters import SMALL, argument_names, fingerprint, parametrize
 from burn.kernels.rewrite import as_loops, collapse, copied, lengthen
 
 
@@ -89,8 +89,9 @@ class KernelPrinter:
 
     is_card = False
 
-    def __init__(self, target: Target, sites: list[str] | None = None) -> None:
-        self.target, self.sites = target, [] if sites is None else sites
+    def __init__(self, target: Target, sites: list[str] | None = None, small: int = SMALL) -> None:
+        """small: the largest number that stays in the code, instead of becoming an argument."""
+        self.target, self.sites, self.small = target, [] if sites is None else sites, small
         self.functions: list[str] = []
         self._known: dict[str, tuple[str, tuple[str, ...]]] = {}
 
@@ -116,10 +117,11 @@ class KernelPrinter:
                 raise unreachable(other)
 
     def _loops(self, kernel: LoopKernel) -> Emitted:
-        kernel = heuristics.as_read(lengthen(kernel, heuristics.lanes(kernel, self.target)))
+        if not self.target.compact:
+            kernel = heuristics.as_read(lengthen(kernel, heuristics.lanes(kernel, self.target)))
         schedule = loops.Schedule.of(kernel, self.target)
         grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk))
-        general, values = parametrize(kernel)
+        general, values = parametrize(kernel, small=self.small)
         emit = partial(loops.emit, general, schedule, self.target, self.sites)
         return replace(
             self._emitted(general, schedule, values, emit, schedule.count(kernel), grain), copied=copied(kernel)
@@ -159,7 +161,7 @@ class KernelPrinter:
         schedule = contract.Schedule.of(tiled, self.target, one_by_one)
         grain = heuristics.grain(schedule.work(tiled), schedule.least)
         kept = {width * (WORD if tiled.blocks is not None else tiled.run)}
-        general, values = parametrize(kernel, {kernel.column: width}, kept)
+        general, values = parametrize(kernel, {kernel.column: width}, kept, self.small)
         emit = partial(contract.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
@@ -190,7 +192,7 @@ class KernelPrinter:
         schedule = printer.Schedule.of(kernel, self.target)
         grain = heuristics.grain(schedule.work(kernel))
         kept = {v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)}  # heads differ little
-        general, values = parametrize(kernel, kept)
+        general, values = parametrize(kernel, kept, small=self.small)
         emit = partial(printer.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(kernel), grain)
 

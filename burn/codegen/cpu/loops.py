@@ -44,7 +44,7 @@ class Schedule:
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
-        lane = heuristics.choose_lane(kernel)
+        lane = None if target.compact else heuristics.choose_lane(kernel)  # vectors take a body more, for what is left
         lanes = 1 if lane is None else heuristics.lanes(kernel, target)
         cuts = tuple(sums.cuts(stage, lane, lanes) for stage in kernel.stages)
         if lane is None:

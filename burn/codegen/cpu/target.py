@@ -18,7 +18,7 @@ class Target:
     `vector_bytes` is the width of what the vector code computes on: that of an element where there are no vectors, as there the
     same code has one lane. `vector_registers` are those that a kernel may fill.
     In the words that kernels take, addresses have 64 bits everywhere.
-    `small` asks for short code rather than fast code (brief.py)."""
+    `small` asks for short code rather than fast code (brief.py), `compact` for the shortest: see `compact`."""
 
     name: str
     architecture: str
@@ -28,6 +28,7 @@ class Target:
     features: tuple[str, ...] = ()
     implied: tuple[str, ...] = ()
     small: bool = False
+    compact: bool = False
 
     @property
     def tiles(self) -> bool:
@@ -44,8 +45,9 @@ class Target:
 
     @property
     def is_slender(self) -> bool:
-        """Whether a program should be no larger than it must: it is fetched by a page, or kept in a microcontroller's flash."""
-        return self.architecture in ("wasm32", "thumbv7em")
+        """Whether a program should be no larger than it must: it is fetched by a page, kept in a microcontroller's flash, or was
+        asked to be small."""
+        return self.compact or self.architecture in ("wasm32", "thumbv7em")
 
     @property
     def is_compiled_here(self) -> bool:
@@ -65,7 +67,8 @@ class Target:
         """LLVM function attributes: generate for exactly this CPU, and use its whole vectors.
 
         The features are written out because LLVM takes those of the compiling machine where a function names none."""
-        passed = ['"nounwind"', '"noinline"', *(['"optsize"'] if self.small else [])]
+        passed = ['"nounwind"', '"noinline"', *(['"optsize"'] if self.small or self.compact else [])]
+        passed += ['"minsize"'] if self.compact else []
         if self.architecture == "x86_64":
             bits = 8 * self.vector_bytes
             passed = [f'["prefer-vector-width", "{bits}"]', f'["min-legal-vector-width", "{bits}"]', *passed]
@@ -123,6 +126,13 @@ def host_target(features: frozenset[str]) -> Target:
     if not found:
         raise CompileError("burn does not compile on this machine", [f"it knows no {architecture()} CPU"])
     return found[0]
+
+
+def compact(target: Target) -> Target:
+    """A target whose programs are to be small: kernels without variants, that few lines print and many layers share. Nothing is
+    unrolled, so that there is no use of tile registers."""
+    kept = tuple(name for name in target.features if not name.startswith("amx"))
+    return replace(target, features=kept, compact=True)
 
 
 def find(name: str, extra: Sequence[str] = ()) -> Target:

@@ -58,18 +58,18 @@ struct burn_model_facts {
 typedef struct burn_model burn_model;
 
 /* Each returns an enum burn_code; burn_model_error then says what went wrong in this thread. */
-int32_t burn_model_create(const burn_model_facts *facts, const char *weights, burn_model **model);
-void burn_model_destroy(burn_model *model);
-int32_t burn_model_run(burn_model *model, const burn_tensor *inputs, burn_tensor *outputs);
+BURN_OWN int32_t burn_model_create(const burn_model_facts *facts, const char *weights, burn_model **model);
+BURN_OWN void burn_model_destroy(burn_model *model);
+BURN_OWN int32_t burn_model_run(burn_model *model, const burn_tensor *inputs, burn_tensor *outputs);
 /* The same with a size for every symbol: each output lies in the caller's memory, of the size that these give. */
-int32_t burn_model_call(burn_model *model, const int64_t *symbols, const void *const *inputs, void *const *outputs);
-int32_t burn_model_dims(const burn_model_facts *facts, const int64_t *symbols, int32_t output, int64_t *dims);
-void burn_model_seed(burn_model *model, uint64_t seed);
-void burn_model_free(burn_tensor *tensor);
-const char *burn_model_error(void);
-int32_t burn_model_fail(int32_t code, const char *format, ...);
+BURN_OWN int32_t burn_model_call(burn_model *model, const int64_t *symbols, const void *const *inputs, void *const *outputs);
+BURN_OWN int32_t burn_model_dims(const burn_model_facts *facts, const int64_t *symbols, int32_t output, int64_t *dims);
+BURN_OWN void burn_model_seed(burn_model *model, uint64_t seed);
+BURN_OWN void burn_model_free(burn_tensor *tensor);
+BURN_OWN const char *burn_model_error(void);
+BURN_OWN int32_t burn_model_fail(int32_t code, const char *format, ...);
 /* One of a value's sizes; negative: BURN_UNKNOWN_SIZE, or there is none. */
-int64_t burn_model_size(const burn_size *size, const int64_t *symbols);
+BURN_OWN int64_t burn_model_size(const burn_size *size, const int64_t *symbols);
 
 /* card.c: the first card of this machine that there is a version for, and that version's architecture. */
 int32_t burn_card_open(const burn_model_facts *facts, burn_device **card, const char **architecture);
@@ -81,17 +81,17 @@ typedef struct burn_weights {
     int mapped;
 } burn_weights;
 
-int burn_weights_open(const char *path, int64_t bytes, uint64_t checksum, burn_weights *weights); /* 0: an error is set */
-void burn_weights_close(burn_weights *weights);
+BURN_OWN int burn_weights_open(const char *path, int64_t bytes, uint64_t checksum, burn_weights *weights); /* 0: an error is set */
+BURN_OWN void burn_weights_close(burn_weights *weights);
 
 /* What generated functions compute sizes with. BURN_NO_SIZE is what overflows, and what is made of it. */
-int64_t burn_size_add(int64_t a, int64_t b);
-int64_t burn_size_sub(int64_t a, int64_t b);
-int64_t burn_size_mul(int64_t a, int64_t b);
-int64_t burn_size_floordiv(int64_t a, int64_t b);
-int64_t burn_size_mod(int64_t a, int64_t b);
-int64_t burn_size_min(int64_t a, int64_t b);
-int64_t burn_size_max(int64_t a, int64_t b);
-int64_t burn_size_broadcast(int64_t a, int64_t b);
+BURN_OWN int64_t burn_size_add(int64_t a, int64_t b);
+BURN_OWN int64_t burn_size_sub(int64_t a, int64_t b);
+BURN_OWN int64_t burn_size_mul(int64_t a, int64_t b);
+BURN_OWN int64_t burn_size_floordiv(int64_t a, int64_t b);
+BURN_OWN int64_t burn_size_mod(int64_t a, int64_t b);
+BURN_OWN int64_t burn_size_min(int64_t a, int64_t b);
+BURN_OWN int64_t burn_size_max(int64_t a, int64_t b);
+BURN_OWN int64_t burn_size_broadcast(int64_t a, int64_t b);
 
 #endif

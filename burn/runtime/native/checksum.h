@@ -4,5 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint64_t burn_checksum(const void *data, size_t size);
+#ifndef BURN_OWN
+#define BURN_OWN /* see runtime.h */
+#endif
+
+BURN_OWN uint64_t burn_checksum(const void *data, size_t size);
 #endif

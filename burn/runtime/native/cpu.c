@@ -19,28 +19,17 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
-enum { EAX, EBX, ECX, EDX };
-enum { ANY = 0, YMM = 6, ZMM = 0xe6, TILES = 0x60000 }; /* the bits of XCR0 that a feature needs */
+#include "cpu_features.h"
 
 static const struct {
-    const char *name; /* as in LLVM's X86.td */
+    const char *name;
     uint32_t leaf, subleaf;
     uint8_t reg, bit;
     uint32_t saved;
 } features[] = {
-    {"sse3", 1, 0, ECX, 0, ANY},         {"pclmul", 1, 0, ECX, 1, ANY},       {"ssse3", 1, 0, ECX, 9, ANY},
-    {"fma", 1, 0, ECX, 12, YMM},         {"cx16", 1, 0, ECX, 13, ANY},        {"sse4.1", 1, 0, ECX, 19, ANY},
-    {"sse4.2", 1, 0, ECX, 20, ANY},      {"movbe", 1, 0, ECX, 22, ANY},       {"popcnt", 1, 0, ECX, 23, ANY},
-    {"avx", 1, 0, ECX, 28, YMM},         {"f16c", 1, 0, ECX, 29, YMM},        {"bmi", 7, 0, EBX, 3, ANY},
-    {"avx2", 7, 0, EBX, 5, YMM},         {"bmi2", 7, 0, EBX, 8, ANY},         {"avx512f", 7, 0, EBX, 16, ZMM},
-    {"avx512dq", 7, 0, EBX, 17, ZMM},    {"avx512ifma", 7, 0, EBX, 21, ZMM},  {"avx512cd", 7, 0, EBX, 28, ZMM},
-    {"avx512bw", 7, 0, EBX, 30, ZMM},    {"avx512vl", 7, 0, EBX, 31, ZMM},    {"avx512vbmi", 7, 0, ECX, 1, ZMM},
-    {"avx512vbmi2", 7, 0, ECX, 6, ZMM},  {"gfni", 7, 0, ECX, 8, ANY},         {"vaes", 7, 0, ECX, 9, YMM},
-    {"vpclmulqdq", 7, 0, ECX, 10, YMM},  {"avx512vnni", 7, 0, ECX, 11, ZMM},  {"avx512bitalg", 7, 0, ECX, 12, ZMM},
-    {"avx512vpopcntdq", 7, 0, ECX, 14, ZMM}, {"amx-bf16", 7, 0, EDX, 22, TILES}, {"avx512fp16", 7, 0, EDX, 23, ZMM},
-    {"amx-tile", 7, 0, EDX, 24, TILES},  {"amx-int8", 7, 0, EDX, 25, TILES},  {"avxvnni", 7, 1, EAX, 4, YMM},
-    {"avx512bf16", 7, 1, EAX, 5, ZMM},   {"avxifma", 7, 1, EAX, 23, YMM},     {"avxvnniint8", 7, 1, EDX, 4, YMM},
-    {"lzcnt", 0x80000001, 0, ECX, 5, ANY},
+#define ROW(name, leaf, subleaf, reg, bit, saved) {name, leaf, subleaf, reg, bit, saved},
+    BURN_CPU_FEATURES(ROW)
+#undef ROW
 };
 
 static int cpuid(uint32_t leaf, uint32_t subleaf, uint32_t regs[4]) {

@@ -11,11 +11,15 @@
 extern "C" {
 #endif
 
+#ifndef BURN_OWN
+#define BURN_OWN /* in front of what is one file's own where the runtime is a part of it (deploy/native/small) */
+#endif
+
 enum { BURN_ALIGNMENT = 64, BURN_MAX_RANK = 64 };
 
 /* ---- memory.c: blocks of 64-byte aligned memory ------------------------------------------------------------------ */
-void *burn_memory_new(int64_t bytes); /* NULL when there is none left; never NULL for 0 bytes */
-void burn_memory_free(void *memory);  /* accepts NULL */
+BURN_OWN void *burn_memory_new(int64_t bytes); /* NULL when there is none left; never NULL for 0 bytes */
+BURN_OWN void burn_memory_free(void *memory);  /* accepts NULL */
 void burn_memory_trim(void);          /* gives what was freed, here and by malloc, back to the system */
 
 /* ---- plan.c: where each buffer lies in the arena ----------------------------------------------------------------- */
@@ -28,7 +32,7 @@ typedef struct burn_plan_result {
     int64_t value;       /* the arena's bytes, or what is wrong */
 } burn_plan_result;
 
-burn_plan_result burn_plan(const burn_live_range *ranges, const int64_t *sizes, int64_t count, int64_t *offsets);
+BURN_OWN burn_plan_result burn_plan(const burn_live_range *ranges, const int64_t *sizes, int64_t count, int64_t *offsets);
 
 /* ---- pool.c: threads --------------------------------------------------------------------------------------------- */
 struct burn_worker {
@@ -38,7 +42,7 @@ struct burn_worker {
 };
 
 int32_t burn_pool_threads(void);            /* how many threads a launch may use, the caller included */
-void burn_pool_set_threads(int32_t threads);
+BURN_OWN void burn_pool_set_threads(int32_t threads);
 int32_t burn_pool_threads_from(const char *text); /* BURN_NUM_THREADS as a number; 0 when unset or malformed */
 void burn_pool_stop(void);                  /* joins the threads; a later launch starts them again */
 /* Calls kernel over [0, count) on the caller and on whichever threads are free; returns when all of it is done. */

@@ -1,0 +1,77 @@
+"""Libraries that are to be small (`--optimize size`): their runtime is a part of the model's own C file (native/small).
+
+There the model's tables are constants of the code that reads them, so that what a program does not ask for is left out: sizes
+that are always the same are not looked up, a table that nobody reads is not kept. What the compiled code calls is named for the
+model, so that a program may have several of such libraries, and others.
+
+Programs that call more than native/small offers (strings, lists, what the library computes) have the runtime that all others
+have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from burn.codegen.cpu.target import Target
+from burn.deploy import native_runtime
+from burn.deploy import weights as stored
+from burn.deploy.tables import Own, Version
+from burn.runtime import _native
+from burn.runtime.artefact import Artefact
+
+FOLDER = native_runtime.OWN / "small"
+
+HALVES = native_runtime.SHARED / "half.c"
+"""What a compiler may call by itself. It is left out by the linker where it does not."""
+
+_OFFERED = """input input_dim constant output plan alloc free grow mark release scratch copy read write launch enter leave fail
+    kernel_fail status"""
+OFFERED = frozenset(f"burn_rt_{name}" for name in _OFFERED.split())
+"""What native/small has of the runtime."""
+
+MOST_AXES = 16
+"""BURN_TENSOR_RANK."""
+
+_CALLED = re.compile(r"burn_rt_(\w+)")
+
+
+def runs(artefact: Artefact, target: Target | None, called: frozenset[str]) -> bool:
+    """Whether a program for a target that calls these functions is to be small and can have the small runtime, which looks for
+    the features of x86-64 alone."""
+    if target is None or not target.compact or (target.features and target.architecture != "x86_64"):
+        return False
+    signature = artefact.signature
+    values = (*signature.inputs, *signature.outputs)
+    is_plain = all(v.dtype != "string" and not v.containers and len(v.dims) <= MOST_AXES for v in values)
+    is_plain = is_plain and all(constant.dtype != "string" for constant in artefact.constants)
+    return is_plain and {name for name in called if name.startswith(("burn_rt_", "burn_lib_"))} <= OFFERED
+
+
+def own(version: Version) -> Own:
+    """What the model's C file has of it, and tables that only it reads: where constants lie, in units of what their places are
+    multiples of, and, where the buffers' sizes are numbers, where they lie in the arena."""
+    artefact = version.artefact
+    features = artefact.target.features
+    needs = [f'#define BURN_NEEDS "{",".join(features)}"'] if features else []
+    tables = [_table("uint32_t", "places", [place.offset // stored.ALIGNMENT for place in version.places])]
+    if all(size.isdecimal() for size in artefact.buffers):
+        offsets, arena = _native.plan(list(artefact.live_ranges), list(map(int, artefact.buffers)))
+        tables += [f"#define BURN_ARENA INT64_C({arena})", _table("int64_t", "planned", offsets)]
+    if all(isinstance(dim, int) for spec in artefact.signature.outputs for dim in spec.dims):
+        tables.append("#define BURN_FIXED_OUTPUTS")
+    return Own((*needs, '#include "small.h"'), (*tables, '#include "small.c"'))
+
+
+def _table(type_: str, name: str, numbers: Sequence[int]) -> str:
+    return f"static const {type_} {name}[] = {{{', '.join(map(str, numbers)) or '0'}}};"
+
+
+def flags(name: str) -> list[str]:
+    """For the model's C file: where native/small is, and what its functions are called."""
+    return [f"-I{FOLDER}", *(f"-D{function}={renamed(function, name)}" for function in sorted(OFFERED))]
+
+
+def renamed(text: str, name: str) -> str:
+    """What compiled code calls, by the names that a model has for it."""
+    return _CALLED.sub(rf"{name}_rt_\1", text)
