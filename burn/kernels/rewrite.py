@@ -64,6 +64,11 @@ def kernel_dims(kernel: Kernel) -> list[Dim]:
     return _with_fetched([*dims, *(w.offset for w in writes), *(d for node in nodes for d in own_dims(node))])
 
 
+def fetches(kernel: Kernel) -> bool:
+    """Whether indices are read from data."""
+    return any(isinstance(atom, Fetched) for dim in kernel_dims(kernel) for atom in atoms(dim))
+
+
 def used_buffers(kernel: Kernel) -> set[int]:
     """The numbers of the buffers that a kernel reads or writes."""
     writes, bodies, _ = _content(kernel)

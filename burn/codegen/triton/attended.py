@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from burn.codegen.triton import heuristics
-from burn.codegen.triton.code import Axis, Unprintable
+from burn.codegen.triton.code import Axis, Code, Unprintable
+from burn.codegen.triton.copied import matrix
 from burn.codegen.triton.functions import narrowed, triton_type
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.dialect.dims import Dim, LoopVar
@@ -38,10 +39,12 @@ class Known:
 
 class Attended:
     """`narrow`: what is multiplied are halves, and stays so for the block products, whose sums are float32. Scores are kept times
-    log2(e) then, so that their powers are powers of two. `blocks`: sizes of blocks by name. The axis "x" is the program's own."""
+    log2(e) then, so that their powers are powers of two. `blocks`: sizes of blocks by name; `maps`: how many maps each
+    program makes. The axis "x" is the program's own."""
 
-    def __init__(self, dtype: str, sides: Sequence[Scalar]) -> None:
-        self.dtype = dtype
+    def __init__(self, dtype: str, sides: Sequence[Scalar], values: Mapping[str, Dim]) -> None:
+        """values: what the names of the kernel's sizes stand for."""
+        self.dtype, self.values = dtype, values
         halves = narrowed(sides, dtype)
         self.sides = list(halves or sides)
         self.narrow = triton_type(self.sides[0].dtype) if halves else ""
@@ -49,7 +52,9 @@ class Attended:
         self.sum = "tl.float64" if dtype == "float64" else "tl.float32"
         self.power = "tl.exp2" if self.narrow else "tl.exp"
         self.blocks: dict[str, int] = {}
+        self.maps = 0
         self.printer: ScalarPrinter
+        self.code: Code
 
     # ---- the axis that is walked over --------------------------------------------------------------------------------------
     def over(self, loop: LoopVar, known: Known, bounds: tuple[Dim, Dim], score: Scalar, block: str, body: Body) -> None:
@@ -124,6 +129,16 @@ class Attended:
             if mask and not isinstance(load, Load):
                 value = f"tl.where({mask}, {value}, 0.0)"
             return code.let(f"tl.broadcast_to({value}, {shape}).to({self.narrow or self.type})", name)
+
+    def mapped(self, node: Scalar, rows: LoopVar, columns: LoopVar, block: str) -> str:
+        """A map of a side's matrix, for blocks of that shape; "" where none can be made of it."""
+        found = matrix(node, rows, columns, self.values) if self.narrow else None
+        if found is None:
+            return ""
+        self.maps += 1
+        dim = self.printer.dim
+        text = f"b{found.buffer} + {dim(found.begin)}, [{dim(rows.extent)}, {columns.extent}], [{dim(found.stride)}, 1]"
+        return self.code.let(f"tl.make_tensor_descriptor({text}, {block})", "map")
 
     def factored(self, score: Scalar) -> tuple[Scalar, str]:
         """A score without its scale, and what it is to be multiplied by before its power is taken (as text, "" for nothing): one

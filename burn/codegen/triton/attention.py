@@ -36,8 +36,8 @@ class _Attention(Attended):
         sites: list[str],
         choice: Choice,
     ) -> None:
-        super().__init__(kernel.dtype, (kernel.query, kernel.keys, kernel.values))
-        self.kernel, self.values, self.sizes = kernel, values, sizes
+        super().__init__(kernel.dtype, (kernel.query, kernel.keys, kernel.values), values)
+        self.kernel, self.sizes = kernel, sizes
         self.count = product([v.extent for v in sizes.rows])
         self.query, self.key_side, self.mixed = self.sides
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")

@@ -11,9 +11,11 @@ from burn.codegen.triton import candidates, heuristics
 from burn.codegen.triton.attended import Attended, Known, padded
 from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
+from burn.codegen.triton.copied import BYTES
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import AttentionGradientKernel, Const, Scalar, Write
+from burn.kernels.rewrite import fetches
 
 LN2 = 0.6931471805599453
 
@@ -23,11 +25,12 @@ def emit(
     values: Mapping[str, Dim],
     sizes: AttentionGradientKernel,
     sites: list[str],
+    maps: bool = True,
     choice: Choice = NO_CHOICE,
 ) -> Printed:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen. Raises
-    CompileError for heads of a size that is no number."""
-    return _Gradient(kernel, values, sizes, sites, choice).print()
+    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen; maps:
+    whether the card copies by them. Raises CompileError for heads of a size that is no number."""
+    return _Gradient(kernel, values, sizes, sites, maps, choice).print()
 
 
 class _Gradient(Attended):
@@ -40,10 +43,11 @@ class _Gradient(Attended):
         values: Mapping[str, Dim],
         sizes: AttentionGradientKernel,
         sites: list[str],
+        maps: bool,
         choice: Choice,
     ) -> None:
-        super().__init__(kernel.dtype, (kernel.query, kernel.owed, kernel.keys, kernel.values))
-        self.kernel, self.values, self.sizes = kernel, values, sizes
+        super().__init__(kernel.dtype, (kernel.query, kernel.owed, kernel.keys, kernel.values), values)
+        self.kernel, self.sizes = kernel, sizes
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         seen = (sizes.row.extent, sizes.key.extent)
         wide, halves = max(depth, columns), bool(self.narrow)
@@ -61,6 +65,7 @@ class _Gradient(Attended):
             self.own_size, self.bounds = sizes.key.extent, (kernel.begin, kernel.end)
             self.known = Known(sizes.row.extent, sizes.begin == 0, sizes.end == sizes.row.extent)
             self.own_sides, self.other_sides = of_keys, of_rows
+        self.by_map = maps and (kernel.of_rows or not kernel.heads) and not fetches(kernel)  # made before any loop
         self.steady = isinstance(kernel.steepness, Const)
         self.printer = opened(kernel.buffers, sites)
         self.printer.steps = "kx"
@@ -86,6 +91,11 @@ class _Gradient(Attended):
         first = self.side(self.own_sides[0], "own", depth, f"[{name}, DEPTH]", own=True, whole=False)
         second = self.side(self.own_sides[1], "own", column, f"[{name}, COLUMNS]", own=True, whole=False)
         kept = self._kept() if kernel.of_rows else None
+        along = (kernel.depth, f"[{other}, DEPTH]"), (kernel.column, f"[{other}, COLUMNS]")
+        self.from_maps = [
+            self.mapped(side, self.other, *shape) if self.by_map else ""
+            for side, shape in zip(self.other_sides, along, strict=True)
+        ]
         code.line(f"total = tl.full([{name}, DEPTH], 0.0, {self.sum})")
         if not kernel.of_rows:
             code.line(f"mixed = tl.full([{name}, COLUMNS], 0.0, {self.sum})")
@@ -115,7 +125,8 @@ class _Gradient(Attended):
             "What a block of rows is owed each." if kernel.of_rows else "What a block of keys and values is owed each."
         )
         shape = (self.block.warps, self.block.stages)
-        return closed(printer, kernel, about, self.blocks, programs, self.values, batch * self.own_size, *shape)
+        iterations, scratch = batch * self.own_size, self.maps * BYTES
+        return closed(printer, kernel, about, self.blocks, programs, self.values, iterations, *shape, scratch)
 
     def _along(self, turned: str, depth: LoopVar, column: LoopVar) -> tuple[dict[str, tuple[LoopVar, str]], ...]:
         """The axes of features, of both kinds of side."""
@@ -134,13 +145,19 @@ class _Gradient(Attended):
         depth, column = self._along("[None, :]", kernel.depth, kernel.column)
         down = {"k": (self.other, f"({here})[:, None]")}
         whole = not hidden
-        first = self.side(self.other_sides[0], "other", down | depth, f"[{other}, DEPTH]", own=False, whole=whole)
-        second = self.side(self.other_sides[1], "other", down | column, f"[{other}, COLUMNS]", own=False, whole=whole)
+        first, second = (
+            code.let(f"{map}.load([tl.cast(start, tl.int32), 0])", "other")
+            if map
+            else self.side(side, "other", down | axis, f"[{other}, {block}]", own=False, whole=whole)
+            for side, map, axis, block in zip(
+                self.other_sides, self.from_maps, (depth, column), ("DEPTH", "COLUMNS"), strict=True
+            )
+        )
+        printer.axes["k"] = self.axis("k", self.other, f"({here})[None, :]", whole=whole)
+        norm, dot = kept or self._kept()  # on their way while the product is formed
         zeros = f"tl.full([{name}, {other}], 0.0, {self.sum})"
         product = code.let(self.dot(own, f"tl.trans({first})", zeros), "product")
-        printer.axes["k"] = self.axis("k", self.other, f"({here})[None, :]", whole=whole)
         printer.accumulator = (f"{product}.to({self.type})", frozenset("xk"))
-        norm, dot = kept or self._kept()
         inner, factor = self.factored(score)
         text = f"tl.broadcast_to({printer.value(inner)}, [{name}, {other}]).to({self.sum})"
         if printer.axes["k"].mask:

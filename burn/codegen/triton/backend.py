@@ -10,6 +10,7 @@ from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text
+from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.choices import USUAL, Choices
 from burn.codegen.triton.heuristics import WANTS
 from burn.codegen.triton.images import Machine, compile_all
@@ -39,11 +40,6 @@ class GPU:
     @property
     def name(self) -> str:
         return f"{self.kind} {self.architecture}"
-
-    @property
-    def multiplies_eights(self) -> bool:
-        """Whether tensor cores multiply floats of 8 bits, as Triton has them for the card."""
-        return self.kind == "cuda" and int(self.architecture.removeprefix("sm_")) >= 89
 
     @property
     def passes(self) -> str:
@@ -89,7 +85,7 @@ class GPU:
     def kernels(self, program: Program) -> CardKernels:
         """What prints a program's kernels."""
         host = KernelPrinter(self.host.target)
-        return CardKernels(host, _in_place(program), self.multiplies_eights, self.choices)
+        return CardKernels(host, _in_place(program), Abilities.of(self.kind, self.architecture), self.choices)
 
 
 def _in_place(program: Program) -> set[ir.Value]:

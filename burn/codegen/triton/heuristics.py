@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -387,6 +387,36 @@ def attention_block(dtype: str, halves: bool, rows: Dim, depth: int) -> Block:
     if isinstance(rows, int) and rows <= 64:
         return Block(max(LEAST, power_of_two(rows)), 64)
     return Block(64, 64) if depth <= 64 else Block(128, 128, 8) if depth <= 128 else Block(64, 32, 8, 2)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Of attention whose warps have roles: places in a block of the axis that is walked over, the blocks that are on their way at
+    once, groups of 64 places of the other axis, the registers that each thread of a group has, and those that every thread enters
+    with; ahead: whether the scores of a block are formed while the values of the block before are mixed, which takes registers;
+    least: rows and keys from which on it gains, as warps with roles take longer to start."""
+
+    walked: int
+    stages: int
+    groups: int
+    registers: int
+    entering: int
+    ahead: bool
+    least: int
+
+
+ROLES = {64: Roles(128, 3, 3, 160, 128, False, 4096), 128: Roles(128, 2, 2, 240, 168, True, 2048)}
+"""By the size of a head. The registers are those of 65,536 that the warp that copies leaves."""
+
+GRADIENT_ROLES = {128: Roles(64, 3, 2, 240, 168, False, 2048)}
+"""The same for what keys and values are owed. With heads of 64 blocks of 128 keys are faster that all warps share."""
+
+
+def roles(table: Mapping[int, Roles], rows: Dim, keys: Dim, depth: int, columns: int) -> Roles | None:
+    """What attention of so many rows and keys has of a table, if warps with roles gain there. depth, columns: see `padded`."""
+    shape = table.get(max(depth, columns)) if {depth, columns} <= table.keys() else None
+    enough = shape is not None and all(isinstance(n, int) and n >= shape.least for n in (rows, keys))
+    return shape if enough else None
 
 
 def gradient_block(halves: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int) -> Block:

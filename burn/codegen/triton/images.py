@@ -64,6 +64,8 @@ class Source:
     warps: int
     stages: int
     nodes: tuple[str, ...] = ()  # where it comes from
+    scratch: int = 0  # bytes of memory for each program
+    registers: int = 0  # that a thread starts with, if not 0
 
 
 def compile_all(
@@ -126,6 +128,7 @@ def _compiled(source: Source, machine: Machine) -> KernelImage:
     import triton.language as tl
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
 
     function = _function(source)
     names = function.arg_names
@@ -136,10 +139,13 @@ def _compiled(source: Source, machine: Machine) -> KernelImage:
     attributes = {(number,): [["tt.divisibility", of]] for number, of in source.multiples}
     target = GPUTarget(machine.kind, machine.architecture, machine.warp)
     options = {"num_warps": source.warps, "num_stages": source.stages}
-    made = triton.compile(ASTSource(function, signature, constants, attributes), target=target, options=options)
+    if source.registers:
+        options["maxnreg"] = source.registers
+    make = GluonASTSource if function.is_gluon() else ASTSource
+    made = triton.compile(make(function, signature, constants, attributes), target=target, options=options)
     facts = made.metadata
-    if getattr(facts, "global_scratch_size", 0):
-        raise CompileError("the kernel wants scratch memory, which the runtime does not give")
+    if (wanted := getattr(facts, "global_scratch_size", 0)) > source.scratch:
+        raise CompileError(f"the kernel wants {wanted} bytes of scratch memory, it gets {source.scratch}")
     return KernelImage(facts.name, made.asm[machine.code], facts.shared, facts.num_warps * machine.warp)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from burn.codegen.triton import attention, attention_gradient, contract, folded, loops
+from burn.codegen.triton import attention, attention_gradient, contract, folded, loops, roles_attention, roles_gradient
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import NO_CHOICE, USUAL, Choice, Choices
 from burn.codegen.triton.heuristics import by_columns
 from burn.codegen.triton.printed import Printed
@@ -15,12 +16,14 @@ from burn.kernels.rewrite import as_loops, collapse
 
 
 class KernelPrinter:
-    """The functions of one program. `sites`: source nodes that run-time errors name by number; `eights`: whether the card's
-    tensor cores multiply floats of 8 bits; `choices`: which shapes blocks have."""
+    """The functions of one program. `sites`: source nodes that run-time errors name by number; `abilities`: what the
+    card has; `choices`: which shapes blocks have."""
 
-    def __init__(self, sites: list[str] | None = None, eights: bool = True, choices: Choices = USUAL) -> None:
+    def __init__(
+        self, sites: list[str] | None = None, abilities: Abilities = USUAL_ABILITIES, choices: Choices = USUAL
+    ) -> None:
         self.sites: list[str] = [] if sites is None else sites
-        self.eights, self.choices = eights, choices
+        self.abilities, self.choices = abilities, choices
         self.functions: dict[str, Printed] = {}
         self._known: dict[str, str] = {}
 
@@ -32,19 +35,26 @@ class KernelPrinter:
             ):
                 general, values = parametrize(contraction)
                 choice = self.choices.of(general, values)
-                return self._named(contract.emit(general, values, contraction, self.sites, self.eights, choice), choice)
+                return self._named(
+                    contract.emit(general, values, contraction, self.sites, self.abilities.eights, choice), choice
+                )
             case ContractionKernel() as contraction:
                 return self._loops(as_loops(contraction))
             case AttentionKernel() as attending:
                 kept = {v: v.extent for v in (attending.depth, attending.column) if isinstance(v.extent, int)}
                 general, values = parametrize(attending, kept)
+                if self.abilities.roles and (printed := roles_attention.emit(general, values, attending, self.sites)):
+                    return self._named(printed)
                 choice = self.choices.of(general, values)
                 return self._named(attention.emit(general, values, attending, self.sites, choice), choice)
             case AttentionGradientKernel() as gradient:
                 kept = {v: v.extent for v in (gradient.depth, gradient.column) if isinstance(v.extent, int)}
                 general, values = parametrize(gradient, kept)
+                if self.abilities.roles and (printed := roles_gradient.emit(general, values, gradient, self.sites)):
+                    return self._named(printed)
                 choice = self.choices.of(general, values)
-                return self._named(attention_gradient.emit(general, values, gradient, self.sites, choice), choice)
+                maps = self.abilities.maps
+                return self._named(attention_gradient.emit(general, values, gradient, self.sites, maps, choice), choice)
             case LoopKernel() as loop:
                 return self._loops(loop)
             case other:
@@ -58,8 +68,6 @@ class KernelPrinter:
     def _named(self, printed: Printed, choice: Choice = NO_CHOICE) -> Printed:
         """A kernel whose text is there already has that one's name."""
         name = self._known.setdefault(printed.text, f"kernel{len(self._known)}")
-        printed = replace(
-            printed, name=name, choice=choice.key, text=printed.text.replace("def KERNEL(", f"def {name}(", 1)
-        )
+        printed = replace(printed, name=name, choice=choice.key, text=printed.text.replace("KERNEL", name))
         self.functions.setdefault(name, printed)
         return printed

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from burn.codegen.host.emit import Int, Value
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Kernels, Launches
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import USUAL, Choices
 from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
@@ -42,8 +43,8 @@ one access."""
 NARROW = (1 << 31) - (1 << 16)
 """Below this, a place fits 32 bits, also one in the rest of a block behind the last."""
 
-HIDDEN = (0, 0)
-"""What Triton adds to a kernel's arguments: addresses of scratch memory, of which burn's kernels have none."""
+UNUSED = 0
+"""An address of memory that Triton adds to a kernel's arguments, behind that of its scratch memory: for profiles of its own."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class CardLaunch:
     """A kernel of the artefact's table, and what it is given. See `burn.codegen.host.launches.Launch`.
 
     limits: sizes that decide at each launch between two kernels: `wide` counts places in 64 bits. choice: see `Printed`; `chosen`
-    notes it for the record of each launch."""
+    notes it for the record of each launch. scratch: bytes of memory for each block."""
 
     number: int
     wide: int
@@ -61,6 +62,7 @@ class CardLaunch:
     blocks: Dim
     choice: str
     chosen: dict[int, str]
+    scratch: int = 0
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
         own = []
@@ -81,7 +83,11 @@ class CardLaunch:
                     words.append(entry.call("burn_rt_device_failure"))
                 case "size":
                     words.append(entry.sizes.dim(argument.size))
-        words += HIDDEN
+        scratch: Int = 0
+        if self.scratch:
+            scratch = entry.call("burn_rt_device_alloc", entry.sizes.dim(self.blocks * self.scratch))
+            own.append(scratch)
+        words += (scratch, UNUSED)
         entry.set_words(words)
         blocks = entry.unless_none(made, entry.sizes.dim(self.blocks))
         entry.call("burn_rt_device_launch", record, self._chosen(entry), entry.words, len(words), blocks)
@@ -108,13 +114,17 @@ class CardKernels:
     is_card = True
 
     def __init__(
-        self, host: Kernels, in_place: Collection[ir.Value] = (), eights: bool = True, choices: Choices = USUAL
+        self,
+        host: Kernels,
+        in_place: Collection[ir.Value] = (),
+        abilities: Abilities = USUAL_ABILITIES,
+        choices: Choices = USUAL,
     ) -> None:
         """host: prints what runs there. in_place: results that lie where an input of the program may have lain, and are
-        written only where no kernel has failed. eights, choices: see `KernelPrinter`."""
+        written only where no kernel has failed. abilities, choices: see `KernelPrinter`."""
         self.host, self.sites = host, host.sites
         self._in_place = in_place
-        self.printer = KernelPrinter(self.sites, eights, choices)
+        self.printer = KernelPrinter(self.sites, abilities, choices)
         self.sources: list[Source] = []
         self.chosen: dict[int, str] = {}
         self.made_by: dict[Source, set[str]] = {}
@@ -155,7 +165,8 @@ class CardKernels:
         if printed.choice:
             for made in (number, wide):
                 self.made_by.setdefault(self.sources[made], set()).add(printed.choice)
-        return CardLaunch(number, wide, unknown, given, tuple(buffers), printed.programs, printed.choice, self.chosen)
+        named = (printed.choice, self.chosen, printed.scratch)
+        return CardLaunch(number, wide, unknown, given, tuple(buffers), printed.programs, *named)
 
     def _number(self, printed: Printed, buffers: Sequence[Buffer], nodes: tuple[str, ...], wide: bool) -> int:
         """The kernel in the table, for places of 64 bits or 32."""
@@ -177,6 +188,7 @@ class CardKernels:
         text = module(printed.name, printed.text)
         shape = (printed.warps, printed.stages)
         source = Source(printed.name, text, tuple(types), tuple(constants), named, tuple(multiples), wide, *shape)
+        source = replace(source, scratch=printed.scratch, registers=printed.registers)
         if source not in self._numbers:
             self._numbers[source] = len(self.sources)
             self.sources.append(replace(source, nodes=nodes))

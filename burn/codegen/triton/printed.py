@@ -28,7 +28,8 @@ class Argument:
 @dataclass(frozen=True)
 class Printed:
     """A function, and how it is launched: its arguments in order, behind them the constants by name, as `programs` programs.
-    choice: the key of the choice that was made for it, where there was one."""
+    choice: the key of the choice that was made for it, where there was one. scratch: bytes of memory that each program is given;
+    registers: of a thread, where the kernel says how many."""
 
     name: str
     text: str
@@ -38,6 +39,8 @@ class Printed:
     warps: int
     stages: int
     choice: str = ""
+    scratch: int = 0
+    registers: int = 0
 
     @property
     def may_fail(self) -> bool:
@@ -50,7 +53,8 @@ class Printed:
         if not self.may_fail:
             head = head.replace(f"def {self.name}(", f"def {self.name}(failure, ", 1)
             arguments = (Argument("failure"), *arguments)
-        test = "    if tl.load(failure) != 0:\n        return\n"
+        language = "gl" if self.text.startswith("@gluon.jit") else "tl"
+        test = f"    if {language}.load(failure) != 0:\n        return\n"
         return replace(self, text=f'{head}"""\n{test}{body}', arguments=arguments)
 
 
@@ -60,6 +64,27 @@ def opened(buffers: Sequence[Buffer], sites: list[str]) -> ScalarPrinter:
         if buffer.dtype not in TYPES:
             raise Unprintable(f"Triton kernels do not hold elements of type {buffer.dtype}")
     return ScalarPrinter(Code(), buffers, sites)
+
+
+def given(
+    kernel: Kernel, values: Mapping[str, Dim], iterations: Dim = 0, may_fail: bool = False
+) -> tuple[list[str], list[Argument]]:
+    """The arguments of a kernel, and their names: buffers, and then sizes. values, iterations: see `closed`."""
+    names, arguments = [], []
+    for number, buffer in enumerate(kernel.buffers):
+        if buffer.role != "scratch":
+            names.append(f"b{number}")
+            arguments.append(Argument("buffer", number))
+        else:
+            names.append(f"workspace{number}")
+            arguments.append(Argument("workspace", number, iterations * buffer.elements))
+    if may_fail:
+        names.append("failure")
+        arguments.append(Argument("failure"))
+    for name in argument_names(kernel):
+        names.append(name)
+        arguments.append(Argument("size", 0, values[name] if name in values else symbol(name)))
+    return names, arguments
 
 
 def closed(
@@ -72,24 +97,11 @@ def closed(
     iterations: Dim,
     warps: int = heuristics.WARPS,
     stages: int = heuristics.STAGES,
+    scratch: int = 0,
 ) -> Printed:
     """The function around a body. values: what the names of sizes stand for; iterations: of the parallel loops."""
-    names, arguments = [], []
-    for number, buffer in enumerate(kernel.buffers):
-        if buffer.role != "scratch":
-            names.append(f"b{number}")
-            arguments.append(Argument("buffer", number))
-        else:
-            names.append(f"workspace{number}")
-            arguments.append(Argument("workspace", number, iterations * buffer.elements))
-    if printer.fetches:
-        names.append("failure")
-        arguments.append(Argument("failure"))
-    for name in argument_names(kernel):
-        names.append(name)
-        arguments.append(Argument("size", 0, values[name] if name in values else symbol(name)))
+    names, arguments = given(kernel, values, iterations, printer.fetches)
     names += [f"{name}: tl.constexpr" for name in ("INT", *constants)]
     head = ["@triton.jit", f"def KERNEL({', '.join(names)}):", f'    """{about}"""']
-    return Printed(
-        "KERNEL", "\n".join([*head, *printer.code.lines]), tuple(arguments), constants, programs, warps, stages
-    )
+    text = "\n".join([*head, *printer.code.lines])
+    return Printed("KERNEL", text, tuple(arguments), constants, programs, warps, stages, scratch=scratch)

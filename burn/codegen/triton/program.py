@@ -24,6 +24,21 @@ from triton.language.extra import libdevice
 '''
 
 
+GLUON = """from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+"""
+"""For kernels in Triton's language of layouts and barriers."""
+
+LIBRARIES = ("library.py", "roles_library.py")
+
+
 def module_text(program: Program) -> str:
     """Every kernel of the program's groups, under the nodes it came from. Raises CompileError for what Triton's language has no
     words for."""
@@ -42,7 +57,8 @@ def with_library(functions: Iterable[str], about: str) -> str:
     """A module of kernels and the library's functions that they use."""
     texts = list(functions)
     needed = "\n\n\n".join(_helpers("\n".join(texts)))
-    return "\n\n".join([HEAD.format(about=about), *([needed + "\n"] if needed else []), *(f"{t}\n" for t in texts)])
+    head = HEAD.format(about=about) + (GLUON if any("@gluon.jit" in text for text in texts) else "")
+    return "\n\n".join([head, *([needed + "\n"] if needed else []), *(f"{t}\n" for t in texts)])
 
 
 def _comment(nodes: Iterable[str]) -> str:
@@ -52,13 +68,13 @@ def _comment(nodes: Iterable[str]) -> str:
 
 @cache
 def _library() -> dict[str, str]:
-    """The functions of library.py by name."""
-    source = (Path(__file__).parent / "library.py").read_text()
-    lines = source.splitlines()
+    """The functions of the libraries by name."""
     found = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef):
-            found[node.name] = "\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno])
+    for source in (Path(__file__).with_name(name).read_text() for name in LIBRARIES):
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef):
+                found[node.name] = "\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno])
     return found
 
 

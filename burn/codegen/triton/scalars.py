@@ -286,16 +286,21 @@ class ScalarPrinter:
             literal(a.value) if plain and isinstance(a, Const) and a.dtype in PLAIN else self.value(a) for a in args
         ]
 
-    def _where(self, node: Where) -> str:
-        tests: list[str] = []
-        axes: Axes = NONE
-        for place, extent in node.ranges:
+    def tests(self, ranges: Sequence[tuple[Dim, Dim]]) -> list[str]:
+        """0 <= e < n for every (e, n), without what holds anyway."""
+        found: list[str] = []
+        for place, extent in ranges:
             at = self.dim(place)
             arguments = any(name.startswith("_") for name in symbols(place))  # stand for anything, see parametrize
-            tests += [f"({at} >= 0)"] if arguments or not non_negative(place) else []
-            tests.append(f"({at} < {self.dim(extent)})")
+            found += [f"({at} >= 0)"] if arguments or not non_negative(place) else []
+            found.append(f"({at} < {self.dim(extent)})")
+        return found
+
+    def _where(self, node: Where) -> str:
+        axes: Axes = NONE
+        for place, extent in node.ranges:
             axes |= self.span(place) | self.span(extent)
-        condition = self.code.let(" & ".join(tests), "here")
+        condition = self.code.let(" & ".join(self.tests(node.ranges)), "here")
         is_read_here = isinstance(node.then, Load) and self._known(id(node.then)) is None
         with self.under(Guard(axes, condition)):
             then = self.value(node.then)

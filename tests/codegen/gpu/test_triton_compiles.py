@@ -10,6 +10,7 @@ import pytest
 from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.triton import images
+from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.images import Machine, Source
 from burn.codegen.triton.launches import CardKernels
@@ -43,7 +44,8 @@ def all_printed(wanted: Sequence[Case], machine: str) -> list[Source]:
     printed: dict[Source, None] = {}
     for case in wanted:
         program = read(case)
-        kernels = CardKernels(KernelPrinter(TARGETS["generic"]), eights=machine == "sm_90")
+        made_for = MACHINES[machine]
+        kernels = CardKernels(KernelPrinter(TARGETS["generic"]), abilities=Abilities.of(made_for.kind, machine))
         pipeline.run(pipeline.parse(case.passes), program, Environment(GPU()))
         with context():
             for group in groups(program.block):

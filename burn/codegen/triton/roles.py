@@ -1,0 +1,169 @@
+"""What kernels have in common whose warps have roles (Hopper), printed as Gluon, Triton's language of layouts and barriers.
+
+A program has two or three times 64 places of its own axis, each with four warps of its own, and one warp that copies blocks of
+what is walked over to shared memory for all of them: while one group forms powers of its scores, another one multiplies
+(arXiv 2407.08608). What is the same for all such kernels stands in `roles_library.py`, which calls functions printed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from burn.codegen.triton.attended import Attended
+from burn.codegen.triton.code import NONE, Axis
+from burn.codegen.triton.copied import BYTES, Matrix
+from burn.codegen.triton.functions import HALVES
+from burn.codegen.triton.heuristics import Roles
+from burn.codegen.triton.printed import Printed, given, opened
+from burn.codegen.triton.scalars import ScalarPrinter
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, substitute
+from burn.kernels.body import (
+    Accumulator,
+    Apply,
+    AttentionGradientKernel,
+    AttentionKernel,
+    Const,
+    Convert,
+    Load,
+    Scalar,
+    Where,
+    walk,
+)
+
+GROUP = 64
+"""Places of a group: as many rows as four warps multiply at once."""
+
+KEEPING = ("add", "sub", "mul", "eq", "select")
+"""Functions that may be applied to what is stored: those whose words Gluon has, too."""
+
+SIZES = ("WALKED", "DEPTH", "COLUMNS", "STAGES", "GROUPS", "REGISTERS")
+"""Constants of every such kernel."""
+
+
+class WithRoles(Attended):
+    """batch: loops of which each program has one place; mine: the loop of which it has groups of places."""
+
+    def __init__(
+        self,
+        kernel: AttentionKernel | AttentionGradientKernel,
+        values: Mapping[str, Dim],
+        sites: list[str],
+        sides: Sequence[Scalar],
+        batch: Sequence[LoopVar],
+        mine: LoopVar,
+    ) -> None:
+        super().__init__(kernel.dtype, sides, values)
+        self.sites, self.buffers, self.batch, self.mine = sites, kernel.buffers, batch, mine
+        self.given, self.arguments = given(kernel, values)
+        self.own = [*self.given, "batch"]
+        self.score, self.factor = self.factored(kernel.score)
+
+    def hides_by_place(self) -> bool:
+        """Whether a score is nothing but a product, or hidden by its place."""
+        match self.score:
+            case Accumulator():
+                return True
+            case Where(then=Accumulator(), otherwise=Const(value=value)):
+                return value == float("-inf")
+        return False
+
+    # ---- functions ---------------------------------------------------------------------------------------------------------
+    def launched(
+        self, parts: Sequence[str], shape: Roles, constants: Mapping[str, int], count: Dim, batch: Dim
+    ) -> Printed:
+        """What the functions come to, the first of which is the kernel. count: the places of the own axis; batch: the others."""
+        text = "\n\n\n".join(re.sub(r"\btl\.", "gl.", part) for part in parts)
+        programs = batch * ceildiv(count, shape.groups * GROUP)
+        sizes = {"WALKED": shape.walked, "STAGES": shape.stages, "GROUPS": shape.groups, "REGISTERS": shape.registers}
+        made = Printed("KERNEL", text, tuple(self.arguments), {**sizes, **constants}, programs, 4, 1, scratch=2 * BYTES)
+        return replace(made, registers=shape.entering)
+
+    def main(self, constants: Sequence[str], about: str, late: bool) -> tuple[ScalarPrinter, str]:
+        """A printer of the kernel, and its head. late: the last places have the most to do, and begin first."""
+        printer = opened(self.buffers, self.sites)
+        code = printer.code
+        code.line("program = tl.program_id(0).to(INT)")
+        code.line(f"down = tl.cdiv({printer.dim(self.mine.extent)}, GROUPS * {GROUP})")
+        code.line(f"x = ({'down - 1 - program % down' if late else 'program % down'}) * (GROUPS * {GROUP})")
+        code.line("batch = program // down")
+        printer.walk_flat(self.batch, "batch", NONE)
+        code.line(f"own = ({', '.join(self.own)})")
+        return printer, _head(
+            "KERNEL", [*self.given, *(f"{name}: gl.constexpr" for name in ("INT", *constants))], about
+        )
+
+    def inner(self, name: str, parameters: Sequence[str], about: str) -> tuple[ScalarPrinter, str]:
+        """A printer of a function that finds all arguments of the kernel, and the program's batch, in `own`; and its head."""
+        printer = opened(self.buffers, self.sites)
+        printer.code.line(f"{', '.join(self.own)} = own")
+        printer.code.line("INT: tl.constexpr = batch.dtype")
+        printer.walk_flat(self.batch, "batch", NONE)
+        return printer, _head(f"KERNEL_{name}", [*parameters, "own"], about)
+
+    def along(self, printer: ScalarPrinter, turned: str = "[:, None]", whole: bool = False) -> None:
+        """The axis of a group's places, which begin at `x`. whole: what lies outside does not matter."""
+        place = printer.code.let(f"(x + tl.arange(0, {GROUP}){turned}).to(INT)", "x")
+        self.put(printer, "x", self.mine, place, whole)
+
+    def across(self, printer: ScalarPrinter, name: str, loop: LoopVar, size: int, begin: str = "") -> None:
+        """Another axis, in the second place."""
+        place = printer.code.let(f"({begin}tl.arange(0, {size})[None, :]).to(INT)", name)
+        self.put(printer, name, loop, place)
+
+    def put(self, printer: ScalarPrinter, name: str, loop: LoopVar, place: str, whole: bool = False) -> None:
+        mask = "" if whole else printer.code.let(f"{place} < {printer.dim(loop.extent)}", "inside")
+        printer.axes[name] = Axis(place, mask)
+        printer.put(loop, place, frozenset(name))
+
+    def bounds(self, printer: ScalarPrinter, bound: Dim, most: LoopVar) -> tuple[str, str]:
+        """A bound that grows with the own place, for the program's first and last place; within the axis `most`."""
+        own, extent = printer.dim(self.mine.extent), printer.dim(most.extent)
+        found = []
+        for place in ("x", f"(tl.minimum(x + GROUPS * {GROUP}, {own}) - 1)"):
+            printer.put(self.mine, place, NONE)
+            text = f"tl.minimum(tl.maximum({printer.dim(bound)}, 0), {extent}).to(tl.int32)"
+            found.append(printer.code.let(text, "bound"))
+        return found[0], found[1]
+
+    def scale(self) -> str:
+        return self.factor.removeprefix(" * ") or "1.0"
+
+
+def _head(name: str, parameters: Sequence[str], about: str) -> str:
+    return f'@gluon.jit\ndef {name}({", ".join(parameters)}):\n    """{about}"""'
+
+
+def text(head: str, printer: ScalarPrinter) -> str:
+    return "\n".join([head, *printer.code.lines])
+
+
+def matrix_text(printer: ScalarPrinter, found: Matrix) -> str:
+    rows, stride = printer.dim(found.rows.extent), printer.dim(found.stride)
+    return f"(b{found.buffer} + {printer.dim(found.begin)}, {rows}, {found.columns.extent}, {stride})"
+
+
+def rises(bound: Dim, loop: LoopVar) -> bool:
+    """Whether a bound grows with the place, or stays, so that a block's first and last place say what all of them see."""
+    step = substitute(bound, {loop: Expr.of(loop) + 1}) + bound * -1
+    return isinstance(step, int) and step >= 0
+
+
+def printable(value: Scalar, narrow: str = "") -> bool:
+    """Whether Gluon has words for a value; and, where `narrow` is given, whether sums are rounded to that at once."""
+    for node in walk(value):
+        match node:
+            case Accumulator():
+                fine = not narrow or value is not node
+            case Apply(function=function, args=args):
+                fine = function in KEEPING and not (narrow and any(isinstance(arg, Accumulator) for arg in args))
+            case Convert(dtype=dtype, arg=arg):
+                fine = dtype in ("float32", *HALVES) and (not isinstance(arg, Accumulator) or narrow in ("", dtype))
+            case Load() | Const():
+                fine = True
+            case _:
+                fine = False
+        if not fine:
+            return False
+    return True

@@ -1,0 +1,107 @@
+"""Prints attention over many keys for cards whose warps may have roles. `emit` is the entry point; what it does not take is
+`attention.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from burn.codegen.triton import heuristics
+from burn.codegen.triton.attended import padded
+from burn.codegen.triton.copied import matrix
+from burn.codegen.triton.printed import Printed
+from burn.codegen.triton.roles import GROUP, SIZES, WithRoles, matrix_text, printable, rises, text
+from burn.dialect.dims import Dim, product
+from burn.kernels.body import AttentionKernel, Load, Where
+from burn.kernels.rewrite import fetches
+
+
+def emit(
+    kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]
+) -> Printed | None:
+    """values: what the kernel's sizes stand for; sizes: the kernel with them in place. None for attention of another kind, or too
+    small to gain."""
+    made = _Attention(kernel, values, sizes, sites) if kernel.rows else None
+    return made.print() if made and made.fits() else None
+
+
+class _Attention(WithRoles):
+    def __init__(
+        self, kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]
+    ) -> None:
+        batch, row = (*kernel.batch, *kernel.rows[:-1]), kernel.rows[-1]
+        super().__init__(kernel, values, sites, (kernel.query, kernel.keys, kernel.values), batch, row)
+        self.kernel, self.sizes = kernel, sizes
+        self.query, key_side, mixed = self.sides
+        self.keys = matrix(key_side, kernel.key, kernel.depth, values)
+        self.mixed = matrix(mixed, kernel.key, kernel.column, values)
+        self.depth, self.columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
+        extents = (sizes.rows[-1].extent, sizes.key.extent)
+        self.shape = heuristics.roles(heuristics.ROLES, *extents, self.depth, self.columns)
+
+    def fits(self) -> bool:
+        kernel = self.kernel
+        return bool(
+            self.narrow
+            and self.shape
+            and isinstance(self.query, Load)
+            and self.keys
+            and self.mixed
+            and kernel.first == 0
+            and rises(kernel.stop, self.mine)
+            and self.hides_by_place()
+            and all(printable(write.value, self.sides[0].dtype) for write in kernel.epilogue)
+            and all(printable(write.value) for write in kernel.norms)
+            and not fetches(kernel)
+        )
+
+    def print(self) -> Printed:
+        sizes, shape = self.sizes, self.shape
+        assert shape is not None
+        parts = [self._main(), self._queries(), self._seen(shape.walked), self._write()]
+        constants = {"DEPTH": self.depth, "COLUMNS": self.columns, "AHEAD": int(shape.ahead)}
+        batch = product([v.extent for v in (*sizes.batch, *sizes.rows[:-1])])
+        return self.launched(parts, shape, constants, sizes.rows[-1].extent, batch)
+
+    def _main(self) -> str:
+        """A row that stands later sees more keys, where it matters which one it is."""
+        about = (
+            "A block of rows each, over the keys with a softmax on the way: warps that multiply, and one that copies."
+        )
+        printer, head = self.main([*SIZES, "AHEAD"], about, late=self.sizes.stop != self.sizes.key.extent)
+        full, stop = self.bounds(printer, self.kernel.stop, self.kernel.key)
+        assert self.keys is not None and self.mixed is not None
+        keys, values = (matrix_text(printer, side) for side in (self.keys, self.mixed))
+        functions = f"KERNEL_query, KERNEL_seen, KERNEL_write, {self.scale()}"
+        sizes = f"{', '.join(SIZES)}, AHEAD"
+        printer.code.line(f"attend({keys}, {values}, own, x.to(tl.int32), {stop}, {full}, {functions}, {sizes})")
+        return text(head, printer)
+
+    def _queries(self) -> str:
+        printer, head = self.inner("query", ["x"], f"The queries of {GROUP} rows.")
+        self.along(printer)
+        self.across(printer, "d", self.kernel.depth, self.depth)
+        printer.code.line(f"return {printer.value(self.query)}")
+        return text(head, printer)
+
+    def _seen(self, keys: int) -> str:
+        printer, head = self.inner("seen", ["start", "x"], f"Which keys of a block {GROUP} rows see.")
+        self.along(printer, whole=True)
+        self.across(printer, "k", self.kernel.key, keys, "start + ")
+        tests = [printer.axes["k"].mask, *(printer.tests(self.score.ranges) if isinstance(self.score, Where) else [])]
+        printer.code.line(f"return {' & '.join(tests)}")
+        return text(head, printer)
+
+    def _write(self) -> str:
+        printer, head = self.inner("write", ["x", "norm", "total"], f"Stores what {GROUP} rows come to.")
+        with printer.scope():
+            self.along(printer, turned="")
+            printer.accumulator = (f"norm.to({self.type})", frozenset("x"))
+            for write in self.kernel.norms:
+                printer.store(write)
+        self.along(printer)
+        self.across(printer, "y", self.kernel.column, self.columns)
+        printer.accumulator = (f"total.to({self.type})", frozenset("xy"))
+        for write in self.kernel.epilogue:
+            printer.store(write)
+        return text(head, printer)

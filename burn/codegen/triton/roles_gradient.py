@@ -1,0 +1,129 @@
+"""Prints what keys and values are owed by many rows, for cards whose warps may have roles. `emit` is the entry point; what it
+does not take is `attention_gradient.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from burn.codegen.triton import heuristics
+from burn.codegen.triton.attended import padded
+from burn.codegen.triton.copied import matrix
+from burn.codegen.triton.printed import Printed
+from burn.codegen.triton.roles import GROUP, SIZES, WithRoles, matrix_text, printable, rises, text
+from burn.dialect.dims import Dim, product
+from burn.kernels.body import AttentionGradientKernel, Const, Load, Where
+from burn.kernels.rewrite import fetches
+
+
+def emit(
+    kernel: AttentionGradientKernel, values: Mapping[str, Dim], sizes: AttentionGradientKernel, sites: list[str]
+) -> Printed | None:
+    """values: what the kernel's sizes stand for; sizes: the kernel with them in place. None for a way back of another kind, or
+    one too small to gain."""
+    made = None if kernel.of_rows or kernel.heads else _Gradient(kernel, values, sizes, sites)
+    return made.print() if made and made.fits() else None
+
+
+class _Gradient(WithRoles):
+    def __init__(
+        self,
+        kernel: AttentionGradientKernel,
+        values: Mapping[str, Dim],
+        sizes: AttentionGradientKernel,
+        sites: list[str],
+    ) -> None:
+        sides = (kernel.query, kernel.owed, kernel.keys, kernel.values)
+        super().__init__(kernel, values, sites, sides, kernel.batch, kernel.key)
+        self.kernel, self.sizes = kernel, sizes
+        query, owed, self.keys, self.mixed = self.sides
+        self.queries = matrix(query, kernel.row, kernel.depth, values)
+        self.owed = matrix(owed, kernel.row, kernel.column, values)
+        self.depth, self.columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
+        extents = (sizes.row.extent, sizes.key.extent)
+        self.shape = heuristics.roles(heuristics.GRADIENT_ROLES, *extents, self.depth, self.columns)
+
+    def fits(self) -> bool:
+        kernel, narrow = self.kernel, self.sides[0].dtype
+        return bool(
+            self.narrow
+            and self.shape
+            and isinstance(self.keys, Load)
+            and isinstance(self.mixed, Load)
+            and self.queries
+            and self.owed
+            and isinstance(kernel.steepness, Const)
+            and self.sizes.end == self.sizes.row.extent
+            and rises(kernel.begin, self.mine)
+            and self.hides_by_place()
+            and all(printable(write.value, narrow) for write in (*kernel.key_writes, *kernel.value_writes))
+            and all(printable(node) for node in (kernel.norm, kernel.dot))
+            and not fetches(kernel)
+        )
+
+    def print(self) -> Printed:
+        sizes, shape = self.sizes, self.shape
+        assert shape is not None
+        parts = [self._main(), self._own(), self._seen(shape.walked), *self._kept(shape.walked), self._write()]
+        constants = {"DEPTH": self.depth, "COLUMNS": self.columns}
+        return self.launched(parts, shape, constants, sizes.key.extent, product([v.extent for v in sizes.batch]))
+
+    def _main(self) -> str:
+        about = "What a block of keys and values is owed each, over the rows: warps that multiply, and one that copies."
+        printer, head = self.main(SIZES, about, late=False)
+        begin, full = self.bounds(printer, self.kernel.begin, self.kernel.row)
+        assert self.queries is not None and self.owed is not None and isinstance(self.kernel.steepness, Const)
+        queries, owed = (matrix_text(printer, side) for side in (self.queries, self.owed))
+        functions = "KERNEL_own, KERNEL_seen, KERNEL_norm, KERNEL_dot, KERNEL_write"
+        factors = f"{self.scale()}, {float(self.kernel.steepness.value)!r}"
+        end, sizes = f"{printer.dim(self.kernel.row.extent)}.to(tl.int32)", ", ".join(SIZES)
+        printer.code.line(f"places = (x.to(tl.int32), {begin}, {full}, {end})")
+        printer.code.line(f"owe({queries}, {owed}, own, places, {functions}, {factors}, {sizes})")
+        return text(head, printer)
+
+    def _own(self) -> str:
+        printer, head = self.inner("own", ["x"], f"{GROUP} keys and their values.")
+        found = []
+        for axis, loop, size, side in (
+            ("d", self.kernel.depth, self.depth, self.keys),
+            ("y", self.kernel.column, self.columns, self.mixed),
+        ):
+            with printer.scope():
+                self.along(printer)
+                self.across(printer, axis, loop, size)
+                found.append(printer.value(side))
+        printer.code.line(f"return {', '.join(found)}")
+        return text(head, printer)
+
+    def _seen(self, rows: int) -> str:
+        printer, head = self.inner("seen", ["start", "x"], f"Which rows of a block see {GROUP} keys.")
+        self.along(printer, whole=True)
+        self.across(printer, "k", self.kernel.row, rows, "start + ")
+        tests = [printer.axes["k"].mask, *(printer.tests(self.score.ranges) if isinstance(self.score, Where) else [])]
+        printer.code.line(f"return {' & '.join(tests)}")
+        return text(head, printer)
+
+    def _kept(self, rows: int) -> Iterator[str]:
+        """What rows have of their own. Zeros behind the last row, where all that is summed is zero, too."""
+        for name, node in (("norm", self.kernel.norm), ("dot", self.kernel.dot)):
+            printer, head = self.inner(name, ["start"], f"The {name} of each row of a block.")
+            place = printer.code.let(f"(start + tl.arange(0, {rows})).to(INT)", "k")
+            self.put(printer, "k", self.kernel.row, place)
+            printer.code.line(f"return {printer.value(node)}.to({self.sum})")
+            yield text(head, printer)
+
+    def _write(self) -> str:
+        printer, head = self.inner("write", ["x", "total", "mixed"], f"Stores what {GROUP} keys and values are owed.")
+        kernel = self.kernel
+        results = (
+            ("total", "d", kernel.depth, self.depth, kernel.key_writes),
+            ("mixed", "y", kernel.column, self.columns, kernel.value_writes),
+        )
+        for total, axis, loop, size, writes in results:
+            with printer.scope():
+                self.along(printer)
+                self.across(printer, axis, loop, size)
+                printer.accumulator = (f"{total}.to({self.type})", frozenset({"x", axis}))
+                for write in writes:
+                    printer.store(write)
+        return text(head, printer)
