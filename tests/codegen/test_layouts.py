@@ -17,7 +17,11 @@ RNG = np.random.default_rng(0)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "float16"])
 def test_loads_across_the_lanes(dtype: str) -> None:
     """Squares, what is left of rows and of columns, and axes that are shorter than a vector."""
-    cases = [((33, 70), (1, 0)), ((17, 19), (1, 0)), ((3, 33, 65), (2, 1, 0)), ((2, 5, 40, 48), (0, 3, 1, 2))]
+    cases = [
+        *[((33, 70), (1, 0)), ((17, 19), (1, 0)), ((3, 33, 65), (2, 1, 0)), ((2, 5, 40, 48), (0, 3, 1, 2))],
+        *[((2, channels, 5, 7), (0, 2, 3, 1)) for channels in (1, 2, 3, 4, 5)],  # lanes that one short vector holds
+        *[((1, 3, 41, width), (0, 2, 3, 1)) for width in (1, 3, 4, 64)],
+    ]
     for shape, order in cases:
         x = (RNG.standard_normal(shape) * 10).astype(dtype)
         turned = np.transpose(x, order)

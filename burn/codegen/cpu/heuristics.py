@@ -93,15 +93,18 @@ SQUARE_NODES = 48
 """Nodes of a body that is printed once for every row of a square."""
 
 
-def choose_across(kernel: LoopKernel, lane: LoopVar, lanes: int) -> LoopVar | None:
-    """The loop that is taken in squares with the lanes, if one is."""
+def choose_across(kernel: LoopKernel, lane: LoopVar, lanes: int) -> tuple[LoopVar, int] | None:
+    """The loop that is taken in squares with the lanes, and how many these then are, if one is."""
     if lanes == 1 or any(s.loops or s.reductions for s in kernel.stages):
         return None
     if len(list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))) > SQUARE_NODES:
         return None
-    found = crosswise(kernel, lane)
-    large = [v for v in found if all(not isinstance(e, int) or e >= lanes for e in (v.extent, lane.extent))]
-    return max(large, key=lambda v: len(found[v]), default=None)
+    found, side = crosswise(kernel, lane), short_lanes(lane, lanes) or lanes
+    if side == lanes and isinstance(lane.extent, int) and lane.extent < lanes:
+        return None
+    large = [v for v in found if not isinstance(v.extent, int) or v.extent >= side]
+    best = max(large, key=lambda v: len(found[v]), default=None)
+    return None if best is None else (best, side)
 
 
 def crosswise(kernel: LoopKernel, lane: LoopVar) -> dict[LoopVar, list[Load]]:
@@ -130,6 +133,16 @@ def lanes(kernel: LoopKernel, target: Target) -> int:
         for reduction in stage.reductions:
             widest = max(widest, DTYPES[reduction.dtype].size)
     return target.lanes(min(widest, 8))
+
+
+SHORT_LANES = 4
+
+
+def short_lanes(lane: LoopVar, most: int) -> int | None:
+    """Lanes that hold all of a short loop (the three colours of a picture), where that takes less than all that there are:
+    squares of so many are turned where otherwise each element is gathered."""
+    few = isinstance(lane.extent, int) and SHORT_LANES // 2 < lane.extent <= SHORT_LANES < most
+    return SHORT_LANES if few else None
 
 
 def chunk(kernel: LoopKernel, lane: LoopVar | None) -> int | None:

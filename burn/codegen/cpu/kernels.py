@@ -117,9 +117,10 @@ class KernelPrinter:
                 raise unreachable(other)
 
     def _loops(self, kernel: LoopKernel) -> Emitted:
-        if not self.target.compact:
-            kernel = heuristics.as_read(lengthen(kernel, heuristics.lanes(kernel, self.target)))
         schedule = loops.Schedule.of(kernel, self.target)
+        if not schedule.across and not self.target.compact:
+            kernel = heuristics.as_read(lengthen(kernel, heuristics.lanes(kernel, self.target)))
+            schedule = loops.Schedule.of(kernel, self.target)
         grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk))
         general, values = parametrize(kernel, small=self.small)
         emit = partial(loops.emit, general, schedule, self.target, self.sites)

@@ -52,7 +52,10 @@ class Schedule:
         chunk = heuristics.chunk(kernel, lane) if lane in kernel.parallel else None
         even = isinstance(lane.extent, int) and lane.extent % lanes == 0
         across = heuristics.choose_across(kernel, lane, lanes)
-        return Schedule(lane.name, lanes, chunk, even, cuts, "" if across is None else across.name)
+        if across is None:
+            return Schedule(lane.name, lanes, chunk, even, cuts)
+        loop, side = across
+        return Schedule(lane.name, side, chunk, even or lane.extent == side, cuts, loop.name)
 
     def count(self, kernel: LoopKernel) -> Dim:
         """Iterations of a launch."""
@@ -187,7 +190,7 @@ class _Printer:
                 self._stages()
 
         def square() -> None:
-            if emitter.mask is not None:
+            if emitter.mask is not None and not self._is_short():
                 rows()
                 return
             with emitter.scope():
@@ -204,9 +207,14 @@ class _Printer:
         with code.else_(), emitter.scope():
             self._lanes(start, stop, rows)
 
+    def _is_short(self) -> bool:
+        """Whether one vector, under a mask, is all that there is of the lanes."""
+        assert self.lane is not None
+        return isinstance(self.lane.extent, int) and self.lane.extent < self.lanes
+
     def _turned(self, load: Load) -> list[Value]:
         """What the lanes load, for each of the rows of a square: columns are loaded and turned, halves of vectors, then quarters,
-        changing places."""
+        changing places. Of lanes that there are not, the last one's column is loaded again."""
         code, emitter, lanes = self.code, self.emitter, self.lanes
         assert self.lane is not None
         type_ = vector(lanes, conversions.element_type(load.dtype))
@@ -214,7 +222,10 @@ class _Printer:
         place = emitter.places[self.lane]
         for lane in range(lanes):
             with emitter.scope():
-                emitter.places[self.lane] = code.add(place, lane)
+                there = (
+                    min(lane, self.lane.extent - 1) if isinstance(self.lane.extent, int) and self._is_short() else lane
+                )
+                emitter.places[self.lane] = code.add(place, there)
                 vectors.append(code.load(emitter.pointers[load.buffer], emitter.dim(load.offset), type_))
         half = lanes // 2
         while half:
