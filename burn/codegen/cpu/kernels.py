@@ -121,7 +121,8 @@ class KernelPrinter:
         if not schedule.across and not self.target.compact:
             kernel = heuristics.as_read(lengthen(kernel, heuristics.lanes(kernel, self.target)))
             schedule = loops.Schedule.of(kernel, self.target)
-        grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk))
+        places = 1 if schedule.abreast is None else schedule.abreast.count
+        grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk) * places)
         general, values = parametrize(kernel, small=self.small)
         emit = partial(loops.emit, general, schedule, self.target, self.sites)
         return replace(

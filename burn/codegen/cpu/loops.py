@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
@@ -14,6 +14,7 @@ from burn.codegen.cpu import heuristics, math, sums
 from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
+from burn.codegen.cpu.windows import Abreast, Sums
 from burn.codegen.host.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import (
@@ -32,8 +33,8 @@ from burn.kernels.rewrite import kernel_loops
 @dataclass(frozen=True)
 class Schedule:
     """What is decided about a kernel while its sizes are numbers: the lanes' loop, how it is cut for a launch, whether
-    whole vectors cover it, how the loops of each stage are cut into partial sums, and the loop that is taken as many iterations
-    at a time as there are lanes, because loads lie along it (or "")."""
+    whole vectors cover it, how the loops of each stage are cut into partial sums, the loop that is taken as many iterations
+    at a time as there are lanes, because loads lie along it (or ""), and the one whose neighbours sum their windows at once."""
 
     lane: str
     lanes: int
@@ -41,6 +42,7 @@ class Schedule:
     even: bool
     cuts: tuple[tuple[sums.Cut, ...], ...]
     across: str = ""
+    abreast: Abreast | None = None
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
@@ -53,7 +55,7 @@ class Schedule:
         even = isinstance(lane.extent, int) and lane.extent % lanes == 0
         across = heuristics.choose_across(kernel, lane, lanes)
         if across is None:
-            return Schedule(lane.name, lanes, chunk, even, cuts)
+            return Schedule(lane.name, lanes, chunk, even, cuts, abreast=Abreast.of(kernel, lane, lanes, target))
         loop, side = across
         return Schedule(lane.name, side, chunk, even or lane.extent == side, cuts, loop.name)
 
@@ -68,6 +70,8 @@ class Schedule:
 
     def steps(self, loop: LoopVar) -> Dim:
         """In how many steps a launch goes through a loop."""
+        if self.abreast is not None and loop.name == self.abreast.loop:
+            return ceildiv(loop.extent, self.abreast.count)
         return ceildiv(loop.extent, self.lanes) if loop.name == self.across else loop.extent
 
 
@@ -142,10 +146,12 @@ class _Printer:
                 start = code.mul(piece, chunk) if chunks != 1 and chunk else 0
                 extent = emitter.dim(self.lane.extent)
                 stop = code.min(code.add(start, chunk), extent) if chunks != 1 and chunk else extent
-                if self.across is None:
-                    self._lanes(start, stop, self._stages)
-                else:
+                if self.across is not None:
                     self._squares(self.across, start, stop)
+                elif self.schedule.abreast is not None:
+                    self._windows(self.schedule.abreast, start, stop)
+                else:
+                    self._lanes(start, stop, self._stages)
             else:
                 self._stages()
         code.return_()
@@ -206,6 +212,39 @@ class _Printer:
             self._lanes(start, stop, square)
         with code.else_(), emitter.scope():
             self._lanes(start, stop, rows)
+
+    def _windows(self, several: Abreast, start: Int, stop: Int) -> None:
+        """Runs the stages for lanes start..stop at as many places as sum their windows at once, or as are left."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        (loop,) = (v for v in kernel.parallel if v.name == several.loop)
+        first, extent = code.mul(emitter.places[loop], several.count), emitter.dim(loop.extent)
+        last = code.add(first, several.count)
+
+        def each() -> None:
+            with code.for_(first, code.min(last, extent)) as places, emitter.scope():
+                emitter.places[loop] = places.iv
+                self._lanes(start, stop, self._stages)
+
+        def together() -> None:
+            stage, *others = kernel.stages
+            initial = [_initial(code, r, self.lanes)[0] for r in stage.reductions]
+            for number, values in enumerate(Sums(several, loop, stage, first, emitter).values(initial)):
+                place = code.add(first, number)
+                there = nullcontext() if number == 0 or several.even else code.if_(code.cmp("slt", place, extent))
+                with there, emitter.scope():
+                    emitter.places[loop] = place
+                    emitter.reduced |= {r.name: value for r, value in zip(stage.reductions, values, strict=True)}
+                    emitter._varies.clear()
+                    for other in others:
+                        self._write(other)
+
+        if several.even or several.masked:
+            self._lanes(start, stop, together)
+            return
+        with code.if_(code.cmp("sle", last, extent)), emitter.scope():
+            self._lanes(start, stop, together)
+        with code.else_(), emitter.scope():
+            each()
 
     def _is_short(self) -> bool:
         """Whether one vector, under a mask, is all that there is of the lanes."""

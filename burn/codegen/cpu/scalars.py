@@ -281,7 +281,7 @@ class ScalarEmitter:
         if self.lanes == 1:
             return code.load(pointer, self._scalar_dim(node.offset), element, self.mask)
         if self.step(node.offset) == 1:
-            return code.load(pointer, self._base(node.offset), vector(self.lanes, element), self.mask)
+            return code.load(pointer, self.base(node.offset), vector(self.lanes, element), self.mask)
         memory = "i8" if element == "i1" else element
         type_ = vector(self.lanes, memory)
         addresses = self._addresses(pointer, node.offset, memory)
@@ -312,7 +312,8 @@ class ScalarEmitter:
             return None
         return coefficient(offset, self.lane)
 
-    def _base(self, offset: Dim) -> Int:
+    def base(self, offset: Dim) -> Int:
+        """The offset of the first lane."""
         assert self.lane is not None
         return self.code.add(self.dim(substitute(offset, {self.lane: 0})), self.code.value(self.places[self.lane]))
 
@@ -366,7 +367,7 @@ class ScalarEmitter:
             return
         value = self.wide(node)
         if self.step(offset) == 1:
-            code.store(value, pointer, self._base(offset), self.mask)
+            code.store(value, pointer, self.base(offset), self.mask)
             return
         if value.type.endswith("xi1>"):
             value = code.cast("arith.extui", value, "i8")

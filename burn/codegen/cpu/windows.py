@@ -1,0 +1,201 @@
+"""Sums over small windows for several neighbouring places at once: depthwise convolutions, pooling.
+
+One place at a time, every element under a window is loaded once for each place that it counts for, beside a weight, and tested
+against the borders. Of places side by side the sums stay in registers: a weight is loaded once for all of them, an element
+once for all windows that hold it, and for what lies outside another address is read. `Abreast.of` says for which kernels,
+`Sums` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.cpu.target import Target
+from burn.codegen.host.emit import Int, Value, lanes_of, vector
+from burn.dialect.dims import Dim, LoopVar, coefficient, exact_div
+from burn.kernels.body import (
+    REDUCERS,
+    Apply,
+    Const,
+    Load,
+    LoopKernel,
+    Reduction,
+    Scalar,
+    Stage,
+    Where,
+    loop_atoms,
+    walk,
+)
+
+FLOATS = ("float32", "float64")
+KINDS = ("sum", "max", "min")
+
+
+@dataclass(frozen=True)
+class Abreast:
+    """`count` places of the parallel loop `loop` are summed at once, and the window's last loop is written out. An element under
+    place p at w of the window is the same for all p * stride + w * dilation that are equal. `masked` says that loads are guarded
+    along `loop`, so that places past its end may be summed as well, and only must not be written; `even`, that there are none."""
+
+    loop: str
+    count: int
+    stride: int
+    dilation: int
+    masked: bool
+    even: bool
+
+    @staticmethod
+    def of(kernel: LoopKernel, lane: LoopVar, lanes: int, target: Target) -> Abreast | None:
+        first, *others = kernel.stages
+        if lanes == 1 or kernel.folds or kernel.parallel[-1:] != (lane,) or not others:
+            return None
+        if first.order != "parallel" or first.writes or lane in first.loops or not first.loops:
+            return None
+        if any(s.loops or s.reductions or s.order != "parallel" for s in others):
+            return None
+        if any(r.kind not in KINDS or r.dtype not in FLOATS for r in first.reductions):
+            return None
+        loop = next((v for v in reversed(kernel.parallel[:-1]) if v.extent != 1), None)
+        window = first.loops[-1]
+        extents = [v.extent for v in first.loops]
+        if loop is None or not isinstance(window.extent, int) or not heuristics.is_window(extents):
+            return None
+        found = _movement(first, loop, window, lane)
+        count = heuristics.places_abreast(loop.extent, window.extent, target)
+        if found is None or count == 1:
+            return None
+        even = isinstance(loop.extent, int) and loop.extent % count == 0
+        return Abreast(loop.name, count, *found, even)
+
+
+def _movement(stage: Stage, loop: LoopVar, window: LoopVar, lane: LoopVar) -> tuple[int, int, bool] | None:
+    """How loads move along both loops, the same way for all that move at all, and whether each is guarded along `loop`."""
+    nodes = list(walk(*(r.body for r in stage.reductions)))
+    guards = [node for node in nodes if isinstance(node, Where)]
+    if not all(_is_plain(guard, lane) for guard in guards):
+        return None
+    behind = {id(guard.then) for guard in guards}
+    moving = [n for n in nodes if isinstance(n, Load) and (loop in loop_atoms(n.offset) or id(n) in behind)]
+    places = [place for guard in guards for place, _ in guard.ranges if {loop, window} & loop_atoms(place)]
+    steps = {_steps(dim, loop, window) for dim in (*places, *(load.offset for load in moving))}
+    if not moving or len(steps) != 1 or (step := steps.pop()) is None:
+        return None
+    along = {id(guard.then) for guard in guards if any(loop in loop_atoms(place) for place, _ in guard.ranges)}
+    return *step, all(id(load) in along for load in moving)
+
+
+class Sums:
+    """Prints the sums of a stage for the places from `first` on."""
+
+    def __init__(self, plan: Abreast, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter) -> None:
+        self.plan, self.loop, self.stage, self.first, self.emitter = plan, loop, stage, first, emitter
+        nodes = list(walk(*(r.body for r in stage.reductions)))
+        guards = [node for node in nodes if isinstance(node, Where)]
+        behind = {id(guard.then) for guard in guards}
+        loads = [node for node in nodes if isinstance(node, Load) and id(node) not in behind]
+        self.still = [node for node in loads if loop not in loop_atoms(node.offset)]
+        self.moving: list[Scalar] = [*guards, *(node for node in loads if loop in loop_atoms(node.offset))]
+        self.fills = {id(guard): _fill(emitter, guard) for guard in guards}
+
+    def values(self, initial: list[Value]) -> list[list[Value]]:
+        """For each place the value of every reduction, from these on."""
+        results = self._nest(self.stage.loops, initial * self.plan.count)
+        each = len(initial)
+        return [results[place * each : (place + 1) * each] for place in range(self.plan.count)]
+
+    def _nest(self, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
+        code, emitter = self.emitter.code, self.emitter
+        if len(loops) == 1:
+            return self._line(loops[0], carried)
+        with code.for_(0, emitter.dim(loops[0].extent), 1, carried) as outer, emitter.scope():
+            emitter.places[loops[0]] = outer.iv
+            outer.yield_(*self._nest(loops[1:], outer.carried))
+        return outer.results
+
+    def _line(self, window: LoopVar, carried: list[Value]) -> list[Value]:
+        """One line of the window, written out for all places."""
+        assert isinstance(window.extent, int)
+        emitter, plan = self.emitter, self.plan
+        each = len(self.stage.reductions)
+        shared: dict[tuple[int, int], Value] = {}
+        sums = list(carried)
+        for w in range(window.extent):
+            with emitter.scope():
+                emitter.places[window] = w
+                weights = [(node, emitter.value(node)) for node in self.still]
+                for place in range(plan.count):
+                    with emitter.scope():
+                        emitter.places[self.loop] = emitter.code.add(self.first, place)
+                        under = place * plan.stride + w * plan.dilation
+                        for node in self.moving:
+                            if (id(node), under) not in shared:
+                                shared[id(node), under] = self._element(node)
+                            emitter.know([(node, shared[id(node), under])])
+                        emitter.know(weights)
+                        for number, reduction in enumerate(self.stage.reductions, place * each):
+                            sums[number] = _accumulated(emitter, reduction, sums[number])
+        return sums
+
+    def _element(self, node: Scalar) -> Value:
+        return (
+            _guarded(self.emitter, node, self.fills[id(node)]) if isinstance(node, Where) else self.emitter.value(node)
+        )
+
+
+def _guarded(emitter: ScalarEmitter, guard: Where, fill: Value) -> Value:
+    """The lanes of a load where its guard holds, which for all lanes is one question; else those of `fill`. It is the address
+    that is chosen: a load under a mask that is off takes long where the page behind it was never touched."""
+    code, load = emitter.code, guard.then
+    assert isinstance(load, Load)
+    inside: Value | None = None
+    for place, extent in guard.ranges:
+        test = code.cmp("ult", code.value(emitter.dim(place)), code.value(emitter.dim(extent)))
+        inside = test if inside is None else code.op("arith.andi", inside, test)
+    assert inside is not None
+    element = conversions.element_type(load.dtype)
+    address = code.gep(emitter.pointers[load.buffer], emitter.base(load.offset), element)
+    return code.load(code.select(inside, address, fill), 0, vector(emitter.lanes, element), emitter.mask)
+
+
+def _fill(emitter: ScalarEmitter, guard: Where) -> Value:
+    """Memory with what stands for a load whose guard does not hold, in every lane."""
+    code = emitter.code
+    memory = code.alloca(emitter.lanes, conversions.element_type(guard.dtype))
+    code.store(emitter.wide(guard.otherwise), memory, 0)
+    return memory
+
+
+def _accumulated(emitter: ScalarEmitter, reduction: Reduction, total: Value) -> Value:
+    code, body = emitter.code, reduction.body
+    lanes = lanes_of(total.type)
+    if reduction.kind == "sum" and isinstance(body, Apply) and body.function == "mul":
+        factors = [code.splat(emitter.value(a), lanes) for a in body.args]
+        return math.apply(code, "fma", reduction.dtype, *factors, total)
+    value = code.splat(emitter.value(body), lanes)
+    return math.apply(code, REDUCERS[reduction.kind], reduction.dtype, total, value)
+
+
+def _is_plain(guard: Where, lane: LoopVar) -> bool:
+    """Whether a load is guarded, along the lanes, where the guard says the same for all of them, or a constant stands."""
+    if not isinstance(guard.then, Load) or not isinstance(guard.otherwise, Const) or guard.then.dtype != guard.dtype:
+        return False
+    return (
+        guard.dtype in FLOATS
+        and coefficient(guard.then.offset, lane) == 1
+        and not any(lane in loop_atoms(d) for pair in guard.ranges for d in pair)
+    )
+
+
+def _steps(offset: Dim, loop: LoopVar, window: LoopVar) -> tuple[int, int] | None:
+    """How many elements of some length a place of each loop is away from the next."""
+    outer, inner = coefficient(offset, loop), coefficient(offset, window)
+    if isinstance(outer, int) and isinstance(inner, int) and outer > 0 and inner > 0:
+        common = gcd(outer, inner)
+        return outer // common, inner // common
+    stride = None if outer is None or inner is None else exact_div(outer, inner)
+    return (stride, 1) if isinstance(stride, int) and stride > 0 else None

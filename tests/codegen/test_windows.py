@@ -1,0 +1,100 @@
+"""Depthwise convolutions and pooling, whose neighbouring places are summed at once: every kind of CPU, of border and of size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from burn.codegen.cpu.target import host_targets
+from burn.compiler import executable
+from burn.dialect import ops
+from burn.dialect.dims import Dim, symbol
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.runtime.executable import Executable
+from burn.runtime.host import features
+
+RUNNABLE = [target.name for target in host_targets(features())]
+Pair = tuple[int, int]
+
+# channels, window, strides, dilations, low, high
+WINDOWS: list[tuple[int, Pair, Pair, Pair, Pair, Pair]] = [
+    (33, (3, 3), (1, 1), (1, 1), (1, 1), (1, 1)),
+    (16, (5, 5), (1, 1), (1, 1), (2, 2), (2, 2)),
+    (5, (3, 3), (2, 2), (1, 1), (1, 1), (1, 0)),
+    (20, (3, 3), (1, 1), (1, 1), (0, 0), (0, 0)),  # nothing is guarded
+    (37, (2, 3), (1, 3), (2, 1), (2, 0), (0, 0)),  # lines are, places in a line are not
+    (7, (3, 4), (2, 2), (1, 2), (0, 3), (1, 2)),  # a step of two in windows and between them
+    (1, (1, 9), (1, 1), (1, 1), (0, 4), (0, 4)),
+]
+SIZES: list[Pair] = [(9, 10), (10, 31), (15, 9), (23, 7), (14, 14)]
+
+
+def programmed(window: tuple[int, Pair, Pair, Pair, Pair, Pair], sizes: tuple[Dim, Dim], weight: np.ndarray) -> Program:
+    """A depthwise convolution with what follows it, and pooling by the largest and by sums."""
+    channels, extent, strides, dilations, low, high = window
+    program = Program.create([("x", TensorType("float32", (symbol("n"), channels, *sizes)))])
+    with program.building("windows"):
+        (x,) = program.inputs
+        filter = ops.weight(key=program.weights.add_array(weight, "w"), shape=weight.shape, dtype="float32")
+        y = ops.conv(x, filter, strides=strides, dilations=dilations, low=low, high=high, groups=channels)
+        y = ops.mul(y, ops.sigmoid(y))
+        pooled = [
+            ops.window_reduce(
+                x,
+                kind=kind,
+                window=(1, 1, *extent),
+                strides=(1, 1, *strides),
+                dilations=(1, 1, *dilations),
+                low=(0, 0, *low),
+                high=(0, 0, *high),
+            )
+            for kind in ("max", "sum")
+        ]
+    return program.finish([("y", y), ("largest", pooled[0]), ("total", pooled[1])])
+
+
+def check(
+    run: Executable, window: tuple[int, Pair, Pair, Pair, Pair, Pair], shape: tuple[int, ...], weight: np.ndarray
+) -> None:
+    _, extent, strides, dilations, low, high = window
+    x = np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)
+
+    def windows(fill: float) -> np.ndarray:
+        pads = ((0, 0), (0, 0), *zip(low, high, strict=True))
+        padded = np.pad(x.astype("f8"), pads, constant_values=fill)
+        reach = tuple((e - 1) * d + 1 for e, d in zip(extent, dilations, strict=True))
+        found = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=(2, 3))
+        return found[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+
+    summed = np.einsum("nchwij,cij->nchw", windows(0.0), weight[:, 0].astype("f8"))
+    want = (summed / (1 + np.exp(-summed)), windows(-np.inf).max((4, 5)), windows(0.0).sum((4, 5)))
+    for got, expected in zip(run(x), want, strict=True):
+        assert got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_windows(window: tuple[int, Pair, Pair, Pair, Pair, Pair], target: str) -> None:
+    """Sizes that are numbers, and sizes that only a run tells."""
+    weight = np.random.default_rng(1).standard_normal((window[0], 1, *window[1]), np.float32)
+    named = executable(programmed(window, (symbol("h"), symbol("w")), weight), target=target)
+    for sizes in SIZES:
+        check(named, window, (2, window[0], *sizes), weight)
+    for sizes in SIZES[:2]:
+        check(executable(programmed(window, sizes, weight), target=target), window, (1, window[0], *sizes), weight)
+
+
+def test_what_is_not_finite_stays_where_it_is() -> None:
+    """Elements reach the windows that hold them and no others, the borders' least of all."""
+    window = WINDOWS[0]
+    weight = np.ones((window[0], 1, 3, 3), np.float32)
+    run = executable(programmed(window, (symbol("h"), symbol("w")), weight))
+    x = np.zeros((1, window[0], 6, 17), np.float32)
+    x[:, :, 2, 8] = np.nan
+    inside = np.zeros((6, 17), bool)
+    inside[1:4, 7:10] = True
+    y, largest, total = run(x)
+    for found in (y, largest, total):
+        np.testing.assert_array_equal(np.isnan(found), np.broadcast_to(inside, found.shape))
