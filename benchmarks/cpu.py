@@ -174,7 +174,8 @@ def document(figures: Sequence[Figure]) -> str:
             f"Written by `python benchmarks/cpu.py` from runs of {' to '.join(dict.fromkeys([days[0], days[-1]]))}: "
             f"{processor()} ({platform.machine()}), {', '.join(versions)}, float32, one call at a time. Medians by turns "
             "in one process; in brackets burn's time over that peer's, and in the last column over the fastest peer's: below 1 "
-            "burn is ahead. A target restricts burn alone; its peers take all instructions that the CPU has. Models from PyTorch "
+            "burn is ahead. A target (`vnni` is AVX-512 with products of bytes) restricts burn alone; its peers take all "
+            "instructions that the CPU has. Models from PyTorch "
             "and `seeded` ones have random weights.",
             tables(figures),
         ]
