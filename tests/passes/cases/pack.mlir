@@ -25,6 +25,7 @@ func.func @main(%x: tensor<3x?xf32, ["3", "k"]>) -> tensor<3x5xf32> {
 // CHECK-SAME: columns = 5
 
 // ----- and so do bytes, which runs could not go through evenly
+// large
 func.func @main(%x: tensor<3x?xui8, ["3", "k"]>) -> tensor<3x5xi32> {
   %w = "burn.weight"() {dtype = "int8", key = "w", shape = ["3", "5"]} : () -> tensor<3x5xi8>
   %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>, dtype = "int32"} : (tensor<3x?xui8, ["3", "k"]>, tensor<3x5xi8>) -> tensor<3x5xi32>
