@@ -36,7 +36,7 @@ GROUP = 64
 """Places of a group: as many rows as four warps multiply at once."""
 
 KEEPING = ("add", "sub", "mul", "eq", "select")
-"""Functions that may be applied to what is stored: those whose words Gluon has, too."""
+"""Functions that may be applied to what rows have of their own: those whose words Gluon has, too."""
 
 SIZES = ("WALKED", "DEPTH", "COLUMNS", "STAGES", "GROUPS", "REGISTERS")
 """Constants of every such kernel."""
@@ -151,17 +151,19 @@ def rises(bound: Dim, loop: LoopVar) -> bool:
 
 
 def printable(value: Scalar, narrow: str = "") -> bool:
-    """Whether Gluon has words for a value; and, where `narrow` is given, whether sums are rounded to that at once."""
+    """Whether Gluon has words for a value. narrow: it is a sum that is rounded to that at once, and nothing else."""
     for node in walk(value):
         match node:
             case Accumulator():
                 fine = not narrow or value is not node
-            case Apply(function=function, args=args):
-                fine = function in KEEPING and not (narrow and any(isinstance(arg, Accumulator) for arg in args))
             case Convert(dtype=dtype, arg=arg):
                 fine = dtype in ("float32", *HALVES) and (not isinstance(arg, Accumulator) or narrow in ("", dtype))
-            case Load() | Const():
-                fine = True
+            case Apply(function=function):
+                fine = not narrow and function in KEEPING
+            case Load():
+                fine = not narrow
+            case Const(dtype=dtype):
+                fine = not narrow and dtype == "float32"  # numbers of other types are no plain ones
             case _:
                 fine = False
         if not fine:
