@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from burn.deploy import platforms
 from burn.deploy.build import Options, build
@@ -17,15 +18,25 @@ from burn.exporting import program_of
 from burn.loading import read_program
 from burn.runtime.artefact import ValueSpec
 from burn.runtime.dtypes import CODES, numpy_dtype
+from tests.models import instances
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 MAX_RANK = 16
+
+QUICK = {"mnist"}
+"""Reference models that are compiled in a second or two."""
 
 Array = np.ndarray[Any, Any]
 
 
 def options(**given: Any) -> Options:
     return Options(platforms.find(), **given)
+
+
+def reference_models() -> list[Any]:
+    """The instances of reference models as test parameters (name, exporter), those that are not quick marked as slow."""
+    marks = {True: [], False: [pytest.mark.slow]}
+    return [pytest.param(*pair, id=".".join(filter(None, pair)), marks=marks[pair[0] in QUICK]) for pair in instances()]
 
 
 def digits() -> Program:

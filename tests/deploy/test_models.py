@@ -14,21 +14,13 @@ import pytest
 from burn.compiler import executable
 from burn.loading import read_program
 from burn.runtime.executable import Executable
-from tests.deploy.making import Array, Library, feeds_of, make, run
+from tests.deploy.making import Array, Library, feeds_of, make, reference_models, run
 from tests.e2e.test_models import sizes_to_try
-from tests.models import MODELS, Unavailable, instances, model_path, random_inputs
+from tests.models import MODELS, Unavailable, model_path, random_inputs
 from tests.models.case import Exporter
 
-QUICK = {"mnist"}
-"""Those that are compiled in a second or two."""
 
-
-def _marked() -> list[Any]:
-    marks = {True: [], False: [pytest.mark.slow]}
-    return [pytest.param(*pair, id=".".join(filter(None, pair)), marks=marks[pair[0] in QUICK]) for pair in instances()]
-
-
-@pytest.mark.parametrize(("name", "exporter"), _marked())
+@pytest.mark.parametrize(("name", "exporter"), reference_models())
 def test_the_same_bits(name: str, exporter: Exporter | None, tmp_path: Path) -> None:
     try:
         program = read_program(model_path(name, exporter))

@@ -23,13 +23,22 @@ from burn.dialect.program import Program
 from burn.loading import read_program
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
-from tests.deploy.making import DIGITS, Array, Failed, Library, Tensor, digits, feeds_of, make, run, traced
+from tests.deploy.making import (
+    DIGITS,
+    Array,
+    Failed,
+    Library,
+    Tensor,
+    digits,
+    feeds_of,
+    make,
+    reference_models,
+    run,
+    traced,
+)
 from tests.e2e.test_models import sizes_to_try
-from tests.models import MODELS, Unavailable, instances, model_path, random_inputs
+from tests.models import MODELS, Unavailable, model_path, random_inputs
 from tests.models.case import Exporter
-
-QUICK = {"mnist"}
-"""Those that are compiled in a second or two."""
 
 
 def _library(program: Program, folder: Path, **given: Any) -> Library:
@@ -51,12 +60,7 @@ def _close(got: Array, want: Array) -> None:
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _instances() -> list[Any]:
-    marks = {True: [], False: [pytest.mark.slow]}
-    return [pytest.param(*pair, id=".".join(filter(None, pair)), marks=marks[pair[0] in QUICK]) for pair in instances()]
-
-
-@pytest.mark.parametrize(("name", "exporter"), _instances())
+@pytest.mark.parametrize(("name", "exporter"), reference_models())
 def test_reference_models(name: str, exporter: Exporter | None, tmp_path: Path) -> None:
     try:
         program = read_program(model_path(name, exporter))
