@@ -7,7 +7,6 @@ be had (PyTorch absent, no shared folder beside the checkout) is skipped by name
 from __future__ import annotations
 
 import gzip
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +16,22 @@ import pytest
 import burn
 from burn.runtime.sizes import parse
 from tests.e2e.speech import speech
-from tests.models import MODELS, OnnxFile, Unavailable, instances, model_path, random_inputs
+from tests.models import (
+    MODELS,
+    OnnxFile,
+    Unavailable,
+    instances,
+    is_slow,
+    model_path,
+    random_inputs,
+    sizes_to_try,
+)
 from tests.models.case import Array, Exporter
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
 TOLERANCE = 1e-4  # largest difference, relative to the output's largest value
 THREADS = 2
-SLOW = {
-    "bert_base",
-    "gpt2",
-    "t5_small",
-    "whisper_tiny",
-    "bvlc_alexnet",
-    "vgg19",
-    "zfnet512",
-    "seeded_densenet121",
-    "seeded_inception_v1",
-}
 MNIST = Path(__file__).parents[3] / "shared" / "data" / "mnist"
 
 Instance = tuple[str, Exporter | None]
@@ -46,17 +43,10 @@ def _marked(pairs: list[Instance]) -> list[Any]:
         pytest.param(
             *pair,
             id=".".join(filter(None, pair)),
-            marks=[pytest.mark.slow] if _is_slow(pair[0]) else [],
+            marks=[pytest.mark.slow] if is_slow(pair[0]) else [],
         )
         for pair in pairs
     ]
-
-
-def _is_slow(name: str) -> bool:
-    """Is it in SLOW, with or without its family's prefix? The light models are, too: the conformance suite compiles the same
-    files and compares with the same stored outputs, and here are their twins with random weights."""
-    family, _, rest = name.partition("_")
-    return bool({name, rest} & SLOW) or family == "light"
 
 
 def _path(name: str, exporter: Exporter | None = None) -> Path:
@@ -104,18 +94,6 @@ def assert_close(got: dict[str, Array], want: dict[str, Array], tolerance: float
         elif expected.size:
             difference = np.abs(actual.astype(np.float64) - expected).max()
             assert difference <= tolerance * np.abs(expected).max(), f"{name}: {difference}"
-
-
-def sizes_to_try(symbols: Collection[str]) -> list[dict[str, int]]:
-    """What to run a model at that has these symbols in its inputs."""
-    if "past" in symbols:
-        return [{"batch": b, "seq": s, "past": p} for b, s, p in ((1, 7, 0), (3, 1, 9), (2, 17, 128), (1, 1, 500))]
-    if "seq" in symbols:
-        return [{"batch": batch, "seq": seq} for batch in (1, 3, 16) for seq in (1, 17, 128, 500)]
-    if "height" in symbols:
-        images = ((1, 224, 224), (2, 97, 64), (3, 33, 250), (1, 32, 32))
-        return [{"batch": batch, "height": height, "width": width} for batch, height, width in images]
-    return [{"batch": batch} for batch in (1, 3, 16)] if "batch" in symbols else [{}]
 
 
 def run_with_nothing(program: burn.Executable, case: Any, name: str) -> None:

@@ -16,7 +16,7 @@ from burn import nn, optim
 from burn.bench.training import burn_kit
 from burn.bench.twins import bottlenecks, cnn, gpt, minilm
 from burn.runtime.device import count
-from tests.models import MODELS, Unavailable, model_path, random_inputs
+from tests.models import MODELS, Unavailable, is_slow, model_path, random_inputs, sizes_to_try
 
 if count() == 0:
     pytest.skip("no card", allow_module_level=True)
@@ -27,19 +27,8 @@ HALVES = {"bf16": 4e-2, "fp16": 6e-3}
 """What a card's numbers may differ by from the CPU's in float32, relatively to the largest of an output: one rounding is 2^-9 and
 2^-12, and models are a few layers deep."""
 
-FROM_FILES = (
-    "minilm",
-    "vit_tiny",
-    "gpt2_tiny",
-    "lstm",
-    "mobilenet",
-    "unet",
-    "magika",
-    "mnist",
-    "ultraface",
-    "silero_vad",
-)
-"""The models of tests/e2e that are not marked as slow."""
+LARGEST = 3
+"""Batch. The CPU computes the same, and more of it takes its time."""
 
 Arrays = Sequence[np.ndarray]
 
@@ -84,18 +73,23 @@ def test_torch_models(name: str) -> None:
     assert burn.compile_count() == before
 
 
-@pytest.mark.parametrize("name", FROM_FILES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if is_slow(name) else []) for name in MODELS]
+)
 def test_models_from_files(name: str) -> None:
+    """Those of tests/e2e, at the sizes that they are tried at there (but the largest batch), from one artefact."""
     case = MODELS[name]
     try:
         path = model_path(name)
     except Unavailable as reason:
         pytest.skip(str(reason))
     here, there = (burn.load(path, device=device, cache=False) for device in ("cpu", "cuda"))
-    for seed, sizes in enumerate([{}, {key: 2 for key in case.sizes if key == "batch"}]):
+    before = burn.compile_count()
+    for seed, sizes in enumerate(s for s in sizes_to_try(case.sizes) if s.get("batch", 1) <= LARGEST):
         feeds = random_inputs(case, seed, **sizes)
         want, got = (run.run(feeds) for run in (here, there))
         assert_near([np.asarray(a) for a in got.values()], [np.asarray(a) for a in want.values()], SINGLE)
+    assert burn.compile_count() == before
 
 
 TINY: dict[str, tuple[Callable[..., Any], Mapping[str, Any], tuple[int, ...], int, int]] = {

@@ -9,6 +9,7 @@ Torch models have seeded random weights and are exported on demand into a folder
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
@@ -32,7 +33,18 @@ from tests.models.case import (
 )
 from tests.models.files import light, light_stored, seeded, trained
 
-__all__ = ["MODELS", "ModelCase", "OnnxFile", "TorchModule", "Unavailable", "instances", "model_path", "random_inputs"]
+__all__ = [
+    "MODELS",
+    "ModelCase",
+    "OnnxFile",
+    "TorchModule",
+    "Unavailable",
+    "instances",
+    "is_slow",
+    "model_path",
+    "random_inputs",
+    "sizes_to_try",
+]
 
 
 TEXT = (
@@ -171,7 +183,39 @@ _FILES = [
     ),
 ]
 
+SLOW = {
+    "bert_base",
+    "gpt2",
+    "t5_small",
+    "whisper_tiny",
+    "bvlc_alexnet",
+    "vgg19",
+    "zfnet512",
+    "seeded_densenet121",
+    "seeded_inception_v1",
+}
+"""Models that take more than a few seconds, with or without the prefix of their family."""
+
 MODELS: dict[str, ModelCase] = {case.name: case for case in [*_TORCH, *_FILES]}
+
+
+def is_slow(name: str) -> bool:
+    """Is it in SLOW, with or without its family's prefix? The light models are, too: the conformance suite compiles the same
+    files and compares with the same stored outputs, and here are their twins with random weights."""
+    family, _, rest = name.partition("_")
+    return bool({name, rest} & SLOW) or family == "light"
+
+
+def sizes_to_try(symbols: Collection[str]) -> list[dict[str, int]]:
+    """What to run a model at that has these symbols in its inputs."""
+    if "past" in symbols:
+        return [{"batch": b, "seq": s, "past": p} for b, s, p in ((1, 7, 0), (3, 1, 9), (2, 17, 128), (1, 1, 500))]
+    if "seq" in symbols:
+        return [{"batch": batch, "seq": seq} for batch in (1, 3, 16) for seq in (1, 17, 128, 500)]
+    if "height" in symbols:
+        images = ((1, 224, 224), (2, 97, 64), (3, 33, 250), (1, 32, 32))
+        return [{"batch": batch, "height": height, "width": width} for batch, height, width in images]
+    return [{"batch": batch} for batch in (1, 3, 16)] if "batch" in symbols else [{}]
 
 
 def instances() -> list[tuple[str, Exporter | None]]:
