@@ -35,7 +35,9 @@ INTERRUPTED = 130
     show_default=True,
     help="auto: the dashboard in a terminal, else a line",
 )
-@click.option("--device", type=click.Choice(["cpu"]), default="cpu", show_default=True, help="what to train on")
+@click.option(
+    "--device", help="what to train on: cpu, or a card: cuda, cuda:1  [default: where the experiment puts it]"
+)
 @click.option("--config", "print_config", is_flag=True, help="print the configuration as YAML and train nothing")
 def main(
     experiment: str,
@@ -45,7 +47,7 @@ def main(
     resume: bool,
     overwrite: bool,
     show: str,
-    device: str,
+    device: str | None,
     print_config: bool,
 ) -> None:
     """Train EXPERIMENT, "package.module:name" or "file.py:name": a burn.train.Experiment, or a class of them."""
@@ -63,7 +65,7 @@ def main(
         click.echo(made.to_yaml(), nl=False)
         return
     options: dict[str, Any] = {"fit": fit} if (fit := _shown(show)) is not None else {}
-    summary = made.run(folder, resume=resume, overwrite=overwrite, progress=show != "none", **options)
+    summary = made.run(folder, resume=resume, overwrite=overwrite, progress=show != "none", device=device, **options)
     if summary.reason in ("interrupted", "terminated"):
         sys.exit(INTERRUPTED)
 

@@ -30,6 +30,7 @@ import burn.random
 from burn.errors import Problem, near
 from burn.nn.checks import Range
 from burn.nn.config import Config, ConfigError
+from burn.runtime.device import Device
 from burn.train.batches import Data
 from burn.train.events import Summary
 from burn.train.learner import Learner
@@ -61,12 +62,16 @@ class Experiment(Config):
         resume: bool = False,
         overwrite: bool = False,
         progress: bool = True,
+        device: str | Device | None = None,
         fit: Callable[..., Summary] = Learner.fit,
     ) -> Summary:
         """Trains. folder: where the configuration, logs and checkpoints go. resume, overwrite: as for `Learner.fit`. fit: what
-        trains in its place, called as that is."""
+        trains in its place, called as that is. device: where the learner
+        goes, if not where `learner` puts it. Raises DeviceError for one that is not there."""
         burn.random.manual_seed(self.seed)
         learner = self.learner()
+        if device is not None:
+            learner.to(device)
         learner.progress = learner.progress and progress
         if folder is not None:
             learner.folder = Path(folder)

@@ -87,12 +87,18 @@ class Learner:
         usual = {"accumulate": 1, "precision": FULL}
         self._check(metrics, step, [name for name, value in how.items() if value != usual.get(name)])
         if device is not None:
-            place(model, self.optimizers.values(), device)
+            self.to(device)
         self._own_step, self._parts = step, accumulate
         self._step = None if step is not None else self._compiled_step(how)
         self._valid: Jit | None = None
         self._counting: Jit | None = None
         model.train()
+
+    def to(self, device: str | Device) -> Learner:
+        """The model's parameters and the optimizers' states go to a device, to stay there. Raises DeviceError for one that is not
+        there."""
+        place(self.model, self.optimizers.values(), device)
+        return self
 
     def _check(self, metrics: Sequence[Any], step: Any, how: Sequence[str]) -> None:
         names = ["loss", RATE, *(m.name for m in metrics if isinstance(m, (Metric, Gauge)))]

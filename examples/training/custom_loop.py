@@ -23,7 +23,7 @@ def network(width: int = 64) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.GELU(), nn.Dropout(0.2), nn.Linear(width, 10))
 
 
-def main(epochs: int = 40, keep: float = 0.95) -> tuple[float, float]:
+def main(epochs: int = 40, keep: float = 0.95, device: str = "cpu") -> tuple[float, float]:
     """Trains, and returns the shares that the model and its average read right."""
     digits = np.load(DIGITS)
     rows = data.Memory((digits["images"].astype(np.float32) / 8 - 1, digits["labels"].astype(np.int64)))
@@ -31,7 +31,7 @@ def main(epochs: int = 40, keep: float = 0.95) -> tuple[float, float]:
     images, labels = next(iter(data.Loader(valid, len(valid))))
 
     burn.manual_seed(0)
-    model = network().train()
+    model = network().to(device).train()
     average = copy.deepcopy(model).eval()
     optimizer = optim.AdamW(model, lr=optim.cosine(3e-3, total=epochs * 10))
 

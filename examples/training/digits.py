@@ -2,7 +2,7 @@
 
 python examples/training/digits.py            # 8 x 8 digits that are in the repository, some seconds
 python examples/training/digits.py FOLDER     # MNIST's files t10k-*.gz in a folder: 9,000 images, about a minute
-burn train examples/training/digits.py:Digits --set folder=FOLDER --set rate=2e-3 --dir runs/1
+burn train examples/training/digits.py:Digits --set folder=FOLDER --set rate=2e-3 --dir runs/1 --device cuda
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Digits(train.Experiment):
         return train.Learner(model, nn.CrossEntropyLoss(), optimizer, metrics=[metrics.Accuracy()])
 
 
-def main(folder: str = "", epochs: int = 8) -> float:
+def main(folder: str = "", epochs: int = 8, device: str = "cpu") -> float:
     """Trains, and returns the share of images read right that were not trained on."""
-    return Digits(folder=folder, epochs=epochs).run().valid["accuracy"]
+    return Digits(folder=folder, epochs=epochs).run(device=device).valid["accuracy"]
 
 
 def small() -> tuple[np.ndarray, np.ndarray, int]:

@@ -20,7 +20,7 @@ from burn.train import metrics
 DIGITS = Path(__file__).parents[1] / "digits"
 
 
-def main(epochs: int = 30) -> tuple[float, float]:
+def main(epochs: int = 30, device: str = "cpu") -> tuple[float, float]:
     """Fine-tunes, and returns the shares of turned digits that were read right before and after."""
     digits = np.load(DIGITS / "holdout.npz")  # what the model was not trained on
     turned = np.rot90(digits["images"].astype(np.float32), axes=(-2, -1)).copy()
@@ -29,7 +29,12 @@ def main(epochs: int = 30) -> tuple[float, float]:
     model = burn.load(DIGITS / "digits.onnx", train=True).freeze("conv")
     rate = optim.one_cycle(3e-3, total=epochs * 9)
     learner = burn.train.Learner(
-        model, nn.CrossEntropyLoss(), optim.AdamW(model, lr=rate), metrics=[metrics.Accuracy()], progress=False
+        model,
+        nn.CrossEntropyLoss(),
+        optim.AdamW(model, lr=rate),
+        metrics=[metrics.Accuracy()],
+        progress=False,
+        device=device,
     )
     checked = data.Loader(valid, 100)
     before = learner.evaluate(checked)["accuracy"]

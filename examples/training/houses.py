@@ -42,7 +42,7 @@ def arrays(row: dict[str, Any]) -> dict[str, Any]:
     return {"numbers": numbers, "kind": KINDS.index(row["kind"]), "price": row["price"] / 1e5}
 
 
-def main(epochs: int = 30) -> float:
+def main(epochs: int = 30, device: str = "cpu") -> float:
     """Trains, and returns R2 of the houses that were not trained on."""
     rows = data.Csv(FILE, types={**dict.fromkeys(NUMBERS, float), "price": float})
     train, valid = rows.map(arrays).cached().split(0.8, 0.2, seed=0)
@@ -50,7 +50,8 @@ def main(epochs: int = 30) -> float:
     burn.manual_seed(0)
     model = Price(every.mean(0), every.std(0))
     rate = optim.one_cycle(0.02, total=epochs * -(-len(train) // 32))
-    learner = burn.train.Learner(model, loss, optim.AdamW(model, lr=rate), metrics=[metrics.MAE(), metrics.R2()])
+    measured = [metrics.MAE(), metrics.R2()]
+    learner = burn.train.Learner(model, loss, optim.AdamW(model, lr=rate), metrics=measured, device=device)
     summary = learner.fit(data.Loader(train, 32, shuffle=True), data.Loader(valid, 64), epochs=epochs)
     return summary.valid["r2"]
 

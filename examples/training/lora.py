@@ -62,18 +62,19 @@ def rows(text: str) -> data.Dataset:
     return data.Memory(LETTERS.encode(text * 10)).window(CONTEXT + 1, 7)
 
 
-def train(model: nn.Module, text: str, epochs: int) -> list[float]:
+def train(model: nn.Module, text: str, epochs: int, device: str) -> list[float]:
     """The loss of each epoch."""
-    learner = burn.train.Learner(model, loss, optim.AdamW(model, lr=3e-3), clip_norm=1.0, progress=False)
+    optimizer = optim.AdamW(model, lr=3e-3)
+    learner = burn.train.Learner(model, loss, optimizer, clip_norm=1.0, progress=False, device=device)
     summary = learner.fit(data.Loader(rows(text), 32, shuffle=True), epochs=epochs)
     return [row["train"]["loss"] for row in summary.history]
 
 
-def imported(folder: Path, epochs: int) -> nn.Module:
+def imported(folder: Path, epochs: int, device: str) -> nn.Module:
     """A transformer that has learned the sonnet, through an ONNX file."""
     model = Gpt(len(LETTERS.known), 64, 4, 2, CONTEXT)
     if epochs:
-        train(model, SONNET, epochs)
+        train(model, SONNET, epochs, device)
     burn.export(model.eval(), folder / "gpt.onnx", ("int32[batch, n]",))
     burn_import([str(folder / "gpt.onnx"), "-o", str(folder / "out")], standalone_mode=False)
     spec = importlib.util.spec_from_file_location("model", folder / "out" / "model.py")
@@ -83,15 +84,15 @@ def imported(folder: Path, epochs: int) -> nn.Module:
     return source.Model.from_file(folder / "out" / "model.safetensors")
 
 
-def main(epochs: int = 6, before: int = 6, rank: int = 8) -> tuple[list[float], float]:
+def main(epochs: int = 6, before: int = 6, rank: int = 8, device: str = "cpu") -> tuple[list[float], float]:
     """Trains; returns the losses of the epochs, and how far apart the model with small matrices and the merged one are."""
     burn.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
-        model = imported(Path(folder), before)
+        model = imported(Path(folder), before, device)
     model.freeze()
     replace(model, nn.Linear, lambda layer: Lora(layer, rank))
     print(f"{model.num_params(trainable=True):,} of {model.num_params():,} parameters are trained")
-    losses = train(model, OTHER, epochs)
+    losses = train(model, OTHER, epochs, device)
     print("loss", "  ".join(f"{value:.3f}" for value in losses))
 
     some = np.stack([rows(OTHER)[i][:-1] for i in range(4)])

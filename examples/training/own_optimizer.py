@@ -59,12 +59,12 @@ class Point(nn.Module):
         return self.place
 
 
-def main(steps: int = 4000) -> dict[str, float]:
+def main(steps: int = 4000, device: str = "cpu") -> dict[str, float]:
     """Goes down the valley with both; returns how high each ends."""
     heights = {}
     for name, make in {"AdaBelief": lambda m: AdaBelief(m, lr=0.01), "SGD": lambda m: optim.SGD(m, lr=1e-3)}.items():
         model = Point()
-        step = burn.train.step(model, valley, make(model))
+        step = burn.train.step(model, valley, make(model), device=device)
         seen = [float(step()) for _ in range(steps)]
         shown = "  ".join(f"{height:.2e}" for height in seen[:: max(1, steps // 5)])
         print(f"{name:<10} {shown}  {seen[-1]:.2e}")

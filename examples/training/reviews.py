@@ -69,7 +69,7 @@ class Classifier(nn.Module):
         return self.head((x * weight).sum(1) / weight.sum(1))
 
 
-def main(folder: str | None = None, epochs: int = 8) -> float:
+def main(folder: str | None = None, epochs: int = 8, device: str = "cpu") -> float:
     """Trains, and returns the share of sentences read right that were not trained on."""
     rows: Any = data.TextFolder(folder) if folder else data.Memory(grammar())
     train, valid = rows.split(0.8, 0.2, seed=0)
@@ -82,7 +82,12 @@ def main(folder: str | None = None, epochs: int = 8) -> float:
     model = Classifier(len(words.known) + 2)
     rate = optim.cosine(4e-3, total=epochs * len(batches[0]), warmup=10)
     learner = burn.train.Learner(
-        model, nn.CrossEntropyLoss(), optim.AdamW(model, lr=rate), metrics=[metrics.Accuracy()], clip_norm=1.0
+        model,
+        nn.CrossEntropyLoss(),
+        optim.AdamW(model, lr=rate),
+        metrics=[metrics.Accuracy()],
+        clip_norm=1.0,
+        device=device,
     )
     return learner.fit(*batches, epochs=epochs).valid["accuracy"]
 

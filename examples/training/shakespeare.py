@@ -73,7 +73,13 @@ def write(model: Gpt, letters: Letters, start: str, count: int, warmth: float = 
 
 
 def main(
-    path: str | None = None, epochs: int = 3, batch: int = 16, context: int = 64, written: int = 300, **size: int
+    path: str | None = None,
+    epochs: int = 3,
+    batch: int = 16,
+    context: int = 64,
+    written: int = 300,
+    device: str = "cpu",
+    **size: int,
 ) -> float:
     """Trains, writes something, and returns the loss of the part of the text that was not trained on."""
     text = Path(path).read_text() if path else SONNET * 20
@@ -86,7 +92,8 @@ def main(
     model = Gpt(len(letters.known), context=context, **size)
     loader = data.Loader(train, batch, shuffle=True)
     rate = optim.cosine(2e-3, total=epochs * len(loader), warmup=20)
-    learner = burn.train.Learner(model, loss, optim.AdamW(model, lr=rate, weight_decay=0.1), clip_norm=1.0)
+    optimizer = optim.AdamW(model, lr=rate, weight_decay=0.1)
+    learner = burn.train.Learner(model, loss, optimizer, clip_norm=1.0, device=device)
     summary = learner.fit(loader, data.Loader(valid, batch), epochs=epochs)
     model.eval()
     print(write(model, letters, text[:1], written))

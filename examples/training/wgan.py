@@ -30,9 +30,9 @@ def real_points(count: int, drawn: np.random.Generator) -> np.ndarray:
 class Gan:
     """Both models, and a step for each."""
 
-    def __init__(self, width: int = 64, lr: float = 1e-3, penalty: float = 1.0) -> None:
+    def __init__(self, width: int = 64, lr: float = 1e-3, penalty: float = 1.0, device: str = "cpu") -> None:
         self.penalty = penalty
-        self.generator, self.critic = layers(NOISE, 2, width), layers(2, 1, width)
+        self.generator, self.critic = layers(NOISE, 2, width).to(device), layers(2, 1, width).to(device)
         self.moves_generator = optim.Adam(self.generator, lr=lr, betas=(0.5, 0.9))
         self.moves_critic = optim.Adam(self.critic, lr=lr, betas=(0.5, 0.9))
         self.teach_critic = burn.jit(self._teach_critic)
@@ -60,11 +60,11 @@ class Gan:
         return value
 
 
-def main(steps: int = 2000, batch: int = 256, critic_steps: int = 5) -> tuple[int, float]:
+def main(steps: int = 2000, batch: int = 256, critic_steps: int = 5, device: str = "cpu") -> tuple[int, float]:
     """Trains, and returns how many heaps the generator makes, and the share of its points that are in one."""
     burn.manual_seed(0)
     drawn = np.random.default_rng(0)
-    gan = Gan()
+    gan = Gan(device=device)
     heaps, share = 0, 0.0
     for step in range(1, steps + 1):
         for _ in range(critic_steps):

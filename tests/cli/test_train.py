@@ -97,7 +97,6 @@ def test_print_the_configuration(source: Path) -> None:
         (["--set", "epochs=0"], ["must be at least 1"]),
         (["--set", "optimizer.lr=-1"], ["lr is -1"]),
         (["--resume"], ["--resume goes with --dir"]),
-        (["--device", "gpu"], ["'gpu' is not"]),
         (["--show", "dashboard"], ["dashboard"]),
     ],
 )
@@ -111,6 +110,13 @@ def test_mistakes(source: Path, arguments: list[str], told: list[str]) -> None:
     )
     for part in told:
         assert part in text
+
+
+@pytest.mark.parametrize(("device", "told"), [("gpu", "there is no device 'gpu'"), ("cuda:9999", "cuda:9999")])
+def test_no_such_device(source: Path, tmp_path: Path, device: str, told: str) -> None:
+    folder = tmp_path / "run"
+    assert told in ran(f"{source}:experiment", "--device", device, "--dir", folder, status=1)
+    assert not folder.exists()
 
 
 def test_what_is_no_experiment(source: Path) -> None:

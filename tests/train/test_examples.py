@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,24 @@ def example(name: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses look themselves up
     spec.loader.exec_module(module)
     return module
+
+
+BRIEFLY: dict[str, dict[str, Any]] = {
+    "digits": {"epochs": 3},
+    "houses": {"epochs": 3},
+    "custom_loop": {"epochs": 3},
+    "own_optimizer": {"steps": 100},
+    "reviews": {"epochs": 1},
+    "wgan": {"steps": 12, "batch": 64},
+    "shakespeare": {"epochs": 2, "context": 32, "written": 10, "width": 32, "heads": 2, "layers": 1},
+    "finetune": {"epochs": 3},
+    "lora": {"epochs": 2, "before": 1},
+}
+"""Every example, and settings with which its numbers still follow from its first ones, however it is rounded: for tests/gpu."""
+
+
+def test_every_example_is_run_on_cards() -> None:
+    assert BRIEFLY.keys() == {path.stem for path in EXAMPLES.glob("*.py")}
 
 
 def test_digits(capsys: pytest.CaptureFixture[str]) -> None:

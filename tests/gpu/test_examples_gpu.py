@@ -1,0 +1,30 @@
+"""The examples that train, on a real card: what they return, beside what the CPU makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burn.runtime.device import count
+from tests.train.test_examples import BRIEFLY, example
+
+if count() == 0:
+    pytest.skip("no card", allow_module_level=True)
+pytest.importorskip("triton")
+
+
+def numbers(result: Any) -> list[float]:
+    """Those in what an example returns, in order."""
+    if isinstance(result, Mapping):
+        result = list(result.values())
+    return [n for part in result for n in numbers(part)] if isinstance(result, Sequence) else [float(result)]
+
+
+@pytest.mark.parametrize("name", BRIEFLY)
+def test_same_as_on_the_cpu(name: str) -> None:
+    """Losses, and shares of what is read right: one of sixty may fall to the other side."""
+    want, got = (numbers(example(name).main(device=device, **BRIEFLY[name])) for device in ("cpu", "cuda"))
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=2e-2)
