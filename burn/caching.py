@@ -38,25 +38,26 @@ def artefact_of(
     device: Device = CPU,
     precision: str = FULL,
     autotune: str = "off",
+    exact: bool = False,
 ) -> Artefact:
     """The artefact of the program that `make` gives, compiled for this machine or for the CPU `target`, and for a device.
 
     identity: what the program depends on, entirely; the options, the CPU and burn itself are added. None for a program
-    that is not kept. precision, autotune: see `burn.load`. Raises what `make` and the compiler raise, and TypeMismatch for a
-    precision that there is not, or autotuning of what does not run on a card."""
+    that is not kept. precision, autotune, exact: see `burn.load`. Raises what `make` and the compiler raise, and TypeMismatch for
+    a precision that there is not, or autotuning of what does not run on a card."""
     precision = precision_of(precision)
     check_autotuning(autotune, device)
     store = None if identity is None else Cache.from_environment()
     if store is None or identity is None:
-        return _compile(make, passes, target, device, precision, autotune)
-    processor = target or " ".join(sorted(features()))
+        return _compile(make, passes, target, device, precision, autotune, exact)
+    processor = (target or " ".join(sorted(features()))) + " exact" * exact
     card = f"{device.kind} {device.facts()['architecture']}" if device.is_card else ""
     if autotune != "off":
         card += f" {device.facts()['name']} {autotune}"
     key = "\n".join([*identity, processor, card, precision, passes or "", _native.__version__, _sources()]).encode()
     artefact = store.get(key)
     if artefact is None:
-        artefact = _compile(make, passes, target, device, precision, autotune)
+        artefact = _compile(make, passes, target, device, precision, autotune, exact)
         store.put(key, artefact)
     return artefact
 
@@ -69,11 +70,12 @@ def executable(
     device: Device = CPU,
     precision: str = FULL,
     autotune: str = "off",
+    exact: bool = False,
 ) -> Executable:
     """The program compiled, or as it was compiled before."""
     renewed = program.renews.values()  # whether a call gives these up is said by the call
     given_up = [program.input_names[i] for i in program.given_up if i not in renewed]
-    options = {"target": target, "device": device, "precision": precision, "autotune": autotune}
+    options = {"target": target, "device": device, "precision": precision, "autotune": autotune, "exact": exact}
     artefact = artefact_of(_identity(program) if cache else None, lambda: program, **options)
     return Executable(artefact, given_up, device)
 
@@ -105,11 +107,18 @@ def _identity(program: Program) -> list[str]:
 
 
 def _compile(
-    make: Callable[[], Program], passes: str | None, target: str | None, device: Device, precision: str, autotune: str
+    make: Callable[[], Program],
+    passes: str | None,
+    target: str | None,
+    device: Device,
+    precision: str,
+    autotune: str,
+    exact: bool,
 ) -> Artefact:
     from burn.compiler import compile_program
 
-    return compile_program(make(), passes=passes, target=target, device=device, precision=precision, autotune=autotune)
+    options = {"target": target, "device": device, "precision": precision, "autotune": autotune, "exact": exact}
+    return compile_program(make(), passes=passes, **options)
 
 
 @functools.cache

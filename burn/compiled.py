@@ -38,6 +38,7 @@ def compile(
     device: str | Device = CPU,
     precision: str = FULL,
     autotune: str = "off",
+    exact: bool = False,
     donate: Sequence[int | str] = (),
     cache: bool = True,
     train: bool = False,
@@ -51,7 +52,7 @@ def compile(
     every size of them. donate: arguments, by position or name, that each call gives up: results may take over their memory, so
     that what they held is lost, whether or not that is done. Their arrays must be writable and share no memory. cache: take the
     compiled program from the disk cache, where there is one of the same text and constants, and put it there. precision: "bf16"
-    or "fp16" for products in that type, see `burn.load`; so is autotune, for a card.
+    or "fp16" for products in that type, see `burn.load`; so are exact, and autotune for a card.
 
     Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
     which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and
@@ -70,7 +71,7 @@ def compile(
         if train:
             return to_train(function, examples, kwargs, dynamic)
         given = {"target": target, "device": where, "precision": precision, "donate": donate, "cache": cache}
-        given["autotune"] = autotune
+        given |= {"autotune": autotune, "exact": exact}
         return compile_module(function, examples, kwargs, dynamic, **given)
     if train:
         raise TypeMismatch(
@@ -79,7 +80,7 @@ def compile(
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
-    made = executable_of(traced, target, donate, cache, where, precision, autotune)
+    made = executable_of(traced, target, donate, cache, where, precision, autotune, exact)
     return made if traced.is_flat else CompiledFunction(made, traced.arguments, traced.results)
 
 
@@ -107,10 +108,11 @@ def executable_of(
     device: Device = CPU,
     precision: str = FULL,
     autotune: str = "off",
+    exact: bool = False,
 ) -> Executable:
     traced.program.given_up = (*_given_up(traced.arguments, donate), *traced.program.renews.values())
     options = {"target": target, "cache": cache, "device": device, "precision": precision, "autotune": autotune}
-    return executable(traced.program, **options)
+    return executable(traced.program, exact=exact, **options)
 
 
 def _given_up(arguments: Arguments, donate: Sequence[int | str]) -> tuple[int, ...]:

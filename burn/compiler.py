@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,15 +46,16 @@ def compile_program(
     device: Device = HOST,
     precision: str = FULL,
     autotune: str = "off",
+    exact: bool = False,
     as_text: bool = False,
     architecture: str = "",
 ) -> Artefact:
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default), or for a card beside
-    one; its products in a half type, if `precision` is one. `autotune`: see `burn.load`. `as_text`: the artefact's code is LLVM's
-    text and no object, as it must be for CPUs of other machines. `architecture`: the card's ("sm_90"), which need not be here
-    then. Raises CompileError, and DeviceError for a card that is not there and would have to be asked."""
+    one; its products in a half type, if `precision` is one. `autotune`, `exact`: see `burn.load`. `as_text`: the artefact's code
+    is LLVM's text and no object, as it must be for CPUs of other machines. `architecture`: the card's ("sm_90"), which need not
+    be here then. Raises CompileError, and DeviceError for a card that is not there and would have to be asked."""
     global _compile_count
-    backend = backend_for(target, device, as_text, architecture)
+    backend = backend_for(target, device, as_text, architecture, exact)
     passes = backend.passes if passes is None else passes
     artefact = _compile(
         program, backend, passes if precision == FULL else in_halves(passes, precision), autotune, device
@@ -63,11 +65,16 @@ def compile_program(
 
 
 def backend_for(
-    target: str | Target | None = None, device: Device = HOST, as_text: bool = False, architecture: str = ""
+    target: str | Target | None = None,
+    device: Device = HOST,
+    as_text: bool = False,
+    architecture: str = "",
+    exact: bool = False,
 ) -> Backend:
     """The back end for a CPU (this machine's by default) and a device, a card of that architecture if one is given. Raises
     TypeMismatch, and DeviceError for a card that is not there."""
-    host = CPU(_cpu(target), as_text)
+    cpu = _cpu(target)
+    host = CPU(replace(cpu, exact=True) if exact else cpu, as_text)
     if not device.is_card:
         return host
     from burn.codegen.triton.backend import GPU
@@ -108,9 +115,10 @@ def described(
     device: Device = HOST,
     precision: str = FULL,
     autotune: str = "off",
+    exact: bool = False,
 ) -> tuple[Artefact, list[str]]:
     """As `compile_program`, with what each launch computes as text: the kernels of its group, or the op that the library does."""
-    backend = backend_for(target, device)
+    backend = backend_for(target, device, exact=exact)
     passes = backend.passes if precision == FULL else in_halves(backend.passes, precision)
     pipeline.run(pipeline.parse(passes), program, environment(backend))
     if autotune != "off":

@@ -46,6 +46,7 @@ def load(
     device: str | Device = CPU,
     precision: str = FULL,
     autotune: str = "off",
+    exact: bool = False,
     signed_by: str | os.PathLike[str] | None = None,
     train: Literal[False] = False,
 ) -> Executable: ...
@@ -76,6 +77,7 @@ def load(
     device: str | Device = CPU,
     precision: str = FULL,
     autotune: str = "off",
+    exact: bool = False,
     signed_by: str | os.PathLike[str] | None = None,
     train: bool = False,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
@@ -92,7 +94,9 @@ def load(
     CPU to compile for, this machine's by default. device: where it runs: "cpu", or a card, "cuda" or "cuda:1". precision:
     "bf16" or "fp16" for products, convolutions, attention and what is pointwise between them in that type, of a model in
     float32; norms, softmax and sums stay float32, and so do inputs and outputs. autotune: "fast" or "full" to time a few or more
-    shapes of a card's kernels while compiling, and keep the fastest on disk, or "off". signed_by: a file with the Ed25519 public
+    shapes of a card's kernels while compiling, and keep the fastest on disk, or "off". exact: sum products as they stand, slower:
+    no convolution by fewer multiplications (Winograd), which are within five times a plain sum's rounding, and no float32 as
+    several bfloat16 (AMX). signed_by: a file with the Ed25519 public
     key (PEM) that a compiled program must be signed with; nothing else of it is looked at before. train: give a module to be
     trained instead (`burn.nn.Graph`), whose parameters are the model's weights; not for what is compiled already. dynamic: with
     train, names for sizes that vary though an ONNX model fixes them: {"input": {0: "batch"}}.
@@ -118,21 +122,21 @@ def load(
     if dynamic is not None:
         raise TypeMismatch("sizes that a model fixes vary where it is trained only", ["give train=True, or no dynamic"])
     if not isinstance(path, (str, os.PathLike)):
-        return _load_model(path, cache, dims, target, where, precision, autotune)
+        return _load_model(path, cache, dims, target, where, precision, autotune, exact)
     path = Path(path)
     with _opened(path) as content:
         compiled = content[: len(MAGIC)] == MAGIC
         if compiled and path.suffix != COMPILED:
             hint = f"rename it to {path.stem}{COMPILED} if you would run it as a program"
             raise ModelError(f"{path} holds machine code", [Problem(f"its name does not end in {COMPILED}", hint=hint)])
-        if compiled and (dims or target or precision_of(precision) != FULL or autotune != "off"):
-            what = "sizes, target, precision and the shapes of kernels cannot be changed any more"
+        if compiled and (dims or target or precision_of(precision) != FULL or autotune != "off" or exact):
+            what = "sizes, target, precision, exactness and the shapes of kernels cannot be changed any more"
             raise ModelError(f"{path} is compiled already", [Problem(what)])
         if path.suffix == COMPILED:
             artefact = package.load(path, signed_by, where)
             return Executable(artefact, device=package.placed(artefact.target, where))
         identity = _identity(path, content, dims) if cache else None
-    given = {"target": target, "device": where, "precision": precision, "autotune": autotune}
+    given = {"target": target, "device": where, "precision": precision, "autotune": autotune, "exact": exact}
     made = artefact_of(identity, lambda: read_program(path, dims), **given)
     return Executable(made, device=where)
 
@@ -145,6 +149,7 @@ def _load_model(
     device: Device,
     precision: str,
     autotune: str,
+    exact: bool,
 ) -> Executable:
     """An ONNX model in memory. Its bytes are all there is to it."""
     from burn.importers.onnx import import_onnx
@@ -155,7 +160,8 @@ def _load_model(
     def read() -> Program:
         return import_onnx(content, dims=dims)
 
-    made = artefact_of(identity, read, target=target, device=device, precision=precision, autotune=autotune)
+    given = {"target": target, "device": device, "precision": precision, "autotune": autotune, "exact": exact}
+    made = artefact_of(identity, read, **given)
     return Executable(made, device=device)
 
 

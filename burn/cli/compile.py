@@ -54,6 +54,7 @@ _SHOWN = 4
     show_default=True,
     help="what the program is to be: quick, or small and slower, with one thread in a library",
 )
+@click.option("--exact", is_flag=True, help="sum products as they stand (no Winograd)")
 @click.option(
     "--sign", "key", type=click.Path(path_type=Path), help="of a package: an Ed25519 private key (PEM) to sign it with"
 )
@@ -82,6 +83,7 @@ def main(
     name: str,
     weights: str,
     optimize: str,
+    exact: bool,
     key: Path | None,
     dims: tuple[tuple[str, int], ...],
     inputs: tuple[tuple[str, str], ...],
@@ -103,7 +105,8 @@ def main(
     named = dict.fromkeys(one for given in targets for one in given.split(","))
     first, *also = [platforms.find(one) for one in named if not is_card(one)] or [platforms.find(usual)]
     cards = tuple(card(one) for one in named if is_card(one))
-    options = Options(first, cpu, name, weights == "file", features, tuple(also), key, told, cards, optimize == "size")
+    form = {"beside": weights == "file", "small": optimize == "size", "exact": exact}
+    options = Options(first, cpu, name, features=features, also=tuple(also), key=key, told=told, cards=cards, **form)
     _check(kind, options, reports)
     progress = Progress(2)
     progress(f"reading {model}")
@@ -143,6 +146,8 @@ def _check(kind: str, options: Options, reports: bool) -> None:
         raise click.UsageError(f"{options.cards[0]} is a target for commands, libraries and packages, not for {kind}")
     if kind == "triton" and options.small:
         raise click.UsageError("--optimize is for programs that run on a CPU, not for triton")
+    if kind == "triton" and options.exact:
+        raise click.UsageError("--exact is for programs that run on a CPU, not for triton")
     if kind != "package" and options.key:
         raise click.UsageError(f"--sign is for packages (--emit package), not for {kind}")
     if kind != "package" and options.also:

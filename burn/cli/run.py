@@ -50,6 +50,7 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
     help="time kernels' shapes on a card",
     show_default=True,
 )
+@click.option("--exact", is_flag=True, help="sum products as they stand (no Winograd)")
 @click.option("--threads", type=click.IntRange(1), help="the number of cores by default")
 @click.option(
     "--signed-by", type=click.Path(path_type=Path), help="the public key (PEM) that a package must be signed with"
@@ -72,6 +73,7 @@ def main(
     device: str,
     precision: str,
     autotune: str,
+    exact: bool,
     threads: int | None,
     signed_by: Path | None,
     no_cache: bool,
@@ -98,11 +100,12 @@ def main(
         "device": device,
         "precision": precision,
         "autotune": autotune,
+        "exact": exact,
         "signed_by": signed_by,
     }
     texts: list[str] = []
     if page is not None and not compiled:
-        executable, texts = _described(model, fixed, device, precision, autotune, threads)
+        executable, texts = _described(model, fixed, device, precision, autotune, exact, threads)
     else:
         executable = burn.load(model, cache=not no_cache, threads=threads, **given)
     load_seconds = time.perf_counter() - start
@@ -159,7 +162,13 @@ def main(
 
 
 def _described(
-    model: Path, dims: dict[str, int], device: str, precision: str, autotune: str, threads: int | None
+    model: Path,
+    dims: dict[str, int],
+    device: str,
+    precision: str,
+    autotune: str,
+    exact: bool,
+    threads: int | None,
 ) -> tuple[Executable, list[str]]:
     """The model compiled, with what each kernel computes: that is not kept on disk."""
     from burn.caching import check_autotuning, precision_of
@@ -172,7 +181,7 @@ def _described(
         set_num_threads(threads)
     where = as_device(device)
     check_autotuning(autotune, where)
-    given = {"device": where, "precision": precision_of(precision), "autotune": autotune}
+    given = {"device": where, "precision": precision_of(precision), "autotune": autotune, "exact": exact}
     artefact, texts = described(read_program(model, dims), **given)
     return Executable(artefact, device=where), texts
 

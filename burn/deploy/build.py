@@ -51,7 +51,7 @@ class Options:
     the output's name by default. beside: the weights go into a file beside the binary, instead of into it. also: further
     platforms that a package has code for. key: the private key that a package is signed with. told: is given a report. cards: the
     kinds of card that a binary or package has code for; there are none for a program that runs on the CPU.
-    small: programs are to be small, whatever time they take."""
+    small: programs are to be small, whatever time they take. exact: they sum products as they stand."""
 
     platform: Platform
     cpu: str | None = None
@@ -63,6 +63,7 @@ class Options:
     told: Callable[[Report], None] | None = None
     cards: tuple[Card, ...] = ()
     small: bool = False
+    exact: bool = False
 
     @property
     def linked(self) -> Platform:
@@ -102,7 +103,7 @@ class Options:
     def targets(self) -> list[Target | None]:
         """The best first; None for this machine's CPU. Raises CompileError."""
         if self.cpu is None and not self.is_foreign and not self.features:
-            return [cpus.compact(cpus.host_target(features()))] if self.small else [None]
+            return [self._as_wished(cpus.host_target(features()))] if self.small or self.exact else [None]
         names = list(dict.fromkeys((self.cpu or self.platform.cpu).split(",")))
         widest = list(cpus.TARGETS)
         return [self._named(name) for name in sorted(names, key=lambda n: widest.index(n) if n in widest else -1)]
@@ -121,7 +122,11 @@ class Options:
             known = [t.name for t in cpus.TARGETS.values() if self.platform.name.startswith(t.architecture)]
             what = Problem(f"'{name}' is of {found.architecture}", hint=f"there are {', '.join(known)}")
             raise CompileError(f"{self.platform.name} has no such CPU", [what])
-        return cpus.compact(found) if self.small else found
+        return self._as_wished(found)
+
+    def _as_wished(self, target: Target) -> Target:
+        target = replace(target, exact=self.exact)
+        return cpus.compact(target) if self.small else target
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ def compile_module(
     device: Device = CPU,
     precision: str = FULL,
     autotune: str = "off",
+    exact: bool = False,
     donate: Sequence[int | str] = (),
     cache: bool = True,
 ) -> CompiledModule:
@@ -40,8 +41,8 @@ def compile_module(
     args: example inputs by position, or by name as a mapping. kwargs: further ones by name. dynamic: sizes that vary, see
     `export`; an exported program has its own. The weights are the module's at this moment: the compiled module does not
     see later changes (`torch.compile(backend="burn")` does). donate: arguments, by position or name, whose tensors every call
-    gives up, so that results may take over their memory. precision, autotune: see
-    `burn.load`.
+    gives up, so that results may take over their memory. precision, autotune, exact:
+    see `burn.load`.
 
     Raises ModelError with everything that cannot be imported."""
     if isinstance(args, Mapping):
@@ -56,7 +57,7 @@ def compile_module(
     imported = import_program(exported, names=names, answers=answers)
     imported.program.given_up = _given_up(exported, imported, donate)
     options = {"target": target, "cache": cache, "device": device, "precision": precision, "autotune": autotune}
-    made = executable(imported.program, **options)
+    made = executable(imported.program, exact=exact, **options)
     return CompiledModule(made, imported, exported)
 
 

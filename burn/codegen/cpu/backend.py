@@ -28,8 +28,8 @@ PIPELINE = pipeline("winograd,pack", GRADIENTS, few_bits=True)
 SLENDER = pipeline("winograd{constants=false},pack", GRADIENTS, few_bits=True)
 """Where constants must not grow."""
 
-COMPACT = pipeline("pack", GRADIENTS, few_bits=True)
-"""Where code must be short as well."""
+PLAIN = pipeline("pack", GRADIENTS, few_bits=True)
+"""Where code must be short as well, or sums are wanted as they stand."""
 
 FOLDING = "decompose,fuse,release"
 """For programs of constants, which run once: quick to compile."""
@@ -48,8 +48,8 @@ class CPU:
 
     @property
     def passes(self) -> str:
-        if self.target.compact:
-            return COMPACT
+        if self.target.compact or self.target.exact:
+            return PLAIN
         return SLENDER if self.target.is_slender else PIPELINE
 
     @property

@@ -18,7 +18,8 @@ class Target:
     `vector_bytes` is the width of what the vector code computes on: that of an element where there are no vectors, as there the
     same code has one lane. `vector_registers` are those that a kernel may fill.
     In the words that kernels take, addresses have 64 bits everywhere.
-    `small` asks for short code rather than fast code (brief.py), `compact` for the shortest: see `compact`."""
+    `small` asks for short code rather than fast code (brief.py), `compact` for the shortest: see `compact`; `exact` for sums of
+    products as they stand, without what multiplies less or in other types."""
 
     name: str
     architecture: str
@@ -29,11 +30,12 @@ class Target:
     implied: tuple[str, ...] = ()
     small: bool = False
     compact: bool = False
+    exact: bool = False
 
     @property
     def tiles(self) -> bool:
-        """Whether there are tile registers, and multiply-adds of bfloat16 on them (tiles.py)."""
-        return "amx-bf16" in self.features
+        """Whether products are summed in tile registers, by multiply-adds of bfloat16 (tiles.py)."""
+        return "amx-bf16" in self.features and not self.exact
 
     @property
     def byte_run(self) -> int:
