@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from burn.codegen.triton import heuristics
 from burn.codegen.triton.code import Axis, Code, Unprintable
 from burn.codegen.triton.copied import matrix
 from burn.codegen.triton.functions import narrowed, triton_type
+from burn.codegen.triton.heuristics.card import LEAST
+from burn.codegen.triton.heuristics.sizes import power_of_two
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.dialect.dims import Dim, LoopVar
 from burn.kernels.body import Accumulator, Apply, Const, Convert, Load, Scalar, Where
@@ -25,7 +26,7 @@ whether some of the block may be hidden or outside."""
 def padded(loop: LoopVar, what: str) -> int:
     if not isinstance(loop.extent, int):
         raise Unprintable(f"Triton kernels of attention take {what} of a known size, not {loop.extent}")
-    return max(heuristics.LEAST, heuristics.power_of_two(loop.extent))
+    return max(LEAST, power_of_two(loop.extent))
 
 
 @dataclass(frozen=True)

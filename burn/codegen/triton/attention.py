@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.codegen.triton import candidates, heuristics
+from burn.codegen.triton import candidates
 from burn.codegen.triton.attended import LOG2E, Attended, Known, padded
 from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
+from burn.codegen.triton.heuristics.attention import attention_block
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.kernels.body import AttentionKernel, Scalar
@@ -42,7 +43,7 @@ class _Attention(Attended):
         self.query, self.key_side, self.mixed = self.sides
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         wide, halves = max(depth, columns), bool(self.narrow)
-        usual = heuristics.attention_block(kernel.dtype, halves, self.count, wide)
+        usual = attention_block(kernel.dtype, halves, self.count, wide)
         self.block = choice.pick(usual, lambda: candidates.blocks(usual, candidates.ATTENTION, halves, wide))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
         self.printer = opened(kernel.buffers, sites)

@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from burn.codegen.triton import candidates, heuristics
+from burn.codegen.triton import candidates
 from burn.codegen.triton.attended import Attended, Known, padded
 from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.copied import BYTES
+from burn.codegen.triton.heuristics.attention import gradient_block
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import AttentionGradientKernel, Const, Scalar, Write
@@ -51,7 +52,7 @@ class _Gradient(Attended):
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         seen = (sizes.row.extent, sizes.key.extent)
         wide, halves = max(depth, columns), bool(self.narrow)
-        usual = heuristics.gradient_block(halves, kernel.of_rows, *seen, wide)
+        usual = gradient_block(halves, kernel.of_rows, *seen, wide)
         self.block = choice.pick(usual, lambda: candidates.blocks(usual, candidates.BACK, halves, wide))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
         of_rows, of_keys = self.sides[:2], self.sides[2:]

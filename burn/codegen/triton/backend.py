@@ -12,7 +12,7 @@ from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text
 from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.choices import USUAL, Choices
-from burn.codegen.triton.heuristics import WANTS
+from burn.codegen.triton.heuristics.wants import WANTS
 from burn.codegen.triton.images import Machine, compile_all
 from burn.codegen.triton.launches import CardKernels
 from burn.dialect.mlir import context, ir

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from burn.codegen.triton.heuristics import Block, Tile, fitted, tiles_by_time
+from burn.codegen.triton.heuristics.attention import Block
+from burn.codegen.triton.heuristics.products import Tile, fitted, tiles_by_time
 from burn.dialect.dims import Dim, LoopVar
 
 PLAUSIBLE = 1.8
@@ -21,7 +22,7 @@ SHARED = max(SHARED_BY_CARD.values())
 
 
 def tiles(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int, costly: bool = False) -> list[Tile]:
-    """Of a product, see `heuristics.product_tile`: those that the model of time does not rule out."""
+    """Of a product, see `heuristics.products.product_tile`: those that the model of time does not rule out."""
     timed = tiles_by_time(rows, columns, depth, batch, bits, costly)
     likely = [tile for tile, time in timed if time <= PLAUSIBLE * timed[0][1]]
     varied = [other for tile in likely[:NEAREST] for other in _varied(tile)]

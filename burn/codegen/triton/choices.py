@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from burn.codegen.triton.heuristics import TYPICAL, Block, Tile, power_of_two
+from burn.codegen.triton.heuristics.attention import Block
+from burn.codegen.triton.heuristics.products import Tile
+from burn.codegen.triton.heuristics.sizes import TYPICAL, power_of_two
 from burn.dialect.dims import Dim, estimate
 from burn.kernels.body import Kernel
 from burn.kernels.text import kernel_text

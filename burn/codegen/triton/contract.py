@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.codegen.triton import candidates, heuristics
+from burn.codegen.triton import candidates
 from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import EIGHTS, HALVES, narrowed, triton_type
+from burn.codegen.triton.heuristics.products import GROUP, product_tile
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.types import DTYPES
@@ -57,7 +58,7 @@ class _Contraction:
             for node in walk(*(write.value for write in kernel.epilogue))
         )
         asked = (self.rows, sizes.column.extent, sizes.depth, batch, bits, costly)
-        self.tile = choice.pick(heuristics.product_tile(*asked), lambda: candidates.tiles(*asked))
+        self.tile = choice.pick(product_tile(*asked), lambda: candidates.tiles(*asked))
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code
@@ -87,7 +88,7 @@ class _Contraction:
         for write in kernel.epilogue:
             printer.store(write)
         tile = self.tile
-        constants = {"ROWS": tile.rows, "COLUMNS": tile.columns, "DEPTH": tile.depth, "GROUP": heuristics.GROUP}
+        constants = {"ROWS": tile.rows, "COLUMNS": tile.columns, "DEPTH": tile.depth, "GROUP": GROUP}
         batch = product([v.extent for v in self.sizes.batch])
         programs = batch * ceildiv(self.rows, tile.rows) * ceildiv(self.sizes.column.extent, tile.columns)
         iterations = batch * self.rows * self.sizes.column.extent

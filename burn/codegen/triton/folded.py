@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.codegen.triton import heuristics
 from burn.codegen.triton.code import Axis
+from burn.codegen.triton.heuristics.folds import folded
 from burn.codegen.triton.loops import COMBINE, Loops
 from burn.codegen.triton.printed import Printed
 from burn.dialect.dims import Dim, ceildiv, product
@@ -41,7 +41,7 @@ class _Folded(Loops):
         length = product([v.extent for v in sizes.folds[0].loops])
         assert isinstance(length, int)
         self.short = True
-        self.block, self.on_their_way = heuristics.folded(length, sizes.block, _bytes_of_a_place(sizes))
+        self.block, self.on_their_way = folded(length, sizes.block, _bytes_of_a_place(sizes))
 
     def print(self) -> Printed:
         kernel, printer, code = self.kernel, self.printer, self.code

@@ -7,7 +7,7 @@ from dataclasses import replace
 from burn.codegen.triton import attention, attention_gradient, contract, folded, loops, roles_attention, roles_gradient
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import NO_CHOICE, USUAL, Choice, Choices
-from burn.codegen.triton.heuristics import by_columns
+from burn.codegen.triton.heuristics.products import by_columns
 from burn.codegen.triton.printed import Printed
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel

@@ -16,7 +16,7 @@ from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import USUAL, Choices
 from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
-from burn.codegen.triton.heuristics import WANTS
+from burn.codegen.triton.heuristics.wants import WANTS
 from burn.codegen.triton.images import Source, module
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Argument, Printed

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from burn.codegen.triton import heuristics
 from burn.codegen.triton.blocks import layout
 from burn.codegen.triton.code import NONE, Axes, Axis
 from burn.codegen.triton.functions import triton_type
+from burn.codegen.triton.heuristics.places import IN_TURN, ahead, brief, flat, held, ragged, rows_and_columns, square
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.triton.scalars import constant
 from burn.dialect.dims import Dim, Expr, atoms, ceildiv, product
@@ -74,7 +74,7 @@ def is_brief(kernel: LoopKernel) -> bool:
     along = [s for s in kernel.stages if s.loops]
     if len(along) != 1 or along[0].order != "parallel" or any(r.kind.startswith("arg") for r in along[0].reductions):
         return False
-    return heuristics.brief(_length(along[0])) and layout(kernel).turned
+    return brief(_length(along[0])) and layout(kernel).turned
 
 
 class Loops:
@@ -96,18 +96,18 @@ class Loops:
             )
             turned, shared = self.layout.turned, len(along) > 1
             if all(_end(s) is not None for s in along):
-                self.block = heuristics.ragged(self.count, turned)
+                self.block = ragged(self.count, turned)
             else:
-                self.short = len({s.loops for s in along}) == 1 and heuristics.held(longest, turned, shared)
-                self.block = heuristics.rows_and_columns(self.count, longest, turned, shared)
+                self.short = len({s.loops for s in along}) == 1 and held(longest, turned, shared)
+                self.block = rows_and_columns(self.count, longest, turned, shared)
         elif self.layout.across is not None:
             order = [sizes.parallel[i].extent for i in (*self.layout.order, self.layout.across)]
-            self.block = heuristics.square(order[-1], order[-2], product(order[:-2]))
+            self.block = square(order[-1], order[-2], product(order[:-2]))
         else:
             widest = max(DTYPES[b.dtype].bits for b in sizes.buffers)
-            self.block = heuristics.flat(self.count, (widest + 7) // 8)
+            self.block = flat(self.count, (widest + 7) // 8)
         if any(s.order != "parallel" for s in kernel.stages):
-            self.block = replace(self.block, rows=min(self.block.rows, heuristics.IN_TURN))
+            self.block = replace(self.block, rows=min(self.block.rows, IN_TURN))
         last = self.layout.turned or self.layout.across is not None
         self.down, self.right = "[:, None]", "[None, :]"  # the axes of x and of what lies across
         self.axis, self.shape, self.narrow = 1, "[ROWS, COLUMNS]", "[ROWS, 1]"
@@ -281,7 +281,7 @@ class Loops:
         }
         fetched = any(isinstance(a, Fetched) for n in nodes for d in own_dims(n) for a in loop_atoms(d))
         bytes_ = self.block.rows * self.block.columns * sum(DTYPES[kernel.buffers[b].dtype].size for b, _ in loads)
-        stages = heuristics.ahead(bytes_) if loads and not stage.writes and not fetched else 1
+        stages = ahead(bytes_) if loads and not stage.writes and not fetched else 1
         return f"tl.range(0, {length}, COLUMNS, num_stages={stages})" if stages > 1 else f"range(0, {length}, COLUMNS)"
 
     def _longest(self, stage: Stage) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from burn.codegen.triton import heuristics
 from burn.codegen.triton.code import Code, Unprintable
 from burn.codegen.triton.functions import TYPES
+from burn.codegen.triton.heuristics.card import STAGES, WARPS
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.dialect.dims import Dim, symbol
 from burn.kernels.body import Buffer, Kernel
@@ -95,8 +95,8 @@ def closed(
     programs: Dim,
     values: Mapping[str, Dim],
     iterations: Dim,
-    warps: int = heuristics.WARPS,
-    stages: int = heuristics.STAGES,
+    warps: int = WARPS,
+    stages: int = STAGES,
     scratch: int = 0,
 ) -> Printed:
     """The function around a body. values: what the names of sizes stand for; iterations: of the parallel loops."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from burn.codegen.triton.heuristics import WANTS
+from burn.codegen.triton.heuristics.wants import WANTS
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.dialect.mlir import context
 from burn.dialect.op import source_name

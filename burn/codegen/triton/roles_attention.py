@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.codegen.triton import heuristics
 from burn.codegen.triton.attended import padded
 from burn.codegen.triton.copied import matrix
+from burn.codegen.triton.heuristics.attention import ROLES, roles
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.roles import GROUP, SIZES, WithRoles, matrix_text, printable, rises, text
 from burn.dialect.dims import Dim, product
@@ -37,7 +37,7 @@ class _Attention(WithRoles):
         self.mixed = matrix(mixed, kernel.key, kernel.column, values)
         self.depth, self.columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         extents = (sizes.rows[-1].extent, sizes.key.extent)
-        self.shape = heuristics.roles(heuristics.ROLES, *extents, self.depth, self.columns)
+        self.shape = roles(ROLES, *extents, self.depth, self.columns)
 
     def fits(self) -> bool:
         kernel = self.kernel

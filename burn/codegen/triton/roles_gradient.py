@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from burn.codegen.triton import heuristics
 from burn.codegen.triton.attended import padded
 from burn.codegen.triton.copied import matrix
+from burn.codegen.triton.heuristics.attention import GRADIENT_ROLES, roles
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.roles import GROUP, SIZES, WithRoles, matrix_text, printable, rises, text
 from burn.dialect.dims import Dim, product
@@ -41,7 +41,7 @@ class _Gradient(WithRoles):
         self.owed = matrix(owed, kernel.row, kernel.column, values)
         self.depth, self.columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         extents = (sizes.row.extent, sizes.key.extent)
-        self.shape = heuristics.roles(heuristics.GRADIENT_ROLES, *extents, self.depth, self.columns)
+        self.shape = roles(GRADIENT_ROLES, *extents, self.depth, self.columns)
 
     def fits(self) -> bool:
         kernel, narrow = self.kernel, self.sides[0].dtype

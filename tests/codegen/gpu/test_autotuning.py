@@ -17,10 +17,11 @@ pytest.importorskip("torch")
 import burn
 from burn import ops
 from burn.codegen.backend import Built
-from burn.codegen.triton import candidates, heuristics, tuning
+from burn.codegen.triton import candidates, tuning
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.book import Book
-from burn.codegen.triton.heuristics import Block
+from burn.codegen.triton.heuristics.attention import Block, attention_block
+from burn.codegen.triton.heuristics.products import product_tile
 from burn.codegen.triton.images import Machine, Source
 from burn.compiler import environment
 from burn.dialect.dims import LoopVar, symbol
@@ -175,9 +176,9 @@ def test_candidates() -> None:
     for m in (1, 17, 128, 4096, symbol("n")):
         for bits in (8, 16, 32):
             found = candidates.tiles(m, 768, depth, 1, bits)
-            assert heuristics.product_tile(m, 768, depth, 1, bits) in found
+            assert product_tile(m, 768, depth, 1, bits) in found
             assert len(set(found)) == len(found)
     for width in (16, 64, 128, 256):
-        usual = heuristics.attention_block("float32", True, 4096, width)
+        usual = attention_block("float32", True, 4096, width)
         assert all(b.rows <= 2 * usual.rows for b in candidates.blocks(usual, candidates.ATTENTION, True, width))
     assert candidates.blocks(Block(32, 32), candidates.ATTENTION, False, 64) == []

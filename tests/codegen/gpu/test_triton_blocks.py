@@ -11,7 +11,7 @@ import pytest
 
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.blocks import Layout, layout
-from burn.codegen.triton.heuristics import WANTS
+from burn.codegen.triton.heuristics.wants import WANTS
 from burn.dialect import ops
 from burn.dialect.dims import parse
 from burn.dialect.mlir import context

@@ -12,7 +12,7 @@ import pytest
 import burn
 from burn import ops
 from burn.codegen.triton.backend import GPU
-from burn.codegen.triton.heuristics import WANTS
+from burn.codegen.triton.heuristics.wants import WANTS
 from burn.dialect import ops as builders
 from burn.dialect.mlir import context
 from burn.dialect.program import Program

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from burn.codegen.triton.backend import GPU
-from burn.codegen.triton.heuristics import ROOM, WANTS, product_parts, product_tile
+from burn.codegen.triton.heuristics.products import ROOM, product_parts, product_tile
+from burn.codegen.triton.heuristics.wants import WANTS
 from burn.codegen.triton.program import module_text
 from burn.dialect import ops
 from burn.dialect.dims import LoopVar, parse, symbol

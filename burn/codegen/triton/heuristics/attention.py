@@ -1,0 +1,80 @@
+"""Blocks of rows and keys of attention and of its way back, and where its warps have roles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from burn.codegen.triton.heuristics.card import LEAST
+from burn.codegen.triton.heuristics.sizes import power_of_two
+from burn.dialect.dims import Dim
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows and keys of a block of attention, the warps that share it, and the blocks of keys that are on their way at once."""
+
+    rows: int
+    keys: int
+    warps: int = 4
+    stages: int = 3
+
+
+def attention_block(dtype: str, halves: bool, rows: Dim, depth: int) -> Block:
+    """dtype: of the sums; depth: of a head, the larger of the two. Products of float64 are formed in registers, all of them at
+    once; those of float32 have no tensor cores, and large blocks would not fit the registers."""
+    if dtype == "float64":
+        return Block(16, 16)
+    if not halves:
+        return Block(32, 32)
+    if isinstance(rows, int) and rows <= 64:
+        return Block(max(LEAST, power_of_two(rows)), 64)
+    return Block(64, 64) if depth <= 64 else Block(128, 128, 8) if depth <= 128 else Block(64, 32, 8, 2)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Of attention whose warps have roles: places in a block of the axis that is walked over, the blocks that are on their way at
+    once, groups of 64 places of the other axis, the registers that each thread of a group has, and those that every thread enters
+    with; ahead: whether the scores of a block are formed while the values of the block before are mixed, which takes registers;
+    least: rows and keys from which on it gains, as warps with roles take longer to start."""
+
+    walked: int
+    stages: int
+    groups: int
+    registers: int
+    entering: int
+    ahead: bool
+    least: int
+
+
+ROLES = {64: Roles(128, 3, 3, 160, 128, False, 4096), 128: Roles(128, 2, 2, 240, 168, True, 2048)}
+"""By the size of a head. The registers are those of 65,536 that the warp that copies leaves."""
+
+GRADIENT_ROLES = {128: Roles(64, 3, 2, 240, 168, False, 2048)}
+"""The same for what keys and values are owed. With heads of 64 blocks of 128 keys are faster that all warps share."""
+
+
+def roles(table: Mapping[int, Roles], rows: Dim, keys: Dim, depth: int, columns: int) -> Roles | None:
+    """What attention of so many rows and keys has of a table, if warps with roles gain there. depth, columns: see `padded`."""
+    shape = table.get(max(depth, columns)) if {depth, columns} <= table.keys() else None
+    enough = shape is not None and all(isinstance(n, int) and n >= shape.least for n in (rows, keys))
+    return shape if enough else None
+
+
+def gradient_block(halves: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int) -> Block:
+    """The same for the way back. of_rows: a program has a block of rows, and walks over keys; else it is the other way about,
+    with two sums in registers."""
+    if not halves:
+        block = Block(32, 32) if depth <= 128 else Block(16, 16)
+    elif depth > 128:
+        block = Block(64, 32, 8, 2) if of_rows else Block(32, 64, 8, 2)
+    elif of_rows:
+        block = Block(128, 64, 8)
+    else:
+        block = Block(128 if depth <= 64 else 64, 64, 4, 2)
+    high, wide = (
+        min(most, max(LEAST, power_of_two(size))) if isinstance(size, int) else most
+        for most, size in ((block.rows, rows), (block.keys, keys))
+    )
+    return replace(block, rows=high, keys=wide)

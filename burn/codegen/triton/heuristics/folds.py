@@ -1,0 +1,43 @@
+"""Sums down the rows: how many rows a program goes through, and how."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from burn.codegen.triton.heuristics.card import PROCESSORS
+from burn.codegen.triton.heuristics.places import SIDE, Places
+from burn.codegen.triton.heuristics.sizes import TYPICAL, power_of_two, up_to
+from burn.dialect.dims import Dim, estimate
+
+FOLDED = 4096
+"""Elements of a block of rows that are folded: with what they come to, and what is on its way, they fill a thread's registers."""
+
+AHEAD = 64 * 1024
+"""Bytes of shared memory, at most, in which the next rows wait: beside those of another program, and on smaller cards."""
+
+
+def folded(length: int, block: Dim, bytes_: int) -> tuple[Places, int]:
+    """Of rows that are gone through one after another, in blocks of `block`; and of how many steps what they read is on its
+    way at once. bytes_: that are read for each element of a row."""
+    columns = power_of_two(length)
+    rows = up_to(block, max(1, FOLDED // columns))
+    elements = rows * columns
+    stages = max(n for n in (1, 2, 3) if (n - 1) * elements * bytes_ <= AHEAD)
+    return Places(rows, columns, max(4, min(16, elements // 512))), stages
+
+
+SUMMING = PROCESSORS * 3 // 2
+"""Programs that sum columns, at most: a quarter of what run at once, as a size that has a name may well be four times as large.
+Few that go through many rows are faster than many: each has a beginning and an end of its own, and what they come to is summed,
+too."""
+
+LONGEST = 32
+"""Steps of such a program at most."""
+
+
+def summed_rows(kept: int, rows: Dim) -> int:
+    """Rows of a block of columns' sums: a whole number of steps. Names count as few: twice the rows are a second wave, half of
+    them half a card."""
+    blocks = max(1, SUMMING * SIDE // max(SIDE, kept))
+    steps = ceil(estimate(rows, TYPICAL // 2) / (blocks * SIDE))
+    return SIDE * min(LONGEST, max(1, steps))

@@ -1,0 +1,135 @@
+"""Which places a program of a loop kernel takes, and what of a row is held or on its way from memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from burn.codegen.triton.heuristics.card import ENOUGH, WARPS
+from burn.codegen.triton.heuristics.sizes import power_of_two, up_to
+from burn.dialect.dims import Dim
+
+
+@dataclass(frozen=True)
+class Places:
+    """What a program of a loop kernel takes: places of the parallel loops, places of a stage's loops (or, where a block is
+    turned, of the loop across), and the warps that share it."""
+
+    rows: int
+    columns: int = 1
+    warps: int = WARPS
+
+
+ELEMENTS = 1024
+"""Elements of a block without loops inside: eight a thread, which 16 bytes of halves are."""
+
+FEW = 256
+"""The same where there is little to do."""
+
+TILE = 2048
+"""Elements of a block of rows and columns."""
+
+HELD = 16384
+"""A row of up to so many elements is held as a whole, so that nothing is read twice."""
+
+NEAR = 4
+"""Steps in memory, in elements, up to which neighbours share what is fetched."""
+
+APART = 8
+"""Steps from which on they do not."""
+
+TURNED = 8
+"""Length of an axis from which on blocks are turned in shared memory."""
+
+SQUARE = 64
+"""Side of a block that is turned: a line of the memory's, 128 bytes, of halves."""
+
+SIDE = 64
+"""Columns of a block that are summed downwards, side by side."""
+
+
+def _warps(elements: int) -> int:
+    """16 elements a thread, or fewer where there are no more than four warps then."""
+    return max(1, min(4, elements // 64), min(16, elements // 512))
+
+
+def _few(count: Dim, block: int) -> bool:
+    return isinstance(count, int) and count < ENOUGH * block
+
+
+def flat(count: Dim, bytes_: int) -> Places:
+    """bytes_: of the widest element."""
+    if _few(count, ELEMENTS):
+        return Places(FEW)
+    return Places(ELEMENTS * 2 if bytes_ == 1 else ELEMENTS)
+
+
+def square(rows: Dim, columns: Dim, others: Dim) -> Places:
+    """A block that is turned."""
+    side = SQUARE // 2 if _few(rows * columns * others, SQUARE * SQUARE) else SQUARE
+    high, wide = (min(side, power_of_two(d)) if isinstance(d, int) else side for d in (rows, columns))
+    most = side * side
+    if high < side:
+        wide = up_to(columns, most // high)
+    elif wide < side:
+        high = up_to(rows, most // wide)
+    return Places(wide, high, _warps(high * wide))
+
+
+def held(length: Dim, turned: bool, shared: bool) -> bool:
+    """Whether rows are held as a whole. shared: more than one stage goes along them."""
+    if not isinstance(length, int) or length < 1:
+        return False
+    if turned:
+        return power_of_two(length) <= (HELD // 16 if shared else 2 * TILE // SIDE)
+    padded = power_of_two(length)
+    return length <= TILE or (padded <= HELD and (shared or padded * 3 <= length * 4))
+
+
+BRIEF = 16
+"""Places of a row up to which they are gone through step by step; sizes up to that are numbers in the text (`parametrize`)."""
+
+
+def brief(length: Dim) -> bool:
+    """Whether a row has few places (those of a window): beside those of its neighbours, each is read as long runs of memory."""
+    return isinstance(length, int) and 1 < length <= BRIEF
+
+
+def rows_and_columns(rows: Dim, length: Dim, turned: bool, shared: bool) -> Places:
+    """rows: places of the parallel loops; length: of the rows, the longest one's."""
+    whole = power_of_two(length) if isinstance(length, int) and held(length, turned, shared) else 0
+    if turned:
+        wide = up_to(rows, SIDE)
+        while wide > 16 and (wide * whole > HELD // 2 or _few(rows, wide)):
+            wide //= 2
+        columns = whole or up_to(length, (4 if _few(rows, wide) else 2) * TILE // wide)
+        return Places(wide, columns, _warps(wide * columns))
+    columns = whole or up_to(length, TILE * 2 if _few(rows, 1) else TILE)
+    most = max(1, TILE // columns)
+    while most > 1 and most * columns > FEW and _few(rows, most):
+        most //= 2
+    block = up_to(rows, most)
+    return Places(block, columns, _warps(block * columns))
+
+
+def ragged(rows: Dim, turned: bool) -> Places:
+    """Rows whose lengths are read from data, most of them of one element or none: a long one is gone through in many steps."""
+    wide, columns = (256, 8) if turned else (64, 32)
+    while wide > 16 and _few(rows, wide):
+        wide //= 2
+    return Places(wide, columns, _warps(wide * columns))
+
+
+STEPS = 4
+"""Blocks of a row that is summed, on their way from memory at once."""
+
+WAITING = 32768
+"""Bytes of a processor's shared memory for these, at most: six programs beside each other have that much."""
+
+
+def ahead(bytes_: int) -> int:
+    """How many such blocks of so many bytes."""
+    return min(STEPS, WAITING // max(1, bytes_))
+
+
+IN_TURN = 128
+"""Rows of a block whose places are taken one after the other."""

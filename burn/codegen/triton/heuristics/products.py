@@ -1,0 +1,183 @@
+"""The tile of a product, by a model of the time that it takes; which products are cut in parts, or summed column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
+from burn.codegen.triton.functions import narrowed
+from burn.codegen.triton.heuristics.card import ENOUGH, LEAST, PROCESSORS
+from burn.codegen.triton.heuristics.sizes import TYPICAL, power_of_two
+from burn.dialect.dims import Dim, LoopVar, coefficient, estimate, product
+from burn.kernels.body import ContractionKernel, Load, walk
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A block product: its sizes, the warps that share it, and the blocks of the depth that are on their way from memory at once.
+    `speed`: what a processor reaches of its arithmetic in the inner loop; `finish`: how much longer the end of each element takes
+    than where several tiles are beside each other. Both are measured."""
+
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int
+    speed: float = 1.0
+    finish: float = 1.0
+
+
+HALVES = (
+    Tile(128, 256, 64, 8, 3, 1.0, 1.4),
+    Tile(128, 128, 64, 8, 3, 0.65),
+    Tile(64, 256, 64, 4, 4, 0.7, 1.6),
+    Tile(128, 64, 64, 4, 3, 0.45),
+    Tile(64, 128, 64, 4, 4, 0.48),
+    Tile(64, 64, 128, 4, 3, 0.38),
+    Tile(64, 32, 64, 4, 4, 0.18),
+    Tile(32, 64, 128, 4, 4, 0.19),
+    Tile(16, 128, 128, 4, 4, 0.19),
+    Tile(32, 32, 128, 4, 4, 0.115),
+    Tile(16, 64, 128, 4, 4, 0.125),
+    Tile(16, 32, 256, 4, 4, 0.07),
+)
+"""Of products on tensor cores, 16 bits an element."""
+
+EIGHTS = (
+    Tile(256, 128, 128, 8, 3, 1.0),
+    Tile(128, 128, 128, 8, 4, 0.9),
+    Tile(64, 128, 128, 4, 4, 0.75),
+    Tile(64, 64, 128, 4, 4, 0.5),
+    Tile(32, 64, 128, 4, 4, 0.25),
+    Tile(16, 64, 256, 4, 4, 0.12),
+)
+"""The same, 8 bits an element. What tensor cores sum of a block is added to sums in float32, which only tall tiles have
+registers for."""
+
+SINGLES = (
+    Tile(128, 64, 16, 8, 3, 1.0),
+    Tile(64, 64, 32, 4, 3, 0.8),
+    Tile(32, 64, 32, 4, 3, 0.5),
+    Tile(32, 32, 32, 4, 3, 0.3),
+    Tile(16, 64, 32, 4, 3, 0.25),
+    Tile(16, 32, 32, 2, 3, 0.15),
+    Tile(16, 16, 64, 2, 3, 0.1),
+)
+"""Of products of float32 in float32's own precision, without tensor cores."""
+
+RATES = {8: 1e7, 16: 6e6}
+
+SINGLE_RATE = 2.5e5
+"""Operations that a processor does in a microsecond at speed 1: on tensor cores, by the bits of an element, and without."""
+
+LATENCY = 2.0
+"""Microseconds until a kernel's first product, and of its end."""
+
+FINISH = 1.7e-4
+"""Microseconds in which a processor takes one element of a tile's sums to memory, what is read beside it included."""
+
+BYTES = 2.5e6
+"""That the card's memory moves in a microsecond."""
+
+ALONE = 128 * 256
+"""Elements of a tile beside which a processor has room for no other."""
+
+ANY = 4096
+"""What a size counts as at least that is not known."""
+
+SHALLOW = 32
+"""A tile's depth at least, where it is cut to divide a loop's."""
+
+ROOM = 64
+"""A thread's elements of a tile, at most, where expensive functions follow: their steps want registers beside the sums, and what
+does not fit is put aside in memory, at up to three times the time of the whole product."""
+
+GROUP = 8
+"""Rows of tiles that are gone through together, column by column, so that what they read is still near."""
+
+WORTH = 0.85
+"""Of the time that a product takes in one piece: what it takes in parts, at most."""
+
+
+def _size(size: Dim) -> int:
+    return size if isinstance(size, int) else max(ANY, estimate(size, TYPICAL))
+
+
+def _times(m: int, n: int, k: int, times: int, bits: int, costly: bool = False) -> list[tuple[Tile, float]]:
+    """The tiles of a product, and about how many microseconds it takes with each, the fastest one first. costly: as below."""
+    rate = RATES.get(bits, SINGLE_RATE)
+
+    def time(tile: Tile) -> float:
+        area = tile.rows * tile.columns
+        rounds = -(-m // tile.rows) * -(-n // tile.columns) * max(1, times) / PROCESSORS
+        full = max(1, ceil(rounds))
+        if area < ALONE:  # tiles beside each other fill each other's gaps
+            full = (max(1.0, rounds) + full) / 2
+        return LATENCY + full * area * (2 * k / (rate * tile.speed) + FINISH * tile.finish)
+
+    tiles = [
+        t for t in {8: EIGHTS, 16: HALVES}.get(bits, SINGLES) if not costly or t.rows * t.columns <= ROOM * 32 * t.warps
+    ]
+    return sorted(((tile, time(tile)) for tile in tiles), key=lambda timed: timed[1])
+
+
+def tiles_by_time(
+    rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int, costly: bool = False
+) -> list[tuple[Tile, float]]:
+    """See `product_tile`; each with about how many microseconds the product takes so, the fastest one first."""
+    k = _size(product([v.extent for v in depth]))
+    return _times(_size(rows), _size(columns), k, batch if isinstance(batch, int) else 1, bits, costly)
+
+
+def product_tile(
+    rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int, costly: bool = False
+) -> Tile:
+    """The tile of a product; its depth is no larger than the product's, and divides that of the innermost loop, where it does not
+    get too shallow. bits: of an element; costly: whether expensive functions follow the sums."""
+    return fitted(tiles_by_time(rows, columns, depth, batch, bits, costly)[0][0], depth, bits)
+
+
+def fitted(best: Tile, depth: Sequence[LoopVar], bits: int) -> Tile:
+    """A tile as deep as suits the loops of a depth."""
+    k = _size(product([v.extent for v in depth]))
+    shallow = max(2 * LEAST if bits == 8 else LEAST, min(best.depth, power_of_two(k)))
+    loops = [v.extent for v in depth if v.extent != 1]
+    inner = loops[-1] if len(loops) > 1 else 0
+    if isinstance(inner, int) and inner % SHALLOW == 0:
+        while inner % shallow:
+            shallow //= 2
+    stages = min(best.stages, max(2, -(-k // shallow)))
+    return replace(best, depth=shallow, stages=stages)
+
+
+def by_columns(kernel: ContractionKernel) -> bool:
+    """Whether each column of a product is summed by itself: of one row no tile would be full, and a right side whose depth lies
+    side by side is then read as fast as memory gives it."""
+    if product([v.extent for v in kernel.rows]) != 1 or narrowed((kernel.lhs, kernel.rhs), kernel.dtype, EIGHT_BITS):
+        return False
+    count = product([v.extent for v in (*kernel.batch, kernel.column)])
+    columns = [n for n in walk(kernel.rhs) if isinstance(n, Load)]
+    along = all(coefficient(n.offset, kernel.depth[-1]) == 1 for n in columns)
+    return along and (not isinstance(count, int) or count >= ENOUGH)
+
+
+def product_parts(kernel: ContractionKernel, counts: Sequence[int]) -> int:
+    """Into how many parts the depth of a product is cut, one of `counts` or 1: what they sum up to is written, read and added."""
+    if by_columns(kernel):
+        return 1
+    rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
+    m, n, k = _size(rows), _size(kernel.column.extent), _size(depth)
+    times = batch if isinstance(batch, int) else 1
+    sides = (kernel.lhs, kernel.rhs)
+    if narrowed(sides, kernel.dtype, EIGHT_BITS):
+        return 1
+    bits = 16 if narrowed(sides, kernel.dtype) else 32
+
+    def time(parts: int) -> float:
+        _, taken = _times(m, n, -(-k // parts), times * parts, bits)[0]
+        return taken if parts == 1 else taken + LATENCY + 8 * parts * m * n * times / BYTES
+
+    best = min((1, *counts), key=time)
+    return best if time(best) < WORTH * time(1) else 1
