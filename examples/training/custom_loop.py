@@ -29,6 +29,7 @@ def main(epochs: int = 40, keep: float = 0.95, device: str = "cpu") -> tuple[flo
     rows = data.Memory((digits["images"].astype(np.float32) / 8 - 1, digits["labels"].astype(np.int64)))
     train, valid = rows.split(300, 60)
     images, labels = next(iter(data.Loader(valid, len(valid))))
+    images = burn.tensor(images, device=device)  # where the models are
 
     burn.manual_seed(0)
     model = network().to(device).train()
@@ -51,7 +52,7 @@ def main(epochs: int = 40, keep: float = 0.95, device: str = "cpu") -> tuple[flo
     return right(model.eval(), images, labels), right(average, images, labels)
 
 
-def right(model: nn.Module, images: np.ndarray, labels: np.ndarray) -> float:
+def right(model: nn.Module, images: burn.Tensor, labels: np.ndarray) -> float:
     return float((model(images).argmax(-1).numpy() == labels).mean())
 
 

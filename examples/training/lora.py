@@ -95,7 +95,7 @@ def main(epochs: int = 6, before: int = 6, rank: int = 8, device: str = "cpu") -
     losses = train(model, OTHER, epochs, device)
     print("loss", "  ".join(f"{value:.3f}" for value in losses))
 
-    some = np.stack([rows(OTHER)[i][:-1] for i in range(4)])
+    some = burn.tensor(np.stack([rows(OTHER)[i][:-1] for i in range(4)]), device=device)
     wanted = model.eval()(some).numpy()
     replace(model, Lora, Lora.merged)
     return losses, float(np.abs(model(some).numpy() - wanted).max())

@@ -71,7 +71,8 @@ def main(steps: int = 2000, batch: int = 256, critic_steps: int = 5, device: str
             distance = gan.teach_critic(real_points(batch, drawn))
         gan.teach_generator(drawn.standard_normal((batch, NOISE)).astype(np.float32))
         if step % max(1, steps // 6) == 0:
-            made = gan.generator(drawn.standard_normal((1000, NOISE)).astype(np.float32)).numpy()
+            noise = burn.tensor(drawn.standard_normal((1000, NOISE)).astype(np.float32), device=device)
+            made = gan.generator(noise).numpy()
             far = np.linalg.norm(made[:, None] - CENTRES, axis=-1)
             near = far.min(1) < 3 * WIDTH
             heaps, share = len(np.unique(far.argmin(1)[near])), float(near.mean())
