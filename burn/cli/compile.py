@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from burn.deploy import platforms
 from burn.deploy.build import KINDS, Options, build, kind_of
 from burn.deploy.cards import SHARED, is_card
 from burn.deploy.cards import find as card
+from burn.deploy.interface import model_name
 from burn.deploy.report import Report
 from burn.errors import BurnError, Problem
 
@@ -94,7 +96,7 @@ def main(
     """Compile MODEL into a command, a library with a C interface, or another file that runs without Python.
 
     MODEL is an .onnx, .mlir or .pt2 file, or file.py:Name or package.module:Name. OUTPUT's ending says what is written: nothing
-    for a command, .o, .ll, .py (Triton) or .burn (a package that burn.load runs); --emit shared and static make folders."""
+    for a command, .o, .ll, .py (Triton) or .burn (a package that burn.load runs); --emit shared, static and wasm make folders."""
     start = time.perf_counter()
     kind = emit or kind_of(output)
     if not output.parent.is_dir():
@@ -108,6 +110,7 @@ def main(
     form = {"beside": weights == "file", "small": optimize == "size", "exact": exact}
     options = Options(first, cpu, name, features=features, also=tuple(also), key=key, told=told, cards=cards, **form)
     _check(kind, options, reports)
+    _spare([Path(model), *([parameters] if parameters else [])], kind, output, options)
     progress = Progress(2)
     progress(f"reading {model}")
     program = _read(model, dict(dims), dict(inputs), parameters)
@@ -152,6 +155,17 @@ def _check(kind: str, options: Options, reports: bool) -> None:
         raise click.UsageError(f"--sign is for packages (--emit package), not for {kind}")
     if kind != "package" and options.also:
         raise click.UsageError(f"several targets are for packages (--emit package), not for {kind}")
+
+
+def _spare(sources: Sequence[Path], kind: str, output: Path, options: Options) -> None:
+    """Raises BurnError where the model, or the file of its weights, is what would be written."""
+    written = {output} if not KINDS[kind].is_folder else set()
+    if options.beside:
+        name = output.stem if kind == "exe" else model_name(options.name or output.stem)
+        written.add((output if KINDS[kind].is_folder else output.parent) / f"{name}.safetensors")
+    known = {path.resolve() for path in written}
+    if over := [source for source in sources if source.resolve() in known]:
+        raise BurnError(f"{over[0]} would be written over", ["it is read to make this; give another output"])
 
 
 def _show_cost(cost: Report) -> None:

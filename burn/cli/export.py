@@ -108,7 +108,7 @@ def read(model: str, inputs: dict[str, str], weights: Path | None) -> Program:
             raise BurnError(f"{model} may hold several models", [Problem("say which", hint=f"{model}:Name")])
         if inputs or weights:
             raise BurnError(
-                f"{model} has its inputs and weights in it", ["--input and --weights are for models in Python"]
+                f"{model} has its inputs and weights in it", ["they are given to models in Python, file.py:Name"]
             )
         from burn.loading import read_program
 

@@ -26,7 +26,7 @@ from burn.deploy.toolchain import Toolchain
 from burn.deploy.weights import Weights
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
-from burn.runtime import _native, files, package
+from burn.runtime import _native, files, package, signing
 from burn.runtime.artefact import Artefact, Constant
 from burn.runtime.host import features
 from burn.runtime.package import COMPILED
@@ -136,10 +136,18 @@ class Kind:
     make: Callable[[Program, Path, Options], list[Path]]
     what: str
     suffix: str = ""  # of the file; where a path ends in it, this kind is meant
+    is_folder: bool = False
+
+    def check_place(self, output: Path) -> None:
+        """Raises CompileError where there is something that would not be written over."""
+        if output.exists() and output.is_dir() != self.is_folder:
+            there, made = ("a folder", "one file") if output.is_dir() else ("a file", "a folder")
+            raise CompileError(f"{output} is {there}", [f"what is made is {made}: {self.what}"])
 
 
 def build(kind: str, program: Program, output: Path, options: Options | None = None) -> list[Path]:
     """Writes a program as one of `KINDS`; gives the files, the main one first. Raises CompileError."""
+    KINDS[kind].check_place(output)
     return KINDS[kind].make(program, output, options or Options(platforms.find()))
 
 
@@ -187,6 +195,8 @@ def _triton(program: Program, output: Path, options: Options) -> list[Path]:
 def _package(program: Program, output: Path, options: Options) -> list[Path]:
     if output.suffix != COMPILED:
         raise CompileError(f"{output} is no name for a package", [f"it ends in {COMPILED}"])
+    if options.key:
+        signing.private_key(options.key)  # before the work
     programs = [made for one in options.each_platform() for made in _versions(program, one)]
     package.save(programs, output, options.key)
     return [output]
@@ -230,7 +240,8 @@ class _Parts:
 
 def _exe(program: Program, output: Path, options: Options) -> list[Path]:
     if options.platform.program is None:
-        raise CompileError(f"there are no executables on {options.platform.name}")
+        hint = "--emit static" if options.platform.is_bare else "--emit wasm"
+        raise CompileError(f"there are no executables on {options.platform.name}", [hint])
     with tempfile.TemporaryDirectory() as scratch:
         parts = _parts(program, output, options, Path(scratch), is_command=True)
         with native_runtime.objects(parts.chain, command=True, cards=bool(options.cards), told=parts.told) as runtime:
@@ -285,10 +296,6 @@ def _library(
     """A folder with a library, its headers and what goes with it."""
     if pattern is None:
         raise CompileError(f"there are no such libraries on {options.platform.name}")
-    if output.exists() and not output.is_dir():
-        raise CompileError(
-            f"{output} is a file", ["a library is a folder: the library itself, its headers, an example"]
-        )
     with tempfile.TemporaryDirectory() as scratch:
         parts = _parts(program, output, options, Path(scratch))
         name, version = parts.interface.name, parts.artefact.burn_version
@@ -433,15 +440,16 @@ def _wasm(program: Program, output: Path, options: Options) -> list[Path]:
     target = options.target
     if options.platform.architecture != "wasm32" or target is None:
         raise CompileError(f"there are no modules of WebAssembly for {options.platform.name}", ["--target wasm32"])
-    name, chain = options.name or output.name, toolchain.find(options.platform)
+    usual = output.stem if output.suffix == KINDS["wasm"].suffix else output.name
+    name, chain = options.name or usual, toolchain.find(options.platform)
     return wasm.package(program, output, name, target, chain, options.told)
 
 
 KINDS = {
     "exe": Kind(_exe, "a command"),
-    "shared": Kind(_shared, "a folder with a shared library, its headers and an example", ".so"),
-    "static": Kind(_static, "a folder with a static library, its headers and an example", ".a"),
-    "wasm": Kind(_wasm, "an npm package with a module of WebAssembly, for browsers and Node"),
+    "shared": Kind(_shared, "a folder with a shared library, its headers and an example", ".so", is_folder=True),
+    "static": Kind(_static, "a folder with a static library, its headers and an example", ".a", is_folder=True),
+    "wasm": Kind(_wasm, "an npm package with a module of WebAssembly, for browsers and Node", ".wasm", is_folder=True),
     "object": Kind(_object, "the compiled program as a relocatable object, without its runtime and weights", ".o"),
     "mlir": Kind(_mlir, "the program as MLIR of upstream's dialects", ".mlir"),
     "llvm": Kind(_llvm, "the program as LLVM's text", ".ll"),

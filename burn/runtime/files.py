@@ -50,8 +50,13 @@ def opened(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
 
 @contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes `path`'s place when the block ends, on the disk by then; nothing is left where it fails."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
+    """A file to write to that takes `path`'s place when the block ends, on the disk by then; nothing is left where it fails.
+    Raises OSError, which names `path`."""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        error.filename = str(path)
+        raise
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -59,7 +64,9 @@ def whole(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         os.chmod(temporary, _default_mode())  # mkstemp's files are private
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == temporary:
+            error.filename, error.filename2 = str(path), None
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise

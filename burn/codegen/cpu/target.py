@@ -116,6 +116,17 @@ TARGETS: dict[str, Target] = {
 }
 """Of an architecture, the widest first: the first one whose features a CPU has is the one to take."""
 
+_ASKED = {
+    "x86_64": """sse3 pclmul ssse3 fma cx16 sse4.1 sse4.2 movbe popcnt avx f16c bmi avx2 bmi2 avx512f avx512dq avx512ifma avx512cd
+        avx512bw avx512vl avx512vbmi avx512vbmi2 gfni vaes vpclmulqdq avx512vnni avx512bitalg avx512vpopcntdq amx-bf16 avx512fp16
+        amx-tile amx-int8 avxvnni avx512bf16 avxifma avxvnniint8 lzcnt""",
+    "aarch64": "neon lse fullfp16 dotprod sve i8mm bf16",
+    "riscv64": "v",
+}
+FEATURES = {architecture: frozenset(names.split()) for architecture, names in _ASKED.items()}
+"""What the runtime can tell whether a CPU has (native/cpu.c). Programs that need something else would run nowhere. The other
+architectures' programs do not ask."""
+
 
 def host_targets(features: frozenset[str]) -> list[Target]:
     """The targets that this CPU, which has these features, can stand in for, the widest first."""
@@ -142,4 +153,11 @@ def find(name: str, extra: Sequence[str] = ()) -> Target:
     if name not in TARGETS:
         raise CompileError(f"there is no CPU '{name}'", [Problem("not one that burn knows", hint=near(name, TARGETS))])
     target = TARGETS[name]
+    known = FEATURES.get(target.architecture, frozenset(extra))
+    strange = [name for name in extra if name not in known]
+    if strange:
+        what = f"there is no feature '{strange[0]}' of {target.architecture}"
+        raise CompileError(
+            "a program could not ask a CPU for that", [Problem(what, hint=near(strange[0], sorted(known)))]
+        )
     return replace(target, features=(*target.features, *extra)) if extra else target
