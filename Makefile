@@ -8,7 +8,7 @@ NEEDED := 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "r
 	print(*project["dependencies"], *(r for e in sys.argv[1:] for r in project["optional-dependencies"][e]), sep="\n")'
 NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard burn/runtime/native/*)
 
-.PHONY: install develop constraints demo wheels test test-gpu lint format bench clean
+.PHONY: install develop constraints demo wheels test test-native test-gpu lint format bench clean
 
 # Editable: Python changes take effect at once, and a change of the native code rebuilds it at the next `make`.
 install: .venv/built .venv/needed
@@ -51,6 +51,10 @@ wheels: develop
 
 test: develop
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests
+
+# The runtime's C code under AddressSanitizer, UBSan and ThreadSanitizer, by the system's compiler.
+test-native: develop
+	$(BIN)/python -m pytest -m sanitized tests/runtime tests/deploy
 
 # What needs a card: about five minutes on one H100 and 16 cores. The Python there must have burn, PyTorch, Triton and pytest.
 test-gpu:

@@ -257,6 +257,7 @@ int main(void) {
 """
 
 
+@pytest.mark.sanitized
 @pytest.mark.slow  # the whole runtime is compiled anew for each
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_threads(sanitizer: str, elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,7 @@ def test_failures_name_the_node(tmp_path: Path) -> None:
     assert status == 1 and said == "pick: node 'pick_some': index 7 is out of range"
 
 
+@pytest.mark.sanitized
 def test_damaged_files_never_crash(tmp_path: Path) -> None:
     """The readers under the address and undefined-behaviour sanitizers, on files of which bytes were changed or cut off."""
     flags = compiler_with("address,undefined", tmp_path)

@@ -12,7 +12,7 @@ from tests.deploy.making import digits, make, refusal, run
 from tests.deploy.test_command import WRONG, _images, _npy, _zipped
 from tests.runtime.sanitizers import compiler_with
 
-pytestmark = pytest.mark.slow  # the whole runtime is compiled anew for each
+pytestmark = [pytest.mark.sanitized, pytest.mark.slow]  # the whole runtime is compiled anew for each
 
 
 def _sanitized(sanitizer: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -564,6 +564,7 @@ def test_threads(driver: Simulation, device: _native.Device, lazy: None) -> None
     assert not wrong
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("sanitizer", ["thread", pytest.param("address,undefined", marks=pytest.mark.slow)])
 def test_threads_under_a_sanitizer(tmp_path: Path, sanitizer: str) -> None:
     flags = compiler_with(sanitizer, tmp_path)

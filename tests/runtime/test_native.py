@@ -142,6 +142,7 @@ def test_donated_input_becomes_the_output(scale: bytes) -> None:
         donating.run([y], donated=[0])
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_callers_and_thread_changes_under_a_sanitizer(tmp_path: Path, sanitizer: str) -> None:
     """The C sources alone, with stress.c for a main program."""

@@ -290,6 +290,7 @@ def test_refusals(loaders: dict[int, Loader], machine: int) -> None:
     assert told == "a relocation names symbol 5 of 5"
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("machine", [AARCH64, X86_64])
 def test_damage_is_refused_or_harmless(loaders: dict[int, Loader], machine: int) -> None:
     """The sanitizers stop the loader where it reads or writes what it should not."""
