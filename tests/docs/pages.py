@@ -6,10 +6,11 @@ A block's first line says its kind. All of a page's blocks of one kind share the
     ```python torch     run with PyTorch, where it is installed; the `burn` block that follows must give the same
     ```python burn      run; every name that this block and the `torch` block before it both set must agree
     ```console          lines that begin with "$ " are run; other lines are output, which is not compared
+    ```console NEEDS    the same, if all is to be run, where the programs and Python packages that it names are installed
 
     ```c main.c         written to a file of that name, in any language, for the console blocks that follow
 
-Anything else (`rust`, `text` ...) is only read by people. The working directory is an empty folder.
+Anything else (`sh`, `text` ...) is only read by people. The working directory is an empty folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -42,6 +44,25 @@ class Block:
     code: str
     line: int
 
+    @property
+    def language(self) -> str:
+        return self.kind.partition(" ")[0]
+
+    @property
+    def file(self) -> str:
+        """The file that it is to be written to, or ""."""
+        name = self.kind.partition(" ")[2]
+        return name if "." in name else ""
+
+    @property
+    def needs(self) -> list[str]:
+        """What must be installed besides, so that it can be run."""
+        return self.kind.split()[1:] if self.language == "console" else []
+
+    @property
+    def is_run(self) -> bool:
+        return self.language in ("console", "python") or bool(self.file)
+
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text()
@@ -51,18 +72,26 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-def run(page: Path, folder: Path) -> int:
-    """Runs a page's code in a folder. Returns how many blocks ran; raises what they raise, and AssertionError."""
+def lacking(block: Block) -> list[str]:
+    """What it needs and is not here."""
+    return [name for name in block.needs if shutil.which(name) is None and find_spec(name) is None]
+
+
+def run(page: Path, folder: Path, everything: bool = False) -> int:
+    """Runs a page's code in a folder. Returns how many blocks ran; raises what they raise, and AssertionError. everything: with
+    the blocks that need other programs, where those are here."""
     spaces: dict[str, dict[str, Any]] = {}
     before: dict[str, Any] = {}
     ran = 0
     for block in blocks(page):
-        if block.kind == "console":
+        if block.language == "console":
+            if block.needs and (not everything or lacking(block)):
+                continue
             _console(block, folder)
-        elif file := _file(block):
-            (folder / file).write_text(block.code)
+        elif block.file:
+            (folder / block.file).write_text(block.code)
             continue
-        elif block.kind.startswith("python"):
+        elif block.language == "python":
             if block.kind == "python torch" and find_spec("torch") is None:
                 before = {}
                 continue
@@ -77,12 +106,6 @@ def run(page: Path, folder: Path) -> int:
             continue
         ran += 1
     return ran
-
-
-def _file(block: Block) -> str:
-    """The file that a block is to be written to, or ""."""
-    language, _, name = block.kind.partition(" ")
-    return name if name.endswith(f".{language}") else ""
 
 
 def _console(block: Block, folder: Path) -> None:

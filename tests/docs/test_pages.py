@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, Block, _compare, blocks, run
+from tests.docs.pages import PAGES, ROOT, Block, _compare, blocks, lacking, run
 
 ASSUMED = """```python
 import numpy as np
@@ -31,6 +31,23 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_c
     assert 0 < run(page, tmp_path) <= wanted
 
 
+@pytest.mark.slow  # compiles for other machines, whose C libraries are first built
+@pytest.mark.parametrize("page", [p for p in PAGES if any(b.needs for b in blocks(p))], ids=lambda p: p.stem)
+def test_with_other_programs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(page, tmp_path, everything=True)
+    if absent := sorted({name for block in blocks(page) for name in lacking(block)}):
+        pytest.skip(f"the rest has run, but what needs {', '.join(absent)}")
+
+
+def test_what_is_only_read_of_deploy() -> None:
+    """Node's addon, which tests/deploy/test_node.py builds, and what a card runs (tests/deploy/test_cards.py)."""
+    page = ROOT / "docs" / "guide" / "deploy.md"
+    read = [block.code.splitlines()[0] for block in blocks(page) if not block.is_run]
+    assert [line.split()[0] for line in read] == ["import", "./scorer-gpu"]
+    assert "model.mjs" in read[0]
+
+
 def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
@@ -43,6 +60,18 @@ def test_blocks_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("text\n\n```python torch\nx = 1\n```\n\n```rust\nlet x = 1;\n```\n")
     assert blocks(page) == [Block("python torch", "x = 1\n", 4), Block("rust", "let x = 1;\n", 8)]
+    assert [block.is_run for block in blocks(page)] == [True, False]
+
+
+def test_what_needs_another_program(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console no-such-program\n$ false\n```\n\n```console sh numpy\n$ touch made\n```\n\n```rust x.rs\n1\n```\n"
+    )
+    assert [lacking(block) for block in blocks(page)] == [["no-such-program"], [], []]
+    assert run(page, tmp_path) == 0 and not (tmp_path / "made").exists()
+    assert run(page, tmp_path, everything=True) == 1 and (tmp_path / "made").exists()
+    assert (tmp_path / "x.rs").read_text() == "1\n"
 
 
 def test_what_differs_is_found(tmp_path: Path) -> None:
