@@ -3,7 +3,8 @@
 For each block of keys the scores of some rows are computed as a register tile, and stay in the first-level cache until they
 have become weights and have mixed the values. What was mixed before is scaled down when a larger score turns up (Milakov and
 Gimelshein, arXiv 1805.02867; Dao et al., arXiv 2205.14135). The keys are turned on their side first, a square of lanes at a
-time, so that neighbouring scores lie side by side; a row or two read them as they are (`dots`). `emit` is the entry point.
+time, so that neighbouring scores lie side by side: once for all rows of a head, where these see all keys and they have room. A
+row or two read them as they are (`dots`). `emit` is the entry point.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 
 from burn.codegen.cpu import heuristics, math
 from burn.codegen.cpu.attending import Attending
+from burn.codegen.cpu.elementary.exponential import exp_of_negative
+from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.loops import across, conversions_size
 from burn.codegen.cpu.squares import transposed
 from burn.codegen.cpu.target import Target
@@ -26,7 +29,8 @@ from burn.kernels.body import AttentionKernel, Load, Reduction, Scalar
 @dataclass(frozen=True)
 class Schedule:
     """What is decided while sizes are numbers. An iteration takes `rows` rows, `tile` of them in registers at a time beside
-    `vectors` vectors of columns (or `key_vectors` of keys), over blocks of `keys` keys."""
+    `vectors` vectors of columns (or `key_vectors` of keys), over blocks of `keys` keys. `once` says that all keys of a head are
+    turned, and its values staged, by the first of its iterations that a thread takes."""
 
     tile: int
     vectors: int
@@ -35,6 +39,7 @@ class Schedule:
     keys: int
     lanes: int
     dots: bool
+    once: bool
 
     @staticmethod
     def of(kernel: AttentionKernel, target: Target) -> Schedule:
@@ -45,7 +50,9 @@ class Schedule:
         key_vectors = 1 if isinstance(extent, int) and extent <= lanes else vectors
         keys = heuristics.attention_keys(extent, key_vectors * lanes)
         dots = isinstance(rows, int) and rows <= heuristics.ATTENTION_DOTS
-        return Schedule(tile, vectors, key_vectors, heuristics.attention_rows(rows, tile), keys, lanes, dots)
+        block = heuristics.attention_rows(rows, tile)
+        once = not dots and heuristics.prepares_once(kernel, rows, block)
+        return Schedule(tile, vectors, key_vectors, block, keys, lanes, dots, once)
 
     def count(self, kernel: AttentionKernel) -> Dim:
         """Iterations of a launch: blocks of rows x batches."""
@@ -69,6 +76,7 @@ class _Printer(Attending):
         self.tile, self.vectors = schedule.tile, schedule.vectors
         self.query_stays = not schedule.dots and _plain(kernel.query, kernel.dtype, kernel.depth)
         self.values_stay = self._side_by_side(kernel.values, kernel.column)
+        self.extent = self.emitter.dim(kernel.key.extent)
         self.layout()
 
     def _side_by_side(self, side: Scalar, loop: LoopVar) -> bool:
@@ -81,9 +89,10 @@ class _Printer(Attending):
         code, schedule = self.code, self.schedule
         self.wide = self.round_up(self.columns, self.vectors * self.lanes)
         self.deep = deep = self.round_up(self.depth, self.lanes)
+        held = self.round_up(self.extent, schedule.keys) if schedule.once else schedule.keys
         sizes: dict[str, Int] = {
-            "keys": 0 if schedule.dots else code.mul(deep, schedule.keys),
-            "values": 0 if self.values_stay else code.mul(self.wide, schedule.keys),
+            "keys": 0 if schedule.dots else code.mul(deep, held),
+            "values": 0 if self.values_stay else code.mul(self.wide, held),
             "query": 0 if self.query_stays else code.mul(deep, schedule.rows),
             "scores": self.tile * schedule.keys,
             "mixed": code.mul(self.wide, schedule.rows),
@@ -95,10 +104,14 @@ class _Printer(Attending):
     def print(self) -> str:
         code, emitter = self.code, self.emitter
         begin, end = code.arguments[2:]
-        with code.for_(begin, end) as flat, emitter.scope():
+        with code.for_(begin, end, 1, [code.const(-1)] if self.schedule.once else []) as flat, emitter.scope():
             blocks = emitter.dim(ceildiv(self.row_count, self.schedule.rows))
             block, rest = code.urem(flat.iv, blocks), code.udiv(flat.iv, blocks)
             self.batches(rest)
+            if self.schedule.once:
+                with code.if_(code.cmp("ne", rest, flat.carried[0])), emitter.scope():
+                    self.prepare_all()
+                flat.yield_(code.value(rest))
             self.take(code.mul(block, self.schedule.rows), self.schedule.rows)
             self.block()
         code.return_()
@@ -114,10 +127,8 @@ class _Printer(Attending):
         first, stop = self.bounds(0, self.here)
         with code.for_(first, stop, schedule.keys) as keys, self.emitter.scope():
             start, length = keys.iv, code.min(schedule.keys, code.sub(stop, keys.iv))
-            if not schedule.dots:
-                self.turn_keys(start, length)
-            if not self.values_stay:
-                self.stage_values(start, length)
+            if not schedule.once:
+                self.prepare(start, length)
             with code.for_(0, tiles) as number, self.emitter.scope():
                 row = code.mul(number.iv, self.tile)
                 with self.seen(row, start, length) as some:
@@ -154,16 +165,37 @@ class _Printer(Attending):
             target = code.gep(self.at["query"], code.mul(row.iv, self.deep), self.element)
             self.vectors_of(self.kernel.depth, 0, self.depth, lambda k: self.stage(self.kernel.query, target, k))
 
+    def prepare_all(self) -> None:
+        """What all of a head's rows read, block by block of its keys."""
+        code, keys = self.code, self.schedule.keys
+        with code.for_(0, self.extent, keys) as block, self.emitter.scope():
+            self.prepare(block.iv, code.min(keys, code.sub(self.extent, block.iv)))
+
+    def prepare(self, start: Int, length: Int) -> None:
+        """Turns the keys of a block, and stages its values."""
+        if not self.schedule.dots:
+            self.turn_keys(start, length)
+        if not self.values_stay:
+            self.stage_values(start, length)
+
+    def prepared(self, name: str, start: Int, step: Int) -> Value:
+        """Where keys or values from `start` on were put, of `step` elements each: a block of keys starts as many keys behind the
+        first block's, or at the same place."""
+        base = self.at[name]
+        return self.code.gep(base, self.code.mul(start, step), self.element) if self.schedule.once else base
+
     def stage_values(self, start: Int, length: Int) -> None:
         code, emitter, kernel = self.code, self.emitter, self.kernel
+        staged = self.prepared("values", start, self.wide)
         with code.for_(0, length) as key, emitter.scope():
             emitter.places[kernel.key] = code.add(start, key.iv)
-            target = code.gep(self.at["values"], code.mul(key.iv, self.wide), self.element)
+            target = code.gep(staged, code.mul(key.iv, self.wide), self.element)
             self.vectors_of(kernel.column, 0, self.columns, lambda c: self.stage(kernel.values, target, c))
 
     def turn_keys(self, start: Int, length: Int) -> None:
         """The keys of a block with the depth as rows: element (k, j) at k * keys + j."""
         code, emitter, kernel, lanes = self.code, self.emitter, self.kernel, self.lanes
+        block = self.prepared("keys", start, self.deep)
         if self._side_by_side(kernel.keys, kernel.depth) and lanes > 1:
             assert isinstance(kernel.keys, Load)
             base = emitter.pointers[kernel.keys.buffer]
@@ -176,13 +208,13 @@ class _Printer(Attending):
                 with code.for_(0, self.depth, lanes) as place:
                     mask = self.mask(place.iv, self.depth)
                     turned = transposed(code, [code.load(row, place.iv, self.vector, mask) for row in rows])
-                    target = code.gep(self.at["keys"], code.mul(place.iv, self.schedule.keys), self.element)
+                    target = code.gep(block, code.mul(place.iv, self.schedule.keys), self.element)
                     for i, row in enumerate(turned):
                         code.store(row, target, code.add(key.iv, i * self.schedule.keys))
             return
         with code.for_(0, self.depth) as place, emitter.scope():
             emitter.places[kernel.depth] = place.iv
-            target = code.gep(self.at["keys"], code.mul(place.iv, self.schedule.keys), self.element)
+            target = code.gep(block, code.mul(place.iv, self.schedule.keys), self.element)
             self.vectors_of(kernel.key, start, length, lambda j: self.stage(kernel.keys, target, j))
 
     # ---- a tile of rows and a block of keys -------------------------------------------------------------------------------
@@ -209,8 +241,9 @@ class _Printer(Attending):
         vectors = self.schedule.key_vectors
         rows = [self.query_row(code.add(row, r)) for r in range(self.tile)]
         zero = [code.const(0, self.vector)] * (self.tile * vectors)
+        turned = self.prepared("keys", start, self.deep)
         with code.for_(0, length, vectors * lanes) as panel:
-            right = code.gep(self.at["keys"], panel.iv, self.element)
+            right = code.gep(turned, panel.iv, self.element)
             with code.for_(0, self.depth, 1, zero) as depth:
                 lefts = [code.load(left, code.mul(depth.iv, step), self.element) for left, step in rows]
                 at = code.mul(depth.iv, keys)
@@ -247,36 +280,66 @@ class _Printer(Attending):
         return Reduction("", kind, self.kernel.dtype, self.kernel.score)
 
     def weigh(self, row: Int, start: Int, length: Int) -> None:
-        """Scores become weights relative to the largest score so far; what was mixed before gets a factor."""
+        """Scores become weights relative to the largest score so far; what was mixed before gets a factor. Rows behind the last
+        one, which stand for it, are weighed like others."""
+        together = heuristics.weighed_rows(self.tile)
+        with self.code.for_(0, self.tile, together) as first, self.emitter.scope():
+            self.weigh_rows(row, [self.code.add(first.iv, i) for i in range(together)], start, length)
+
+    def weigh_rows(self, row: Int, rows: list[Int], start: Int, length: Int) -> None:
+        """The same for some rows of the tile from `row` on, side by side: none waits for another."""
+        code, lanes, apply = self.code, self.lanes, self.apply
+        scores = [code.gep(self.at["scores"], code.mul(r, self.schedule.keys), self.element) for r in rows]
+        here = [code.add(row, r) for r in rows]
+        tops: list[Value] = []
+        for total, place in zip(self.scored(here, scores, start, length), here, strict=True):
+            before = code.load(self.at["top"], place, self.element)
+            tops.append(self.larger(across(code, self.reduction("max"), total), before))
+        zero = code.const(0, self.element)
+        hidden = [code.cmpf("oeq", top, code.const(-constants.inf, self.element)) for top in tops]
+        safe = [code.select(h, zero, top) for h, top in zip(hidden, tops, strict=True)]
+        wide = [code.splat(x, lanes) for x in safe]
+        with code.for_(0, length, lanes, [code.const(0, self.vector)] * len(rows)) as place:
+            sums: list[Value] = []
+            for base, top, total in zip(scores, wide, place.carried, strict=True):
+                weight = self.weight(code.load(base, place.iv, self.vector), top)
+                code.store(weight, base, place.iv)
+                sums.append(apply("add", total, weight))
+            place.yield_(*sums)
+        for at, top, base, total in zip(here, tops, safe, place.results, strict=True):
+            factor = self.weight(code.load(self.at["top"], at, self.element), base)
+            whole = apply("mul", code.load(self.at["sum"], at, self.element), factor)
+            whole = apply("add", whole, across(code, self.reduction("sum"), total))
+            for name, value in (("top", top), ("sum", whole), ("factor", factor)):
+                code.store(value, self.at[name], at)
+
+    def scored(self, here: list[Int], scores: list[Value], start: Int, length: Int) -> list[Value]:
+        """Writes the rows' scores over the products that they are made of; returns vectors of which each row's largest is in one
+        lane."""
         code, emitter, kernel, lanes = self.code, self.emitter, self.kernel, self.lanes
-        nothing, zero = code.const(-constants.inf, self.vector), code.const(0, self.vector)
-        apply = self.apply
-        with code.for_(0, code.min(self.tile, code.sub(self.here, row))) as r, emitter.scope():
-            self.place(code.add(row, r.iv))
-            scores = code.gep(self.at["scores"], code.mul(r.iv, self.schedule.keys), self.element)
-            with code.for_(0, length, lanes, [nothing]) as place, emitter.scope():
-                emitter.accumulator = code.load(scores, place.iv, self.vector)
-                with self.lane(kernel.key, code.add(start, place.iv), length, start):
-                    score = emitter.wide(kernel.score)
-                    if emitter.mask is not None:
-                        score = code.select(emitter.mask, score, nothing)
-                code.store(score, scores, place.iv)
-                place.yield_(apply("max", score, place.carried[0]))
-            here = code.add(row, r.iv)
-            before = code.load(self.at["top"], here, self.element)
-            top = apply("max", across(code, self.reduction("max"), place.results[0]), before)
-            hidden = code.cmpf("oeq", top, code.const(-constants.inf, self.element))
-            safe = code.select(hidden, code.const(0, self.element), top)
-            with code.for_(0, length, lanes, [zero]) as place, emitter.scope():
-                score = code.load(scores, place.iv, self.vector)
-                weight = apply("exp", apply("sub", score, code.splat(safe, lanes)))
-                code.store(weight, scores, place.iv)
-                place.yield_(apply("add", place.carried[0], weight))
-            factor = apply("exp", apply("sub", before, safe))
-            total = apply("mul", code.load(self.at["sum"], here, self.element), factor)
-            total = apply("add", total, across(code, self.reduction("sum"), place.results[0]))
-            for name, value in (("top", top), ("sum", total), ("factor", factor)):
-                code.store(value, self.at[name], here)
+        nothing = code.const(-constants.inf, self.vector)
+        with code.for_(0, length, lanes, [nothing] * len(here)) as place, emitter.scope():
+            tops: list[Value] = []
+            for base, row, top in zip(scores, here, place.carried, strict=True):
+                with emitter.scope():
+                    self.place(row)
+                    emitter.accumulator = code.load(base, place.iv, self.vector)
+                    with self.lane(kernel.key, code.add(start, place.iv), length, start):
+                        score = emitter.wide(kernel.score)
+                        if emitter.mask is not None:
+                            score = code.select(emitter.mask, score, nothing)
+                code.store(score, base, place.iv)
+                tops.append(self.larger(score, top))
+            place.yield_(*tops)
+        return place.results
+
+    def larger(self, a: Value, b: Value) -> Value:
+        """In one instruction, as it may pass over a score that is no number: its weight is none, either."""
+        return self.code.select(self.code.cmpf("ogt", a, b), a, b)
+
+    def weight(self, score: Value, top: Value) -> Value:
+        """exp(score - top), where no score is larger than the top."""
+        return exp_of_negative(Lanes(self.code, self.apply("sub", score, top))).value
 
     def mix(self, row: Int, start: Int, length: Int) -> None:
         """Adds the block's values times their weights to what the rows have mixed so far."""
@@ -316,7 +379,7 @@ class _Printer(Attending):
         """Where the block's first row of values begins, and how far apart the rows lie."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         if not self.values_stay:
-            return self.at["values"], self.wide
+            return self.prepared("values", start, self.wide), self.wide
         assert isinstance(kernel.values, Load)
         with emitter.scope():
             emitter.places[kernel.key] = start

@@ -13,6 +13,7 @@ from burn.dialect.types import DTYPES
 from burn.kernels.body import (
     EXPENSIVE,
     Apply,
+    AttentionKernel,
     ContractionKernel,
     Convert,
     Fetched,
@@ -586,10 +587,29 @@ ATTENTION_DOTS = 2
 """Rows up to which keys are not turned: each score is a product along the depth."""
 
 
+ATTENTION_HELD = 1024 * 1024
+"""Bytes of a head's turned keys that a thread keeps while it goes from block to block of rows."""
+
+
+def prepares_once(kernel: AttentionKernel, rows: Dim, block: int) -> bool:
+    """Whether keys are turned once for all rows of a head, and not for each block of them: where there are several, all see all
+    keys, and these have room."""
+    if kernel.first != 0 or kernel.stop != kernel.key.extent or (isinstance(rows, int) and rows <= block):
+        return False
+    size = kernel.key.extent * kernel.depth.extent * DTYPES[kernel.dtype].size
+    return isinstance(size, int) and size <= ATTENTION_HELD
+
+
 def attention_tile(rows: Dim, target: Target) -> tuple[int, int]:
     """(rows, vectors) of a register tile. Loop on loop of two vectors beside eight rows keeps the multiply-adds busy."""
     most, vectors = gradient_tile(target)
     return (max(1, min(rows, most)) if isinstance(rows, int) else most), vectors
+
+
+def weighed_rows(tile: int) -> int:
+    """Rows of a tile whose scores become weights side by side: the largest of a row is known last, and an exponential is a long
+    chain of instructions that wait for each other."""
+    return next(n for n in (3, 2, 1) if tile % n == 0)
 
 
 def gradient_tile(target: Target) -> tuple[int, int]:

@@ -39,9 +39,13 @@ def exp_of_negative(x: Lanes) -> Lanes:
     form = format_of(x)
     split = (form.bias + 1) // 2
     x = at_least(x, form.exp_low)
+    if scales(x):
+        n = x.mad(1 / math.log(2), form.magic) - form.magic
+        return scaled(expm1_of_rest(x, n) + 1.0, n)
     offset = form.magic + form.bias + split
     biased = x.mad(1 / math.log(2), offset)
-    return (expm1_of_rest(x, biased - offset) + 1.0) * power_of_two(biased) * 2.0**-split
+    power = power_of_two(biased)
+    return power.mad(expm1_of_rest(x, biased - offset), power) * 2.0**-split
 
 
 def exp_of_bounded(x: Lanes) -> Lanes:
