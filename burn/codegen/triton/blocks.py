@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from burn.codegen.triton.heuristics.places import APART, NEAR, TURNED
-from burn.dialect.dims import Dim, LoopVar, atoms, coefficient
+from burn.codegen.triton.heuristics.sizes import TYPICAL
+from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, estimate, product
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, loop_atoms, own_dims, walk
 
 
@@ -92,14 +93,16 @@ def _long(loop: LoopVar) -> bool:
 
 def _side_by_side(kernel: LoopKernel) -> int | None:
     """The parallel loop, by number, along which most of what stages read and write lies side by side; None if that is one of
-    their own loops."""
+    their own loops. An operand that is the same along a loop has fewer elements, and counts for less."""
     votes: Counter[LoopVar | None] = Counter()
     for stage in kernel.stages:
         for offset in (*_own_loads(stage), *(w.offset for w in stage.writes)) if stage.loops else ():
             moving = loop_atoms(offset)
             inner, outer = (not moving.isdisjoint(vs) for vs in (stage.loops, kernel.parallel))
             if inner and outer:
-                fast = _fastest(offset, (*kernel.parallel, *stage.loops))
-                votes[fast if fast in kernel.parallel else None] += 1
+                loops = (*kernel.parallel, *stage.loops)
+                fast = _fastest(offset, loops)
+                elements = estimate(product([v.extent for v in loops if v in moving]), TYPICAL)
+                votes[fast if fast in kernel.parallel else None] += elements
     best = max(votes, key=lambda v: (votes[v], v is None), default=None)
     return None if best is None else kernel.parallel.index(best)

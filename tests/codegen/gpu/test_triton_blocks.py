@@ -218,10 +218,25 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize(("function", "shape", "want"), LAYOUTS)
-def test_layout(function: Function, shape: Shape, want: Layout) -> None:
-    made = program(function, shape)
+def layout_of(function: Function, *shapes: Shape) -> Layout:
+    made = program(function, *shapes)
     with context():
         (call,) = (c for g in groups(made.block) for c in kernels(g, GPU().wants))
         kernel = collapse(call.kernel)
-        assert isinstance(kernel, LoopKernel) and layout(kernel) == want
+        assert isinstance(kernel, LoopKernel)
+        return layout(kernel)
+
+
+@pytest.mark.parametrize(("function", "shape", "want"), LAYOUTS)
+def test_layout(function: Function, shape: Shape, want: Layout) -> None:
+    assert layout_of(function, shape) == want
+
+
+@pytest.mark.parametrize("rows", [50, "n"])
+def test_what_a_row_has_once_does_not_outvote_its_elements(rows: int | str) -> None:
+    """Sums of columns in parts (a norm's weight), where mean and deviation of each row are read beside its elements."""
+
+    def function(x: Any, mean: Any, deviation: Any) -> Any:
+        return total(1)(ops.mul(ops.sub(x, mean), deviation))
+
+    assert layout_of(function, (3, rows, 33), (3, rows, 1), (3, rows, 1)) == Layout((0, 1), turned=True)
