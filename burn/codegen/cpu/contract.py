@@ -14,7 +14,7 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import dots, heuristics, math
 from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.loops import conversions_size, open_kernel
-from burn.codegen.cpu.operands import Operands, both
+from burn.codegen.cpu.operands import Operands, both, know_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
@@ -193,6 +193,8 @@ class _Printer:
         for r in range(self.tile):
             row = code.add(first, r)
             rows.append(row if exact or r == 0 else code.min(row, code.sub(total, 1)))
+        there = None if exact else [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)]
+        know_rows(emitter, self.kernel.rows, rows, there)
         last = self.read.last()
         if self.schedule.fetches:
             with code.if_(last) if last is not None else nullcontext():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.operands import both, panel_mask, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
@@ -91,13 +92,17 @@ class Epilogue:
                 masks.enter_context(emitter.under(mask))
                 self._hoist(writes)
                 each.append((writes, mask))
-            with code.for_(0, left) as rows, emitter.scope():
+            sizes = [emitter.dim(loop.extent) for loop in kernel.rows]
+            with code.for_(0, left, 1, split(code, first, sizes)) as rows, emitter.scope():
+                rows.yield_(*following(code, rows.carried, sizes))
+                row = code.add(first, rows.iv)
+                emitter.rows = {row: rows.carried}
                 at = code.mul(code.add(code.mul(rows.iv, self.vectors), vectors.iv), self.lanes)
                 for number, (writes, mask) in enumerate(each):
                     emitter.mask = mask
                     with emitter.scope():
                         total = code.load(kept, code.add(at, number * self.lanes), self.type)
-                        self._write_row(writes, code.add(first, rows.iv), total)
+                        self._write_row(writes, row, total)
             emitter._varies.clear()
             emitter.lane, emitter.lanes = None, 1
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import dots, heuristics
 from burn.codegen.cpu.blocks import BlockReader, Blocks
+from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.loops import conversions_size, scratch
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
@@ -284,11 +285,32 @@ def panel_mask(emitter: ScalarEmitter, kernel: Tiled, which: Int, lanes: int) ->
 
 def place_rows(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> None:
     """Sets the row loops for a flattened row number."""
-    code, rest = emitter.code, row
-    for position, loop in enumerate(reversed(rows)):
-        n = emitter.dim(loop.extent)
-        last = position == len(rows) - 1
-        emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
+    emitter.places |= dict(zip(rows, row_places(emitter, rows, row), strict=True))
+
+
+def row_places(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> Sequence[Int]:
+    """The places of the row loops, as `know_rows` found them, or by division."""
+    if row not in emitter.rows:
+        return split(emitter.code, row, [emitter.dim(loop.extent) for loop in rows])
+    return emitter.rows[row]
+
+
+def know_rows(
+    emitter: ScalarEmitter, loops: Sequence[LoopVar], rows: Sequence[Int], there: Sequence[Value] | None
+) -> None:
+    """Finds the places of neighbouring rows by counting on from the first: divisions take longer than what they are for. `there`
+    says which rows exist, where not all do; one that does not is where the last one is."""
+    code, sizes = emitter.code, [emitter.dim(loop.extent) for loop in loops]
+    emitter.rows = {}
+    if len(loops) < 2:
+        return
+    places = split(code, rows[0], sizes)
+    emitter.rows[rows[0]] = places
+    for number, row in enumerate(rows[1:], 1):
+        moved = following(code, places, sizes)
+        if there is not None:
+            moved = [code.select(there[number], a, b) for a, b in zip(moved, places, strict=True)]
+        places = emitter.rows[row] = moved
 
 
 def both(code: Function, a: Value | None, b: Value | None) -> Value | None:

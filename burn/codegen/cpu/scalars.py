@@ -58,6 +58,9 @@ class ScalarEmitter:
         self.accumulator: Value | None = None
         self._memo: list[dict[object, Value]] = [{}]
         self._varies: dict[int, tuple[Scalar, bool]] = {}
+        self.rows: dict[
+            Int, Sequence[Int]
+        ] = {}  # of a contraction: where the loops are at a row, for rows that were found
 
     @contextmanager
     def scope(self) -> Iterator[None]:
