@@ -2,7 +2,8 @@
 
 Packing is written as ordinary ops (transpose, pad, reshape). Of constants `fold` computes them. Right sides that a loop
 reads in every iteration are packed in front of it; others, such as weights in training, in front of the first product, unless
-their columns lie side by side and few rows read them. Convolutions must be channels-last by then (`layout`).
+their columns lie side by side and few rows read them. Convolutions must be channels-last by then (`layout`). Pictures of few
+channels get their borders of zeros.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from burn.dialect import ops
 from burn.dialect.dims import Dim, ceildiv, product
@@ -36,20 +37,26 @@ MANY_ROWS, MANY_COLUMNS = 64, 64
 """Rows and columns from which on a right side is packed although its columns lie side by side."""
 
 
+FEW_CHANNELS = 4
+"""Of a pixel: up to so many, tests of whether it exists take longer than to copy the picture once."""
+
+
 @register
 @dataclass(frozen=True)
 class Pack:
     """A panel is as wide as the device wants it, or two vectors of `vector-bytes` where passes run for none; of bytes, so many
-    neighbours of the depth lie side by side."""
+    neighbours of the depth lie side by side. Without `borders` pictures are read as they are, which takes less memory."""
 
     name: ClassVar[str] = "pack"
     vector_bytes: int = 64
     byte_run: int = 1
+    borders: bool = True
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
             device = env.backend
-            packing = _Packing(self.width, self.byte_run) if device is None else _Packing(device.panel, device.byte_run)
+            asked = (self.width, self.byte_run) if device is None else (device.panel, device.byte_run)
+            packing = _Packing(*asked, self.borders)
             for block in blocks(program.block):
                 for operation in list(block.operations):
                     op = operation.opview
@@ -139,8 +146,8 @@ class _Packing:
 
     What is replaced stays behind without uses, so that what is known of a value holds."""
 
-    def __init__(self, width: Callable[[int, str, int], int], byte_run: int) -> None:
-        self.width, self.byte_run = width, byte_run
+    def __init__(self, width: Callable[[int, str, int], int], byte_run: int, borders: bool) -> None:
+        self.width, self.byte_run, self.borders = width, byte_run, borders
         self.constant = Constants()
         self.turned: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
 
@@ -206,9 +213,7 @@ def _panels(matrix: ir.Value, batch: int, width: int) -> ir.Value:
     assert isinstance(columns, int)
     panels = ceildiv(columns, width)
     if columns % width:
-        zero = ops.full(shape=(), dtype=type_.dtype)
-        high: list[Dim] = [0] * (type_.rank - 1) + [panels * width - columns]
-        matrix = ops.pad(matrix, zero, low=(0,) * type_.rank, high=tuple(high))
+        matrix = _padded(matrix, (0,) * type_.rank, (*(0,) * (type_.rank - 1), panels * width - columns))
     split = ops.reshape(matrix, shape=(*head, panels, width))
     rank = type_.rank + 1
     order = (*range(batch), rank - 2, *range(batch, rank - 2), rank - 1)
@@ -225,7 +230,7 @@ def _filled(x: ir.Value, axis: int, run: int) -> ir.Value:
     if size % run == 0:
         return x
     high = tuple(-size % run if a == axis else 0 for a in range(type_.rank))
-    return ops.pad(x, ops.full(shape=(), dtype=type_.dtype), low=(0,) * type_.rank, high=high)
+    return _padded(x, (0,) * type_.rank, high)
 
 
 def _interleaved(panels: ir.Value, run: int) -> ir.Value:
@@ -309,7 +314,29 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     ordered = _filled(ordered, rank - 2, run)
     packed = _interleaved(_panels(ordered, 1, packing.width(each, summed, run)), run)
     x = _filled(op.x, type_of(op.x).rank - 1, run)
-    return ops.conv(x, packed, **(op.attrs | {"columns": outputs, "interleaved": run if run > 1 else None}))
+    x, attrs = _bordered(x, op) if packing.borders else (x, op.attrs)
+    return ops.conv(x, packed, **(attrs | {"columns": outputs, "interleaved": run if run > 1 else None}))
+
+
+def _bordered(x: ir.Value, op: Op) -> tuple[ir.Value, dict[str, Any]]:
+    """The images of a convolution with zeros around them where a pixel has few channels, and its attributes then. A line of the
+    window is one run of the depth so, and nothing asks for each of its pixels whether it exists."""
+    channels, pads = type_of(x).shape[-1], (*op.low, *op.high)
+    few = isinstance(channels, int) and channels <= FEW_CHANNELS
+    if not few or op.fill or not any(pads) or not all(isinstance(p, int) and p >= 0 for p in pads):
+        return x, op.attrs
+    low, high = (0, *op.low, 0), (0, *op.high, 0)
+    attrs = op.attrs | {"low": (0,) * len(op.low), "high": (0,) * len(op.high)}
+    turned = is_named(x, "transpose")
+    if turned is None:
+        return _padded(x, low, high), attrs
+    axes = [turned.permutation.index(axis) for axis in range(len(low))]  # lines are copied faster than pixels
+    padded = _padded(turned.x, tuple(low[a] for a in axes), tuple(high[a] for a in axes))
+    return ops.transpose(ops.barrier(padded, padded), permutation=turned.permutation), attrs
+
+
+def _padded(x: ir.Value, low: tuple[Dim, ...], high: tuple[Dim, ...]) -> ir.Value:
+    return ops.pad(x, ops.full(shape=(), dtype=type_of(x).dtype), low=low, high=high)
 
 
 PACKERS: dict[str, Callable[[_Packing, Op], ir.Value | None]] = {

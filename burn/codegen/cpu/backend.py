@@ -25,11 +25,14 @@ GRADIENTS = ("attention_forward", "attention_backward")
 PIPELINE = pipeline("winograd,pack", GRADIENTS, few_bits=True)
 """Convolutions become products of fewer multiplications; right sides of products become panels."""
 
-SLENDER = pipeline("winograd{constants=false},pack", GRADIENTS, few_bits=True)
-"""Where constants must not grow."""
-
 PLAIN = pipeline("pack", GRADIENTS, few_bits=True)
-"""Where code must be short as well, or sums are wanted as they stand."""
+"""Where sums are wanted as they stand."""
+
+SLENDER = pipeline("winograd{constants=false},pack{borders=false}", GRADIENTS, few_bits=True)
+"""Where constants must not grow, nor memory."""
+
+COMPACT = pipeline("pack{borders=false}", GRADIENTS, few_bits=True)
+"""Where code must be short as well, or sums are wanted as they stand there."""
 
 FOLDING = "decompose,fuse,release"
 """For programs of constants, which run once: quick to compile."""
@@ -48,9 +51,9 @@ class CPU:
 
     @property
     def passes(self) -> str:
-        if self.target.compact or self.target.exact:
-            return PLAIN
-        return SLENDER if self.target.is_slender else PIPELINE
+        if self.target.is_slender:
+            return COMPACT if self.target.compact or self.target.exact else SLENDER
+        return PLAIN if self.target.exact else PIPELINE
 
     @property
     def folding(self) -> str:

@@ -16,7 +16,7 @@ from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.windows import Abreast, Sums
 from burn.codegen.host.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
-from burn.dialect.dims import Dim, LoopVar, ceildiv, product
+from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product
 from burn.kernels.body import (
     REDUCERS,
     Buffer,
@@ -25,6 +25,7 @@ from burn.kernels.body import (
     Reduction,
     Stage,
     identity,
+    walk,
 )
 from burn.kernels.parameters import argument_names
 from burn.kernels.rewrite import kernel_loops
@@ -203,7 +204,8 @@ class _Printer:
                 emitter.places[across] = first
                 turned = [(load, self._turned(load)) for load in self.crosswise]
             for row in range(lanes):
-                with code.scope(), emitter.scope():
+                covered = row < lanes - 1 and self._is_covered(across)
+                with code.scope(), emitter.under(None if covered else emitter.mask):
                     emitter.places[across] = code.add(first, row)
                     emitter.know((load, vectors[row]) for load, vectors in turned)
                     self._stages()
@@ -250,6 +252,19 @@ class _Printer:
         """Whether one vector, under a mask, is all that there is of the lanes."""
         assert self.lane is not None
         return isinstance(self.lane.extent, int) and self.lane.extent < self.lanes
+
+    def _is_covered(self, across: LoopVar) -> bool:
+        """Whether what a row of a square writes past its own lanes is where the next row begins, which is written later: stores
+        under masks take many times as long as others. All that is read was read before."""
+        assert self.lane is not None
+        nodes = list(walk(*(scalar for stage in self.kernel.stages for scalar in stage.scalars)))
+        if not self._is_short() or any(isinstance(n, Load) and n not in self.crosswise for n in nodes):
+            return False
+        offsets = [write.offset for stage in self.kernel.stages for write in stage.writes]
+        return all(
+            coefficient(offset, self.lane) == 1 and coefficient(offset, across) == self.lane.extent
+            for offset in offsets
+        )
 
     def _turned(self, load: Load) -> list[Value]:
         """What the lanes load, for each of the rows of a square: columns are loaded and turned, halves of vectors, then quarters,

@@ -7,7 +7,7 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from burn.codegen.cpu import convert as conversions
@@ -321,32 +321,61 @@ class ScalarEmitter:
         return self.code.add(self.dim(substitute(offset, {self.lane: 0})), self.code.value(self.places[self.lane]))
 
     def _where(self, node: Where) -> Value:
-        code = self.code
-        condition: Value | None = None
-        varying = any(self.varies(d) for pair in node.ranges for d in pair) and self.lanes > 1
-        for place, extent in node.ranges:
-            if varying:
-                inside = code.cmp("ult", self.lane_dim(place), self.lane_dim(extent))
-            else:
-                inside = code.cmp("ult", code.value(self.dim(place)), code.value(self.dim(extent)))
-            condition = inside if condition is None else code.op("arith.andi", condition, inside)
-        assert condition is not None
-        if varying:
-            mask = condition if self.mask is None else code.op("arith.andi", condition, self.mask)
-            with self.under(mask):
-                then = self.wide(node.then)
-            return code.select(condition, then, self.wide(node.otherwise))
-        varies = self.varies_scalar(node.then) or self.varies_scalar(node.otherwise)
-        lanes = self.lanes if varies else 1
-        type_ = vector(lanes, conversions.element_type(node.dtype))
+        if self.lanes == 1 or not any(self.varies(d) for pair in node.ranges for d in pair):
+            varies = self.varies_scalar(node.then) or self.varies_scalar(node.otherwise)
+            inside = self._all([self._is_inside(self.dim(place), extent) for place, extent in node.ranges])
+            branches = [lambda: self.value(node.then), lambda: self.value(node.otherwise)]
+            return self._either(inside, branches, self.lanes if varies else 1, node.dtype)
+        whole = self._whole(node)
+        if whole is None:
+            return self._lane_by_lane(node)
+        branches = [lambda: self.wide(node.then), lambda: self._lane_by_lane(node)]
+        return self._either(whole, branches, self.lanes, node.dtype)
+
+    def _is_inside(self, place: Int, extent: Dim) -> Value:
+        return self.code.cmp("ult", self.code.value(place), self.code.value(self.dim(extent)))
+
+    def _all(self, conditions: Sequence[Value]) -> Value:
+        condition, *others = conditions
+        for other in others:
+            condition = self.code.op("arith.andi", condition, other)
+        return condition
+
+    def _either(self, condition: Value, branches: Sequence[Callable[[], Value]], lanes: int, dtype: str) -> Value:
+        """What the first branch gives where a condition holds, or the second one, in so many lanes."""
+        code, type_ = self.code, vector(lanes, conversions.element_type(dtype))
         result = code.fresh(type_)
         code.line(f"{result} = scf.if {condition} -> ({type_}) {{")
-        for branch, end in ((node.then, "} else {"), (node.otherwise, "}")):
+        for branch, end in zip(branches, ("} else {", "}"), strict=True):
             with code._scope(), self.scope():
-                value = code.splat(self.value(branch), lanes)
+                value = code.splat(branch(), lanes)
                 code.line(f"scf.yield {value} : {type_}")
             code.line(end)
         return result
+
+    def _lane_by_lane(self, node: Where) -> Value:
+        """Each lane's value, by a condition of its own."""
+        code = self.code
+        condition = self._all([code.cmp("ult", self.lane_dim(p), self.lane_dim(extent)) for p, extent in node.ranges])
+        mask = condition if self.mask is None else code.op("arith.andi", condition, self.mask)
+        with self.under(mask):
+            then = self.wide(node.then)
+        return code.select(condition, then, self.wide(node.otherwise))
+
+    def _whole(self, node: Where) -> Value | None:
+        """Whether all lanes are inside, which is one question of the first and the last, where neighbours load neighbouring
+        elements: most vectors of a padded line are, and tests of lanes take longer than to copy them. None where it is not."""
+        if not isinstance(node.then, Load) or self.step(node.then.offset) != 1 or node.dtype == "bool":
+            return None
+        tests: list[Value] = []
+        for place, extent in node.ranges:
+            if self.varies(extent) or (self.varies(place) and self.step(place) != 1):
+                return None
+            first = self.base(place) if self.varies(place) else self.dim(place)
+            tests.append(self._is_inside(first, extent))
+            if self.varies(place):
+                tests.append(self._is_inside(self.code.add(first, self.lanes - 1), extent))
+        return self._all(tests)
 
     def prepare(self, offset: Dim, node: Scalar) -> None:
         """Computes what `store` will write there."""

@@ -128,3 +128,22 @@ func.func @main(%x: tensor<2x6x90x3xf64>, %y: tensor<2x6x90x250xf64>) -> tensor<
 // CHECK-SAME: -> tensor<2x3x250xf64>
 // CHECK: burn.reduce
 // CHECK-SAME: -> tensor<3x250xf64>
+
+// ----- a picture gets its border before it becomes channels-last, a line at a time
+// rounds
+func.func @main(%x: tensor<?x3x9x7xf32, ["n", "3", "9", "7"]>) -> tensor<?x5x4x4xf32, ["n", "5", "4", "4"]> {
+  %w = "burn.weight"() {dtype = "float32", key = "w", shape = ["3", "3", "3", "5"]} : () -> tensor<3x3x3x5xf32>
+  %0 = "burn.transpose"(%x) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<?x3x9x7xf32, ["n", "3", "9", "7"]>) -> tensor<?x9x7x3xf32, ["n", "9", "7", "3"]>
+  %1 = "burn.conv"(%0, %w) {strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, low = ["1", "0"], high = ["0", "2"], groups = 1 : i64, layout = "last"} : (tensor<?x9x7x3xf32, ["n", "9", "7", "3"]>, tensor<3x3x3x5xf32>) -> tensor<?x4x4x5xf32, ["n", "4", "4", "5"]>
+  %2 = "burn.transpose"(%1) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<?x4x4x5xf32, ["n", "4", "4", "5"]>) -> tensor<?x5x4x4xf32, ["n", "5", "4", "4"]>
+  "burn.return"(%2) : (tensor<?x5x4x4xf32, ["n", "5", "4", "4"]>) -> ()
+}
+// CHECK: burn.pad
+// CHECK: burn.pad
+// CHECK-SAME: tensor<?x3x10x9xf32
+// CHECK: burn.barrier
+// CHECK: burn.transpose
+// CHECK-SAME: tensor<?x10x9x3xf32
+// CHECK: burn.conv
+// CHECK-SAME: high = ["0", "0"]
+// CHECK-SAME: low = ["0", "0"]
