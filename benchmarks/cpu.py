@@ -4,10 +4,12 @@
     python benchmarks/cpu.py --figures FIGURES.json --models minilm --target avx2 --threads 2,1   # another
     python benchmarks/cpu.py --figures FIGURES.json --write benchmarks/cpu.md                     # measures nothing
 
-Each model, number of threads, target and peer is one figure; what is measured again replaces what was there. Engines that are
-not installed, and models that are not here, are named and left out. `--target` restricts burn alone: its peers choose their
-instructions themselves, but for OpenVINO, which `ONEDNN_MAX_CPU_ISA=AVX2` in the environment restricts in part. Medians over
-turns (burn/bench/interleave.py: a block begins when no other engine's threads spin any more).
+`--write` puts the tables of the figures' targets and numbers of threads in place of those that the page had, and leaves the
+others, which may be of another machine, as they are. Each model, number of threads, target and peer is one figure; what is
+measured again replaces what was there. Engines that are not installed, and models that are not here, are named and left out.
+`--target` restricts burn alone: its peers choose their instructions themselves, but for OpenVINO, which
+`ONEDNN_MAX_CPU_ISA=AVX2` in the environment restricts in part. Medians over turns (burn/bench/interleave.py: a block begins
+when no other engine's threads spin any more).
 """
 
 from __future__ import annotations
@@ -76,6 +78,7 @@ class Figure:
     ratio: float
     disturbed: bool
     day: str
+    machine: str
 
     @property
     def key(self) -> tuple[str, str, int, str]:
@@ -107,7 +110,7 @@ def measured(it: Subject, peers: Sequence[str], threads: int, target: str, plan:
     taken = interleave({name: (lambda run=run: run(it.feeds)) for name, run in runs.items()}, plan)
     ours = taken.timings["burn"]
     disturbed = taken.restless or (taken.others or 0.0) > OTHERS
-    day = str(datetime.date.today())
+    day, machine = str(datetime.date.today()), f"{processor()} ({platform.machine()}, {host_target(features()).name})"
     return [
         Figure(
             it.label,
@@ -120,22 +123,43 @@ def measured(it: Subject, peers: Sequence[str], threads: int, target: str, plan:
             ours.ratio(timing),
             disturbed,
             day,
+            machine,
         )
         for name, timing in taken.timings.items()
         if name != "burn"
     ]
 
 
-def tables(figures: Iterable[Figure]) -> str:
-    """One for each target and number of threads, with the geometric mean of the ratios to the fastest peer, and the worst."""
+HEADING = "## "
+
+
+def tables(figures: Iterable[Figure]) -> dict[tuple[str, int], str]:
+    """By target and number of threads, with the geometric mean of the ratios to the fastest peer, and the worst."""
     groups: dict[tuple[str, int], list[Figure]] = {}
     for figure in figures:
         groups.setdefault((figure.target, figure.threads), []).append(figure)
-    order = list(TARGETS)
-    parts = []
-    for (target, threads), found in sorted(groups.items(), key=lambda item: (order.index(item[0][0]), -item[0][1])):
-        parts += [f"## {target}, {threads} thread{'s' * (threads > 1)}", _table(found)]
-    return "\n\n".join(parts)
+    return {
+        (target, threads): "\n\n".join(
+            [f"{HEADING}{target}, {threads} thread{'s' * (threads > 1)}", _origin(found), _table(found)]
+        )
+        for (target, threads), found in groups.items()
+    }
+
+
+def _origin(found: Sequence[Figure]) -> str:
+    days = sorted({figure.day for figure in found})
+    versions = sorted({f"{figure.peer} {figure.version}" for figure in found})
+    machines = sorted({figure.machine for figure in found})
+    return f"{', '.join(machines)}; {' to '.join(dict.fromkeys([days[0], days[-1]]))}; {', '.join(versions)}."
+
+
+def tables_of(page: str) -> dict[tuple[str, int], str]:
+    """Those that a page has."""
+    found: dict[tuple[str, int], str] = {}
+    for part in f"\n{page}".split(f"\n{HEADING}")[1:]:
+        target, threads = part.splitlines()[0].split(", ")
+        found[target, int(threads.partition(" ")[0])] = f"{HEADING}{part.strip()}"
+    return found
 
 
 def _table(found: Sequence[Figure]) -> str:
@@ -165,19 +189,21 @@ def _place(label: str) -> int:
     return next((place for place, known in enumerate(MODELS) if known.partition(":")[0] == name), len(MODELS))
 
 
-def document(figures: Sequence[Figure]) -> str:
-    days = sorted({figure.day for figure in figures})
-    versions = sorted({f"{figure.peer} {figure.version}" for figure in figures})
+def document(figures: Sequence[Figure], before: str = "") -> str:
+    """The page, with the tables of the page before that there are no figures for."""
+    order = list(TARGETS)
+    parts = sorted(
+        (tables_of(before) | tables(figures)).items(), key=lambda item: (order.index(item[0][0]), -item[0][1])
+    )
     return "\n\n".join(
         [
             "# burn on the CPU, beside its peers",
-            f"Written by `python benchmarks/cpu.py` from runs of {' to '.join(dict.fromkeys([days[0], days[-1]]))}: "
-            f"{processor()} ({platform.machine()}), {', '.join(versions)}, float32, one call at a time. Medians by turns "
-            "in one process; in brackets burn's time over that peer's, and in the last column over the fastest peer's: below 1 "
-            "burn is ahead. A target (`vnni` is AVX-512 with products of bytes) restricts burn alone; its peers take all "
-            "instructions that the CPU has. Models from PyTorch "
-            "and `seeded` ones have random weights.",
-            tables(figures),
+            "Written by `python benchmarks/cpu.py`: float32, one call at a time. Medians by turns in one process; in "
+            "brackets burn's time over that peer's, and in the last column over the fastest peer's: below 1 burn is ahead. "
+            "A target (`vnni` is AVX-512 with products of bytes) restricts burn alone; its peers take all instructions that "
+            "the CPU has, which is named with the widest target that it can stand in for. Models from PyTorch and `seeded` "
+            "ones have random weights.",
+            *(part for _, part in parts),
         ]
     )
 
@@ -191,7 +217,7 @@ def main() -> None:
     parser.add_argument(
         "--figures", type=Path, required=True, help="a JSON file, where figures are kept from run to run"
     )
-    parser.add_argument("--write", type=Path, help="write the figures as tables there, and measure nothing")
+    parser.add_argument("--write", type=Path, help="put the figures' tables there, and measure nothing")
     parser.add_argument("--models", default=" ".join(MODELS), help="names or ONNX files, with spaces between them")
     parser.add_argument("--threads", default="2,1", help="numbers of threads")
     parser.add_argument("--target", choices=list(TARGETS), help="the CPU that burn compiles for; this one by default")
@@ -200,7 +226,8 @@ def main() -> None:
     args = parser.parse_args()
     figures = {figure.key: figure for figure in read(args.figures)}
     if args.write:
-        args.write.write_text(document(list(figures.values())) + "\n")
+        before = args.write.read_text() if args.write.exists() else ""
+        args.write.write_text(document(list(figures.values()), before) + "\n")
         return
     target = args.target or host_target(features()).name
     for threads in sorted(map(int, args.threads.split(",")), reverse=True):  # a process can be bound to fewer CPUs only

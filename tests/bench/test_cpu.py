@@ -32,7 +32,9 @@ def test_a_part_is_added_to_the_figures(cpu: ModuleType, tmp_path: Path, monkeyp
     graph = helper.make_graph([node], "square", [x], [y])
     model, figures = tmp_path / "square.onnx", tmp_path / "figures.json"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
-    old = asdict(cpu.Figure("square.onnx", "generic", 1, "onnxruntime", "0", 1.0, 1.0, 1.0, False, "2000-01-01"))
+    old = asdict(
+        cpu.Figure("square.onnx", "generic", 1, "onnxruntime", "0", 1.0, 1.0, 1.0, False, "2000-01-01", "an old one")
+    )
     figures.write_text(json.dumps([old, {**old, "threads": 2}]))
     monkeypatch.setattr(cpu, "bind", lambda threads: threads)  # this process runs other tests
     given = f"cpu.py --figures {figures} --models {model} --threads 1 --target generic --peers onnxruntime --runs 2"
@@ -40,27 +42,43 @@ def test_a_part_is_added_to_the_figures(cpu: ModuleType, tmp_path: Path, monkeyp
     cpu.main()
     kept = cpu.read(figures)
     assert [figure.threads for figure in kept] == [1, 2]
-    assert kept[0].version != "0" and kept[0].burn != 1.0  # what was there is replaced
+    assert (
+        kept[0].version != "0" and kept[0].machine != "an old one" and kept[0].burn != 1.0
+    )  # what was there is replaced
     assert asdict(kept[1]) == {**old, "threads": 2}
 
 
 def test_tables(cpu: ModuleType) -> None:
-    one = cpu.Figure("minilm seq=128", "avx2", 2, "onnxruntime", "1", 0.01, 0.02, 0.5, False, "2026-01-02")
+    one = cpu.Figure("minilm seq=128", "avx2", 2, "onnxruntime", "1", 0.01, 0.02, 0.5, False, "2026-01-02", "A (avx2)")
     figures = [
         one,
         replace(one, peer="openvino", theirs=0.0125, ratio=0.8),
         replace(one, model="seeded_vgg19", burn=0.1, theirs=0.05, ratio=2.0, disturbed=True),
-        replace(one, target="avx512", threads=1, day="2026-01-05"),
+        replace(one, model="yolo", day="2026-01-03"),
+        replace(one, target="avx512", threads=1, machine="B (avx512)"),
     ]
     text = cpu.document(figures)
-    assert "2026-01-02 to 2026-01-05" in text
     first, second = text.split("## ")[1:]
     assert first.startswith("avx512, 1 thread\n") and second.startswith("avx2, 2 threads\n")
     assert "| minilm seq=128 | 10.00 ms | 20.00 ms (0.50) | 12.50 ms (0.80) | 0.80 |" in second
     assert "| seeded_vgg19* | 100.00 ms | 50.00 ms (2.00) |  | 2.00 |" in second
     assert second.index("seeded_vgg19") < second.index("minilm")  # in the order of MODELS
-    assert "Geometric mean 1.26, worst 2.00, of 2 models." in second
+    assert "A (avx2); 2026-01-02 to 2026-01-03; onnxruntime 1, openvino 1." in second
+    assert "B (avx512); 2026-01-02; onnxruntime 1." in first
+    assert "Geometric mean 0.93, worst 2.00, of 3 models." in second
     assert "took part of the machine" in second and "took part of the machine" not in first
+
+
+def test_a_page_keeps_other_tables(cpu: ModuleType) -> None:
+    one = cpu.Figure("minilm", "avx2", 2, "onnxruntime", "1", 0.01, 0.02, 0.5, False, "2026-01-02", "A (avx2)")
+    page = cpu.document([one, replace(one, threads=1), replace(one, target="vnni", machine="B (vnni)")])
+    assert cpu.document([], page) == page
+    newer = cpu.document([replace(one, burn=0.03, day="2026-01-04")], page)
+    titles = [line for line in newer.splitlines() if line.startswith("## ")]
+    assert titles == ["## vnni, 2 threads", "## avx2, 2 threads", "## avx2, 1 thread"]
+    kept, changed = cpu.tables_of(page), cpu.tables_of(newer)
+    assert [key for key in kept if kept[key] != changed[key]] == [("avx2", 2)]
+    assert "30.00 ms" in changed["avx2", 2] and "2026-01-04" in changed["avx2", 2]
 
 
 def test_sizes_in_a_name(cpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
