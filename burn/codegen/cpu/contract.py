@@ -18,7 +18,7 @@ from burn.codegen.cpu.operands import Operands, both, know_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
-from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product
+from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, exact_div, product
 from burn.kernels.body import (
     ContractionKernel,
 )
@@ -112,6 +112,7 @@ class _Printer:
         self.tile, self.split = schedule.tile, schedule.split
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
+        self.parts_masks = heuristics.parts_masks(target)
         self.epilogue = Epilogue(tiled, self.lanes, self.element, self.emitter)
         self.place: Int = 0  # the tile's, among the `in_block` that read a panel one after the other
         self.in_block: Int = 1
@@ -233,14 +234,24 @@ class _Printer:
             left = self.tile if self.schedule.even else code.min(code.sub(total, first), self.tile)
             self.epilogue.rolled(first, left, kept)
             return
-        if self.schedule.even or self.tile == 1:
+        everything = (
+            [] if self.schedule.even or self.tile == 1 else [code.cmp("sle", code.add(first, self.tile), total)]
+        )
+        exists = [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)] if everything else None
+        if self.parts_masks and exact_div(self.kernel.column.extent, self.kernel.width) is None:
+            stop = code.mul(code.add(self.emitter.places[self.kernel.panel], 1), self.kernel.width)
+            everything.append(code.cmp("sle", stop, self.emitter.dim(self.kernel.column.extent)))
+        if not everything:
             self.epilogue.written(rows, sums, None)
             return
-        whole = code.cmp("sle", code.add(first, self.tile), total)
+        whole: Value | None = None
+        for condition in everything:
+            whole = both(code, whole, condition)
+        assert whole is not None
         with code.if_(whole), self.emitter.scope():
-            self.epilogue.written(rows, sums, None)
+            self.epilogue.written(rows, sums, None, masked=not self.parts_masks)
         with code.else_(), self.emitter.scope():
-            self.epilogue.written(rows, sums, [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)])
+            self.epilogue.written(rows, sums, exists)
 
     # ---- the sum -------------------------------------------------------------------------------------------------------
     def _sum(self, rows: list[Int]) -> list[Value]:

@@ -49,10 +49,15 @@ class Epilogue:
         emitter.lane, emitter.lanes = None, 1
 
     def written(
-        self, rows: list[Int], sums: list[Value], exists: list[Value] | None, only: Value | None = None
+        self,
+        rows: list[Int],
+        sums: list[Value],
+        exists: list[Value] | None,
+        only: Value | None = None,
+        masked: bool = True,
     ) -> None:
         """Writes sums out of registers: for every vector of columns, what does not depend on the row once, then row by row. All
-        under the mask `only`."""
+        under the mask `only`; without `masked` all columns of the panel are known to exist."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         lane = LoopVar("lane", self.lanes)
         for c in range(self.vectors):
@@ -61,7 +66,8 @@ class Epilogue:
             writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
             emitter.lane, emitter.lanes = lane, self.lanes
             emitter.places[lane] = 0
-            with emitter.under(both(code, panel_mask(emitter, kernel, c, self.lanes), only)):
+            mask = panel_mask(emitter, kernel, c, self.lanes) if masked else None
+            with emitter.under(both(code, mask, only)):
                 self._hoist(writes)
                 for r, row in enumerate(rows):
                     if exists is None:

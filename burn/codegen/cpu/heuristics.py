@@ -327,6 +327,12 @@ def rolls_epilogue(kernel: Tiled, vectors: int) -> bool:
     return vectors >= 4 and cost >= ROLLED
 
 
+def parts_masks(target: Target) -> bool:
+    """Whether a tile whose rows and columns all exist is written apart, without masks: other instructions than AVX-512's take ten
+    times as long to store under one, or know none."""
+    return not target.compact and target.vector_bytes > 4 and "avx512f" not in target.features
+
+
 def fetches_ahead(kernel: Tiled, tile: int, vectors: int) -> bool:
     """Whether the tiles of a block ask for the next panel while they read one: panels that were packed lie one behind the other,
     and a CPU that follows their reading does not know that other tiles come first. One request for each place of the depth costs
