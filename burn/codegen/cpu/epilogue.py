@@ -82,10 +82,10 @@ class Epilogue:
 
     def rolled(self, first: Int, left: Int, kept: Value) -> None:
         """Writes sums out of memory, where `left` rows from number `first` on lie one behind the other, in loops: two vectors at
-        a time, as long chains of instructions that wait for each other leave room for another."""
+        a time, or three, as long chains of instructions that wait for each other leave room for another."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         lane, which = LoopVar("lane", self.lanes), LoopVar("vector", self.vectors)
-        together = 2 if self.vectors % 2 == 0 else 1
+        together = next(n for n in (2, 3, 1) if self.vectors % n == 0)
         with code.for_(0, self.vectors, together) as vectors, emitter.scope(), ExitStack() as masks:
             emitter.places[which], emitter.places[lane] = vectors.iv, 0
             emitter.lane, emitter.lanes = lane, self.lanes

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
+from burn.codegen.cpu.elementary.exponential import exp_of_negative
+from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.host.emit import PTR, Function, Int, Value, bits, element_of, lanes_of, vector
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, coefficient, non_negative, substitute
 from burn.errors import CompileError
@@ -247,6 +249,8 @@ class ScalarEmitter:
                 values = [self.value(a) for a in args]
                 width = max(lanes_of(v.type) for v in values)
                 values = [code.splat(v, width) for v in values]
+                if function == "exp" and _is_never_above_zero(args[0]):
+                    return exp_of_negative(Lanes(code, values[0])).value
                 return math.apply(code, function, args[-1].dtype, *values)
             case Convert(dtype=dtype, arg=arg, saturate=saturate):
                 return conversions.convert(code, self.value(arg), arg.dtype, dtype, saturate=saturate)
@@ -410,3 +414,13 @@ class ScalarEmitter:
             f"llvm.intr.masked.scatter {value}, {addresses}, {mask} {{alignment = {max(1, bits(element) // 8)} : i32}} : "
             f"{value.type}, {mask.type} into {addresses.type}"
         )
+
+
+def _is_never_above_zero(node: Scalar) -> bool:
+    """Of floats that are computed on as they are."""
+    match node:
+        case Apply(dtype="float32" | "float64", function="neg", args=(Apply(function="mul", args=(a, b)),)):
+            return a is b
+        case Apply(dtype="float32" | "float64", function="neg", args=(Apply(function="abs"),)):
+            return True
+    return False

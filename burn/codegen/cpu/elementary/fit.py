@@ -152,7 +152,8 @@ def fits(single: bool) -> list[Fit]:
             fit("LOG", "(log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2)",
                 lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, lambda f: f**3 / mp.log1p(f),
                 mp.sqrt(mpf(1) / 2) - 1, ROOT, (9, 0)),
-            fit("ERFC", "-log(erfc(t)), 1 <= t <= 4", lambda t: -mp.log(mp.erfc(t)), mp.erfc, mpf(1), mpf(4), (7, 0)),
+            fit("ERFC", "erfc(t) exp(t^2) in t, 1 <= t <= 4",
+                lambda t: mp.erfc(t) * mp.exp(t * t), lambda t: mp.exp(-t * t), mpf(1), mpf(4), (8, 0)),
         ]  # fmt: skip
     return [*common,
         fit("LOG", "(2 atanh(s) - 2s) / s in s^2, s = f/(2+f), sqrt(1/2) <= 1+f <= sqrt(2); no constant term",
