@@ -47,3 +47,24 @@ def test_results_that_are_denormal_are_rounded_once() -> None:
     got = values(ops.exp, x, "avx512").astype(np.float64)
     assert got.min() == 0.0 < got[-1]
     assert (np.abs(got - want) <= 0.51 * 2.0**-149 + 1e-7 * want).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_of_what_is_never_above_zero(target: str, dtype: str) -> None:
+    """Of a square or a magnitude with its sign turned: written shorter, down to results that are denormal."""
+    rng = np.random.default_rng(5)
+    end = 110.0 if dtype == "float32" else 760.0
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, end, -end, 3e38]
+    x = np.concatenate([special, rng.uniform(-end, end, 1009), rng.uniform(-10, 10, 1009)]).astype(dtype)
+    with np.errstate(over="ignore"):
+        given = {"square": -(x * x), "magnitude": -np.abs(x)}
+    shorter = {"square": lambda v: ops.exp(ops.neg(ops.mul(v, v))), "magnitude": lambda v: ops.exp(ops.neg(ops.abs(v)))}
+    least, bound = np.finfo(dtype).smallest_subnormal, 2 * np.finfo(dtype).eps
+    for name, argument in given.items():
+        got = values(shorter[name], x, target)
+        want = np.exp(argument.astype(np.longdouble))
+        known = ~np.isnan(x)
+        assert np.isnan(got[~known]).all()
+        assert (np.abs(got - want)[known] <= bound * want[known] + least).all()
+        assert (got[np.isinf(x)] == 0).all() and (got[x == 0] == 1).all()
