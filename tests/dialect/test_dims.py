@@ -159,6 +159,11 @@ def test_sizes_of_nothing() -> None:
         dim_broadcast(dim_broadcast(n, m), n) == dim_broadcast(n, m) and str(dim_broadcast(n, m)) == "broadcast(m, n)"
     )
     assert dim_broadcast(n, m, 7) == 7 and dim_broadcast(n, 0) == 0
+    assert (
+        dim_broadcast(dim_min(512, n), n) == dim_broadcast(n, dim_min(n, 512)) == n
+    )  # a table of 512 places, cut to n
+    assert str(dim_broadcast(dim_min(m, n), n)) == "broadcast(min(m, n), n)"  # of none, beside one, none
+    assert str(dim_broadcast(dim_min(5, n), m)) == "broadcast(m, min(5, n))"
     with pytest.raises(ValueError, match="do not broadcast"):
         dim_broadcast(2, 3)
 

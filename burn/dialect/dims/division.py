@@ -149,14 +149,24 @@ def _extreme(op: str, dims: tuple[Dim, ...]) -> Dim:
 
 def dim_broadcast(*dims: Dim) -> Dim:
     """The size that axes of these sizes broadcast to: they are equal but for those that are 1. One that is a number other
-    than 1 decides; the program checks that the others fit. Raises ValueError for two such numbers."""
+    than 1 decides, and so does n beside min(512, n); the program checks that the others fit. Raises ValueError for two such
+    numbers."""
     parts = [d for d in dict.fromkeys(_parts("broadcast", tuple(map(plain, dims)))) if d != 1]
+    parts = [d for d in parts if not any(_is_cut(d, other) for other in parts)]
     numbers = sorted(d for d in parts if isinstance(d, int))
     if len(numbers) > 1:
         raise ValueError(f"sizes {numbers} do not broadcast")
     if numbers or len(parts) < 2:
         return (numbers or parts or [1])[0]
     return Expr.of(Call("broadcast", tuple(sorted(parts, key=str))))
+
+
+def _is_cut(dim: Dim, other: Dim) -> bool:
+    """Whether a size is the least of another one and of numbers that are no less than 1: where it is smaller than that, and fits
+    it nevertheless, it is 1."""
+    parts = tuple(_parts("min", (dim,)))
+    rest = [d for d in parts if d != other]
+    return len(rest) < len(parts) and bool(rest) and all(isinstance(d, int) and d >= 1 for d in rest)
 
 
 def _parts(op: str, dims: Iterable[Dim]) -> Iterable[Dim]:
