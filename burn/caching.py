@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from burn.errors import TypeMismatch
 from burn.runtime import Artefact, Cache, Executable, _native
@@ -25,6 +25,9 @@ AUTOTUNING = ("off", "fast", "full")
 PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
 """What products are computed in, by short names; the long ones do as well."""
 
+Options = dict[str, Any]
+"""Of a compilation, by name."""
+
 _ABOVE = frozenset(("bench", "cli", "exporters"))
 """Folders that no compiled program depends on."""
 
@@ -39,25 +42,30 @@ def artefact_of(
     precision: str = FULL,
     autotune: str = "off",
     exact: bool = False,
+    budget: str = "",
 ) -> Artefact:
     """The artefact of the program that `make` gives, compiled for this machine or for the CPU `target`, and for a device.
 
     identity: what the program depends on, entirely; the options, the CPU and burn itself are added. None for a program
-    that is not kept. precision, autotune, exact: see `burn.load`. Raises what `make` and the compiler raise, and TypeMismatch for
-    a precision that there is not, or autotuning of what does not run on a card."""
+    that is not kept. precision, autotune, exact: see `burn.load`; budget: options of the pass `recompute`. Raises what `make` and
+    the compiler raise, and TypeMismatch for a precision that there is not, or autotuning of what does not run on a card."""
     precision = precision_of(precision)
     check_autotuning(autotune, device)
     store = None if identity is None else Cache.from_environment()
+    options: Options = {"passes": passes, "target": target, "device": device, "precision": precision}
+    options |= {"autotune": autotune, "exact": exact, "budget": budget}
     if store is None or identity is None:
-        return _compile(make, passes, target, device, precision, autotune, exact)
+        return _compile(make, options)
     processor = (target or " ".join(sorted(features()))) + " exact" * exact
     card = f"{device.kind} {device.facts()['architecture']}" if device.is_card else ""
     if autotune != "off":
         card += f" {device.facts()['name']} {autotune}"
-    key = "\n".join([*identity, processor, card, precision, passes or "", _native.__version__, _sources()]).encode()
+    key = "\n".join(
+        [*identity, processor, card, precision, passes or "", budget, _native.__version__, _sources()]
+    ).encode()
     artefact = store.get(key)
     if artefact is None:
-        artefact = _compile(make, passes, target, device, precision, autotune, exact)
+        artefact = _compile(make, options)
         store.put(key, artefact)
     return artefact
 
@@ -71,11 +79,13 @@ def executable(
     precision: str = FULL,
     autotune: str = "off",
     exact: bool = False,
+    budget: str = "",
 ) -> Executable:
     """The program compiled, or as it was compiled before."""
     renewed = program.renews.values()  # whether a call gives these up is said by the call
     given_up = [program.input_names[i] for i in program.given_up if i not in renewed]
-    options = {"target": target, "device": device, "precision": precision, "autotune": autotune, "exact": exact}
+    options: Options = {"target": target, "device": device, "precision": precision}
+    options |= {"autotune": autotune, "exact": exact, "budget": budget}
     artefact = artefact_of(_identity(program) if cache else None, lambda: program, **options)
     return Executable(artefact, given_up, device)
 
@@ -106,19 +116,10 @@ def _identity(program: Program) -> list[str]:
     return [to_text(program, locations=True), f"renews {sorted(program.renews.items())}", *constants]
 
 
-def _compile(
-    make: Callable[[], Program],
-    passes: str | None,
-    target: str | None,
-    device: Device,
-    precision: str,
-    autotune: str,
-    exact: bool,
-) -> Artefact:
+def _compile(make: Callable[[], Program], options: Options) -> Artefact:
     from burn.compiler import compile_program
 
-    options = {"target": target, "device": device, "precision": precision, "autotune": autotune, "exact": exact}
-    return compile_program(make(), passes=passes, **options)
+    return compile_program(make(), **options)
 
 
 @functools.cache

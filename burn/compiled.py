@@ -109,10 +109,11 @@ def executable_of(
     precision: str = FULL,
     autotune: str = "off",
     exact: bool = False,
+    budget: str = "",
 ) -> Executable:
     traced.program.given_up = (*_given_up(traced.arguments, donate), *traced.program.renews.values())
     options = {"target": target, "cache": cache, "device": device, "precision": precision, "autotune": autotune}
-    return executable(traced.program, exact=exact, **options)
+    return executable(traced.program, exact=exact, budget=budget, **options)
 
 
 def _given_up(arguments: Arguments, donate: Sequence[int | str]) -> tuple[int, ...]:

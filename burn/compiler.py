@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from burn.codegen.backend import Backend, Built, in_halves
+from burn.codegen.backend import Backend, Built, in_halves, within
 from burn.codegen.cpu.backend import CPU, FOLDING, PIPELINE
 from burn.codegen.cpu.target import TARGETS, Target, host_target
 from burn.dialect.constants import constant_array
@@ -47,16 +47,19 @@ def compile_program(
     precision: str = FULL,
     autotune: str = "off",
     exact: bool = False,
+    budget: str = "",
     as_text: bool = False,
     architecture: str = "",
 ) -> Artefact:
     """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default), or for a card beside
-    one; its products in a half type, if `precision` is one. `autotune`, `exact`: see `burn.load`. `as_text`: the artefact's code
-    is LLVM's text and no object, as it must be for CPUs of other machines. `architecture`: the card's ("sm_90"), which need not
-    be here then. Raises CompileError, and DeviceError for a card that is not there and would have to be asked."""
+    one; its products in a half type, if `precision` is one. `autotune`, `exact`: see `burn.load`. `budget`: options of the
+    pass `recompute`, if the program's memory has a limit. `as_text`: the artefact's code is LLVM's text and no object, as it must
+    be for CPUs of other machines. `architecture`: the card's ("sm_90"), which need not be here then. Raises CompileError, and
+    DeviceError for a card that is not there and would have to be asked."""
     global _compile_count
     backend = backend_for(target, device, as_text, architecture, exact)
     passes = backend.passes if passes is None else passes
+    passes = within(passes, budget) if budget else passes
     artefact = _compile(
         program, backend, passes if precision == FULL else in_halves(passes, precision), autotune, device
     )

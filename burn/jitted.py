@@ -103,12 +103,15 @@ class Jit:
         donate: Sequence[int | str] = (),
         opens: bool = False,
         device: Device | None = None,
+        budget: str = "",
     ) -> None:
-        """As `jit`. opens: whether parameters are inputs from the first program on."""
+        """As `jit`. opens: whether parameters are inputs from the first program on. budget: options of the pass `recompute`, if
+        programs' memory has a limit."""
         functools.update_wrapper(self, function)
         self._function, self._dynamic, self._donate, self._device = function, dynamic or {}, donate, device
         self._signature = signature_of(function)
         self._static = frozenset(static)
+        self._budget = budget
         self._varied = opens  # whether parameters change
         self._lock = threading.RLock()  # a function may call itself while it is traced
         self.programs: OrderedDict[Hashable, list[_Program]] = OrderedDict()
@@ -193,7 +196,7 @@ class Jit:
             self._varied = True
             traced = trace_call(self._function, arguments, opens=True)
         where = self._where(cards, traced.tracer.parameters)
-        made = executable_of(traced, donate=self._donate, device=where)
+        made = executable_of(traced, donate=self._donate, device=where, budget=self._budget)
         function = CompiledFunction(made, arguments, traced.results)
         # what the function itself changes while it is traced is no reason to trace it again
         return _Program.of(function, traced, Seen({**owners, **traced.tracer.modules}.values()))

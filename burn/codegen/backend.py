@@ -33,6 +33,11 @@ def in_halves(passes: str, dtype: str) -> str:
     return passes.replace("recognise", f"recognise,decompose{{only=batch_norm}},simplify,precision{{to={dtype}}}", 1)
 
 
+def within(passes: str, budget: str) -> str:
+    """A compilation's passes for a program that is to need no more memory than a budget, the options of `recompute`, says."""
+    return passes.replace("rematerialise", f"rematerialise,recompute{{{budget}}}", 1)
+
+
 class Record(Protocol):
     """What profiles are told of a launch."""
 

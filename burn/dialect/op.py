@@ -50,6 +50,9 @@ class Region:
     """Annotation: a region."""
 
 
+AGAIN = "(again)"
+"""Behind a source node's name in the location of an op: it computes again what was not kept."""
+
 DTypeName = str  # an attribute that holds an element type's name
 
 

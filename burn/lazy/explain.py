@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from burn.dialect.deferred import Deferred
+from burn.dialect.op import AGAIN
 from burn.errors import TypeMismatch
 from burn.lazy.engine import Entry, plan
 from burn.runtime import Executable
@@ -38,6 +39,8 @@ class Explanation:
             head += f", compiled in {self.seconds * 1e3:.0f} ms, used {times}"
         if self.arena:
             head += f", {self.arena / 1e6:.1f} MB of intermediate results"
+        if again := sum(map(_is_again, self)):
+            head += f", {again} compute{'s' * (again == 1)} again what was not kept"
         width = max((len(k.kind) for k in self.kernels), default=0)
         rows = [f"  {i}  {k.kind:{width}}  {k.name}  ({_cost(k)})" for i, k in enumerate(self.kernels, 1)]
         return "\n".join([head, *rows])
@@ -71,8 +74,13 @@ def explain(subject: Any) -> Explanation:
 
 
 def _cost(kernel: KernelInfo) -> str:
-    moved = f"{kernel.bytes} bytes"
+    moved = f"{kernel.bytes} bytes" + ", again" * _is_again(kernel)
     return moved if kernel.flops == "0" else f"{kernel.flops} operations, {moved}"
+
+
+def _is_again(kernel: KernelInfo) -> bool:
+    """Whether a kernel computes something again that was not kept (`burn.train.step(memory=...)`)."""
+    return any(source.endswith(AGAIN) for source in kernel.sources)
 
 
 def _of(entry: Entry) -> Explanation:

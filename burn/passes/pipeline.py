@@ -41,6 +41,7 @@ MODULES = (
     "align",
     "release",
     "rematerialise",
+    "recompute",
     "fuse",
     "donate",
 )

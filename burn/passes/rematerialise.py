@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from burn.dialect import ops
 from burn.dialect.dims import estimate
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
@@ -24,6 +23,7 @@ from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
 from burn.dialect.query import LEAVES, VIEWS, is_named, op_of
 from burn.dialect.types import type_of
+from burn.passes.again import read_late
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
@@ -152,7 +152,7 @@ class _Block:
                     continue
                 for operand in step.operation.operands:
                     if operand not in new and _is_computed(operand):
-                        new[operand] = _read_late(operand)
+                        new[operand] = read_late(operand)
                 copy = step.operation.clone()
                 for i, operand in enumerate(step.operation.operands):
                     copy.operands[i] = new.get(operand, operand)
@@ -161,14 +161,6 @@ class _Block:
             for i, operand in enumerate(reader.operation.operands):
                 if operand == value:
                     reader.operation.operands[i] = new[value]
-
-
-def _read_late(value: ir.Value) -> ir.Value:
-    """A value behind a barrier; one that was widened is widened behind it, as the law of barriers has it."""
-    wide = is_named(value, "cast")
-    if wide is None or _bytes(wide.x) >= _bytes(value):
-        return ops.barrier(value, value)
-    return ops.cast(ops.barrier(wide.x, wide.x), dtype=wide.dtype, saturate=wide.saturate)
 
 
 def _is_computed(value: ir.Value) -> bool:

@@ -171,10 +171,10 @@ def make_private(folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
-def parse_size(text: str) -> int:
-    """Bytes of "500MB", "1.5 GiB" or "1000"."""
+def parse_size(text: str, what: str = "BURN_CACHE_SIZE") -> int:
+    """Bytes of "500MB", "1.5 GiB" or "1000". what: the size is of, for the BurnError that something else is told with."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     units = {name.lower(): factor for name, factor in _UNITS.items()}
     if not match or match[2].lower() not in units or len(match[1]) > _MOST_DIGITS:
-        raise BurnError("BURN_CACHE_SIZE is malformed", [Problem(f"'{text}' is no size", hint="such as 500MB or 10GB")])
+        raise BurnError(f"{what} is malformed", [Problem(f"'{text}' is no size", hint="such as 500MB or 10GB")])
     return int(float(match[1]) * units[match[2].lower()])

@@ -11,6 +11,7 @@ from burn.jitted import Jit
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer
 from burn.optim import LBFGS, Optimizer, clip_by_norm, clip_by_value
+from burn.runtime.cache import parse_size
 from burn.runtime.device import Device
 from burn.runtime.device import device as as_device
 from burn.runtime.executable import Executable
@@ -43,10 +44,11 @@ class Step:
         value: float = 0.0,
         parts: int = 1,
         precision: str = FULL,
+        memory: int | None = None,
     ) -> None:
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self._has_aux, self._norm, self._value, self._parts = has_aux, norm, value, parts
-        self._precision = checked(precision)
+        self._precision, self._memory = checked(precision), memory
         self.scale = LossScale() if precision == "float16" else None
         self.signature = inspect.Signature(list(inspect.signature(loss).parameters.values())[1:])
         self.compiled: Jit | None = None
@@ -71,7 +73,9 @@ class Step:
         if self.compiled is None:
             name = getattr(self.loss, "__name__", "step")
             function = self._gradients if several else self.run
-            self.compiled = of_batches(function, self.signature, name, bound(self.signature, args, kwargs, name))
+            self.compiled = of_batches(
+                function, self.signature, name, bound(self.signature, args, kwargs, name), self._memory
+            )
         return self._evaluating(self.compiled, args, kwargs) if several else self.compiled(*args, **kwargs)
 
     def _evaluating(self, compiled: Jit, args: Any, kwargs: Any) -> Any:
@@ -141,9 +145,16 @@ class Step:
         return {} if self.scale is None else {"scale": self.scale.factor, "good": self.scale.good}
 
 
-def of_batches(function: Callable[..., Any], signature: inspect.Signature, name: str, batch: Mapping[str, Any]) -> Jit:
+def of_batches(
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    name: str,
+    batch: Mapping[str, Any],
+    memory: int | None = None,
+) -> Jit:
     """A function of batches as one program for every batch size: the first axes of all tensors are one size with a name.
-    Parameters are inputs. batch: the arguments of the first call, by name."""
+    Parameters are inputs. batch: the arguments of the first call, by name; memory: bytes that results may take meanwhile, with
+    a batch as large as that one."""
 
     def whole(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
@@ -152,7 +163,9 @@ def of_batches(function: Callable[..., Any], signature: inspect.Signature, name:
     whole.__name__ = name
     leaves = {name: trees.flatten(value)[0] for name, value in batch.items()}
     shared = {name: {0: BATCH} for name, found in leaves.items() if found and all(_has_axes(v) for v in found)}
-    return Jit(whole, shared, (), opens=True)
+    sizes = {v.shape[0] for name in shared for v in leaves[name]}
+    at = f" at={BATCH}:{max(sizes)}" if sizes else ""
+    return Jit(whole, shared, (), opens=True, budget="" if memory is None else f"memory={memory}{at}")
 
 
 def _has_axes(leaf: Any) -> bool:
@@ -178,6 +191,7 @@ def step(
     clip_value: float | None = None,
     accumulate: int = 1,
     precision: str = FULL,
+    memory: int | str | None = None,
     device: str | Device | None = None,
 ) -> Step:
     """The training step of a model as one compiled program. The model is put into training mode.
@@ -188,10 +202,12 @@ def step(
     gradients are the means over the parts, and `has_aux`'s results have a first axis of so many.
     precision: "bfloat16" or "float16" for a model that sees its parameters and batches rounded to that, while parameters, losses
     and the optimizer stay float32; float16's gradients are scaled, and a step that overflows moves nothing.
+    memory: how many bytes ("200 MB") the results on the way may take at most, besides parameters, the optimizer's state and the
+    batch: what does not fit is not kept for the way back but computed again there. Counted for batches of the first one's size.
     device: where the model's parameters and the optimizer's state go, to stay there; the step runs where they are.
 
     Raises TypeMismatch for an optimizer of another model or of frozen parameters, for limits and numbers of parts that are not
-    more than 0, and for a precision that there is not."""
+    more than 0, and for a precision that there is not. The first call raises CompileError where the memory does not suffice."""
     for name, limit in {"clip_norm": clip_norm, "clip_value": clip_value}.items():
         if limit is not None and not limit > 0:
             raise TypeMismatch("a limit for gradients is more than 0", [f"{name} is {limit}"])
@@ -199,4 +215,14 @@ def step(
         raise TypeMismatch("a batch is taken in at least one part", [f"accumulate is {accumulate}"])
     if device is not None:
         place(model, (optimizer,), device)
-    return Step(model.train(), loss, optimizer, has_aux, clip_norm or 0.0, clip_value or 0.0, accumulate, precision)
+    clipped = (clip_norm or 0.0, clip_value or 0.0)
+    return Step(model.train(), loss, optimizer, has_aux, *clipped, accumulate, precision, limit_of(memory, accumulate))
+
+
+def limit_of(memory: int | str | None, accumulate: int) -> int | None:
+    """Bytes. Raises BurnError for what is no size, and TypeMismatch where a batch is taken in parts."""
+    if memory is None:
+        return None
+    if accumulate > 1:
+        raise TypeMismatch("memory has a limit for a batch that is taken whole", [f"accumulate is {accumulate}"])
+    return parse_size(str(memory), "memory")

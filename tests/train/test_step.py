@@ -13,7 +13,7 @@ import burn
 from burn import nn, optim
 from burn.bench.training import burn_kit
 from burn.bench.twins import CASES, gpt
-from burn.errors import TypeMismatch
+from burn.errors import BurnError, CompileError, TypeMismatch
 from burn.jitted import Jit
 from burn.runtime.executable import Executable
 
@@ -142,6 +142,48 @@ def test_a_checkpointed_step_needs_little_memory() -> None:
         np.testing.assert_allclose(recomputed[path], gradient, rtol=1e-5, atol=1e-8)
 
 
+class Blocks(nn.Module):
+    """Normalised, widened, narrowed, added: three times."""
+
+    def __init__(self) -> None:
+        self.norms = nn.ModuleList(nn.LayerNorm(48) for _ in range(3))
+        self.inner = nn.ModuleList(nn.Linear(48, 192) for _ in range(3))
+        self.outer = nn.ModuleList(nn.Linear(192, 48) for _ in range(3))
+
+    def forward(self, x: Any) -> Any:
+        for norm, inner, outer in zip(self.norms, self.inner, self.outer, strict=True):
+            x = x + outer(burn.gelu(inner(norm(x))))
+        return x
+
+
+def test_a_step_keeps_within_a_memory() -> None:
+    """Activations alone, then products too, are computed again: the same numbers, and no more bytes than that."""
+    x = np.random.default_rng(0).standard_normal((301, 48)).astype(np.float32)
+
+    def trained(memory: int | str | None) -> tuple[burn.train.Step, dict[str, np.ndarray], list[float]]:
+        burn.manual_seed(3)
+        model = Blocks()
+        step = burn.train.step(model, lambda m, x: (m(x) ** 2).mean(), optim.SGD(model, lr=0.1), memory=memory)
+        losses = [float(step(x)) for _ in range(3)]
+        return step, {path: p.numpy() for path, p in model.named_parameters()}, losses
+
+    plain, parameters, losses = trained(None)
+    most = burn.explain(plain).arena
+    assert "again" not in str(burn.explain(plain))
+    step, found, also = trained(int(0.6 * most))
+    explained = burn.explain(step)
+    assert explained.arena <= 0.6 * most
+    assert " again what was not kept" in str(explained).splitlines()[0]
+    again = [k for k in explained if any(source.endswith("(again)") for source in k.sources)]
+    assert len(again) == str(explained).count(", again)") > 0
+    np.testing.assert_allclose(also, losses, rtol=1e-6)
+    for path, p in parameters.items():
+        np.testing.assert_allclose(found[path], p, rtol=1e-5, atol=1e-7, err_msg=path)
+    assert np.isfinite(float(step(x[:7])))  # other sizes run, too
+    with pytest.raises(CompileError, match=r"at batch=301\n.*MB is the least that was found, 0.1 MB is asked for"):
+        trained("0.1 MB")
+
+
 class Again(nn.Module):
     """A layer whose way forward is computed again on the way back."""
 
@@ -233,6 +275,10 @@ def test_what_a_step_refuses() -> None:
         burn.train.step(held, loss, optimizer)
     with pytest.raises(TypeMismatch, match="clip_norm is -1"):
         burn.train.step(model, loss, optim.SGD(model), clip_norm=-1.0)
+    with pytest.raises(TypeMismatch, match=r"taken whole\n.*accumulate is 2"):
+        burn.train.step(model, loss, optim.SGD(model), memory="1 GB", accumulate=2)
+    with pytest.raises(BurnError, match=r"memory is malformed\n.*'a lot' is no size"):
+        burn.train.step(model, loss, optim.SGD(model), memory="a lot")
     step = burn.train.step(model, lambda m, x: m(x), optim.SGD(model))
     with pytest.raises(TypeMismatch, match="float scalar"):
         step(np.ones((3, 2), np.float32))

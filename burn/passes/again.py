@@ -1,0 +1,245 @@
+"""What a block would be if some of its values were not kept for the way back but computed again there: the order of its ops then,
+and about how much memory lives at once.
+
+A block of training has a turn: the op where most is alive, which is where the way forward ends. What is made before it and read
+behind it is kept. A value that is not to be kept is computed again in front of its first reader behind the turn, from what is
+kept and from what is computed again already, and stays until its last one: nothing is computed three times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from burn.dialect import ops
+from burn.dialect.control import defined_symbols
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.op import AGAIN, Op, source_name
+from burn.dialect.pointwise import Pointwise
+from burn.dialect.query import LEAVES, VIEWS, is_named
+from burn.dialect.types import type_of
+
+REPEATED = ("conv", "dot_general", "join_tiles", "split_tiles", "attention", "attention_forward", "reduce", "gather")
+"""What may be computed again besides pointwise ops and views."""
+
+Count = Callable[[Dim], int]
+"""What a size comes out as."""
+
+NONE = -1
+"""In place of a value's number: it is none of the block's own."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An op by its number, the values that it reads, and, of one that is computed again, the number of the op in front of which.
+    Values that are computed again have numbers of their own (`Sketch.again`)."""
+
+    op: int
+    reads: Sequence[int]
+    before: int | None = None
+
+
+class Sketch:
+    """Ops and values of a block as numbers, in their order. kept: the values that are made before the turn and read behind it.
+    far: ops behind which a value is in memory, whoever reads it, as kernels are made of what is nearer."""
+
+    def __init__(self, block: ir.Block, count: Count, far: int) -> None:
+        self.far = far
+        self.ops = [o.opview for o in block.operations if isinstance(o.opview, Op)]
+        self._values = [v for op in self.ops for v in op.operation.results]
+        self.maker = [i for i, op in enumerate(self.ops) for _ in op.operation.results]
+        number = {v: n for n, v in enumerate(self._values)}
+        self.results = [[number[v] for v in op.operation.results] for op in self.ops]
+        self.reads = [[number.get(v, NONE) for v in op.operation.operands] for op in self.ops]
+        self.bytes = [count(type_of(v).bytes) for v in self._values]
+        self.work = [_work(op, count) for op in self.ops]
+        self.repeats = [_repeats(op) for op in self.ops]
+        self._leaf = [op.OP_NAME in LEAVES for op in self.ops]
+        self._joins = [isinstance(op, Pointwise) or op.OP_NAME in (*VIEWS, "reduce") for op in self.ops]
+        self._alias = [op.OP_NAME == "reshape" for op in self.ops]
+        self.pinned = {number[v] for op in self.ops for v in _read_inside(op) if v in number}
+        self.outputs = {n for n in self.reads[-1] if n != NONE}
+        self.turn = len(self.ops)
+        plain = self.steps(())
+        alive = self.alive(plain)
+        self.turn = max(range(len(alive)), key=alive.__getitem__)
+        self.kept = {self._root(u) for reads in self.reads[self.turn + 1 :] for u in reads if u != NONE}
+        self.kept = {
+            u for u in (*self.kept, *self.pinned) if self.maker[u] <= self.turn and not self._leaf[self.maker[u]]
+        }
+
+    def again(self, value: int) -> int:
+        """The number of a value that is computed again."""
+        return value + len(self._values)
+
+    def is_kept(self, value: int) -> bool:
+        """Whether a value that something reads which is computed again lies in memory."""
+        return value < len(self._values) and not self._leaf[self.maker[value]]
+
+    def candidates(self, least: int) -> list[int]:
+        """Kept values of so many bytes that may be computed again, those first that take the least arithmetic for a byte, and
+        earlier ones in front of later ones: when these are computed again, most of what was kept is gone."""
+        late: dict[int, int] = {}
+        for i in range(len(self.ops) - 1, self.turn, -1):
+            late.update((self._root(u), i) for u in self.reads[i] if u != NONE)
+        found = [
+            u
+            for u in self.kept - self.pinned - self.outputs
+            if self.repeats[self.maker[u]] and self.bytes[u] >= least and late[u] - self.maker[u] > self.far
+        ]
+        price = {u: self._price(u) for u in found}
+        return sorted(found, key=lambda u: (price[u], u))
+
+    def _price(self, value: int) -> float:
+        """Arithmetic for a byte that is not kept, to two digits."""
+        made: dict[int, int] = {}
+        steps = self._way(value, self.kept - {value}, made, 0)
+        return float(f"{sum(self.work[s.op] for s in steps) / self.bytes[value]:.1e}")
+
+    def steps(self, dropped: Collection[int]) -> list[Step]:
+        """The ops in their order, where these values are not kept."""
+        if not dropped:
+            return [Step(i, reads) for i, reads in enumerate(self.reads)]
+        kept, made, found = self.kept.difference(dropped), dict[int, int](), list[Step]()
+        for i, reads in enumerate(self.reads):
+            if i > self.turn:
+                for u in reads:
+                    found += self._way(u, kept, made, i)
+                reads = [made.get(u, u) for u in reads]
+            found.append(Step(i, reads))
+        return found
+
+    def _way(self, value: int, kept: set[int], made: dict[int, int], before: int) -> list[Step]:
+        """How a value is computed again that is read behind the turn; nothing, where it is there. made: the numbers of what is
+        computed again, added to."""
+        found: list[Step] = []
+        todo = [value]
+        while todo:
+            u = todo[-1]
+            op = self.maker[u] if u != NONE else NONE
+            there = u == NONE or u in made or op > self.turn or u in kept or not self.repeats[op]
+            if there:
+                todo.pop()
+                continue
+            if missing := [x for x in self.reads[op] if self._missing(x, kept, made)]:
+                todo += missing
+                continue
+            todo.pop()
+            reads = [made.get(x, x) for x in self.reads[op]]
+            if self._alias[op] and reads == self.reads[op]:
+                made[u] = u
+                continue
+            made.update((r, self.again(r)) for r in self.results[op])
+            found.append(Step(op, reads, before))
+        return found
+
+    def _missing(self, value: int, kept: set[int], made: dict[int, int]) -> bool:
+        if value == NONE or value in made or value in kept:
+            return False
+        return self.maker[value] <= self.turn and self.repeats[self.maker[value]]
+
+    def alive(self, steps: Sequence[Step]) -> list[int]:
+        """The bytes that live at each step, but for the program's outputs. What pointwise ops near by take into their kernels is
+        never in memory."""
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        stored: set[int] = set()
+        alias: dict[int, int] = {}
+        for at, step in enumerate(steps):
+            for u in step.reads:
+                if u != NONE:
+                    root = alias.get(u, u)
+                    last[root] = at
+                    if not self._joins[step.op] or at - first[root] > self.far:
+                        stored.add(root)
+            for u in self.results[step.op]:
+                made = u if step.before is None else self.again(u)
+                first[made] = at
+                if self._alias[step.op] and step.reads[0] != NONE:
+                    alias[made] = alias.get(step.reads[0], step.reads[0])
+        changes = [0] * (len(steps) + 1)
+        for u in stored - self.outputs:
+            plain = u if u < len(self._values) else u - len(self._values)
+            if not self._leaf[self.maker[plain]]:
+                changes[first[u]] += self.bytes[plain]
+                changes[last[u] + 1] -= self.bytes[plain]
+        return list(accumulate(changes[:-1]))
+
+    def _root(self, value: int) -> int:
+        """The value whose memory one is."""
+        while value not in self.pinned and self._alias[self.maker[value]] and self.reads[self.maker[value]][0] != NONE:
+            value = self.reads[self.maker[value]][0]
+        return value
+
+
+def apply(sketch: Sketch, steps: Sequence[Step]) -> None:
+    """Makes the block what the steps say. Kept values that are read by what is computed again are read behind barriers, so that
+    fusion does not take it back to where it was; what is computed again says so in its location."""
+    values = dict(enumerate(v for op in sketch.ops for v in op.operation.results))
+    late: dict[int, ir.Value] = {}
+
+    def read(number: int) -> ir.Value:
+        if number not in late:
+            late[number] = read_late(values[number])
+        return late[number]
+
+    for step in steps:
+        op = sketch.ops[step.op]
+        if step.before is None:
+            for i, number in enumerate(step.reads):
+                if number != NONE and number != sketch.reads[step.op][i]:
+                    op.operation.operands[i] = values[number]
+            continue
+        with ir.InsertionPoint(sketch.ops[step.before].operation), op.operation.location:
+            given = {i: read(n) if sketch.is_kept(n) else values[n] for i, n in enumerate(step.reads) if n != NONE}
+            copy = op.operation.clone()
+        copy.location = ir.Location.name(f"{source_name(op)} {AGAIN}".strip())
+        for i, value in given.items():
+            copy.operands[i] = value
+        for number, result in zip(sketch.results[step.op], copy.results, strict=True):
+            values[sketch.again(number)] = result
+
+
+def read_late(value: ir.Value) -> ir.Value:
+    """A value behind a barrier; one that was widened is widened behind it, as the law of barriers has it."""
+    wide = is_named(value, "cast")
+    if wide is None or type_of(wide.x).element_bytes >= type_of(value).element_bytes:
+        return ops.barrier(value, value)
+    return ops.cast(ops.barrier(wide.x, wide.x), dtype=wide.dtype, saturate=wide.saturate)
+
+
+def _repeats(op: Op) -> bool:
+    """Whether an op may be computed again."""
+    again = isinstance(op, Pointwise) or op.OP_NAME in VIEWS or op.OP_NAME in REPEATED
+    return again and op.PURE and not defined_symbols(op)
+
+
+def _read_inside(op: Op) -> Iterator[ir.Value]:
+    """What the regions of an op read."""
+    for region in op.operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield from inner.operation.operands
+                if isinstance(inner.opview, Op):
+                    yield from _read_inside(inner.opview)
+
+
+def _work(op: Op, count: Count) -> int:
+    """About how many operations an op takes; to read or write an element counts as one."""
+    if not len(op.operation.results) or op.OP_NAME == "reshape":
+        return 0
+    elements = sum(count(type_of(v).elements) for v in (*op.operation.operands, *op.operation.results))
+    made = count(type_of(op.operation.results[0]).elements)
+    if op.OP_NAME == "dot_general":
+        shape = type_of(op.lhs).shape
+        for axis in op.lhs_contract:
+            made *= count(shape[axis])
+        return elements + 2 * made
+    if op.OP_NAME == "conv":
+        channels = type_of(op.operation.results[0]).shape[1 if op.layout == "first" else -1]
+        return elements + 2 * made * count(type_of(op.weight).elements) // max(1, count(channels))
+    if op.OP_NAME in ("attention", "attention_forward"):
+        return elements + 4 * made * count(type_of(op.k).shape[2])
+    return elements
