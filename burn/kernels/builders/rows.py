@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
 
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, LoopVar, product
@@ -81,9 +82,19 @@ class Rows:
                 index = place(self.kept) if same else reshape_index(place(self.kept), kept_shape, shape)
             narrow.append(Write(builder.out(number), linear(place(self.kept), kept_shape), low.at(value, index)))
         if wide:
-            self.stages.append(Stage(self.inner, (), tuple(wide)))
+            self._write_wide(tuple(wide))
         if narrow:
             self.stages.append(Stage((), (), tuple(narrow)))
+
+    def _write_wide(self, writes: tuple[Write, ...]) -> None:
+        """While the last reductions are formed, if nothing waits for them: what both read is read once."""
+        last = self.stages[-1] if self.stages else Stage(self.inner)
+        formed = {r.name for r in last.reductions}
+        waiting = {n.name for w in writes for n in walk(w.value) if isinstance(n, Reduced)}
+        if formed and formed.isdisjoint(waiting):
+            self.stages[-1] = replace(last, writes=(*last.writes, *writes))
+        else:
+            self.stages.append(Stage(self.inner, (), writes))
 
 
 def reduction_of(anchor: Op, name: str, body: Scalar, inner: tuple[LoopVar, ...]) -> tuple[Reduction, Scalar]:

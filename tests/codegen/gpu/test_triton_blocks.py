@@ -40,7 +40,8 @@ def program(function: Function, *shapes: Shape, dtype: str = "float32") -> Progr
     made = Program.create([(f"x{i}", t) for i, t in enumerate(types)])
     with made.building("node"):
         y = function(*made.inputs)
-    made.finish([("y", y)])
+    results = y if isinstance(y, tuple) else (y,)
+    made.finish([(f"y{i}", result) for i, result in enumerate(results)])
     pipeline.run(pipeline.parse("decompose,fuse"), made, Environment(GPU()))
     return made
 
@@ -115,6 +116,24 @@ def test_columns_summed_in_blocks_of_rows(shape: Shape) -> None:
         return ops.sqrt(ops.reduce(ops.mul(x, x), kind="sum", axes=axes))
 
     numbers(function, lambda x: np.sqrt((x * x).sum(axes)), shape)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((71, 33), 0), ((5, 1201), 1), ((3, 19, 10), 1)])
+def test_summed_while_written(shape: Shape, axis: int) -> None:
+    """One stage does both: the elements are read once."""
+
+    def function(x: Any) -> Any:
+        squares = ops.mul(x, x)
+        return squares, ops.reduce(squares, kind="sum", axes=(axis,))
+
+    made = program(function, shape)
+    x = random(made.input_types[0], {}, 0)
+    squares, sums = interpreted(made, [x], simulated.Simulator().launch, WANTS)
+    np.testing.assert_allclose(squares, x * x, rtol=1e-6)
+    np.testing.assert_allclose(sums, (x.astype(np.float64) ** 2).sum(axis), rtol=1e-5)
+    with context():
+        (call,) = (c for g in groups(made.block) for c in kernels(g, GPU().wants))
+        assert isinstance(call.kernel, LoopKernel) and len([s for s in call.kernel.stages if s.loops]) == 1
 
 
 FAR = 1000.0

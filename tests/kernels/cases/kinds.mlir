@@ -35,6 +35,22 @@ func.func @main(%x: tensor<7x3xf32>, %i: tensor<4xi32>) -> tensor<4x3xf32> {
 // CHECK-NEXT:   %2 = b1[3*f1 + i1] : float32
 // CHECK-NEXT:   b2[3*i0 + i1] = %2
 
+// ----- reduce: what waits for no sum is written while that is formed
+func.func @main(%x: tensor<?x10xf32, ["n", "10"]>, %y: tensor<?x10xf32, ["n", "10"]>) -> (tensor<?x10xf32, ["n", "10"]>, tensor<?xf32, ["n"]>) {
+  %0 = "burn.mul"(%x, %y) : (tensor<?x10xf32, ["n", "10"]>, tensor<?x10xf32, ["n", "10"]>) -> tensor<?x10xf32, ["n", "10"]>
+  %1 = "burn.reduce"(%0) {kind = "sum", axes = array<i64: 1>, keepdims = false} : (tensor<?x10xf32, ["n", "10"]>) -> tensor<?xf32, ["n"]>
+  "burn.return"(%0, %1) : (tensor<?x10xf32, ["n", "10"]>, tensor<?xf32, ["n"]>) -> ()
+}
+// CHECK:      parallel i0 < n {
+// CHECK-NEXT:   for i1 < 10 {
+// CHECK-NEXT:     %0 = b0[10*i0 + i1] : float32
+// CHECK-NEXT:     %1 = b1[10*i0 + i1] : float32
+// CHECK-NEXT:     %2 = mul %0, %1 : float32
+// CHECK-NEXT:     r0 = sum %2 : float32
+// CHECK-NEXT:     b2[10*i0 + i1] = %2
+// CHECK-NEXT:   }
+// CHECK-NEXT:   b3[i0] = r0
+
 // ----- reduce: a stage reads what the one before it found
 func.func @main(%x: tensor<?x10xf32, ["n", "10"]>) -> tensor<?x1xf32, ["n", "1"]> {
   %0 = "burn.reduce"(%x) {kind = "max", axes = array<i64: 1>, keepdims = true} : (tensor<?x10xf32, ["n", "10"]>) -> tensor<?x1xf32, ["n", "1"]>
