@@ -14,11 +14,12 @@ import argparse
 import datetime
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rows.decoders import DECODERS, Decoder, feeds, write
+from rows.decoders import DECODERS, feeds, write
+from rows.shapes import Shape
 
 import burn
 from burn.bench.interleave import Plan, bind, interleave
@@ -42,7 +43,7 @@ class Figure:
     """Medians in seconds by engine, and the memory's bytes a second."""
 
     model: str
-    shape: Decoder
+    shape: Shape
     times: dict[str, float]
     bandwidth: float
 
@@ -80,17 +81,14 @@ def _bandwidth() -> float:
     return statistics.median(measure().levels[-1].rate for _ in range(TURNS))
 
 
-def _torch(shape: Decoder, threads: int, past: int) -> Callable[[], Any]:
+def _torch(shape: Shape, threads: int, past: int) -> Callable[[], Any]:
     """A step of the same shapes, compiled, which writes into keys and values that stay."""
     import torch
     from rows import decoding
 
     torch.set_num_threads(threads)
-    sizes = decoding.Shape(
-        shape.layers, shape.width, shape.heads, shape.shared, shape.hidden, shape.words, 2 * past, shape.rotary
-    )
     with torch.no_grad():
-        compiled = torch.compile(decoding.Kept(decoding.Decoder(sizes).eval()))
+        compiled = torch.compile(decoding.Kept(decoding.Decoder(replace(shape, room=2 * past)).eval()))
     token, place = torch.tensor([11]), torch.tensor([past])
 
     def run() -> Any:

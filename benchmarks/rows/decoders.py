@@ -8,7 +8,7 @@ embedding is kept in halves then.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,49 +16,23 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from rows.shapes import GPT2_SMALL, LLAMA_1B, Shape
+
 MICROSOFT = "com.microsoft"
 
 
-@dataclass(frozen=True)
-class Decoder:
-    """rotary: places turn queries and keys, norms are of squares and the hidden layer is gated, as in Llama (arXiv:2302.13971);
-    else places are learned, as in GPT-2. shared: heads of keys and values; block: of 4-bit weights, 0 for float32."""
-
-    layers: int
-    width: int
-    heads: int
-    shared: int
-    hidden: int
-    words: int
-    room: int
-    rotary: bool
-    block: int = 0
-
-    @property
-    def depth(self) -> int:
-        return self.width // self.heads
-
-    @property
-    def weight_bytes(self) -> float:
-        """What a step reads of products' weights."""
-        keys = self.width * self.shared * self.depth * 2
-        each = 2 * self.width**2 + keys + self.width * self.hidden * (3 if self.rotary else 2)
-        numbers = self.layers * each + self.width * self.words
-        return numbers * (0.5 + 4 / self.block if self.block else 4.0)
-
-
 DECODERS = {
-    "gpt2-small": Decoder(12, 768, 12, 12, 3072, 50257, 1024, False),
-    "gpt2-small-int4": Decoder(12, 768, 12, 12, 3072, 50257, 1024, False, block=32),
-    "llama-1b-int4": Decoder(16, 2048, 32, 8, 8192, 128256, 2048, True, block=32),
+    "gpt2-small": GPT2_SMALL,
+    "gpt2-small-int4": replace(GPT2_SMALL, block=32),
+    "llama-1b-int4": replace(LLAMA_1B, block=32),
 }
 
 
-def write(shape: Decoder, path: Path) -> None:
+def write(shape: Shape, path: Path) -> None:
     onnx.save(_Writer(shape).model(), path)
 
 
-def feeds(shape: Decoder, past: int) -> dict[str, np.ndarray]:
+def feeds(shape: Shape, past: int) -> dict[str, np.ndarray]:
     """A step's inputs behind so many tokens."""
     rng = np.random.default_rng(1)
     size = (1, shape.shared, past, shape.depth)
@@ -73,7 +47,7 @@ def feeds(shape: Decoder, past: int) -> dict[str, np.ndarray]:
 
 
 class _Writer:
-    def __init__(self, shape: Decoder) -> None:
+    def __init__(self, shape: Shape) -> None:
         self.shape, self.rng = shape, np.random.default_rng(0)
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,34 +17,12 @@ import burn
 from burn.runtime.card import resident, to_card
 from burn.runtime.device import device
 from rows.models import AT_LEAST
+from rows.shapes import GPT2_SMALL, LLAMA_1B, Shape
 from rows.timing import Row, by_turns, difference, waited
 
 f = torch.nn.functional
 
-
-@dataclass(frozen=True)
-class Shape:
-    """A decoder. rotary: places turn queries and keys, norms are of squares and the hidden layer is gated, as in Llama
-    (arXiv:2302.13971); else places are learned, as in GPT-2. `kept`: tokens that there is room for."""
-
-    layers: int
-    width: int
-    heads: int
-    shared: int
-    hidden: int
-    words: int
-    kept: int
-    rotary: bool
-
-    @property
-    def depth(self) -> int:
-        return self.width // self.heads
-
-
-SHAPES = {
-    "GPT-2 small fp16": Shape(12, 768, 12, 12, 3072, 50257, 1024, False),
-    "Llama-style 1B fp16": Shape(16, 2048, 32, 8, 8192, 128256, 2048, True),
-}
+SHAPES = {"GPT-2 small fp16": GPT2_SMALL, "Llama-style 1B fp16": LLAMA_1B}
 
 
 def turned(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
@@ -83,7 +60,7 @@ class Layer(torch.nn.Module):
             q, k = turned(q, place), turned(k, place)
         write = torch.Tensor.index_copy_ if inside else torch.Tensor.index_copy
         keys, values = write(keys, 2, place, k), write(values, 2, place, v)
-        seen = (torch.arange(s.kept, device=x.device) <= place).view(1, 1, 1, -1)
+        seen = (torch.arange(s.room, device=x.device) <= place).view(1, 1, 1, -1)
         y = f.scaled_dot_product_attention(q, keys, values, attn_mask=seen, enable_gqa=s.shared != s.heads)
         x = x + self.out(y.reshape(1, s.width))
         hidden = self.up(self.behind(x))
@@ -103,7 +80,7 @@ class Decoder(torch.nn.Module):
         self.shape = shape
         self.words = torch.nn.Embedding(shape.words, shape.width)
         torch.nn.init.normal_(self.words.weight, std=0.02)
-        self.places = None if shape.rotary else torch.nn.Embedding(shape.kept, shape.width)
+        self.places = None if shape.rotary else torch.nn.Embedding(shape.room, shape.width)
         self.layers = torch.nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.last = torch.nn.RMSNorm(shape.width, eps=1e-5) if shape.rotary else torch.nn.LayerNorm(shape.width)
 
@@ -122,7 +99,7 @@ class Decoder(torch.nn.Module):
     def empty(self) -> list[torch.Tensor]:
         s = self.shape
         weight = self.words.weight
-        return [weight.new_zeros(1, s.shared, s.kept, s.depth) for _ in range(2 * s.layers)]
+        return [weight.new_zeros(1, s.shared, s.room, s.depth) for _ in range(2 * s.layers)]
 
 
 class Kept(torch.nn.Module):
@@ -179,7 +156,7 @@ def step(name: str, shape: Shape) -> Row:
         return torch.from_dlpack(steps(*(resident(t, device("cuda")) for t in (token, place))))
 
     error = difference(written(ours, tokens, places), written(kept, tokens, places))
-    token, place = tokens[0], torch.tensor([shape.kept // 2], device="cuda")
+    token, place = tokens[0], torch.tensor([shape.room // 2], device="cuda")
     arrays = [resident(t, device("cuda")) for t in (token, place)]
 
     def waits() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 from pathlib import Path
 from types import ModuleType
 
@@ -14,20 +13,16 @@ import pytest
 import burn
 
 
-@pytest.fixture(scope="module")
-def decoders() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "rows" / "decoders.py"
-    spec = importlib.util.spec_from_file_location("benchmark_decoders", path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def decoders(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    return importlib.import_module("rows.decoders")
 
 
 @pytest.mark.parametrize(("rotary", "block"), [(False, 0), (False, 32), (True, 32)])
 def test_a_step_and_a_text(decoders: ModuleType, tmp_path: Path, rotary: bool, block: int) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    shape = decoders.Decoder(2, 64, 4, 2 if rotary else 4, 96, 70, 32, rotary, block)
+    shape = decoders.Shape(2, 64, 4, 2 if rotary else 4, 96, 70, 32, rotary, block)
     path = tmp_path / "decoder.onnx"
     decoders.write(shape, path)
     onnx.checker.check_model(path)
