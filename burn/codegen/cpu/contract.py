@@ -113,7 +113,7 @@ class _Printer:
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
         self.parts_masks = heuristics.parts_masks(target)
-        self.epilogue = Epilogue(tiled, self.lanes, self.element, self.emitter)
+        self.epilogue = Epilogue(tiled, self.lanes, self.element, self.emitter, target.compact)
         self.place: Int = 0  # the tile's, among the `in_block` that read a panel one after the other
         self.in_block: Int = 1
         turns = schedule.block if schedule.turns else None

@@ -13,15 +13,15 @@ from burn.codegen.cpu.operands import both, panel_mask, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Int, Value, vector
-from burn.dialect.dims import Expr, LoopVar, substitute
+from burn.dialect.dims import Expr, LoopVar, coefficient, substitute
 from burn.kernels.body import Accumulator, Load, Rewriter, Write, children, loop_atoms, own_dims, walk
 
 
 class Epilogue:
-    """That of one kernel, whose panels are vectors of `type_`."""
+    """That of one kernel, whose panels are vectors of so many `lanes`. compact: it is to be short, whatever time it takes."""
 
-    def __init__(self, kernel: Tiled, lanes: int, element: str, emitter: ScalarEmitter) -> None:
-        self.kernel, self.lanes, self.type = kernel, lanes, vector(lanes, element)
+    def __init__(self, kernel: Tiled, lanes: int, element: str, emitter: ScalarEmitter, compact: bool = False) -> None:
+        self.kernel, self.lanes, self.element, self.compact = kernel, lanes, element, compact
         self.code, self.emitter = emitter.code, emitter
         self.vectors = kernel.width // lanes
 
@@ -82,19 +82,22 @@ class Epilogue:
 
     def rolled(self, first: Int, left: Int, kept: Value) -> None:
         """Writes sums out of memory, where `left` rows from number `first` on lie one behind the other, in loops: two vectors at
-        a time, or three, as long chains of instructions that wait for each other leave room for another."""
+        a time, or three, as long chains of instructions that wait for each other leave room for another. Where code is to be
+        short, one vector, or one element where a vector's lie apart."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
-        lane, which = LoopVar("lane", self.lanes), LoopVar("vector", self.vectors)
-        together = next(n for n in (2, 3, 1) if self.vectors % n == 0)
-        with code.for_(0, self.vectors, together) as vectors, emitter.scope(), ExitStack() as masks:
+        lanes = 1 if self.compact and self._scatters() else self.lanes
+        count = kernel.width // lanes
+        lane, which = LoopVar("lane", lanes), LoopVar("vector", count)
+        together = 1 if self.compact else next(n for n in (2, 3, 1) if count % n == 0)
+        with code.for_(0, count, together) as vectors, emitter.scope(), ExitStack() as masks:
             emitter.places[which], emitter.places[lane] = vectors.iv, 0
-            emitter.lane, emitter.lanes = lane, self.lanes
+            emitter.lane, emitter.lanes = lane, lanes
             each: list[tuple[list[Write], Value | None]] = []
             for number in range(together):
-                column = Expr.of(kernel.panel) * kernel.width + (Expr.of(which) + number) * self.lanes + Expr.of(lane)
+                column = Expr.of(kernel.panel) * kernel.width + (Expr.of(which) + number) * lanes + Expr.of(lane)
                 rewrite = Rewriter(lambda d, column=column: substitute(d, {kernel.column: column}))
                 writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
-                mask = panel_mask(emitter, kernel, code.add(vectors.iv, number), self.lanes)
+                mask = panel_mask(emitter, kernel, code.add(vectors.iv, number), lanes)
                 masks.enter_context(emitter.under(mask))
                 self._hoist(writes)
                 each.append((writes, mask))
@@ -103,14 +106,18 @@ class Epilogue:
                 rows.yield_(*following(code, rows.carried, sizes))
                 row = code.add(first, rows.iv)
                 emitter.rows = {row: rows.carried}
-                at = code.mul(code.add(code.mul(rows.iv, self.vectors), vectors.iv), self.lanes)
+                at = code.mul(code.add(code.mul(rows.iv, count), vectors.iv), lanes)
                 for number, (writes, mask) in enumerate(each):
                     emitter.mask = mask
                     with emitter.scope():
-                        total = code.load(kept, code.add(at, number * self.lanes), self.type)
+                        total = code.load(kept, code.add(at, number * lanes), vector(lanes, self.element))
                         self._write_row(writes, row, total)
             emitter._varies.clear()
             emitter.lane, emitter.lanes = None, 1
+
+    def _scatters(self) -> bool:
+        """Whether what a vector's lanes write does not lie side by side."""
+        return any(coefficient(w.offset, self.kernel.column) != 1 for w in self.kernel.epilogue)
 
     def _hoist(self, writes: list[Write]) -> None:
         """Computes what is the same for every row of the tile (a bias, say) once."""
