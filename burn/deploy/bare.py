@@ -31,7 +31,8 @@ from burn.runtime.dtypes import numpy_dtype
 NATIVE = Path(__file__).parent / "native" / "bare"
 RUNTIME = Path(__file__).parents[1] / "runtime" / "native"
 ALIGNMENT = 64
-_OFFERED = """input input_dim constant output plan scratch copy read write launch enter leave fail kernel_fail status"""
+_OFFERED = """input input_dim constant output plan scratch copy read write launch steps enter leave fail kernel_fail
+    status"""
 OFFERED = frozenset(f"burn_rt_{name}" for name in _OFFERED.split())
 """What native/bare has of the runtime."""
 

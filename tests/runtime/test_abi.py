@@ -9,7 +9,7 @@ from burn.runtime import _native
 from burn.runtime.abi import FUNCTIONS, MAX_RANK, MESSAGES, Status
 
 NATIVE = Path(__file__).parents[2] / "burn" / "runtime" / "native"
-TYPES = {"int64_t": "i64", "int32_t": "i32", "void": "", "burn_kernel": "ptr"}
+TYPES = {"int64_t": "i64", "int32_t": "i32", "void": "", "burn_kernel": "ptr", "burn_kernels": "ptr"}
 
 
 def code(name: str) -> str:

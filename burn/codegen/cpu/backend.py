@@ -94,4 +94,5 @@ class CPU:
         small = SMALL
         if target.compact:
             small = heuristics.compact_numbers(sum(isinstance(op.opview, Group) for op in program.block.operations))
-        return EntryBuilder(program, KernelPrinter(target, small=small), target.attributes).build()
+        kernels = KernelPrinter(target, small=small)
+        return EntryBuilder(program, kernels, target.attributes, target.compact).build()

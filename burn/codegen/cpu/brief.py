@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from burn.codegen.cpu.heuristics import BRIEF
-from burn.codegen.host.entry import flops
+from burn.codegen.host.groups import flops
 from burn.dialect.control import Group
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op

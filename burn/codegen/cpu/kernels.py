@@ -11,6 +11,7 @@ from burn.codegen.cpu import attention, attention_gradient, contract, heuristics
 from burn.codegen.cpu.blocks import WORD, Blocks
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
+from burn.codegen.host.calls import Address
 from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.entry import EntryBuilder, some
 from burn.codegen.host.launches import Launches
@@ -36,19 +37,18 @@ class Emitted:
     grain: Dim
     copied: tuple[int, int] | None = None
 
-    def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
+    def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
         """See `burn.codegen.host.launches.Launch`."""
-        if (
-            self.copied is not None
-        ):  # nothing is to be copied where an output lies where the input does that it takes over
+        if self.copied is not None:
             source, target = (some(buffers[i]) for i in self.copied)
-            there = entry.code.cmp("eq", entry.code.word(source), entry.code.word(target))
-            made = entry.code.select(there, entry.code.value(0), entry.code.value(made))
-        code, words = entry.code, [b for b in buffers if b is not None] + [entry.sizes.dim(s) for s in self.sizes]
-        entry.set_words(words)
-        function = code.raw(f"llvm.mlir.addressof @{self.name} : {PTR}", PTR)
+            if not entry.calls.apart(source, target):
+                # nothing is to be copied where an output lies where the input does that it takes over
+                places = [entry.code.word(entry.calls.reached(address)) for address in (source, target)]
+                there = entry.code.cmp("eq", *places)
+                made = entry.code.select(there, entry.code.value(0), entry.code.value(made))
+        words = [*(b for b in buffers if b is not None), *(entry.sizes.dim(s) for s in self.sizes)]
         count, grain = entry.sizes.dim(self.count), entry.sizes.dim(self.grain)
-        entry.call("burn_rt_launch", record, function, entry.words, entry.unless_none(made, count), grain)
+        entry.calls.launch(record, self.name, words, entry.unless_none(made, count), grain)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Either:
     first: Emitted
     other: Emitted
 
-    def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
+    def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
         code = entry.code
         enough: Value | None = None
         for size, least in self.asked:
@@ -73,11 +73,11 @@ class Either:
         first, other = ([entry.sizes.dim(s) for s in emitted.sizes] for emitted in (self.first, self.other))
         sizes = [chosen(a, b) for a, b in zip(first, other, strict=False)]
         sizes += max(first, other, key=len)[len(sizes) :]
-        entry.set_words([b for b in buffers if b is not None] + sizes)
         function = code.select(enough, *(self._address(code, emitted) for emitted in (self.first, self.other)))
         count = chosen(entry.sizes.dim(self.first.count), entry.sizes.dim(self.other.count))
         grain = chosen(entry.sizes.dim(self.first.grain), entry.sizes.dim(self.other.grain))
-        entry.call("burn_rt_launch", record, function, entry.words, entry.unless_none(made, count), grain)
+        words = [*(b for b in buffers if b is not None), *sizes]
+        entry.calls.launch(record, function, words, entry.unless_none(made, count), grain)
 
     @staticmethod
     def _address(code: Function, emitted: Emitted) -> Value:

@@ -366,10 +366,11 @@ class Function:
         kind = f"cache = 1 : i32, hint = 3 : i32, rw = {int(write)} : i32"
         self.line(f'"llvm.intr.prefetch"({address}) {{{kind}}} : ({PTR}) -> ()')
 
-    def alloca(self, count: int, element: str, result: Value | None = None) -> Value:
+    def alloca(self, count: int, element: str, result: Value | None = None, align: int = 64) -> Value:
         """Memory for as long as the function runs."""
         result = result or self.fresh(PTR)
-        self.first(f"{result} = llvm.alloca {self.const(count)} x {element} {{alignment = 64 : i64}} : (i64) -> {PTR}")
+        told = f"{{alignment = {align} : i64}}"
+        self.first(f"{result} = llvm.alloca {self.const(count)} x {element} {told} : (i64) -> {PTR}")
         return result
 
     def argument(self, base: Value, index: int, type_: str = "i64") -> Value:

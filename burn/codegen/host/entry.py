@@ -13,63 +13,44 @@ copies in the host's memory, and what they make is sent back; strings and lists 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TypeVar
 
 from burn.codegen.backend import Built
 from burn.codegen.host import checks, control, inputs, library  # noqa: F401  they register their emitters
+from burn.codegen.host.calls import Address, Calls
 from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.emitters import EMITTERS, emits
-from burn.codegen.host.launches import Binding, Kernels, Launches
+from burn.codegen.host.groups import Groups
+from burn.codegen.host.launches import Kernels
 from burn.codegen.host.parts import divide
+from burn.codegen.host.records import ON_HOST, KernelRecord, Records, moved
 from burn.codegen.host.sizes import Sizes
+from burn.codegen.host.steps import Steps
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, Symbol, product
+from burn.dialect.dims import Dim, Symbol
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.program import Program
 from burn.dialect.query import op_of
 from burn.dialect.types import TensorType, type_of
 from burn.errors import CompileError, Problem
-from burn.kernels.likeness import likeness
 from burn.kernels.liveness import Liveness
 from burn.runtime.abi import FUNCTIONS, MAX_RANK, Status
 from burn.runtime.artefact import KernelImage
 
+T = TypeVar("T")
 END, FAIL = "^end", "^fail"
 STAY = ("string", "list")
 """Elements that are addresses in the host's memory."""
 
-ON_HOST = "host"
-"""The kind of what runs on the host though the program is for a card."""
+ANY_TIME = ("burn_rt_input", "burn_rt_input_dim", "burn_rt_constant")
+"""What may be asked before launches that were printed earlier have run."""
 
 _WRONG = {"at most": "sgt", "indexed": "slt"}
 """How an agreement fails, in arith.cmpi's words; by not being equal if not said here."""
-
-
-@dataclass(frozen=True)
-class KernelRecord:
-    """What the artefact tells of a launch site, for profiles. reads: the numbers of those whose results it takes; step: which
-    of the program's ops it belongs to, as live ranges count them."""
-
-    name: str
-    kind: str
-    sources: tuple[str, ...]
-    flops: Dim
-    bytes: Dim
-    reads: tuple[int, ...] = ()
-    step: int = 0
-
-
-@dataclass(frozen=True)
-class Printed:
-    """What groups that are alike have in common: the sizes that must agree and the ops that need it, the launches, and what
-    profiles are told."""
-
-    needs: tuple[tuple[int, Agreement], ...]
-    launches: Launches
-    record: KernelRecord
 
 
 @dataclass
@@ -92,8 +73,8 @@ class Entry:
 
 
 class EntryBuilder:
-    def __init__(self, program: Program, kernels: Kernels, attributes: str) -> None:
-        """attributes: LLVM's, of the function."""
+    def __init__(self, program: Program, kernels: Kernels, attributes: str, small: bool = False) -> None:
+        """attributes: LLVM's, of the function. small: it is to be small, whatever time it takes."""
         self.program, self.kernels = program, kernels
         self.results = program.outputs
         self.code = Function("burn_entry", [("run", PTR)], "i32", attributes=attributes)
@@ -101,24 +82,21 @@ class EntryBuilder:
         self.sites = kernels.sites
         self.sizes = Sizes(self.code)
         self.live = Liveness(program.block)
-        self.pointers: dict[ir.Value, Value] = {}
+        self.pointers: dict[ir.Value, Address] = {}
         self.inputs = {value: i for i, value in enumerate(program.inputs)}
         self.constants: dict[ir.Value, int] = {}  # and their indices
         self.planned: dict[ir.Value, int] = {}
         self.shared: dict[tuple[ir.Value, int], int] = {}  # planned too: a group by its first result, and a number
         self._buffers: list[Dim] = []
-        self.offsets: Value | None = None
-        self.base: Value | None = None
-        self._printed: dict[Hashable, Printed] = {}
-        self.records: list[KernelRecord] = []
-        self.operations: list[ir.Operation] = []
-        self._makers: dict[ir.Value, int] = {}  # the last record that wrote a buffer
+        self.groups = Groups(kernels)
+        self.records = Records(self.live)
         self.outputs: dict[ir.Value, int] = {}
         self.checked: set[Agreement] = set()
         self.words = self.code.fresh(PTR)
         self._words = 1
         self._fails = False
         self._op: Op | None = None
+        self.calls = (Steps if small else Calls)(self)
 
     # ---- the whole -----------------------------------------------------------------------------------------------------
     def build(self) -> Entry:
@@ -129,12 +107,15 @@ class EntryBuilder:
         self._plan()
         self.block(self.program.block)
         self._return()
+        self.calls.finish()
+        tables = self.calls.close()
         code.alloca(self._words, "i64", self.words)
         parts = divide(code, self._close, END)
         ranges = [self.live.range(v) for v in self.planned]
         ranges += [(step, step) for step in (self.live.range(v)[0] for v, _ in self.shared)]
-        functions = [*self.kernels.functions, *(part.text() for part in parts)]
-        return Entry(functions, list(self.constants), ranges, self._buffers, self.records, self.operations, self.sites)
+        functions = [*self.kernels.functions, *tables, *(part.text() for part in parts)]
+        told = self.records
+        return Entry(functions, list(self.constants), ranges, self._buffers, told.all, told.operations, self.sites)
 
     def _close(self, part: Function) -> None:
         """The end of the function, or of a part of it."""
@@ -157,7 +138,6 @@ class EntryBuilder:
 
     def _plan(self) -> None:
         """Sizes of all arena buffers, and one call that places them."""
-        code = self.code
         for value in self.live.buffers:
             in_arena = self.on_card(value) or not self.kernels.is_card
             if in_arena and value not in self.outputs and self.sizes.known(type_of(value).elements):
@@ -166,26 +146,23 @@ class EntryBuilder:
         for operation in self.live.operations:
             group = operation.opview
             if isinstance(group, Group) and group.kind == "reduce":
-                launches = self.printed(group).launches
+                launches = self.groups.printed(group).launches
                 for number, size in enumerate(launches.shared):
                     if self.sizes.known(size) and not launches.on_host:
                         self.shared[operation.results[0], number] = len(self.planned) + len(handed_on)
                         handed_on.append(size)
-        count = len(self.planned) + len(handed_on)
         self._buffers = [*(type_of(value).bytes for value in self.planned), *handed_on]
-        if not count:
-            return
-        sizes = code.alloca(count, "i64")
-        self.offsets = code.alloca(count, "i64")
-        for value, i in self.planned.items():
-            code.cut()
+        if self._buffers:
+            self.calls.plan(len(self._buffers), self._planned_sizes(handed_on))
+
+    def _planned_sizes(self, handed_on: Sequence[Dim]) -> Iterator[Int]:
+        for value in self.planned:
+            self.code.cut()
             size = self.sizes.dim(type_of(value).bytes)
-            if not self.live.top_level(value):  # in a branch that is not taken it may be negative
-                size = code.max(size, 0)
-            code.store(code.value(size), sizes, i)
-        for i, size in enumerate(handed_on, len(self.planned)):
-            code.store(code.value(code.max(self.sizes.dim(size), 0)), sizes, i)
-        self.base = self.call("burn_rt_plan", sizes, count, self.offsets)
+            # in a branch that is not taken it may be negative
+            yield size if self.live.top_level(value) else self.code.max(size, 0)
+        for size in handed_on:
+            yield self.code.max(self.sizes.dim(size), 0)
 
     def _return(self) -> None:
         """Copies outputs that no kernel has written in place: inputs, constants, values wanted twice."""
@@ -193,18 +170,20 @@ class EntryBuilder:
             if self.live.roots(value) and self.outputs.get(self.live.roots(value)[0]) == i:
                 continue
             type_ = type_of(value)
-            self.copy(value, self._output(i, type_, type_), self.pointer(value), type_.bytes)
+            target = self.calls.reached(self._output(i, type_, type_))
+            self.copy(value, target, self.pointer(value), type_.bytes)
 
-    def _output(self, index: int, type_: TensorType, written: TensorType) -> Value:
+    def _output(self, index: int, type_: TensorType, written: TensorType) -> Address:
         """The memory of an output, into which a value of type `written` goes."""
-        for axis, dim in enumerate(type_.shape):
-            self.set_word(axis, self.sizes.dim(dim))
-        return self.call("burn_rt_output", index, type_.rank, self.words, self.sizes.dim(written.bytes))
+        dims = [self.sizes.dim(dim) for dim in type_.shape]
+        return self.calls.output(index, dims, self.sizes.dim(written.bytes))
 
     # ---- calls ---------------------------------------------------------------------------------------------------------
     def call(self, name: str, *operands: Int) -> Value:
         """Calls the runtime, and goes to the function's end where it says that the run has failed."""
         code, function = self.code, FUNCTIONS[name]
+        if name not in ANY_TIME:
+            self.calls.finish()
         self.settle()
         types = {"ptr": PTR}
         result = types.get(function.result, function.result)
@@ -310,34 +289,39 @@ class EntryBuilder:
     # ---- values --------------------------------------------------------------------------------------------------------
     def pointer(self, value: ir.Value) -> Value:
         """The address of a value's elements."""
+        return self.calls.reached(self.address(value))
+
+    def address(self, value: ir.Value) -> Address:
+        """The same, for a launch."""
         home = self.live.home(value)
         if home in self.pointers:
             return self.pointers[home]
         if home in self.planned:
-            return self._in_arena(self.planned[home])
+            return self.calls.in_arena(self.planned[home])
         if home in self.inputs:
-            return self.call("burn_rt_input", self.inputs[home])
+            return self.calls.input(self.inputs[home])
         op = op_of(home)
         if op is not None and op.OP_NAME in ("weight", "constant"):
-            return self.call("burn_rt_constant", self.constants.setdefault(home, len(self.constants)))
+            return self.calls.constant(self.constants.setdefault(home, len(self.constants)))
         raise CompileError(f"internal: {home} has no memory yet")
 
-    def _in_arena(self, number: int) -> Value:
-        return self.code.gep(some(self.base), self.code.load(some(self.offsets), number, "i64"), "i8")
-
-    def handed_on(self, group: Group, number: int, size: Dim) -> Value:
+    def handed_on(self, group: Group, number: int, size: Dim) -> Address:
         """Memory that the kernels of one group share."""
         planned = self.shared.get((group.operation.results[0], number))
         if planned is not None:
-            return self._in_arena(planned)
-        if self.kernels.is_card and not self.printed(group).launches.on_host:
+            return self.calls.in_arena(planned)
+        if self.kernels.is_card and not self.groups.printed(group).launches.on_host:
             return self.call("burn_rt_device_alloc", self.sizes.dim(size))
         return self.call("burn_rt_alloc", self.sizes.dim(size))
 
     def define(self, value: ir.Value) -> Value:
         """The memory for an op's result, made now unless it was planned."""
+        return self.calls.reached(self.made(value))
+
+    def made(self, value: ir.Value) -> Address:
+        """The same, for a launch."""
         if value in self.pointers or value in self.planned:
-            return self.pointer(value)
+            return self.address(value)
         index = self.outputs.get(value)
         if index is not None and not self.sizes.known(*type_of(self.results[index]).shape):
             del self.outputs[value]  # a reshape to sizes that are only read later
@@ -369,53 +353,29 @@ class EntryBuilder:
             if self.code.at_top:
                 self.code.cut()
             self._op = op
+            if len(operation.regions) and not isinstance(op, Group):
+                self.calls.finish()
             emit(self, op)
-
-    def printed(self, group: Group) -> Printed:
-        """A group's kernels, printed unless those of a group like it were."""
-        key = likeness(group), self.kernels.variant(group)
-        if key not in self._printed:
-            ops, launches = group.ops, self.kernels.group(group)
-            bytes_ = sum_dims([type_of(v).bytes for v in (*group.operation.operands, *group.operation.results)])
-            name = "+".join(inner.OP_NAME for inner in ops[:4]) + ("+..." if len(ops) > 4 else "")
-            self._printed[key] = Printed(
-                tuple((place, need) for place, inner in enumerate(ops) for need in inner.must_agree()),
-                launches,
-                KernelRecord(name, ON_HOST if launches.on_host else group.kind, (), flops(group), bytes_),
-            )
-        return self._printed[key]
+        self.calls.finish()
 
     @contextmanager
     def inside(self) -> Iterator[None]:
         """What is printed inside a region is not at hand outside of it."""
         pointers = dict(self.pointers)
-        with self.code.scope(), self.sizes.scope():
+        with self.code.scope(), self.sizes.scope(), self.calls.inside():
             yield
             self.settle()
         self.pointers = pointers
 
     def library(self, op: Op, function: str, operands: Sequence[Int]) -> Value:
         """Calls library code, bracketed for profiles. Returns what the function does."""
-        bytes_ = sum_dims([type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)])
         kind = ON_HOST if self.kernels.is_card else "library"
-        number = self.record(KernelRecord(function, kind, (source_name(op),), 0, bytes_))
+        record = KernelRecord(function, kind, (source_name(op),), 0, moved(op.operation))
+        number = self.records.add(record, op.operation)
         self.call("burn_rt_enter", number)
         value = self.call(function, *operands)
         self.call("burn_rt_leave", number)
         return value
-
-    def record(self, record: KernelRecord) -> int:
-        """The number under which a launch is told of."""
-        assert self._op is not None
-        number, operation = len(self.records), self._op.operation
-        read = [root for value in operation.operands for root in self.live.roots(value)]
-        made = [root for value in operation.results for root in self.live.roots(value)]
-        before = {self._makers[root] for root in (*read, *made) if root in self._makers}
-        step = min((self.live.range(root)[0] for root in made), default=0)
-        self._makers |= dict.fromkeys(made, number)
-        self.records.append(replace(record, reads=tuple(sorted(before)), step=step))
-        self.operations.append(operation)
-        return number
 
     def check_sizes(self, op: Op) -> None:
         """Ends the run where sizes that the op's kernel takes to be equal are not: nothing is read out of bounds."""
@@ -439,14 +399,7 @@ class EntryBuilder:
         self.fail_if(bad, status, site, size)
 
 
-def sum_dims(dims: Sequence[Dim]) -> Dim:
-    total: Dim = 0
-    for d in dims:
-        total = total + d
-    return total
-
-
-def some(value: Value | None) -> Value:
+def some(value: T | None) -> T:
     assert value is not None
     return value
 
@@ -460,69 +413,6 @@ def _nothing(entry: EntryBuilder, op: Op) -> None:
 def _reshape(entry: EntryBuilder, op: Op) -> None:
     """A reshape is its operand's memory."""
     entry.check_sizes(op)
-
-
-@emits("group")
-def _group(entry: EntryBuilder, op: Op) -> None:
-    assert isinstance(op, Group)
-    names = [source_name(inner) for inner in op.operation.regions[0].blocks[0].operations][:-1]
-    printed = entry.printed(op)
-    for place, need in printed.needs:
-        entry.require(need, names[place])
-    launches, results = printed.launches, list(op.operation.results)
-    made = entry.sizes.dim(sum_dims([type_of(r).elements for r in results]))
-    reach = entry.fetched if launches.on_host else entry.pointer
-    places = [entry.drafted(r) if launches.on_host else entry.define(r) for r in results]
-    shared = [entry.handed_on(op, number, size) for number, size in enumerate(launches.shared)]
-    record = replace(printed.record, sources=tuple(dict.fromkeys(names)))
-    given: dict[ir.Value, Value] = {}
-
-    def buffer(binding: Binding) -> Value | None:
-        if binding is None:
-            return None
-        side, place = binding
-        if side != "in":
-            return (shared if side == "shared" else places)[place]
-        operand = op.operation.operands[place]
-        if launches.on_host:  # one copy for all launches
-            if operand not in given:
-                given[operand] = reach(operand)
-            return given[operand]
-        return reach(operand)
-
-    for launch, bindings in launches.calls:
-        launch.print(entry, [buffer(b) for b in bindings], entry.record(record), made)
-    for result, place in zip(results, places, strict=True):
-        if launches.on_host:
-            entry.sent(result, place)
-
-
-ATTENTION = {"attention": 2, "attention_forward": 2, "attention_backward": 5}
-"""Operations for each query, key and feature; on the way back, without what is computed twice."""
-
-
-def flops(group: Group) -> Dim:
-    """Floating-point operations of the group's contraction; 0 for other groups, whose cost is memory."""
-    total: Dim = 0
-    for op in group.ops:
-        if op.OP_NAME == "dot_general":
-            depth = product([type_of(op.lhs).shape[a] for a in op.lhs_contract])
-            total = total + type_of(op.operation.results[0]).elements * depth * 2
-        if op.OP_NAME == "block_dot":
-            total = total + type_of(op.operation.results[0]).elements * type_of(op.x).shape[-1] * 2
-        if op.OP_NAME in ATTENTION:
-            depths = type_of(op.q).shape[3] + type_of(op.v).shape[3]
-            total = total + product([*type_of(op.q).shape[:3], type_of(op.k).shape[2]]) * depths * ATTENTION[op.OP_NAME]
-        if op.OP_NAME == "conv":
-            weight = type_of(op.weight).shape
-            if op.interleaved is not None:  # [groups, panels, k.., channels / run, width, run]
-                taps = product((*weight[2:-2], op.interleaved))
-            elif op.columns is not None:  # [groups, panels, k.., channels, width]
-                taps = product(weight[2:-1])
-            else:
-                taps = product(weight[:-1] if op.layout == "last" else weight[1:])
-            total = total + type_of(op.operation.results[0]).elements * taps * 2
-    return total
 
 
 @emits("read_dim")

@@ -10,7 +10,8 @@ from burn.dialect.control import Group
 from burn.dialect.dims import Dim
 
 if TYPE_CHECKING:
-    from burn.codegen.host.emit import Int, Value
+    from burn.codegen.host.calls import Address
+    from burn.codegen.host.emit import Int
     from burn.codegen.host.entry import EntryBuilder
 
 Binding = tuple[str, int] | None
@@ -20,7 +21,7 @@ Binding = tuple[str, int] | None
 class Launch(Protocol):
     """A kernel that has been printed, ready to be launched any number of times."""
 
-    def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
+    def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
         """Prints a launch into the entry function. buffers: the address of each of the kernel's; None for its own. made: how
         many elements it makes in all: one that makes none must not run, as its loops may be as long as a size can be, around
         an empty one."""

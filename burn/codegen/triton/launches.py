@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from burn.codegen.host.emit import Int, Value
+from burn.codegen.host.calls import Address
+from burn.codegen.host.emit import Int
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Kernels, Launches
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
@@ -64,7 +65,7 @@ class CardLaunch:
     chosen: dict[int, str]
     scratch: int = 0
 
-    def print(self, entry: EntryBuilder, buffers: Sequence[Value | None], record: int, made: Int) -> None:
+    def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
         own = []
         words: list[Int] = []
         if self.choice:
@@ -74,7 +75,7 @@ class CardLaunch:
                 case "buffer":
                     address = buffers[argument.number]
                     assert address is not None
-                    words.append(address)
+                    words.append(entry.calls.reached(address))
                 case "workspace":
                     size = argument.size * DTYPES[self.buffers[argument.number].dtype].size
                     own.append(entry.call("burn_rt_device_alloc", entry.sizes.dim(size)))

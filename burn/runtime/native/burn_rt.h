@@ -66,6 +66,15 @@ void burn_rt_write(burn_run *run, void *to, int64_t value, int64_t bytes);
  * `kernel_id` indexes the artefact's kernel table (profiling). Returns the run's status. */
 int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
                        int64_t grain);
+/* The same, and plans and outputs, as a table, for programs that are to be small. It is a row of numbers: seven bits a byte, the
+ * lowest first, the highest bit set where more follow. The first is the kernel_id of the first launch. Each step is what it does
+ * (0: the end, 1: plan, 2: output, from 3 on: launch kernel number 0, 1 ...), how many words it has, and these; in a word's two
+ * lowest bits is what the rest stands for (0: that number, 1: the word of that place in `held`, 2: a constant's address, 3: an
+ * input's). Words of a plan are sizes, and addresses then lie in `held` from its start on; those of an output its sizes, its
+ * bytes, its number, and where `held` gets its address; those of a launch what the kernel takes, iterations and grain. `words` has
+ * room for those of any step. Returns the run's status. */
+typedef burn_kernel (*burn_kernels)(int64_t number);
+int32_t burn_rt_steps(burn_run *run, const unsigned char *steps, int64_t *words, int64_t *held, burn_kernels kernels);
 /* A call of library code (sort, unique ...) is bracketed so that it shows in a profile. */
 void burn_rt_enter(burn_run *run, int64_t kernel_id);
 void burn_rt_leave(burn_run *run, int64_t kernel_id);

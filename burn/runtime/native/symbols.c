@@ -27,6 +27,7 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_rt_read),
     FUNCTION(burn_rt_write),
     FUNCTION(burn_rt_launch),
+    FUNCTION(burn_rt_steps),
     FUNCTION(burn_rt_enter),
     FUNCTION(burn_rt_leave),
     FUNCTION(burn_rt_fail),

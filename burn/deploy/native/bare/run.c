@@ -96,3 +96,5 @@ int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, con
 
 void burn_rt_enter(burn_run *run, int64_t kernel_id) { (void)run, (void)kernel_id; }
 void burn_rt_leave(burn_run *run, int64_t kernel_id) { (void)run, (void)kernel_id; }
+
+#include "steps.c"

@@ -16,4 +16,5 @@
 #include "memory.c"
 #include "cpu.c"
 #include "run.c"
+#include "steps.c"
 #include "interface.c"

@@ -1,0 +1,91 @@
+"""How the entry function does what a program consists of, memory, outputs and launches: by a call for each of them.
+
+`Calls` is straight code. `Steps` (steps.py) is the same as a table, for programs that are to be small. Both give addresses that
+`launch` takes back; who needs one as a value asks `reached`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from burn.codegen.host.emit import PTR, Int, Value
+
+if TYPE_CHECKING:
+    from burn.codegen.host.entry import EntryBuilder
+
+
+@dataclass(frozen=True)
+class Known:
+    """A word that a table of steps says how to come by: one of its kinds, and a number."""
+
+    kind: int
+    number: int
+
+
+Address = Value | Known
+Word = Int | Known
+
+
+class Calls:
+    """One call of the runtime after another. An address is asked for anew wherever it is used."""
+
+    def __init__(self, entry: EntryBuilder) -> None:
+        self.entry, self.code = entry, entry.code
+        self._base: Value | None = None
+        self._offsets: Value | None = None
+
+    def plan(self, count: int, sizes: Iterable[Int]) -> None:
+        """Places the arena's buffers, which are so many, of these sizes."""
+        code = self.code
+        room = code.alloca(count, "i64")
+        self._offsets = code.alloca(count, "i64")
+        for i, size in enumerate(sizes):
+            code.store(code.value(size), room, i)
+        self._base = self.entry.call("burn_rt_plan", room, count, self._offsets)
+
+    def in_arena(self, number: int) -> Address:
+        """Where a planned buffer lies."""
+        assert self._base is not None and self._offsets is not None
+        return self.code.gep(self._base, self.code.load(self._offsets, number, "i64"), "i8")
+
+    def input(self, number: int) -> Address:
+        return self.entry.call("burn_rt_input", number)
+
+    def constant(self, number: int) -> Address:
+        return self.entry.call("burn_rt_constant", number)
+
+    def output(self, number: int, dims: Sequence[Int], size: Int) -> Address:
+        """The memory of an output, into which so many bytes go."""
+        self.entry.set_words(dims)
+        return self.entry.call("burn_rt_output", number, len(dims), self.entry.words, size)
+
+    def launch(self, record: int, kernel: str | Value, words: Sequence[Word], count: Int, grain: Int) -> None:
+        """Runs a kernel, by its name or address, for so many iterations."""
+        if isinstance(kernel, str):
+            kernel = self.code.raw(f"llvm.mlir.addressof @{kernel} : {PTR}", PTR)
+        self.entry.set_words([self.reached(word) if isinstance(word, Known) else word for word in words])
+        self.entry.call("burn_rt_launch", record, kernel, self.entry.words, count, grain)
+
+    def reached(self, address: Address) -> Value:
+        """An address as a value."""
+        assert isinstance(address, Value)
+        return address
+
+    def apart(self, a: Address, b: Address) -> bool:
+        """Whether two addresses are known to be different ones."""
+        return False
+
+    def finish(self) -> None:
+        """All that has been asked for so far is done before what is printed next."""
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """What is printed inside a region is not at hand outside of it."""
+        yield
+
+    def close(self) -> list[str]:
+        """Ends the function; what else the module is to hold."""
+        return []

@@ -1,0 +1,116 @@
+"""Prints `burn.group` into the entry function: its kernels, launched one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from burn.codegen.host.calls import Address
+from burn.codegen.host.emitters import emits
+from burn.codegen.host.launches import Binding, Kernels, Launches
+from burn.codegen.host.records import ON_HOST, KernelRecord, moved, sum_dims
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, product
+from burn.dialect.mlir import ir
+from burn.dialect.op import Agreement, Op, source_name
+from burn.dialect.types import type_of
+from burn.kernels.likeness import likeness
+
+if TYPE_CHECKING:
+    from burn.codegen.host.entry import EntryBuilder
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What groups that are alike have in common: the sizes that must agree and the ops that need it, the launches, and what
+    profiles are told."""
+
+    needs: tuple[tuple[int, Agreement], ...]
+    launches: Launches
+    record: KernelRecord
+
+
+class Groups:
+    """The groups of one program."""
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+        self._printed: dict[Hashable, Printed] = {}
+
+    def printed(self, group: Group) -> Printed:
+        """A group's kernels, printed unless those of a group like it were."""
+        key = likeness(group), self.kernels.variant(group)
+        if key not in self._printed:
+            ops, launches = group.ops, self.kernels.group(group)
+            name = "+".join(inner.OP_NAME for inner in ops[:4]) + ("+..." if len(ops) > 4 else "")
+            kind = ON_HOST if launches.on_host else group.kind
+            self._printed[key] = Printed(
+                tuple((place, need) for place, inner in enumerate(ops) for need in inner.must_agree()),
+                launches,
+                KernelRecord(name, kind, (), flops(group), moved(group.operation)),
+            )
+        return self._printed[key]
+
+
+@emits("group")
+def _group(entry: EntryBuilder, op: Op) -> None:
+    assert isinstance(op, Group)
+    names = [source_name(inner) for inner in op.operation.regions[0].blocks[0].operations][:-1]
+    printed = entry.groups.printed(op)
+    for place, need in printed.needs:
+        entry.require(need, names[place])
+    launches, results = printed.launches, list(op.operation.results)
+    made = entry.sizes.dim(sum_dims([type_of(r).elements for r in results]))
+    reach = entry.fetched if launches.on_host else entry.address
+    places = [entry.drafted(r) if launches.on_host else entry.made(r) for r in results]
+    shared = [entry.handed_on(op, number, size) for number, size in enumerate(launches.shared)]
+    record = replace(printed.record, sources=tuple(dict.fromkeys(names)))
+    given: dict[ir.Value, Address] = {}
+
+    def buffer(binding: Binding) -> Address | None:
+        if binding is None:
+            return None
+        side, place = binding
+        if side != "in":
+            return (shared if side == "shared" else places)[place]
+        operand = op.operation.operands[place]
+        if launches.on_host:  # one copy for all launches
+            if operand not in given:
+                given[operand] = reach(operand)
+            return given[operand]
+        return reach(operand)
+
+    for launch, bindings in launches.calls:
+        launch.print(entry, [buffer(b) for b in bindings], entry.records.add(record, op.operation), made)
+    for result, place in zip(results, places, strict=True):
+        if launches.on_host:
+            entry.sent(result, entry.calls.reached(place))
+
+
+ATTENTION = {"attention": 2, "attention_forward": 2, "attention_backward": 5}
+"""Operations for each query, key and feature; on the way back, without what is computed twice."""
+
+
+def flops(group: Group) -> Dim:
+    """Floating-point operations of the group's contraction; 0 for other groups, whose cost is memory."""
+    total: Dim = 0
+    for op in group.ops:
+        if op.OP_NAME == "dot_general":
+            depth = product([type_of(op.lhs).shape[a] for a in op.lhs_contract])
+            total = total + type_of(op.operation.results[0]).elements * depth * 2
+        if op.OP_NAME == "block_dot":
+            total = total + type_of(op.operation.results[0]).elements * type_of(op.x).shape[-1] * 2
+        if op.OP_NAME in ATTENTION:
+            depths = type_of(op.q).shape[3] + type_of(op.v).shape[3]
+            total = total + product([*type_of(op.q).shape[:3], type_of(op.k).shape[2]]) * depths * ATTENTION[op.OP_NAME]
+        if op.OP_NAME == "conv":
+            weight = type_of(op.weight).shape
+            if op.interleaved is not None:  # [groups, panels, k.., channels / run, width, run]
+                taps = product((*weight[2:-2], op.interleaved))
+            elif op.columns is not None:  # [groups, panels, k.., channels, width]
+                taps = product(weight[2:-1])
+            else:
+                taps = product(weight[:-1] if op.layout == "last" else weight[1:])
+            total = total + type_of(op.operation.results[0]).elements * taps * 2
+    return total

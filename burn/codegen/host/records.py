@@ -1,0 +1,62 @@
+"""What the artefact tells of a program's launches, for profiles: `Records`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
+from burn.kernels.liveness import Liveness
+
+ON_HOST = "host"
+"""The kind of what runs on the host though the program is for a card."""
+
+
+@dataclass(frozen=True)
+class KernelRecord:
+    """What the artefact tells of a launch site, for profiles. reads: the numbers of those whose results it takes; step: which
+    of the program's ops it belongs to, as live ranges count them."""
+
+    name: str
+    kind: str
+    sources: tuple[str, ...]
+    flops: Dim
+    bytes: Dim
+    reads: tuple[int, ...] = ()
+    step: int = 0
+
+
+class Records:
+    """Those of one program, in the order of its launches."""
+
+    def __init__(self, live: Liveness) -> None:
+        self.live = live
+        self.all: list[KernelRecord] = []
+        self.operations: list[ir.Operation] = []  # of each record
+        self._makers: dict[ir.Value, int] = {}  # the last record that wrote a buffer
+
+    def add(self, record: KernelRecord, operation: ir.Operation) -> int:
+        """The number under which a launch of an op is told of."""
+        number = len(self.all)
+        read = [root for value in operation.operands for root in self.live.roots(value)]
+        made = [root for value in operation.results for root in self.live.roots(value)]
+        before = {self._makers[root] for root in (*read, *made) if root in self._makers}
+        step = min((self.live.range(root)[0] for root in made), default=0)
+        self._makers |= dict.fromkeys(made, number)
+        self.all.append(replace(record, reads=tuple(sorted(before)), step=step))
+        self.operations.append(operation)
+        return number
+
+
+def moved(operation: ir.Operation) -> Dim:
+    """Bytes that an op reads and writes."""
+    return sum_dims([type_of(v).bytes for v in (*operation.operands, *operation.results)])
+
+
+def sum_dims(dims: Sequence[Dim]) -> Dim:
+    total: Dim = 0
+    for d in dims:
+        total = total + d
+    return total

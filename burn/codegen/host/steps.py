@@ -1,0 +1,180 @@
+"""A program's launches as a table of steps, which the runtime goes through: `Steps`, for programs that are to be small.
+
+A launch takes some 100 bytes of code and 25 of the table. What is known while compiling stands in it: numbers, and which input,
+constant or buffer an address is that of. All else, such as a size that the inputs decide, the function computes as ever and puts
+into a frame of words, to which the table refers. A table ends where something is to be done that it has no words for: a branch, a
+call of the library, an element that is read.
+
+`burn_rt_steps` (burn_rt.h) says how a table is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from burn.codegen.host.calls import Address, Calls, Known, Word
+from burn.codegen.host.emit import PTR, Function, Int, Value
+
+if TYPE_CHECKING:
+    from burn.codegen.host.entry import EntryBuilder
+
+
+class Step(IntEnum):
+    """What a step does. A launch's number is LAUNCH and its kernel's number."""
+
+    END = 0
+    PLAN = 1
+    OUTPUT = 2
+    LAUNCH = 3
+
+
+class Kind(IntEnum):
+    """What a word is, in its two lowest bits."""
+
+    NUMBER = 0
+    HELD = 1
+    CONSTANT = 2
+    INPUT = 3
+
+
+KIND_BITS = 2
+LARGEST = (1 << 62 - KIND_BITS) - 1
+"""Numbers that a table has room for."""
+
+COMPARED = '["no-jump-tables", "true"]'
+"""An address in a table would cost 32 bytes of a program that may be loaded anywhere, a comparison costs 13."""
+
+KERNELS = "kernel_of"
+"""The function that gives a kernel's address for its number."""
+
+
+class Steps(Calls):
+    """See `Calls`. Steps are collected until `finish` prints the call that does them."""
+
+    def __init__(self, entry: EntryBuilder) -> None:
+        super().__init__(entry)
+        self.words, self.held = self.code.fresh(PTR), self.code.fresh(PTR)  # of the step that is done, and the frame
+        self._most, self._room = 0, 0
+        self._slots: dict[str, int] = {}  # of values that the frame holds already, by their names
+        self._outputs: set[int] = set()  # slots of their addresses
+        self._kernels: dict[str, int] = {}
+        self._first: int | None = None  # the number of the first launch that waits
+        self._waiting: list[int] = []
+        self._tables: list[str] = []
+
+    def plan(self, count: int, sizes: Iterable[Int]) -> None:
+        self._room += count
+        self._add(Step.PLAN, list(sizes))
+
+    def in_arena(self, number: int) -> Address:
+        return Known(Kind.HELD, number)
+
+    def input(self, number: int) -> Address:
+        return Known(Kind.INPUT, number)
+
+    def constant(self, number: int) -> Address:
+        return Known(Kind.CONSTANT, number)
+
+    def output(self, number: int, dims: Sequence[Int], size: Int) -> Address:
+        slot = self._slot()
+        self._outputs.add(slot)
+        self._add(Step.OUTPUT, [*dims, size, number, slot])
+        return Known(Kind.HELD, slot)
+
+    def launch(self, record: int, kernel: str | Value, words: Sequence[Word], count: Int, grain: Int) -> None:
+        if isinstance(kernel, Value):
+            super().launch(record, kernel, words, count, grain)
+            return
+        if self._first is None:
+            self._first = record
+        number = self._kernels.setdefault(kernel, len(self._kernels))
+        self._add(Step.LAUNCH + number, [*words, count, grain])
+
+    def reached(self, address: Address) -> Value:
+        if isinstance(address, Value):
+            return address
+        self.finish()
+        if address.kind == Kind.HELD:
+            word = self.code.load(self.held, address.number, "i64")
+            return self.code.raw(f"llvm.inttoptr {word} : i64 to {PTR}", PTR)
+        return self.entry.call(
+            {Kind.INPUT: "burn_rt_input", Kind.CONSTANT: "burn_rt_constant"}[Kind(address.kind)], address.number
+        )
+
+    def apart(self, a: Address, b: Address) -> bool:
+        if isinstance(a, Value) or isinstance(b, Value):
+            return False
+        return not (self._taken_over(a, b) or self._taken_over(b, a))
+
+    def _taken_over(self, a: Known, b: Known) -> bool:
+        """Whether an output may lie where an input does that the caller gives up."""
+        return a.kind == Kind.HELD and a.number in self._outputs and b.kind == Kind.INPUT
+
+    def finish(self) -> None:
+        if not self._waiting:
+            return
+        table, launches = f"steps{len(self._tables)}", self._first is not None
+        written = bytes(b for number in (self._first or 0, *self._waiting, Step.END) for b in _bytes(number))
+        text = "".join(f"\\{byte:02X}" for byte in written)
+        self._tables.append(f'llvm.mlir.global internal constant @{table}("{text}") {{alignment = 1 : i64}}')
+        self._waiting, self._first = [], None
+        steps = self.code.raw(f"llvm.mlir.addressof @{table} : {PTR}", PTR)
+        kernels = self.code.raw(f"llvm.mlir.{f'addressof @{KERNELS}' if launches else 'zero'} : {PTR}", PTR)
+        self.entry.call("burn_rt_steps", steps, self.words, self.held, kernels)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        known = dict(self._slots)
+        yield
+        self._slots = known
+
+    def close(self) -> list[str]:
+        if not self._tables:
+            return []
+        self.code.alloca(self._most, "i64", self.words, align=8)
+        self.code.alloca(self._room, "i64", self.held, align=8)
+        return [*self._tables, *([self._lookup()] if self._kernels else [])]
+
+    def _add(self, step: int, words: Sequence[Word]) -> None:
+        self.entry.settle()
+        self._most = max(self._most, len(words))
+        self._waiting += [step, len(words), *(self._word(word) for word in words)]
+
+    def _word(self, word: Word) -> int:
+        if isinstance(word, Value) or (isinstance(word, int) and not 0 <= word <= LARGEST):
+            word = Known(Kind.HELD, self._holding(self.code.value(word)))
+        return word.number << KIND_BITS | word.kind if isinstance(word, Known) else word << KIND_BITS | Kind.NUMBER
+
+    def _holding(self, value: Value) -> int:
+        """The place in the frame of a value, which is put there where it is first asked for."""
+        if value.name not in self._slots:
+            self._slots[value.name] = self._slot()
+            self.code.store(self.code.word(value), self.held, self._slots[value.name])
+        return self._slots[value.name]
+
+    def _slot(self) -> int:
+        self._room += 1
+        return self._room - 1
+
+    def _lookup(self) -> str:
+        """The function that gives kernels' addresses."""
+        attributes = self.code.attributes.replace("passthrough = [", f"passthrough = [{COMPARED}, ")
+        function = Function(KERNELS, [("number", "i64")], PTR, attributes, internal=True)
+        labels = [f"^kernel{number}" for number in self._kernels.values()]
+        cases = ", ".join(f"{number}: {label}" for number, label in enumerate(labels))
+        function.line(f"llvm.switch %number : i64, {labels[0]} [{cases}]")
+        for label, kernel in zip(labels, self._kernels, strict=True):
+            function.start(label)
+            function.return_(function.raw(f"llvm.mlir.addressof @{kernel} : {PTR}", PTR))
+        return function.text()
+
+
+def _bytes(number: int) -> Iterator[int]:
+    """Seven bits a byte, the lowest first; the highest bit says that more follow."""
+    while number > 127:
+        yield number & 127 | 128
+        number >>= 7
+    yield number
