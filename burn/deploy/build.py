@@ -326,6 +326,7 @@ def _parts(program: Program, output: Path, options: Options, scratch: Path, is_c
     name = interface.name
     (card, target), *others = kinds
     is_whole = not (card or others or is_command) and small.runs(artefact, target, called)
+    interface = replace(interface, is_small=is_whole)
     constants, numbers = _merged([version.constants for version in made])
     if options.told:
         options.told(Report.of(artefact, sum(constant.bytes for constant in constants)))
@@ -341,7 +342,7 @@ def _parts(program: Program, output: Path, options: Options, scratch: Path, is_c
     code = [_code(version.artefact, version.entry, options, scratch, calls) for version in versions]
     sources = [scratch / f"{name}_model.c"]
     checksum = _native.checksum(weights.joined()) if file else 0
-    own = small.own(versions[0]) if is_whole else tables.COMMON
+    own = small.own(versions[0], called) if is_whole else tables.COMMON
     sources[0].write_text(tables.source(interface, versions, weights, file, checksum, options.platform.name, own))
     if weights.bytes and not file:
         if weights.bytes > MOST_EMBEDDED:

@@ -25,6 +25,13 @@ def functions(interface: Interface) -> list[Function]:
     """Every function of a model's header, in order."""
     name = interface.name
     sizes = [f"int64_t {size}" for size in interface.sizes]
+    in_place = "An output whose address is a multiple of 64 and apart from the inputs is written in place."
+    told = "What went wrong in this thread's last call that failed."
+    threads = "How many threads all models of this library use; at first BURN_NUM_THREADS, or the number of cores."
+    if interface.is_small:
+        in_place = "Outputs are copied there at its end."
+        told = "What went wrong in this thread's last call that failed, by its number in enum burn_code."
+        threads = "Does nothing: a call computes in the thread that it is made in, and in no other."
     made = [
         (
             "create",
@@ -48,8 +55,7 @@ def functions(interface: Interface) -> list[Function]:
             (
                 "run",
                 f"int32_t {name}_run({', '.join([f'{name}_model *model', *arguments])})",
-                "One inference, in the caller's memory: of the sizes above. 0, or an error. An output whose address is a "
-                "multiple of 64 and apart from the inputs is written in place.",
+                "One inference, in the caller's memory: of the sizes above. 0, or an error. " + in_place,
             )
         )
     made += [
@@ -74,13 +80,9 @@ def functions(interface: Interface) -> list[Function]:
             )
         )
     made += [
-        ("error", f"const char *{name}_error(void)", "What went wrong in this thread's last call that failed."),
+        ("error", f"const char *{name}_error(void)", told),
         ("about", f"const char *{name}_about(void)", "The model's inputs, outputs and target, as JSON."),
-        (
-            "set_threads",
-            f"void {name}_set_threads(int32_t threads)",
-            "How many threads all models of this library use; at first BURN_NUM_THREADS, or the number of cores.",
-        ),
+        ("set_threads", f"void {name}_set_threads(int32_t threads)", threads),
     ]
     return [Function(verb, prototype, comment) for verb, prototype, comment in made]
 

@@ -76,7 +76,8 @@ class Parameter:
 @dataclass(frozen=True)
 class Interface:
     """The functions of a model are called <name>_run and so on. `symbols` are the sizes that a call chooses, by the names that
-    the model gives them, `sizes` what C calls these."""
+    the model gives them, `sizes` what C calls these. is_small: its runtime is that of small.py, which has one thread and copies
+    outputs to their places."""
 
     name: str
     symbols: tuple[str, ...]
@@ -84,6 +85,7 @@ class Interface:
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     random_state: bool
+    is_small: bool = False
 
     @property
     def is_sized(self) -> bool:

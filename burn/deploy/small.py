@@ -25,10 +25,13 @@ FOLDER = native_runtime.OWN / "small"
 HALVES = native_runtime.SHARED / "half.c"
 """What a compiler may call by itself. It is left out by the linker where it does not."""
 
-_OFFERED = """input input_dim constant output plan alloc free grow mark release scratch copy read write launch enter leave fail
-    kernel_fail status"""
+_OFFERED = """input input_dim constant output plan alloc free grow mark release scratch copy read write launch steps enter leave
+    fail kernel_fail status"""
 OFFERED = frozenset(f"burn_rt_{name}" for name in _OFFERED.split())
 """What native/small has of the runtime."""
+
+ALLOCATING = frozenset(("burn_rt_alloc", "burn_rt_grow"))
+"""What leaves blocks behind that the end of a run frees."""
 
 MOST_AXES = 16
 """BURN_TENSOR_RANK."""
@@ -48,9 +51,10 @@ def runs(artefact: Artefact, target: Target | None, called: frozenset[str]) -> b
     return is_plain and {name for name in called if name.startswith(("burn_rt_", "burn_lib_"))} <= OFFERED
 
 
-def own(version: Version) -> Own:
+def own(version: Version, called: frozenset[str]) -> Own:
     """What the model's C file has of it, and tables that only it reads: where constants lie, in units of what their places are
-    multiples of, and, where the buffers' sizes are numbers, where they lie in the arena."""
+    multiples of, and, where the buffers' sizes are numbers, where they lie in the arena. called: the functions that the program
+    calls."""
     artefact = version.artefact
     features = artefact.target.features
     needs = [f'#define BURN_NEEDS "{",".join(features)}"'] if features else []
@@ -60,6 +64,8 @@ def own(version: Version) -> Own:
         tables += [f"#define BURN_ARENA INT64_C({arena})", _table("int64_t", "planned", offsets)]
     if all(isinstance(dim, int) for spec in artefact.signature.outputs for dim in spec.dims):
         tables.append("#define BURN_FIXED_OUTPUTS")
+    if called & ALLOCATING:
+        tables.append("#define BURN_BLOCKS")
     return Own((*needs, '#include "small.h"'), (*tables, '#include "small.c"'))
 
 

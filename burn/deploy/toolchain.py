@@ -69,7 +69,9 @@ class Toolchain:
     @property
     def smallest(self) -> tuple[str, ...]:
         """What it is told where code is to be small."""
-        return ("-Oz", "-fno-vectorize", "-fno-slp-vectorize") if self.takes_triple else ("-Os",)
+        return (
+            ("-Oz", "-fomit-frame-pointer", "-fno-vectorize", "-fno-slp-vectorize") if self.takes_triple else ("-Os",)
+        )
 
     def compile(self, sources: Sequence[Path], folder: Path, flags: Sequence[str] = ()) -> list[Path]:
         """Objects of C files or of LLVM's text (.ll), in a folder, in the same order; no two of the same name."""

@@ -1,6 +1,12 @@
 /* What the functions of the model's header call (model.h). A call takes over the memory of one that is done, if there is one. */
 
-static _Thread_local struct {
+#ifdef __GLIBC__ /* has room for so few bytes in every thread, whenever the library is loaded; they need no function to be found */
+#define IN_PLACE __attribute__((tls_model("initial-exec")))
+#else
+#define IN_PLACE
+#endif
+
+static _Thread_local IN_PLACE struct {
     int64_t value;
     int32_t code;
 } failure;
@@ -11,7 +17,7 @@ static __attribute__((noinline)) int32_t refuse(int32_t code, int64_t value) {
 }
 
 static const char *burn_model_error(void) {
-    static _Thread_local char text[64];
+    static _Thread_local IN_PLACE char text[64];
     snprintf(text, sizeof text, "error %d of enum burn_code (%lld)", (int)failure.code, (long long)failure.value);
     return text;
 }
@@ -117,15 +123,16 @@ static int64_t written(const burn_run *run, int64_t which) {
 /* What a run has made becomes its caller's: copied where the caller has memory for it, handed over elsewhere. Where there is too
  * little of it for one, nothing is given, and all outputs say what they need. */
 static void give_outputs(burn_run *run) {
-    for (int64_t i = 0; i < facts.output_count; i++)
-        if (run->outputs[i].data && run->outputs[i].bytes < written(run, i))
-            fail_run(run, BURN_SMALL_OUTPUT, i);
     for (int64_t i = 0; i < facts.output_count; i++) {
         burn_tensor *output = &run->outputs[i];
+        int64_t bytes = written(run, i);
+        if (output->data && output->bytes < bytes)
+            fail_run(run, BURN_SMALL_OUTPUT, i);
         output->element = facts.versions->program.output_specs[i].kind.dtype;
-        output->bytes = written(run, i);
-        if (run->status)
-            continue;
+        output->bytes = bytes;
+    }
+    for (int64_t i = 0; i < facts.output_count && !run->status; i++) {
+        burn_tensor *output = &run->outputs[i];
         if (output->data) {
             memcpy(output->data, run->made[i].data, (size_t)output->bytes);
             continue;
@@ -166,7 +173,9 @@ static int32_t burn_model_run(burn_model *model, const burn_tensor *inputs, burn
         run->state[1] = atomic_fetch_add(&model->draws, 1);
     }
     facts.versions->program.entry(run);
+#ifdef BURN_BLOCKS
     burn_rt_release(run, -1);
+#endif
     if (!run->status)
         give_outputs(run);
     int32_t status = run->status ? refuse(run->status, run->value) : BURN_DONE;
