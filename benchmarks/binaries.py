@@ -32,8 +32,14 @@ from benchmarks.registry import subject
 
 HERE = Path(__file__).parent
 MODELS = ("mnist", "ultraface", "seeded_resnet50", "minilm.dynamo", "lstm.torchscript")
-PROGRAM = ["-O2", "-std=gnu11", "-w", "-s", "-Wl,--gc-sections"]
-GENERATED = ["-O3", "-march=native", "-std=gnu11", "-w", "-s"]
+UNPADDED = "-Wl,-z,noseparate-code,-z,norelro,-z,common-page-size=64"
+"""By default a linker begins sections at pages of 4 KiB each, which rounds a small program's size up to one of few."""
+
+PROGRAM = ["-O2", "-std=gnu11", "-w", "-s", "-Wl,--gc-sections", UNPADDED]
+GENERATED = ["-O3", "-std=gnu11", "-w", "-s", "-Wl,--gc-sections", UNPADDED]
+CPUS = {"x86-64-v3": "avx2", "x86-64-v4": "avx512", "sapphirerapids": "amx"}
+"""What GCC and burn-compile call a kind of CPU, for sizes of programs that need not run here."""
+
 IREE = [
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",
@@ -144,13 +150,17 @@ def with_small_burn(model: Model, peers: Path) -> Built:
 
 def _burn(model: Model, name: str, into: str, told: Sequence[str]) -> Built:
     program, folder = model.folder / name, model.folder / into
+    _linked_burn(model, program, folder, told)
+    return _peer(model, program, folder / "model.safetensors", bytes_of(program))
+
+
+def _linked_burn(model: Model, program: Path, folder: Path, told: Sequence[str]) -> None:
     if not program.exists():
         compiler = Path(sys.executable).parent / "burn-compile"
         words = ["--emit", "static", "--name", "model", "--weights", "file", *told]
         run(compiler, model.path, "-o", folder, *words)
         sources = [HERE / "peers" / "peer.c", HERE / "peers" / "burn.c"]
         run("cc", *PROGRAM, *sources, f"-I{folder}", folder / "libmodel.a", "-lpthread", "-lm", "-o", program)
-    return _peer(model, program, folder / "model.safetensors", bytes_of(program))
 
 
 def with_onnxruntime(model: Model, peers: Path) -> Built:
@@ -189,14 +199,25 @@ def _peer(model: Model, program: Path, file: Path, size: int) -> Built:
 
 
 def with_emx(model: Model, peers: Path) -> Built:
-    program, code, data = model.folder / "emx", model.folder / "emx.c", model.folder / "model.bin"
-    if not program.exists():
+    program, data = _linked_emx(model, peers, "native"), model.folder / "model.bin"
+    return _peer(model, program, data, _emx_bytes(model, program))
+
+
+def _linked_emx(model: Model, peers: Path, cpu: str) -> Path:
+    program, code, data = model.folder / f"emx_{cpu}", model.folder / "emx.c", model.folder / "model.bin"
+    if not code.exists():
         run(peers / "bin" / "emx-onnx-cgen", "compile", model.path, code, "--model-name", "model", cwd=model.folder)
+    if not program.exists():
         glue = model.folder / "emx_peer.c"
         glue.write_text(_emx_glue(model, data.exists()))
-        run("cc", *GENERATED, HERE / "peers" / "peer.c", glue, code, f"-I{HERE / 'peers'}", "-lm", "-o", program)
-    files = [program, data] if data.exists() else [program]
-    return _peer(model, program, data, bytes_of(*files) - model.weights)
+        sources, told = [HERE / "peers" / "peer.c", glue, code], [f"-march={cpu}", f"-I{HERE / 'peers'}"]
+        run("cc", *GENERATED, *told, *sources, "-lm", "-o", program)
+    return program
+
+
+def _emx_bytes(model: Model, program: Path) -> int:
+    data = model.folder / "model.bin"
+    return bytes_of(*([program, data] if data.exists() else [program])) - model.weights
 
 
 def _emx_glue(model: Model, has_file: bool) -> str:
@@ -280,14 +301,21 @@ PACKAGES = {
 LIBRARY = "library"
 """Not an engine: burn's shared library beside `burn.load`."""
 
+SIZES = "sizes"
+"""Not an engine: bytes of small programs and of emx-onnx-cgen's, for each kind of CPU."""
+
 
 # ---- figures ---------------------------------------------------------------------------------------------------------
 
 
-def measured(model: Model, engine: str, peers: Path, launch: Path) -> dict[str, float] | list[float] | str:
+def measured(
+    model: Model, engine: str, peers: Path, launch: Path
+) -> dict[str, float] | dict[str, list[int]] | list[float] | str:
     """The figures of one engine, or why there are none."""
     if engine == LIBRARY:
         return library_beside_process(model)
+    if engine == SIZES:
+        return sizes_by_cpu(model, peers)
     try:
         built = ENGINES[engine](model, peers)
         starts: list[list[str]] = []
@@ -309,6 +337,19 @@ def measured(model: Model, engine: str, peers: Path, launch: Path) -> dict[str, 
         "memory": min(int(kib) for _, kib in starts),
         "start": median(float(ms) for ms, _ in starts),
     }
+
+
+def sizes_by_cpu(model: Model, peers: Path) -> dict[str, list[int]] | str:
+    """Bytes of burn's small program and of emx-onnx-cgen's, for each of CPUS."""
+    found = {}
+    try:
+        for cpu, own in CPUS.items():
+            program = model.folder / f"burn_small_{own}"
+            _linked_burn(model, program, model.folder / f"small_{own}", ("--optimize", "size", "--cpu", own))
+            found[cpu] = [bytes_of(program), _emx_bytes(model, _linked_emx(model, peers, cpu))]
+    except RuntimeError as error:
+        return str(error)[:160]
+    return found
 
 
 def library_beside_process(model: Model) -> list[float]:
@@ -348,20 +389,12 @@ COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
 
 
 NOTES = """
-emx-onnx-cgen writes plain loops over arrays of fixed sizes and nothing else: no threads, no other sizes, no errors. Its programs
-are smaller than burn's usual ones on mnist and ResNet-50, and take 19 to 73 times as long. `burn-compile --optimize size` makes
-small ones. Measured in the same way on 2026-11-23 on another CPU (AMD EPYC, GCC 12.2), size without weights in KB and
-least time of an inference in ms:
+emx-onnx-cgen writes plain loops over arrays of fixed sizes and nothing else: no threads, no other sizes, no errors; how long its
+code is depends on how GCC unrolls for a CPU. "burn, small" is `burn-compile --optimize size`.
 
-| | burn | burn, `--optimize size` | emx-onnx-cgen |
-| --- | --- | --- | --- |
-| mnist | 63, 0.077 | **19**, 0.210 | 22, 0.878 |
-| ultraface | 138, 2.77 | **35**, 22.9 | 161, 46.3 |
-| seeded_resnet50 | 212, 61.3 | **35**, 160 | 71 |
-
-Of the small program of mnist 14 KB are what any C program has with these flags of the linker, most of it padding; compiled for
-an Intel CPU with AVX-512, emx-onnx-cgen's has 18.0 KB, fewer than burn's. With `-z noseparate-code -z norelro` burn's has 15.3 KB
-and emx-onnx-cgen's 15.5 (14.3 for that Intel CPU).
+Linkers begin sections at pages of memory unless they are told not to, which hides what differs between programs of this size:
+with the linker's usual flags mnist's small program has 18.9 KB, and emx-onnx-cgen's 18.0 or 22.1, by what is left of a page
+behind the weights that are in it.
 """
 
 
@@ -374,8 +407,9 @@ def page(figures: Mapping[str, Any]) -> str:
         "One thread, one process for each answer; every engine's first output is burn's within 0.1 %. burn's static library,",
         "ONNX Runtime's and tract's C libraries and emx-onnx-cgen's C code (`gcc -O3 -march=native`) are linked to one small",
         "program (`peers/peer.c`); IREE is `iree-run-module` (for times `iree-benchmark-module`) with a module for this CPU.",
-        "All is stripped. The size is that of all files that are needed, but for the system's libraries and the weights in the",
-        "ONNX file. Memory is the resident set, with the weights in it.",
+        f"All is stripped, and programs in C are linked with `{UNPADDED}`.",
+        "The size is that of all files that are needed, but for the system's libraries and the weights: those in the ONNX file,",
+        "and the file that burn puts them into. Memory is the resident set, with the weights in it.",
         "",
     ]
     for key, (title, shown) in COLUMNS.items():
@@ -385,6 +419,7 @@ def page(figures: Mapping[str, Any]) -> str:
     for name, row in figures["models"].items():
         ours, library = row[LIBRARY]
         lines.append(f"| {name} | {ours:.3g} | {library:.3g} | {library / ours:.2f} |")
+    lines += ["", "## Small programs for each kind of CPU, bytes without weights", "", *sizes(figures["models"])]
     failures = [
         f"- {name}, {engine}: {row.get(engine, 'not measured')}"
         for name, row in figures["models"].items()
@@ -393,6 +428,17 @@ def page(figures: Mapping[str, Any]) -> str:
     ]
     missing = ["", "## What is missing above", "", *failures] if failures else []
     return "\n".join([*lines, NOTES, *missing[1:], ""] if missing else [*lines, NOTES])
+
+
+def sizes(models: Mapping[str, Any]) -> list[str]:
+    """burn's small programs beside emx-onnx-cgen's, one row a model."""
+    lines = ["| | " + " | ".join(f"{cpu}: burn | emx-onnx-cgen" for cpu in CPUS) + " |"]
+    lines.append("| --- " * (2 * len(CPUS) + 1) + "|")
+    for name, row in models.items():
+        if not isinstance(row[SIZES], str):
+            pairs = [[f"**{n:,}**" if n == min(pair) else f"{n:,}" for n in pair] for pair in row[SIZES].values()]
+            lines.append(f"| {name} | " + " | ".join(cell for pair in pairs for cell in pair) + " |")
+    return lines
 
 
 def table(models: Mapping[str, Any], key: str, shown: Callable[[float], str]) -> str:
@@ -419,7 +465,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--peers", type=Path, required=True, help="a virtual environment with the peers")
     parser.add_argument("--work", type=Path, required=True, help="where everything is built; figures.json is there")
     parser.add_argument("--models", nargs="+", default=list(MODELS))
-    parser.add_argument("--engines", nargs="+", default=[*ENGINES, LIBRARY])
+    parser.add_argument("--engines", nargs="+", default=[*ENGINES, LIBRARY, SIZES])
     parser.add_argument("--output", type=Path, default=HERE / "binaries.md")
     given = parser.parse_args(words)
     given.work.mkdir(parents=True, exist_ok=True)
@@ -447,7 +493,9 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def built(model: Model, engine: str, peers: Path) -> str:
     try:
-        return "" if engine == LIBRARY else f"{ENGINES[engine](model, peers).size:,} bytes"
+        if engine in (LIBRARY, SIZES):
+            return str(sizes_by_cpu(model, peers)) if engine == SIZES else ""
+        return f"{ENGINES[engine](model, peers).size:,} bytes"
     except RuntimeError as error:
         return str(error)
 
