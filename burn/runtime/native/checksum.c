@@ -14,15 +14,15 @@ static uint64_t mixed(uint64_t sum, uint64_t word) {
 
 uint64_t burn_checksum(const void *data, size_t size) {
     const unsigned char *at = data;
-    uint64_t sums[LANES], words[LANES];
+    uint64_t sums[LANES], words[LANES], word;
     for (int lane = 0; lane < LANES; lane++)
         sums[lane] = FACTOR * (uint64_t)(lane + 1);
     size_t rest = size;
-    for (; rest >= sizeof words; rest -= sizeof words, at += sizeof words) {
-        memcpy(words, at, sizeof words);
-        for (int lane = 0; lane < LANES; lane++)
-            sums[lane] = mixed(sums[lane], words[lane]);
-    }
+    for (; rest >= sizeof words; rest -= sizeof words)
+        for (int lane = 0; lane < LANES; lane++, at += sizeof word) {
+            memcpy(&word, at, sizeof word);
+            sums[lane] = mixed(sums[lane], word);
+        }
     memset(words, 0, sizeof words);
     if (rest)
         memcpy(words, at, rest);
