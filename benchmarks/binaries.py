@@ -352,17 +352,22 @@ def sizes_by_cpu(model: Model, peers: Path) -> dict[str, list[int]] | str:
     return found
 
 
-def library_beside_process(model: Model) -> list[float]:
-    """Least milliseconds of a call in this process, and of the shared library's, by turns."""
+def _shared_library(model: Model) -> Path:
     from burn.deploy.build import build
     from burn.loading import read_program
-    from tests.deploy.making import Library, feeds_of
 
     folder = model.folder / "shared"
     if not folder.exists():
         build("shared", read_program(model.path), folder)
+    return next(folder.glob("*.so"))
+
+
+def library_beside_process(model: Model) -> list[float]:
+    """Least milliseconds of a call in this process, and of the shared library's, by turns."""
+    from tests.deploy.making import Library, feeds_of
+
     executable = burn.load(model.path, threads=1)
-    library = Library(next(folder.glob("*.so")), "shared", executable.outputs)
+    library = Library(_shared_library(model), "shared", executable.outputs)
     library.function("set_threads")(1)
     inputs = feeds_of(executable.inputs, model.feeds)
     calls = (lambda: executable.run(model.feeds), lambda: library.run(inputs))
@@ -493,8 +498,10 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def built(model: Model, engine: str, peers: Path) -> str:
     try:
-        if engine in (LIBRARY, SIZES):
-            return str(sizes_by_cpu(model, peers)) if engine == SIZES else ""
+        if engine == SIZES:
+            return str(sizes_by_cpu(model, peers))
+        if engine == LIBRARY:
+            return f"{bytes_of(_shared_library(model)):,} bytes with weights"
         return f"{ENGINES[engine](model, peers).size:,} bytes"
     except RuntimeError as error:
         return str(error)
