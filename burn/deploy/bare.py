@@ -31,6 +31,7 @@ from burn.runtime.dtypes import numpy_dtype
 NATIVE = Path(__file__).parent / "native" / "bare"
 RUNTIME = Path(__file__).parents[1] / "runtime" / "native"
 ALIGNMENT = 64
+_ARENA = ("void *arena", "size_t arena_bytes")
 _OFFERED = """input input_dim constant output plan scratch copy read write launch steps enter leave fail kernel_fail
     status"""
 OFFERED = frozenset(f"burn_rt_{name}" for name in _OFFERED.split())
@@ -163,7 +164,7 @@ def _tables(interface: Interface, artefact: Artefact, weights: Weights, memory: 
     """The C file: tables, and the function of the header."""
     name, signature = interface.name, artefact.signature
     static = "static " if symbol == "program" else ""
-    arguments = ", ".join(["void *arena", *_parameters(interface)])
+    arguments = ", ".join([*_ARENA, *_parameters(interface)])
     parts = [
         '#include "bare.h"',
         f"extern int32_t {name}_entry(burn_run *run);\nextern const unsigned char {name}_weights[];",
@@ -178,7 +179,7 @@ def _tables(interface: Interface, artefact: Artefact, weights: Weights, memory: 
         f"int32_t {name}_run({arguments});\nint32_t {name}_run({arguments}) {{\n"
         f"    const void *const in[] = {{{', '.join(p.name for p in interface.inputs) or '0'}}};\n"
         f"    void *const out[] = {{{', '.join(p.name for p in interface.outputs) or '0'}}};\n"
-        f"    return burn_bare_run(&{symbol}, arena, in, out);\n}}",
+        f"    return burn_bare_run(&{symbol}, arena, arena_bytes, in, out);\n}}",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -222,22 +223,23 @@ def _header(interface: Interface, artefact: Artefact, memory: Memory) -> str:
     return f"""/* {name}, compiled by burn {artefact.burn_version} for {cpu}. Link lib{name}.a and nothing else. */
 #ifndef {upper}_H
 #define {upper}_H
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {{
 #endif
 
-/* What {name}_run works in: bytes, and what their address must be a multiple of. Their contents do not matter. */
+/* What {name}_run works in: bytes at least, and what their address must be a multiple of. Their contents do not matter. */
 #define {upper}_ARENA_BYTES {max(memory.arena, ALIGNMENT)}
 #define {upper}_ARENA_ALIGNMENT {ALIGNMENT}
 
 /* Elements of each input and output. */
 {counts}
-/* One inference. Returns 0, or the number of what went wrong: 1 where the arena or an output is missing, 10 an input. Tensors are
- * dense and row-major:
+/* One inference. Returns 0, or the number of what went wrong: 1 where an output or the arena is missing, or the
+ * arena is too small or not aligned, 10 where an input is missing. Tensors are dense and row-major:
 {"".join(values)} */
-int32_t {name}_run({", ".join(["void *arena", *_parameters(interface)])});
+int32_t {name}_run({", ".join([*_ARENA, *_parameters(interface)])});
 
 #ifdef __cplusplus
 }}

@@ -12,7 +12,7 @@ static const float image[DIGITS_IMAGE_COUNT] = {
 
 int main(void) {
     float logits[DIGITS_LOGITS_COUNT];
-    int32_t failed = digits_run(arena, image, logits);
+    int32_t failed = digits_run(arena, sizeof arena, image, logits);
     int best = 0;
     for (int digit = 1; digit < DIGITS_LOGITS_COUNT; digit++)
         best = logits[digit] > logits[best] ? digit : best;

@@ -60,15 +60,18 @@ int main(void) {{
     for (int i = 0; i < (int)sizeof arena; i++)
         arena[i] = 0xA5;
     for (int turn = 0; turn < 2; turn++) {{
-        tell(digits_run(arena, (const float *)image, out.logits));
+        tell(digits_run(arena, DIGITS_ARENA_BYTES, (const float *)image, out.logits));
         for (int i = 0; i < DIGITS_LOGITS_COUNT; i++)
             tell(out.bits[i]);
     }}
     for (int i = DIGITS_ARENA_BYTES; i < (int)sizeof arena; i++)
         changed += arena[i] != 0xA5;
     tell(changed);
-    tell(digits_run(0, (const float *)image, out.logits));
-    tell(digits_run(arena, 0, out.logits));
+    tell(digits_run(0, DIGITS_ARENA_BYTES, (const float *)image, out.logits));
+    tell(digits_run(arena, DIGITS_ARENA_BYTES - 1, (const float *)image, out.logits));
+    tell(digits_run(arena + 4, DIGITS_ARENA_BYTES, (const float *)image, out.logits));
+    tell(digits_run(arena, sizeof arena, (const float *)image, 0));
+    tell(digits_run(arena, sizeof arena, 0, out.logits));
     leave();
 }}
 """,
@@ -78,7 +81,7 @@ int main(void) {{
     for turn in (told[:11], told[11:22]):
         assert turn[0] == 0
         np.testing.assert_allclose(np.array(turn[1:], np.int32).view(np.float32), want[0], rtol=1e-5, atol=1e-5)
-    assert told[22:] == [0, 1, 10]
+    assert told[22:] == [0, 1, 1, 1, 1, 10]
     whole = footprint(tmp_path / "digits" / "board.elf", 0)  # with the main program, an image and a vector table
     assert costs[0].footprint is not None
     assert 0 < whole.flash - costs[0].footprint.flash < 4096
@@ -86,6 +89,14 @@ int main(void) {{
     assert costs[0].multiply_adds == 460_416
     assert costs[0].layers[1].multiply_adds == 8 * 8 * 9 * 16
     assert on_the_board(tmp_path / "digits", (BOARD / "main.c").read_text()) == "it is a 7\n"
+
+
+def test_names_of_the_functions_own(tmp_path: Path) -> None:
+    """Inputs and outputs that are called as what the library's code calls its own."""
+    names = ("arena", "arena_bytes", "program", "inputs", "in")
+    program = traced(lambda **x: {"out": sum(x.values(), start=burn.tensor(1.0))}, **dict.fromkeys(names, "float32[3]"))
+    made = build("static", program, tmp_path / "own", Options(platforms.find(M4)))
+    assert "void *arena, size_t arena_bytes, const float *arena_1, const float *arena_bytes_1, " in made[1].read_text()
 
 
 def test_what_needs_a_system_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
 
 #include "burn_rt.h"
 
-enum { BURN_BARE_RANK = 16 };
+enum { BURN_BARE_RANK = 16, BURN_BARE_ALIGNMENT = 64 }; /* the latter of the arena */
 
 typedef struct burn_bare_value {
     int64_t bytes, rank, dims[BURN_BARE_RANK];
@@ -37,7 +37,8 @@ struct burn_run {
 
 void *burn_bare_fail(burn_run *run, int32_t code); /* records a failure, the first one; NULL */
 
-/* One inference. Returns 0, or a burn_status. */
-int32_t burn_bare_run(const burn_bare_program *program, void *arena, const void *const *inputs, void *const *outputs);
+/* One inference. Returns 0, or a burn_status: BURN_OUT_OF_MEMORY for an arena that is too small or not aligned. */
+int32_t burn_bare_run(const burn_bare_program *program, void *arena, size_t arena_bytes, const void *const *inputs,
+                      void *const *outputs);
 
 #endif

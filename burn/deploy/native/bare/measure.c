@@ -45,7 +45,7 @@ int main(void) {
         inputs[i] = zeros(program->inputs[i].bytes);
     for (int32_t i = 0; i < program->output_count; i++)
         outputs[i] = zeros(program->outputs[i].bytes);
-    int32_t status = burn_bare_run(program, zeros(1), inputs, outputs);
+    int32_t status = burn_bare_run(program, zeros(1), 1, inputs, outputs);
     printf("%" PRId64 "\n", most);
     return status;
 }

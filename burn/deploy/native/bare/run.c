@@ -3,7 +3,8 @@
  */
 #include "bare.h"
 
-int32_t burn_bare_run(const burn_bare_program *program, void *arena, const void *const *inputs, void *const *outputs) {
+int32_t burn_bare_run(const burn_bare_program *program, void *arena, size_t arena_bytes, const void *const *inputs,
+                      void *const *outputs) {
     burn_run run = {program, arena, inputs, outputs, BURN_OK, {0}};
     run.worker.run = &run;
     for (int32_t i = 0; i < program->input_count; i++)
@@ -12,7 +13,8 @@ int32_t burn_bare_run(const burn_bare_program *program, void *arena, const void 
     for (int32_t i = 0; i < program->output_count; i++)
         if (!outputs[i])
             return BURN_OUT_OF_MEMORY;
-    if (!arena && program->planned + program->scratch)
+    int64_t needed = program->planned + program->scratch;
+    if (needed && (!arena || (uintptr_t)arena % BURN_BARE_ALIGNMENT || (int64_t)arena_bytes < needed))
         return BURN_OUT_OF_MEMORY;
     int32_t status = program->entry(&run);
     return run.status ? run.status : status;
