@@ -27,6 +27,19 @@ RUNNABLE = [target.name for target in host_targets(features())]
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
+def test_a_product_is_compiled_for_every_cpu(target: Target) -> None:
+    """On any machine: code that only another one can run, behind a product of every number of rows and a long epilogue."""
+    types = [TensorType("float32", (symbol("n"), 96)), TensorType("float32", (96, 160))]
+    program = Program.create([("x", types[0]), ("w", types[1])])
+    with program.building("layer"):
+        x, w = program.inputs
+        y = ops.gelu(ops.dot_general(x, w, lhs_contract=(1,), rhs_contract=(0,)))
+    artefact = compile_program(program.finish([("y", y)]), target=target, as_text=True)
+    assert set(artefact.target.features) >= set(target.features)
+    assert len(artefact.code) > 1000
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
 def test_a_tile_of_sums_fits_into_the_registers(target: Target) -> None:
     """With a panel's columns and an element of the other side; of short vectors more are taken, where there are registers."""
     lanes = target.lanes(4)

@@ -22,6 +22,7 @@ class Epilogue:
 
     def __init__(self, kernel: Tiled, lanes: int, element: str, emitter: ScalarEmitter, compact: bool = False) -> None:
         self.kernel, self.lanes, self.element, self.compact = kernel, lanes, element, compact
+        self.type = vector(lanes, element)
         self.code, self.emitter = emitter.code, emitter
         self.vectors = kernel.width // lanes
 
