@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -74,6 +75,15 @@ def test_reference_models(name: str, exporter: Exporter | None, tmp_path: Path) 
         for got, want in zip(model.run(feeds_of(reference.inputs, feeds)), reference.run(feeds).values(), strict=True):
             assert np.abs(got - want).max(initial=0) <= 1e-3 * max(1.0, np.abs(want).max(initial=0))
     model.close()
+
+
+def test_many_libraries_in_one_process(tmp_path: Path) -> None:
+    """What a thread has of its own of a library takes none of the little room that is set aside before a process begins."""
+    path = make("shared", traced(lambda x: x + 1, x="float32[n]"), tmp_path / "one", small=True)
+    for copy in range(60):
+        shutil.copy(path, tmp_path / f"{copy}.so")
+    load = "import ctypes, sys\nfor copy in range(60): ctypes.CDLL(f'{sys.argv[1]}/{copy}.so')"
+    subprocess.run([sys.executable, "-c", load, tmp_path], check=True)
 
 
 def _loop(x: burn.Tensor) -> burn.Tensor:

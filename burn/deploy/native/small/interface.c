@@ -1,12 +1,6 @@
 /* What the functions of the model's header call (model.h). A call takes over the memory of one that is done, if there is one. */
 
-#ifdef __GLIBC__ /* has room for so few bytes in every thread, whenever the library is loaded; they need no function to be found */
-#define IN_PLACE __attribute__((tls_model("initial-exec")))
-#else
-#define IN_PLACE
-#endif
-
-static _Thread_local IN_PLACE struct {
+static _Thread_local struct {
     int64_t value;
     int32_t code;
 } failure;
@@ -17,7 +11,7 @@ static __attribute__((noinline)) int32_t refuse(int32_t code, int64_t value) {
 }
 
 static const char *burn_model_error(void) {
-    static _Thread_local IN_PLACE char text[64];
+    static _Thread_local char text[64];
     snprintf(text, sizeof text, "error %d of enum burn_code (%lld)", (int)failure.code, (long long)failure.value);
     return text;
 }
