@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
 from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import burn
 from burn.cli.main import main as cli
@@ -93,8 +95,10 @@ def test_dynamic() -> None:
     onnx.checker.check_model(made, full_check=True)
     assert kinds(made)["DynamicQuantizeLinear"] == kinds(made)["MatMulInteger"] == 2
     x = rows(9)
-    ours, theirs = np.asarray(burn.load(made, cache=False)(x)), by_onnxruntime(made, x)
-    np.testing.assert_allclose(ours, theirs, atol=0.02)
+    evaluated: Any = ReferenceEvaluator(made).run(
+        None, {"x": x}
+    )  # ONNX Runtime saturates in 16 bits on CPUs without VNNI
+    np.testing.assert_allclose(np.asarray(burn.load(made, cache=False)(x)), evaluated[0], rtol=1e-5, atol=1e-5)
     assert compare(model, made, [{"x": x}])[0].noise > 30
     assert kinds(quantize_dynamic(model, exclude=["first"]))["MatMulInteger"] == 1
 

@@ -22,13 +22,13 @@ class TransformerLayer(nn.Module):
         self.output_layer_norm = nn.LayerNorm(48, eps=1e-12)
 
     def forward(self, x: burn.Tensor, mask: burn.Tensor) -> burn.Tensor:
-        batch, length2, _ = x.shape
-        query = self.query(x).reshape(batch, length2, 3, 16).transpose(1, 2)  # [batch, 3, ..., 16]
-        key = self.key(x).reshape(batch, length2, 3, 16).transpose(1, 2)  # [batch, 3, ..., 16]
-        value = self.value(x).reshape(batch, length2, 3, 16).transpose(1, 2)  # [batch, 3, ..., 16]
-        context = ops.attention(query, key, value, mask, scale=0.25).transpose(1, 2).flatten(2)  # [batch, ..., 48]
-        x = self.attention_output_layer_norm(self.attention_output_dense(context) + x)  # [batch, ..., 48]
-        output_dense = self.output_dense(ops.gelu(self.intermediate_dense(x)))  # [batch, ..., 48]
+        batch, length, _ = x.shape
+        query = self.query(x).reshape(batch, length, 3, 16).transpose(1, 2)  # [batch, 3, length, 16]
+        key = self.key(x).reshape(batch, length, 3, 16).transpose(1, 2)  # [batch, 3, length, 16]
+        value = self.value(x).reshape(batch, length, 3, 16).transpose(1, 2)  # [batch, 3, length, 16]
+        context = ops.attention(query, key, value, mask, scale=0.25).transpose(1, 2).flatten(2)  # [batch, length, 48]
+        x = self.attention_output_layer_norm(self.attention_output_dense(context) + x)  # [batch, length, 48]
+        output_dense = self.output_dense(ops.gelu(self.intermediate_dense(x)))  # [batch, length, 48]
         return self.output_layer_norm(output_dense + x)
 
 
@@ -52,7 +52,7 @@ class Model(nn.Module):
         batch, length = input_ids.shape
         mask = attention_mask.astype("bool").reshape(batch, 1, 1, length)  # bool[batch, 1, 1, length]
         x = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids)  # [batch, length, 48]
-        x = self.layer_norm(x + self.position_embeddings(self.table[:, :length]))  # [batch, ..., 48]
+        x = self.layer_norm(x + self.position_embeddings(self.table[:, :length]))  # [batch, length, 48]
         for block in self.layer:
-            x = block(x, mask)  # [batch, ..., 48]
+            x = block(x, mask)  # [batch, length, 48]
         return x

@@ -26,10 +26,9 @@ class Attention(nn.Module):
         query = query.reshape(batch, length, 4, 8).transpose(1, 2)  # [batch, 4, length, 8]
         key = key.reshape(batch, length, 4, 8).transpose(1, 2)  # [batch, 4, length, 8]
         value = value.reshape(batch, length, 4, 8).transpose(1, 2)  # [batch, 4, length, 8]
-        context = ops.attention(query, key, value, mask, scale=0.35355339059327373)  # [batch, 4, length, 8]
-        # [batch, 4, ..., 8]
-        context = context.reshape(batch, 4, burn.Dim.broadcast(length, burn.Dim.min(16, length)), 8)
-        x = x + self.c_proj(context.transpose(1, 2).reshape(batch, length, 32))  # [batch, length, 32]
+        # [batch, length, 4, 8]
+        context = ops.attention(query, key, value, mask, scale=0.35355339059327373).transpose(1, 2)
+        x = x + self.c_proj(context.flatten(2))  # [batch, length, 32]
         hidden = ops.gelu(self.c_fc(self.ln_2(x)), approximate="tanh")  # [batch, length, 128]
         return x + self.c_out(hidden)
 
