@@ -66,8 +66,9 @@ class Experiment(Config):
         fit: Callable[..., Summary] = Learner.fit,
     ) -> Summary:
         """Trains. folder: where the configuration, logs and checkpoints go. resume, overwrite: as for `Learner.fit`. fit: what
-        trains in its place, called as that is. device: where the learner goes, if not where `learner` puts it. Raises DeviceError for
-        one that is not there."""
+        trains in its place, called as that is. device: where the learner goes, if not where `learner` puts it.
+
+        Raises DeviceError for a device that is not there."""
         burn.random.manual_seed(self.seed)
         learner = self.learner()
         if device is not None:
