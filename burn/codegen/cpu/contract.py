@@ -7,6 +7,7 @@ long depth one part is summed for many tiles, then the next: what they read of b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -24,6 +25,9 @@ from burn.kernels.body import (
 )
 from burn.kernels.parameters import argument_names
 
+LINE = 64
+"""Bytes of a cache line."""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -32,7 +36,8 @@ class Schedule:
     of `width` columns is copied side by side before a block's tiles read it, `turns` that a block's rows are copied turned,
     `fetches` that what the epilogue touches is asked for in front of the sum, `rolls` that the epilogue is a loop. The depth is
     summed `part` places at a time for as many as `held` tiles, one part after the other, before the next tiles (None: all of it
-    for each tile). `ahead` says that the next panel is asked for while one is read."""
+    for each tile). `ahead` says that the next panel is asked for while one is read. Where sums are not split, a turn of the loop
+    takes `together` places, and `ragged` says that some may be left over."""
 
     width: int
     tile: int
@@ -46,6 +51,8 @@ class Schedule:
     part: int | None
     held: int
     ahead: bool
+    together: int
+    ragged: bool
 
     @staticmethod
     def of(kernel: Tiled, target: Target, one_by_one: bool = False) -> Schedule:
@@ -65,13 +72,17 @@ class Schedule:
         rolls = heuristics.rolls_epilogue(kernel, tile * vectors)
         held = heuristics.held_tiles(kernel, rows, tile, block) if part else 0
         ahead = heuristics.fetches_ahead(kernel, tile, vectors)
-        return Schedule(kernel.width, tile, split, block, even, copies, turns, fetches, rolls, part, held, ahead)
+        together = heuristics.places_together(target)
+        ragged = any(heuristics.factor(n) % together != 0 for n in (kernel.inner.extent, part or 0))
+        return Schedule(
+            kernel.width, tile, split, block, even, copies, turns, fetches, rolls, part, held, ahead, together, ragged
+        )
 
     @staticmethod
     def plain(kernel: Tiled, vectors: int) -> Schedule:
         """The one with the least code: row by row, and nothing copied but columns that lie apart."""
         copies = not kernel.side_by_side or kernel.blocks is not None
-        return Schedule(kernel.width, 1, 1, None, True, copies, False, False, vectors > 1, None, 0, False)
+        return Schedule(kernel.width, 1, 1, None, True, copies, False, False, vectors > 1, None, 0, False, 1, False)
 
     @property
     def least(self) -> int:
@@ -293,34 +304,66 @@ class _Printer:
         self, length: Int, carried: list[Value], lefts: list[Value], step: Int, right: Value, masks: list[Value] | None
     ) -> list[Value]:
         """The sums after `length` places of the innermost contraction loop; a row's elements lie `step` apart."""
-        code, emitter = self.code, self.emitter
-
+        code = self.code
         ahead = self._ahead()
 
-        def multiply(k: Int, sums: list[Value]) -> list[Value]:
-            if ahead is not None:
-                code.prefetch(ahead[0], code.mul(k, ahead[1]), "i8", False)
-            return self._step(
-                k, sums, [code.load(left, code.mul(k, step), self.element) for left in lefts], right, masks
-            )
+        def multiply(first: Int, place: int, sums: list[Value]) -> list[Value]:
+            loaded = [
+                code.load(left, code.add(code.mul(first, step), code.mul(place, step)), self.element) for left in lefts
+            ]
+            return self._step(first, place, sums, loaded, right, masks)
 
         if self.split == 1:
-            with code.for_(0, length, 1, carried) as loop, emitter.scope():
-                loop.yield_(*multiply(loop.iv, loop.carried))
-            return loop.results
+            return self._together(length, carried, ahead, multiply)
         each = self.tile * self.vectors
         whole = code.mul(code.udiv(length, self.split), self.split)
-        with code.for_(0, whole, self.split, carried) as loop, emitter.scope():
+        with code.for_(0, whole, self.split, carried) as loop, self.emitter.scope():
+            self._ask(ahead, loop.iv, self.split)
             parts: list[Value] = []
             for s in range(self.split):
-                parts += multiply(code.add(loop.iv, s), loop.carried[s * each : (s + 1) * each])
+                parts += multiply(loop.iv, s, loop.carried[s * each : (s + 1) * each])
             loop.yield_(*parts)
         results = loop.results
         if isinstance(length, int) and length % self.split == 0:
             return results
-        with code.for_(whole, length, 1, results[:each]) as loop, emitter.scope():
-            loop.yield_(*multiply(loop.iv, loop.carried))
+        with code.for_(whole, length, 1, results[:each]) as loop, self.emitter.scope():
+            loop.yield_(*multiply(loop.iv, 0, loop.carried))
         return [*loop.results, *results[each:]]
+
+    def _together(
+        self,
+        length: Int,
+        carried: list[Value],
+        ahead: tuple[Value, Int] | None,
+        multiply: Callable[[Int, int, list[Value]], list[Value]],
+    ) -> list[Value]:
+        """The sums after `length` places, some of which are taken at a time."""
+        code, together = self.code, self.schedule.together
+        whole = code.mul(code.udiv(length, together), together) if self.schedule.ragged else length
+        with code.for_(0, whole, together, carried) as loop, self.emitter.scope():
+            self._ask(ahead, loop.iv, together)
+            sums = loop.carried
+            for place in range(together):
+                sums = multiply(loop.iv, place, sums)
+            loop.yield_(*sums)
+        if not self.schedule.ragged:
+            return loop.results
+        with code.for_(whole, length, 1, loop.results) as loop, self.emitter.scope():
+            loop.yield_(*multiply(loop.iv, 0, loop.carried))
+        return loop.results
+
+    def _ask(self, ahead: tuple[Value, Int] | None, first: Int, places: int) -> None:
+        """Asks for what so many places do of the next panel."""
+        if ahead is None:
+            return
+        code, (panel, step) = self.code, ahead
+        start = code.gep(panel, code.mul(first, step), "i8")
+        if isinstance(step, int):
+            for byte in range(0, places * step, LINE):
+                code.prefetch(start, byte, "i8", False)
+        else:
+            for place in range(places):
+                code.prefetch(start, code.mul(place, step), "i8", False)
 
     def _ahead(self) -> tuple[Value, Int] | None:
         """Where in the next panel is what this tile asks for, and how many bytes of it for each place of the depth: the tiles of
@@ -341,11 +384,17 @@ class _Printer:
         return code.gep(panel, code.mul(place, step), "i8"), step
 
     def _step(
-        self, k: Int, carried: list[Value], lefts: list[Value], right: Value, masks: list[Value] | None
+        self,
+        first: Int,
+        place: int,
+        carried: list[Value],
+        lefts: list[Value],
+        right: Value,
+        masks: list[Value] | None,
     ) -> list[Value]:
-        """One place of the innermost contraction loop: rows x vectors multiply-adds."""
-        code, kernel = self.code, self.kernel
-        at = code.mul(k, self.read.right_step())
+        """One place of the innermost contraction loop, `place` behind `first`: rows x vectors multiply-adds."""
+        code, kernel, step = self.code, self.kernel, self.read.right_step()
+        at = code.add(code.mul(first, step), code.mul(place, step))
         if kernel.run > 1:
             return self._dots(at, carried, lefts, right)
         columns: list[Value] = []

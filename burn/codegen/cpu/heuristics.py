@@ -213,17 +213,36 @@ L2_BLOCK = 384 * 1024
 
 
 def tile_rows(rows: Dim, vectors: int, indirect: bool, target: Target) -> int:
-    """Rows of the register tile: as many as the registers hold, or one less where that leaves fewer rows of the last tile over.
-    Two multiply-adds, or loads, are done at once.
+    """Rows of the register tile: as many as the registers hold, or fewer where that leaves fewer rows of the last tile over.
 
     Few different heights are used, so that kernels can be shared; each row has an address register of its own."""
-    room = (target.vector_registers - 1 - vectors) // vectors
-    most = max(1, min(room, 8))
+    most = most_rows(vectors, target)
     if not isinstance(rows, int):
         return most
     if rows <= most:
         return max(rows, 1)
-    return min((most, max(1, most - 1)), key=lambda t: -(-rows // t) * (2 * t * vectors + t + vectors))
+    least = most - 1 if rows > 2 * most else most // 2
+    return min(range(most, max(1, least) - 1, -1), key=lambda t: -(-rows // t) * tile_cost(t, vectors))
+
+
+def most_rows(vectors: int, target: Target) -> int:
+    return max(1, min((target.vector_registers - 1 - vectors) // vectors, 8))
+
+
+def tile_cost(rows: int, vectors: int) -> int:
+    """What a place of the depth costs a tile. Two multiply-adds, or loads, are done at once."""
+    return 2 * rows * vectors + rows + vectors
+
+
+TOGETHER = 4
+"""Places of the depth that a turn of a tile's loop takes: addresses are computed once for them, and what is asked for ahead comes
+in whole cache lines. While a core's other thread is busy, it decodes half as many instructions, and then each that is no
+multiply-add delays one."""
+
+
+def places_together(target: Target) -> int:
+    """How many those are: one where code is to be short."""
+    return 1 if target.small or target.is_slender else TOGETHER
 
 
 def split_depth(tile: int, vectors: int, target: Target) -> int:
@@ -374,22 +393,26 @@ def turned_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int:
 
 
 def panel_vectors(target: Target) -> int:
-    """Vectors of a panel's columns: two, which leave registers for eight rows or six. Where vectors are short and registers many
-    (NEON), four beside six rows: an element of the left side is loaded for four multiply-adds then, so that a loop has 1.6
-    instructions for each and not 1.9. Cores that decode few at a time are kept from multiplying by the others."""
+    """Vectors of a panel's columns at most. With 32 registers four beside six rows: an element of the left side is loaded for
+    four multiply-adds, and a loop has 1.4 instructions for each, where two vectors beside eight rows have 1.6. Cores that decode
+    few at a time, as all do while their other thread is busy, are kept from multiplying by the others. With fewer registers
+    two."""
     if target.compact:
         return COMPACT_VECTORS
-    return 4 if target.vector_bytes == 16 and target.vector_registers >= 32 else 2
+    return 4 if target.vector_bytes > 4 and target.vector_registers >= 32 else 2
 
 
 def packed_width(columns: int, dtype: str, target: Target) -> int:
-    """Columns of a panel that is packed once, whose sums are of type `dtype`: whole vectors, fewer of them where that wastes far
+    """Columns of a panel that is packed once, whose sums are of type `dtype`: whole vectors, fewer of them where that wastes
     less."""
     usual, lanes = panel_vectors(target), target.lanes(DTYPES[dtype].size)
     if fits_three(columns, lanes, target):
         return 3 * lanes
-    widths = (usual, 1) if target.compact else (usual, 2, 1)
-    return _fitting(columns, widths, lanes)
+    if target.compact:
+        return _fitting(columns, (usual, 1), lanes)
+    if target.tiles:
+        return _fitting(columns, (2, 1), lanes)  # as wide as tile registers take them
+    return _cheapest(columns, usual, lanes, target)
 
 
 def fits_three(columns: int, lanes: int, target: Target) -> bool:
@@ -415,10 +438,25 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
     usual = panel_vectors(target)
     if target.compact:
         return _fitting(columns, (usual, 1), lanes) if isinstance(columns, int) else usual * lanes
-    most = max(usual, {1: 8, 2: 4}.get(rows, usual)) if isinstance(rows, int) else usual
-    if most == usual and isinstance(columns, int) and fits_three(columns, lanes, target):
+    few = {1: 8, 2: 4}.get(rows, usual) if isinstance(rows, int) else usual
+    if few > usual:
+        return _fitting(columns, (few, usual, 2, 1), lanes) if isinstance(columns, int) else few * lanes
+    if isinstance(columns, int) and fits_three(columns, lanes, target):
         return 3 * lanes
-    return _fitting(columns, (most, usual, 2, 1), lanes) if isinstance(columns, int) else most * lanes
+    return _cheapest(columns, usual, lanes, target) if isinstance(columns, int) else usual * lanes
+
+
+def _cheapest(columns: int, most: int, lanes: int, target: Target) -> int:
+    """The width, of up to `most` vectors, whose panels take least beside many rows. Of two vectors are wider than one
+    everywhere else."""
+    if most == 2:
+        return _fitting(columns, (2, 1), lanes)
+
+    def cost(vectors: int) -> float:
+        rows = most_rows(vectors, target)
+        return -(-max(1, columns) // (vectors * lanes)) * tile_cost(rows, vectors) / rows
+
+    return min(range(most, 0, -1), key=cost) * lanes
 
 
 def _fitting(columns: int, widths: tuple[int, ...], lanes: int) -> int:
