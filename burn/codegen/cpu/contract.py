@@ -71,7 +71,7 @@ class Schedule:
         fetches = heuristics.fetches_epilogue(kernel)
         rolls = heuristics.rolls_epilogue(kernel, tile * vectors)
         held = heuristics.held_tiles(kernel, rows, tile, block) if part else 0
-        ahead = heuristics.fetches_ahead(kernel, tile, vectors)
+        ahead = heuristics.fetches_ahead(kernel, tile, vectors, block)
         together = heuristics.places_together(target)
         ragged = any(heuristics.factor(n) % together != 0 for n in (kernel.inner.extent, part or 0))
         return Schedule(

@@ -352,12 +352,12 @@ def parts_masks(target: Target) -> bool:
     return not target.compact and target.vector_bytes > 4 and "avx512f" not in target.features
 
 
-def fetches_ahead(kernel: Tiled, tile: int, vectors: int) -> bool:
+def fetches_ahead(kernel: Tiled, tile: int, vectors: int, block: int | None) -> bool:
     """Whether the tiles of a block ask for the next panel while they read one: panels that were packed lie one behind the other,
     and a CPU that follows their reading does not know that other tiles come first. One request for each place of the depth costs
-    nothing beside enough multiply-adds."""
+    nothing beside enough multiply-adds. Where a block is one tile, panels stay in the cache and follow each other."""
     in_place = kernel.lhs.dtype == kernel.dtype or kernel.run > 1
-    return kernel.packed and kernel.panel.extent != 1 and in_place and tile * vectors >= 8
+    return kernel.packed and kernel.panel.extent != 1 and block != 1 and in_place and tile * vectors >= 8
 
 
 TURNED_TILES = 8
