@@ -113,7 +113,8 @@ def _identity(program: Program) -> list[str]:
     from burn.dialect.text import to_text
 
     constants = [f"{key} {weight.digest()}" for key, weight in sorted(program.weights.items())]
-    return [to_text(program, locations=True), f"renews {sorted(program.renews.items())}", *constants]
+    usual = [f"usual {sorted(program.usual.items())}"] if program.usual else []
+    return [to_text(program, locations=True), f"renews {sorted(program.renews.items())}", *usual, *constants]
 
 
 def _compile(make: Callable[[], Program], options: Options) -> Artefact:

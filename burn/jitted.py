@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -104,14 +104,15 @@ class Jit:
         opens: bool = False,
         device: Device | None = None,
         budget: str = "",
+        usual: Mapping[str, int] | None = None,
     ) -> None:
         """As `jit`. opens: whether parameters are inputs from the first program on. budget: options of the pass `recompute`, if
-        programs' memory has a limit."""
+        programs' memory has a limit; usual: see `Program.usual`."""
         functools.update_wrapper(self, function)
         self._function, self._dynamic, self._donate, self._device = function, dynamic or {}, donate, device
         self._signature = signature_of(function)
         self._static = frozenset(static)
-        self._budget = budget
+        self._budget, self._usual = budget, usual or {}
         self._varied = opens  # whether parameters change
         self._lock = threading.RLock()  # a function may call itself while it is traced
         self.programs: OrderedDict[Hashable, list[_Program]] = OrderedDict()
@@ -196,6 +197,8 @@ class Jit:
             self._varied = True
             traced = trace_call(self._function, arguments, opens=True)
         where = self._where(cards, traced.tracer.parameters)
+        if where.is_card:  # a CPU's choices do not depend on them
+            traced.program.usual |= self._usual
         made = executable_of(traced, donate=self._donate, device=where, budget=self._budget)
         function = CompiledFunction(made, arguments, traced.results)
         # what the function itself changes while it is traced is no reason to trace it again

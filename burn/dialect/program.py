@@ -26,6 +26,8 @@ class Program:
     """The inputs whose contents the caller gives up at each run: outputs may take over their memory."""
     renews: dict[int, int] = field(default_factory=dict)
     """By an output's number, that of the input whose next value it is: it takes over no other input's memory."""
+    usual: dict[str, int] = field(default_factory=dict)
+    """What named sizes usually are, if that is known: choices are made for these, results are right for all."""
     input_containers: dict[int, Container] = field(default_factory=dict)
     output_containers: dict[int, Container] = field(default_factory=dict)
     """Of inputs and outputs that are lists: what they are lists of."""
@@ -58,6 +60,7 @@ class Program:
             input_names=list(self.input_names),
             output_names=list(self.output_names),
             renews=dict(self.renews),
+            usual=dict(self.usual),
         )
 
     def add_input(self, name: str, type_: TensorType) -> ir.Value:

@@ -51,6 +51,9 @@ class Wants:
     `scatter_rivals`: updates of places that data name are written at all places at once, where no more than so many for each
     element of a row may name the same place: they are compared with each other. 0: they take turns, which suits one thread.
 
+    `costly_behind`: from so many elements of a product of halves on, expensive functions of them are a kernel of their own, which
+    hides how long they take; behind the sums all that multiplies would wait. 0: never.
+
     `parts`: says of a product, and of the numbers of parts that its depth can be cut into, how many of them are summed side by
     side; 1: it stays whole. None: products never are cut."""
 
@@ -72,4 +75,5 @@ class Wants:
     split_programs: int = 0
     scatter_rivals: int = 0
     small_products: tuple[str, ...] = ()
+    costly_behind: int = 0
     parts: Callable[[ContractionKernel, Sequence[int]], int] | None = None

@@ -165,7 +165,8 @@ def of_batches(
     shared = {name: {0: BATCH} for name, found in leaves.items() if found and all(_has_axes(v) for v in found)}
     sizes = {v.shape[0] for name in shared for v in leaves[name]}
     at = f" at={BATCH}:{max(sizes)}" if sizes else ""
-    return Jit(whole, shared, (), opens=True, budget="" if memory is None else f"memory={memory}{at}")
+    budget = "" if memory is None else f"memory={memory}{at}"
+    return Jit(whole, shared, (), opens=True, budget=budget, usual={BATCH: max(sizes)} if sizes else {})
 
 
 def _has_axes(leaf: Any) -> bool:

@@ -138,7 +138,7 @@ class Attended:
             return ""
         self.maps += 1
         dim = self.printer.dim
-        text = f"b{found.buffer} + {dim(found.begin)}, [{dim(rows.extent)}, {columns.extent}], [{dim(found.stride)}, 1]"
+        text = f"b{found.buffer} + {dim(found.begin)}, [{dim(rows.extent)}, {dim(columns.extent)}], [{dim(found.stride)}, 1]"
         return self.code.let(f"tl.make_tensor_descriptor({text}, {block})", "map")
 
     def factored(self, score: Scalar) -> tuple[Scalar, str]:

@@ -12,6 +12,7 @@ from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text
 from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.choices import USUAL, Choices
+from burn.codegen.triton.heuristics.sizes import usual_sizes
 from burn.codegen.triton.heuristics.wants import WANTS
 from burn.codegen.triton.images import Machine, compile_all
 from burn.codegen.triton.launches import CardKernels
@@ -85,7 +86,8 @@ class GPU:
     def kernels(self, program: Program) -> CardKernels:
         """What prints a program's kernels."""
         host = KernelPrinter(self.host.target)
-        return CardKernels(host, _in_place(program), Abilities.of(self.kind, self.architecture), self.choices)
+        abilities, usual = Abilities.of(self.kind, self.architecture), usual_sizes(program.usual)
+        return CardKernels(host, _in_place(program), abilities, self.choices, usual)
 
 
 def _in_place(program: Program) -> set[ir.Value]:

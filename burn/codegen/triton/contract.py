@@ -14,6 +14,8 @@ from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import EIGHTS, HALVES, narrowed, triton_type
 from burn.codegen.triton.heuristics.products import GROUP, product_tile
+from burn.codegen.triton.heuristics.sizes import NONE as UNKNOWN
+from burn.codegen.triton.heuristics.sizes import Usual, likely
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.types import DTYPES
@@ -30,10 +32,11 @@ def emit(
     sites: list[str],
     eights: bool = True,
     choice: Choice = NO_CHOICE,
+    usual: Usual = UNKNOWN,
 ) -> Printed:
     """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which tiles are chosen; eights:
-    whether the card multiplies floats of 8 bits."""
-    return _Contraction(kernel, values, sizes, sites, eights, choice).print()
+    whether the card multiplies floats of 8 bits; usual: what names usually are."""
+    return _Contraction(kernel, values, sizes, sites, eights, choice, usual).print()
 
 
 class _Contraction:
@@ -45,6 +48,7 @@ class _Contraction:
         sites: list[str],
         eights: bool,
         choice: Choice,
+        usual: Usual,
     ) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.rows = product([v.extent for v in sizes.rows])
@@ -57,7 +61,8 @@ class _Contraction:
             isinstance(node, Apply) and node.function in EXPENSIVE
             for node in walk(*(write.value for write in kernel.epilogue))
         )
-        asked = (self.rows, sizes.column.extent, sizes.depth, batch, bits, costly)
+        rows, columns, times = (likely(size, usual) for size in (self.rows, sizes.column.extent, batch))
+        asked = (rows, columns, sizes.depth, times, bits, costly)
         self.tile = choice.pick(product_tile(*asked), lambda: candidates.tiles(*asked))
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)

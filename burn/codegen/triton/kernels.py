@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from burn.codegen.triton import attention, attention_gradient, contract, folded, loops, roles_attention, roles_gradient
+from burn.codegen.triton import (
+    attention,
+    attention_gradient,
+    contract,
+    folded,
+    loops,
+    roles_attention,
+    roles_gradient,
+    roles_products,
+)
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import NO_CHOICE, USUAL, Choice, Choices
 from burn.codegen.triton.heuristics.products import by_columns
+from burn.codegen.triton.heuristics.sizes import NONE, Usual
 from burn.codegen.triton.printed import Printed
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
@@ -17,11 +27,16 @@ from burn.kernels.rewrite import as_loops, collapse
 
 class KernelPrinter:
     """The functions of one program. `sites`: source nodes that run-time errors name by number; `abilities`: what the
-    card has; `choices`: which shapes blocks have."""
+    card has; `choices`: which shapes blocks have; `usual`: what names of sizes usually are."""
 
     def __init__(
-        self, sites: list[str] | None = None, abilities: Abilities = USUAL_ABILITIES, choices: Choices = USUAL
+        self,
+        sites: list[str] | None = None,
+        abilities: Abilities = USUAL_ABILITIES,
+        choices: Choices = USUAL,
+        usual: Usual = NONE,
     ) -> None:
+        self.usual = usual
         self.sites: list[str] = [] if sites is None else sites
         self.abilities, self.choices = abilities, choices
         self.functions: dict[str, Printed] = {}
@@ -34,9 +49,14 @@ class KernelPrinter:
                 contraction
             ):
                 general, values = parametrize(contraction)
+                if self.abilities.roles and (
+                    printed := roles_products.emit(general, values, contraction, self.sites, self.usual)
+                ):
+                    return self._named(printed)
                 choice = self.choices.of(general, values)
                 return self._named(
-                    contract.emit(general, values, contraction, self.sites, self.abilities.eights, choice), choice
+                    contract.emit(general, values, contraction, self.sites, self.abilities.eights, choice, self.usual),
+                    choice,
                 )
             case ContractionKernel() as contraction:
                 return self._loops(as_loops(contraction))

@@ -17,7 +17,8 @@ from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import USUAL, Choices
 from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
-from burn.codegen.triton.heuristics.wants import WANTS
+from burn.codegen.triton.heuristics.sizes import NONE, Usual
+from burn.codegen.triton.heuristics.wants import wants
 from burn.codegen.triton.images import Source, module
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Argument, Printed
@@ -120,12 +121,14 @@ class CardKernels:
         in_place: Collection[ir.Value] = (),
         abilities: Abilities = USUAL_ABILITIES,
         choices: Choices = USUAL,
+        usual: Usual = NONE,
     ) -> None:
         """host: prints what runs there. in_place: results that lie where an input of the program may have lain, and are
-        written only where no kernel has failed. abilities, choices: see `KernelPrinter`."""
+        written only where no kernel has failed. abilities, choices, usual: see `KernelPrinter`."""
         self.host, self.sites = host, host.sites
         self._in_place = in_place
-        self.printer = KernelPrinter(self.sites, abilities, choices)
+        self.printer = KernelPrinter(self.sites, abilities, choices, usual)
+        self._wants = wants(usual)
         self.sources: list[Source] = []
         self.chosen: dict[int, str] = {}
         self.made_by: dict[Source, set[str]] = {}
@@ -138,7 +141,7 @@ class CardKernels:
 
     def group(self, group: Group) -> Launches:
         nodes = tuple(dict.fromkeys(name for op in group.ops if (name := source_name(op))))
-        calls = kernels(group, WANTS)
+        calls = kernels(group, self._wants)
         try:
             printed = [self.printer.print(call.kernel) for call in calls]
         except Unprintable as error:

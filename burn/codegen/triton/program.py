@@ -36,7 +36,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 """
 """For kernels in Triton's language of layouts and barriers."""
 
-LIBRARIES = ("library.py", "roles_library.py")
+LIBRARIES = ("library.py", "roles_library.py", "roles_products_library.py")
 
 
 def module_text(program: Program) -> str:

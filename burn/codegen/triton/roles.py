@@ -74,7 +74,7 @@ class WithRoles(Attended):
         self, parts: Sequence[str], shape: Roles, constants: Mapping[str, int], count: Dim, batch: Dim
     ) -> Printed:
         """What the functions come to, the first of which is the kernel. count: the places of the own axis; batch: the others."""
-        text = "\n\n\n".join(re.sub(r"\btl\.", "gl.", part) for part in parts)
+        text = in_gluon(parts)
         programs = batch * ceildiv(count, shape.groups * GROUP)
         sizes = {"WALKED": shape.walked, "STAGES": shape.stages, "GROUPS": shape.groups, "REGISTERS": shape.registers}
         made = Printed("KERNEL", text, tuple(self.arguments), {**sizes, **constants}, programs, 4, 1, scratch=2 * BYTES)
@@ -90,7 +90,7 @@ class WithRoles(Attended):
         code.line("batch = program // down")
         printer.walk_flat(self.batch, "batch", NONE)
         code.line(f"own = ({', '.join(self.own)})")
-        return printer, _head(
+        return printer, function_head(
             "KERNEL", [*self.given, *(f"{name}: gl.constexpr" for name in ("INT", *constants))], about
         )
 
@@ -100,7 +100,7 @@ class WithRoles(Attended):
         printer.code.line(f"{', '.join(self.own)} = own")
         printer.code.line("INT: tl.constexpr = batch.dtype")
         printer.walk_flat(self.batch, "batch", NONE)
-        return printer, _head(f"KERNEL_{name}", [*parameters, "own"], about)
+        return printer, function_head(f"KERNEL_{name}", [*parameters, "own"], about)
 
     def along(self, printer: ScalarPrinter, turned: str = "[:, None]", whole: bool = False) -> None:
         """The axis of a group's places, which begin at `x`. whole: what lies outside does not matter."""
@@ -131,7 +131,12 @@ class WithRoles(Attended):
         return self.factor.removeprefix(" * ") or "1.0"
 
 
-def _head(name: str, parameters: Sequence[str], about: str) -> str:
+def in_gluon(functions: Sequence[str]) -> str:
+    """What a scalar printer printed for Triton, in the words of Gluon."""
+    return "\n\n\n".join(re.sub(r"\btl\.", "gl.", function) for function in functions)
+
+
+def function_head(name: str, parameters: Sequence[str], about: str) -> str:
     return f'@gluon.jit\ndef {name}({", ".join(parameters)}):\n    """{about}"""'
 
 
@@ -140,8 +145,8 @@ def text(head: str, printer: ScalarPrinter) -> str:
 
 
 def matrix_text(printer: ScalarPrinter, found: Matrix) -> str:
-    rows, stride = printer.dim(found.rows.extent), printer.dim(found.stride)
-    return f"(b{found.buffer} + {printer.dim(found.begin)}, {rows}, {found.columns.extent}, {stride})"
+    rows, columns, stride = (printer.dim(d) for d in (found.rows.extent, found.columns.extent, found.stride))
+    return f"(b{found.buffer} + {printer.dim(found.begin)}, {rows}, {columns}, {stride})"
 
 
 def rises(bound: Dim, loop: LoopVar) -> bool:

@@ -73,7 +73,7 @@ def _pays(kernel: LoopKernel, kept: int, wants: Wants, downwards: bool) -> bool:
         return False
     if not downwards and not (isinstance(rows, int) and rows >= wants.long_rows > 0):
         return False
-    if any(b.role == "scratch" for b in kernel.buffers) or any(s.reductions and s.writes for s in kernel.stages):
+    if any(b.role == "scratch" for b in kernel.buffers):
         return False
     kinds = {r.kind for s in kernel.stages for r in s.reductions}
     few = isinstance(rows, int) and rows * kept < 4 * _block(kept, rows, wants, downwards)
@@ -82,7 +82,7 @@ def _pays(kernel: LoopKernel, kept: int, wants: Wants, downwards: bool) -> bool:
 
 class _Spread:
     """One kernel being taken apart. `made` are the reductions formed so far; `known` is what later kernels read of a row: by the
-    id of a scalar, that and the load which stands for it."""
+    id of a scalar, that and the load which stands for it; `stored` the same of each place."""
 
     def __init__(self, call: Call, kernel: LoopKernel, places: int, wants: Wants, downwards: bool) -> None:
         self.call, self.kernel = call, kernel
@@ -92,6 +92,7 @@ class _Spread:
         self.bindings = list(call.bindings)
         self.made: set[str] = set()
         self.known: dict[int, tuple[Scalar, Scalar]] = {}
+        self.stored: dict[int, tuple[Scalar, Load]] = {}
         self.numbers = 0
         self.downwards = downwards
         loops = kernel.stages[0].loops
@@ -106,6 +107,10 @@ class _Spread:
         stages = list(self.kernel.stages)
         while stages:
             stage = stages.pop(0)
+            if stage.reductions and stage.writes:  # what is summed is read from where it was written
+                made.append(self._written(stage))
+                self.stored |= {id(w.value): (w.value, Load(w.value.dtype, w.buffer, w.offset)) for w in stage.writes}
+                stage = replace(stage, writes=())
             if stage.reductions:
                 around = squares(stage, stages[0]) if self.flat and stages else None
                 stages = stages[1:] if around else stages
@@ -114,11 +119,15 @@ class _Spread:
                 stages = [s for s in stages if s not in rows]
                 made += self._reduce(stage, around, rows, stages)
             else:
-                read = self._reader()
-                writes = tuple(Write(w.buffer, w.offset, read(w.value)) for w in stage.writes)
-                over = (*stage.loops, *self.kept) if self.downwards else (*self.kept, *stage.loops)
-                made.append(self._call(over, (Stage((), (), writes),)))
+                made.append(self._written(stage))
         return made
+
+    def _written(self, stage: Stage) -> Call:
+        """What a stage writes, at all places."""
+        read = self._reader()
+        writes = tuple(Write(w.buffer, w.offset, read(w.value)) for w in stage.writes)
+        over = (*stage.loops, *self.kept) if self.downwards else (*self.kept, *stage.loops)
+        return self._call(over, (Stage((), (), writes),))
 
     def _reduce(
         self, stage: Stage, around: Squares | None, rows: Sequence[Stage], later: Sequence[Stage]
@@ -186,7 +195,12 @@ class _Spread:
 
     def _reader(self, at: dict[Atom, Dim] | None = None) -> Rewriter:
         """With what earlier kernels found read from memory, at the places of a block."""
-        return Rewriter(lambda d: substitute(d, at) if at else d, memo=dict(self.known))
+        there = at or {}
+        stored = {
+            number: (node, replace(load, offset=substitute(load.offset, there)))
+            for number, (node, load) in self.stored.items()
+        }
+        return Rewriter(lambda d: substitute(d, there), memo={**self.known, **stored})
 
     def _guarded(self, body: Scalar, otherwise: Scalar) -> Scalar:
         """A body that past the last row is something else. Only what is read of a row is guarded: what is the same for all of

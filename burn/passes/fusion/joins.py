@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from burn.dialect.dims import Dim, product
+from burn.dialect.dims import Dim, estimate, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 from burn.kernels.builders.rows import reduced_axes
+from burn.kernels.builders.spread import DIVIDING
 from burn.passes.fusion.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ ANCHORS = {
 """Ops that decide what kernel a group becomes."""
 
 ATTENDING = ("attention", "attention_forward", "attention_backward")
+
+HALF = 2
+"""Bytes of an element that tensor cores multiply."""
+
+TYPICAL = 64
+"""What a named size counts as."""
 
 TILED = ("contract", "attention", "attention_gradient")
 """Kinds of group that can store their results in the order of views behind them."""
@@ -193,11 +200,34 @@ def _joins_epilogue(choice: Choice, op: Op, cluster: Cluster) -> bool:
     return isinstance(op, Pointwise) and _shape(op) == cluster.space and _direct(choice, op, cluster)
 
 
+def _joins_sums(choice: Choice, op: Op, cluster: Cluster) -> bool:
+    return _joins_epilogue(choice, op, cluster) and not (_is_costly(choice, op, cluster) and _is_large(choice, cluster))
+
+
+def _is_costly(choice: Choice, op: Op, cluster: Cluster) -> bool:
+    """Whether an op is a slow function of every element, or belongs with another group's."""
+    others = {c for v in op.operation.operands if (c := choice.cluster_of(v)) is not None and c is not cluster}
+    beside = [m for c in others if c.kind == "loop" and c.space == cluster.space for m in c.members]
+    return any(isinstance(m, Pointwise) and m.FUNCTION in DIVIDING for m in (op, *beside))
+
+
+def _is_large(choice: Choice, cluster: Cluster) -> bool:
+    """Whether a group is a product of halves that its device had rather leave alone with its sums."""
+    first, most = cluster.members[0], choice.wants.costly_behind
+    result = type_of(first.operation.results[0])
+    return (
+        most > 0
+        and first.OP_NAME == "dot_general"
+        and result.element_bytes == HALF
+        and estimate(result.elements, TYPICAL) >= most
+    )
+
+
 JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
     "loop": _joins_loop,
     "reduce": _joins_reduce,
     "window": _joins_epilogue,
-    "contract": _joins_epilogue,
+    "contract": _joins_sums,
     "attention": _joins_epilogue,
     "attention_gradient": lambda *_: False,
     "cumulative": lambda *_: False,

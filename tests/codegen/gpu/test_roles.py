@@ -14,6 +14,7 @@ from burn.codegen.triton import images
 from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.copied import BYTES, matrix
+from burn.codegen.triton.heuristics.sizes import usual_sizes
 from burn.codegen.triton.images import Machine, Source
 from burn.codegen.triton.launches import CardKernels
 from burn.dialect import ops
@@ -77,17 +78,20 @@ class Attention:
         return program
 
     def sources(self, architecture: str = "sm_90", *, in_place: bool = False) -> list[Source]:
-        program = self.program()
-        pipeline.run(pipeline.parse(GPU().passes), program, Environment(GPU()))
-        with context():
-            found = list(groups(program.block))
-            written = {result for group in found for result in group.operation.results} if in_place else set()
-            host = KernelPrinter(TARGETS["generic"])
-            kernels = CardKernels(host, written, Abilities.of("cuda", architecture))
-            for group in found:
-                kernels.group(group)
-        assert not kernels.refused
-        return kernels.sources
+        return sources_of(self.program(), architecture, in_place=in_place)
+
+
+def sources_of(program: Program, architecture: str = "sm_90", *, in_place: bool = False) -> list[Source]:
+    pipeline.run(pipeline.parse(GPU().passes), program, Environment(GPU()))
+    with context():
+        found = list(groups(program.block))
+        written = {result for group in found for result in group.operation.results} if in_place else set()
+        host = KernelPrinter(TARGETS["generic"])
+        kernels = CardKernels(host, written, Abilities.of("cuda", architecture), usual=usual_sizes(program.usual))
+        for group in found:
+            kernels.group(group)
+    assert not kernels.refused
+    return kernels.sources
 
 
 FITTING = {
@@ -145,6 +149,81 @@ def test_more_scratch_memory_than_a_kernel_says_is_refused() -> None:
     (source, *_) = [s for s in Attention(s=67, t=67, back=True).sources() if s.scratch]
     (made,) = images.compile_each([replace(source, scratch=BYTES)], HOPPER)
     assert isinstance(made, str) and "256 bytes of scratch memory, it gets 128" in made
+
+
+# ---- products ---------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Product:
+    """[m, k] by [k, n]; turned: the right side is [n, k]; owed: both sides have their depth in front; after: functions of sums;
+    usual: what the names in the sizes are."""
+
+    m: Dim = 4096
+    n: int = 3072
+    k: Dim = 768
+    turned: bool = False
+    owed: bool = False
+    after: tuple[str, ...] = ()
+    dtype: str = "bfloat16"
+    usual: dict[str, int] = field(default_factory=dict)
+
+    def sources(self, architecture: str = "sm_90") -> list[Source]:
+        left = (self.k, self.m) if self.owed else (self.m, self.k)
+        right = (self.n, self.k) if self.turned else (self.k, self.n)
+        types = [TensorType(self.dtype, shape) for shape in (left, right, (self.n,))]
+        program = Program.create(list(zip(("x", "y", "bias"), types, strict=True)))
+        x, y, bias = program.inputs
+        with program.building("node"):
+            x, y = (ops.transpose(v, permutation=(1, 0)) if t else v for v, t in ((x, self.owed), (y, self.turned)))
+            made = ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(0,))
+            for name in self.after:
+                made = ops.add(made, bias) if name == "bias" else getattr(ops, name)(made)
+        program.finish([("z", made)])
+        program.usual = self.usual
+        return sources_of(program, architecture)
+
+
+PRODUCTS = {
+    "plain": (Product(), 2),
+    "turned, with a bias": (Product(m=8192, n=768, turned=True, after=("bias",)), 3),
+    "rows with a name": (Product(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 8}), 3),
+    "rows with a name, few": (Product(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 4}), 2),
+    "a weight's gradient": (Product(m=3072, n=768, k=symbol("m") * 1024, owed=True, usual={"m": 8}), 2),
+    "odd sizes": (Product(m=4001, n=3080, k=776, turned=True, dtype="float16"), 2),
+}
+"""And how many groups multiply."""
+
+OTHER_PRODUCTS = {
+    "floats": (Product(dtype="float32"), "sm_90"),
+    "few rows": (Product(m=64), "sm_90"),
+    "a short depth": (Product(k=64), "sm_90"),
+    "rows that are no multiples of 16 bytes": (Product(k=772), "sm_90"),
+    "a function that Gluon has no word for": (Product(m=512, k=8192, after=("tan",)), "sm_90"),
+    "an older card": (Product(), "sm_80"),
+    "a newer card": (Product(), "sm_100"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_PRODUCTS)
+def test_which_products_have_no_roles(name: str) -> None:
+    product, architecture = OTHER_PRODUCTS[name]
+    texts = [source.text for source in product.sources(architecture)]
+    assert any("tl.dot(" in text for text in texts) and not any(ROLES in text for text in texts)
+
+
+def test_products_compile() -> None:
+    by_name = {name: [s for s in product.sources() if ROLES in s.text] for name, (product, _) in PRODUCTS.items()}
+    groups = {name: {dict(s.named)["GROUPS"] for s in found} for name, found in by_name.items()}
+    assert groups == {name: {number} for name, (_, number) in PRODUCTS.items()}
+    made = images.compile_all([source for found in by_name.values() for source in found], HOPPER)
+    assert all(image.shared <= SHARED for image in made)
+
+
+def test_what_is_costly_behind_many_sums_is_a_kernel_of_its_own() -> None:
+    """Warps that multiply would wait for it; of few sums it is not worth a launch."""
+    (_, after) = (source.text for source in Product(after=("bias", "erf")).sources())
+    assert "tl.erf(" in after and "tl.dot(" not in after
+    (both,) = (source.text for source in Product(m=128, n=1024, after=("bias", "erf")).sources())
+    assert "tl.erf(" in both and "tl.dot(" in both
 
 
 # ---- matrices ---------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from burn.dialect.dims import parse
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, type_of
-from burn.kernels.body import Apply, LoopKernel, walk
+from burn.kernels.body import Apply, Kernel, LoopKernel, Scalar, walk
 from burn.kernels.builders import kernels
 from burn.kernels.rewrite import collapse
 from burn.kernels.text import groups
@@ -116,6 +116,30 @@ def test_columns_summed_in_blocks_of_rows(shape: Shape) -> None:
         return ops.sqrt(ops.reduce(ops.mul(x, x), kind="sum", axes=axes))
 
     numbers(function, lambda x: np.sqrt((x * x).sum(axes)), shape)
+
+
+@pytest.mark.parametrize("n", [1, 1201, 1300])
+def test_summed_in_blocks_of_rows_while_written(n: int) -> None:
+    """Blocks of rows read what was written, once what is costly has been computed at all places."""
+
+    def function(x: Any) -> Any:
+        written = ops.cast(ops.exp(x), dtype="bfloat16")
+        return written, ops.reduce(ops.cast(written, dtype="float32"), kind="sum", axes=(0,))
+
+    made = program(function, ("n", 65))
+    x = random(made.input_types[0], {"n": n}, 0)
+    written, sums = interpreted(made, [x], simulated.Simulator().launch, WANTS)
+    np.testing.assert_allclose(written.astype("float32"), np.exp(x), rtol=1e-2)
+    np.testing.assert_allclose(sums, written.astype(np.float64).sum(0), rtol=1e-4, atol=1e-4)
+    with context():
+        all_places, blocks, _joined = (c for g in groups(made.block) for c in kernels(g, GPU().wants))
+    made_by = [{n.function for n in walk(*_scalars(c.kernel)) if isinstance(n, Apply)} for c in (all_places, blocks)]
+    assert ["exp" in functions for functions in made_by] == [True, False]
+
+
+def _scalars(kernel: Kernel) -> list[Scalar]:
+    assert isinstance(kernel, LoopKernel)
+    return [x for stage in kernel.stages for x in stage.scalars]
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((71, 33), 0), ((5, 1201), 1), ((3, 19, 10), 1)])

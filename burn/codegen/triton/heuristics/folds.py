@@ -6,7 +6,7 @@ from math import ceil
 
 from burn.codegen.triton.heuristics.card import PROCESSORS
 from burn.codegen.triton.heuristics.places import SIDE, Places
-from burn.codegen.triton.heuristics.sizes import TYPICAL, power_of_two, up_to
+from burn.codegen.triton.heuristics.sizes import NONE, TYPICAL, Usual, likely, power_of_two, up_to
 from burn.dialect.dims import Dim, estimate
 
 FOLDED = 4096
@@ -31,13 +31,14 @@ SUMMING = PROCESSORS * 3 // 2
 Few that go through many rows are faster than many: each has a beginning and an end of its own, and what they come to is summed,
 too."""
 
-LONGEST = 32
-"""Steps of such a program at most."""
+LONGEST, NAMED = 32, 8
+"""Steps of such a program at most, and where it is not known how many rows there are."""
 
 
-def summed_rows(kept: int, rows: Dim) -> int:
-    """Rows of a block of columns' sums: a whole number of steps. Names count as few: twice the rows are a second wave, half of
-    them half a card."""
+def summed_rows(kept: int, rows: Dim, usual: Usual = NONE) -> int:
+    """Rows of a block of columns' sums: a whole number of steps. Names count as few, and the programs of many rows are many:
+    twice the rows are a second wave, half of them half a card."""
+    rows = likely(rows, usual)
     blocks = max(1, SUMMING * SIDE // max(SIDE, kept))
     steps = ceil(estimate(rows, TYPICAL // 2) / (blocks * SIDE))
-    return SIDE * min(LONGEST, max(1, steps))
+    return SIDE * min(LONGEST if isinstance(rows, int) else NAMED, max(1, steps))

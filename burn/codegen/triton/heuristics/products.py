@@ -9,7 +9,7 @@ from math import ceil
 from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
 from burn.codegen.triton.functions import narrowed
 from burn.codegen.triton.heuristics.card import ENOUGH, LEAST, PROCESSORS
-from burn.codegen.triton.heuristics.sizes import TYPICAL, power_of_two
+from burn.codegen.triton.heuristics.sizes import NONE, TYPICAL, Usual, likely, power_of_two
 from burn.dialect.dims import Dim, LoopVar, coefficient, estimate, product
 from burn.kernels.body import ContractionKernel, Load, walk
 
@@ -163,12 +163,13 @@ def by_columns(kernel: ContractionKernel) -> bool:
     return along and (not isinstance(count, int) or count >= ENOUGH)
 
 
-def product_parts(kernel: ContractionKernel, counts: Sequence[int]) -> int:
+def product_parts(kernel: ContractionKernel, counts: Sequence[int], usual: Usual = NONE) -> int:
     """Into how many parts the depth of a product is cut, one of `counts` or 1: what they sum up to is written, read and added."""
     if by_columns(kernel):
         return 1
     rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
-    m, n, k = _size(rows), _size(kernel.column.extent), _size(depth)
+    m, n, k = (_size(likely(size, usual)) for size in (rows, kernel.column.extent, depth))
+    batch = likely(batch, usual)
     times = batch if isinstance(batch, int) else 1
     sides = (kernel.lhs, kernel.rhs)
     if narrowed(sides, kernel.dtype, EIGHT_BITS):
@@ -181,3 +182,44 @@ def product_parts(kernel: ContractionKernel, counts: Sequence[int]) -> int:
 
     best = min((1, *counts), key=time)
     return best if time(best) < WORTH * time(1) else 1
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A tile whose warps have roles: groups of 64 rows, twice `side` columns, the depth of a block and how many of them there is
+    room for at once; the registers that each thread of a group has, and those that every thread enters with. `speed`, `finish`:
+    as of a `Tile`."""
+
+    groups: int
+    side: int
+    depth: int
+    stages: int
+    registers: int
+    entering: int
+    speed: float = 1.0
+    finish: float = 1.0
+
+
+SHARED = (Shared(2, 128, 64, 4, 240, 168, 1.35, 0.6), Shared(3, 128, 64, 3, 160, 128, 1.35, 0.6))
+"""Of products of halves. The registers are those of 65,536 that the warp that copies leaves."""
+
+START = 4.0
+"""Microseconds until such a kernel's first product, and of its end."""
+
+DEEP, BROAD = 256, 256
+"""The depth and the columns from which on warps with roles are thought of."""
+
+
+def shared_tile(rows: Dim, columns: Dim, depth: Dim, parts: Dim, usual: Usual = NONE) -> Shared | None:
+    """The tile of a product of halves whose warps have roles, if it gains by that. depth: of one of the parts."""
+    m, n, k, times = (_size(likely(size, usual)) for size in (rows, columns, depth, parts))
+    if k < DEEP or n < BROAD:
+        return None
+
+    def time(shape: Shared) -> float:
+        high, wide = shape.groups * 64, shape.side * 2
+        rounds = ceil(-(-m // high) * -(-n // wide) * times / PROCESSORS)
+        return START + rounds * high * wide * (2 * k / (RATES[16] * shape.speed) + FINISH * shape.finish)
+
+    best = min(SHARED, key=time)
+    return best if time(best) < _times(m, n, k, times, 16)[0][1] else None

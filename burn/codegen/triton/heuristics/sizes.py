@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from burn.dialect.dims import Dim
+from collections.abc import Mapping
+
+from burn.dialect.dims import Atom, Dim, Symbol, substitute
 
 TYPICAL = 64
-"""What a size's names count as."""
+"""What a size's names count as, where it is not known what they usually are."""
+
+Usual = Mapping[Atom, Dim]
+"""What names usually are (`Program.usual`)."""
+
+
+NONE: Usual = {}
+
+
+def usual_sizes(sizes: Mapping[str, int]) -> Usual:
+    return {Symbol(name): size for name, size in sizes.items()}
+
+
+def likely(size: Dim, usual: Usual) -> Dim:
+    """What a size usually is, as far as that is known."""
+    return substitute(size, usual) if usual else size
 
 
 def power_of_two(number: int) -> int:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from burn.codegen.triton.heuristics.folds import summed_rows
 from burn.codegen.triton.heuristics.products import product_parts
+from burn.codegen.triton.heuristics.sizes import Usual
 from burn.kernels.wants import Wants
 
 WANTS = Wants(
@@ -24,8 +28,17 @@ WANTS = Wants(
     split_programs=132,
     scatter_rivals=65536,
     small_products=("float8_e4m3fn", "float8_e5m2"),
+    costly_behind=1 << 21,
     parts=product_parts,
 )
 """A row's values stay in registers, and strided columns are read as they are. A launch costs microseconds, in which thousands of
 elements are converted, and a program alone needs ten of them for a row of 65,536 elements. An update that waits for its turn
 takes 0.2 of them, in which 65,536 numbers are compared."""
+
+
+def wants(usual: Usual) -> Wants:
+    """For a program whose sizes usually are so."""
+    if not usual:
+        return WANTS
+    rows, parts = partial(summed_rows, usual=usual), partial(product_parts, usual=usual)
+    return replace(WANTS, reduce_rows=rows, parts=parts)

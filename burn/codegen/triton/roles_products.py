@@ -1,0 +1,243 @@
+"""Prints products of halves for cards whose warps may have roles: a few programs go through all tiles, and while sums are written
+the next blocks are on their way. `emit` is the entry point; what it does not take is `contract.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from burn.codegen.triton.code import NONE, Axis
+from burn.codegen.triton.copied import BYTES, Matrix, matrix
+from burn.codegen.triton.functions import HALVES, narrowed, triton_type
+from burn.codegen.triton.heuristics.card import PROCESSORS
+from burn.codegen.triton.heuristics.products import GROUP, Shared, shared_tile
+from burn.codegen.triton.heuristics.sizes import NONE as UNKNOWN
+from burn.codegen.triton.heuristics.sizes import Usual
+from burn.codegen.triton.printed import Printed, given, opened
+from burn.codegen.triton.roles import function_head, in_gluon, matrix_text, text
+from burn.dialect.dims import (
+    Atom,
+    Dim,
+    Expr,
+    LoopVar,
+    Symbol,
+    ceildiv,
+    coefficient,
+    dim_min,
+    exact_div,
+    product,
+    substitute,
+)
+from burn.kernels.body import Accumulator, Apply, Const, ContractionKernel, Convert, Load, Scalar, Where, children, walk
+from burn.kernels.rewrite import fetches
+
+BLOCK = 64
+"""Of the depth, of which parts have a whole number."""
+
+ROWS = 64
+"""Of a group: as many as four warps multiply at once."""
+
+FUNCTIONS = ("add", "sub", "mul", "neg", "fma", "exp", "exp2", "log", "log2", "erf", "sigmoid", "eq", "select")
+"""That may be applied to sums: those whose words Gluon has, too."""
+
+CONSTANTS = ("TOGETHER", "DEPTH", "SIDE", "STAGES", "GROUPS", "REGISTERS")
+
+
+def emit(
+    kernel: ContractionKernel,
+    values: Mapping[str, Dim],
+    sizes: ContractionKernel,
+    sites: list[str],
+    usual: Usual = UNKNOWN,
+) -> Printed | None:
+    """values: what the kernel's sizes stand for; sizes: the kernel with them in place; usual: what names usually are. None for
+    products of another kind, or that gain nothing."""
+    made = _Product(kernel, values, sizes, sites, usual)
+    return made.print() if made.fits() else None
+
+
+class _Product:
+    """`part`: the loop over parts of the depth, if it is cut; `deep`: the whole depth."""
+
+    def __init__(
+        self,
+        kernel: ContractionKernel,
+        values: Mapping[str, Dim],
+        sizes: ContractionKernel,
+        sites: list[str],
+        usual: Usual,
+    ) -> None:
+        self.kernel, self.values, self.sizes, self.sites, self.usual = kernel, values, sizes, sites, usual
+        self.known: dict[Atom, Dim] = {Symbol(name): value for name, value in values.items()}
+        self.halves = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, HALVES)
+        self.rows = LoopVar("rows", product([v.extent for v in kernel.rows]))
+        self.batch, self.depth = ([v for v in loops if v.extent != 1] for loops in (kernel.batch, kernel.depth))
+        self.part = self.batch[0] if self.batch else None
+        self.lhs: Matrix | None = None
+        self.rhs: Matrix | None = None
+        self.turned = {"lhs": False, "rhs": False}
+        self.given, self.arguments = given(kernel, values)
+
+    def fits(self) -> bool:
+        kernel, sizes = self.kernel, self.sizes
+        if not self.halves or len(self.depth) != 1 or len(self.batch) > 1 or fetches(kernel):
+            return False
+        m, n, k, times = (
+            product([v.extent for v in loops]) for loops in (sizes.rows, [sizes.column], sizes.depth, sizes.batch)
+        )
+        self.shape = shared_tile(m, n, k, times, self.usual)
+        if self.shape is None or not all(_printable(write.value) for write in kernel.epilogue):
+            return False
+        left, right = (self._whole(side) for side in self.halves)
+        if left is None or right is None:
+            return False
+        (left, deep), (right, other) = left, right
+        if substitute(deep.extent - other.extent, self.known) != 0:
+            return False
+        flat = self._flat(left)
+        self.lhs, self.turned["lhs"] = self._matrix(flat, self.rows, deep)
+        self.rhs, self.turned["rhs"] = self._matrix(right, deep if other == deep else other, kernel.column)
+        return bool(self.lhs and self.rhs)
+
+    def _matrix(self, side: Load, rows: LoopVar, columns: LoopVar) -> tuple[Matrix | None, bool]:
+        """(A side as a matrix, whether it is turned)."""
+        found = matrix(side, rows, columns, self.values)
+        return (found, False) if found else (matrix(side, columns, rows, self.values), True)
+
+    def _whole(self, side: Scalar) -> tuple[Load, LoopVar] | None:
+        """A side whose depth is one loop, and that: parts of it follow each other, in whole blocks, and what is behind its end is
+        zero."""
+        (deep,) = self.depth
+        extent: Dim = deep.extent
+        if self.part is not None:
+            extent = deep.extent * self.part.extent
+            if isinstance(side, Where) and len(side.ranges) == 1:
+                place, total = side.ranges[0]
+                at = Expr.of(self.part) * deep.extent + Expr.of(deep)
+                if substitute(place - at, self.known) != 0:
+                    return None
+                side, extent = side.then, total
+        if not isinstance(side, Load):
+            return None
+        ones: dict[Atom, Dim] = {
+            v: 0 for v in (*self.kernel.batch, *self.kernel.rows, *self.kernel.depth) if v.extent == 1
+        }
+        offset = substitute(side.offset, ones)
+        if self.part is not None:
+            apart, step = coefficient(offset, self.part), coefficient(offset, deep)
+            even = exact_div(substitute(deep.extent, self.known), BLOCK) is not None
+            if apart is None or step is None or not even or substitute(apart - deep.extent * step, self.known) != 0:
+                return None
+            offset = substitute(offset, {self.part: 0})
+        whole = LoopVar("deep", extent)
+        return replace(side, offset=substitute(offset, {deep: Expr.of(whole)})), whole
+
+    def _flat(self, side: Load) -> Load:
+        """A side whose rows are one loop, where all of them are equally far apart."""
+        loops = [v for v in self.kernel.rows if v.extent != 1]
+        if not loops:
+            return side
+        steps = [coefficient(side.offset, v) for v in loops]
+        apart = steps[-1]
+        for step, inner in reversed(list(zip(steps[:-1], loops[1:], strict=True))):
+            apart = apart * inner.extent if apart is not None else None
+            if step is None or apart is None or substitute(step - apart, self.known) != 0:
+                return side
+        places: dict[Atom, Dim] = dict.fromkeys(loops[:-1], 0)
+        return replace(side, offset=substitute(substitute(side.offset, places), {loops[-1]: Expr.of(self.rows)}))
+
+    def print(self) -> Printed:
+        assert self.shape is not None
+        functions = [self._main(), self._write(self.shape)]
+        shape, sizes = self.shape, self.sizes
+        m, n, parts = (product([v.extent for v in loops]) for loops in (sizes.rows, [sizes.column], sizes.batch))
+        tiles = parts * ceildiv(m, shape.groups * ROWS) * ceildiv(n, 2 * shape.side)
+        constants = {
+            "TOGETHER": GROUP, "DEPTH": shape.depth, "SIDE": shape.side, "STAGES": shape.stages, "GROUPS": shape.groups,
+            "REGISTERS": shape.registers,
+        }  # fmt: skip
+        made = Printed(
+            "KERNEL",
+            in_gluon(functions),
+            tuple(self.arguments),
+            constants,
+            dim_min(tiles, PROCESSORS),
+            4,
+            1,
+            scratch=2 * BYTES,
+        )
+        return replace(made, registers=shape.entering)
+
+    def _main(self) -> str:
+        about = "Tiles of rows and columns, summed along the depth: warps that multiply, and one that copies."
+        printer = opened(self.kernel.buffers, self.sites)
+        assert self.lhs is not None and self.rhs is not None
+        printer.code.line(f"own = ({', '.join(self.given)}, tl.program_id(0).to(INT))")
+        sides = ", ".join(matrix_text(printer, side) for side in (self.lhs, self.rhs))
+        parts = f"gl.to_tensor({printer.dim(self.part.extent if self.part else 1)})"
+        sizes = (self.rows.extent, self.kernel.column.extent, self.depth[0].extent)
+        extents = f"({', '.join(map(printer.dim, sizes))}, {parts})"
+        rounded = all(_rounds(write.value, self._type()) for write in self.kernel.epilogue)
+        turned = f"{self.turned['lhs']}, {self.turned['rhs']}"
+        printer.code.line(
+            f"multiply({sides}, own, {extents}, KERNEL_write, {turned}, {rounded}, {', '.join(CONSTANTS)})"
+        )
+        names = [*self.given, *(f"{name}: gl.constexpr" for name in ("INT", *CONSTANTS))]
+        return text(function_head("KERNEL", names, about), printer)
+
+    def _type(self) -> str:
+        assert self.halves is not None
+        return self.halves[0].dtype
+
+    def _write(self, shape: Shared) -> str:
+        kernel, printer = self.kernel, opened(self.kernel.buffers, self.sites)
+        code = printer.code
+        code.line(f"{', '.join(self.given)}, program = own")
+        code.line("INT: tl.constexpr = program.dtype")
+        rows, columns = printer.dim(self.rows.extent), printer.dim(kernel.column.extent)
+        x = code.let(f"(row + tl.arange(0, {ROWS})[:, None]).to(INT)", "x")
+        y = code.let(f"(column + tl.arange(0, {shape.side})[None, :]).to(INT)", "y")
+        for name, place, extent, size, block in (
+            ("x", x, rows, product([v.extent for v in self.sizes.rows]), shape.groups * ROWS),
+            ("y", y, columns, self.sizes.column.extent, 2 * shape.side),
+        ):
+            even = isinstance(size, int) and size % block == 0
+            printer.axes[name] = Axis(place, "" if even else code.let(f"{place} < {extent}", "inside"))
+        for loop in kernel.batch:
+            printer.put(loop, "part" if loop == self.part else "0", NONE)
+        printer.walk_flat(kernel.rows, x, frozenset("x"))
+        printer.put(kernel.column, y, frozenset("y"))
+        printer.accumulator = (f"total.to({triton_type(kernel.dtype)})", frozenset("xy"))
+        for write in kernel.epilogue:
+            printer.value(write.value)
+        for write in kernel.epilogue:
+            printer.store(write)
+        return text(
+            function_head("KERNEL_write", ["part", "row", "column", "total", "own"], "Stores a block of sums."), printer
+        )
+
+
+def _rounds(value: Scalar, dtype: str) -> bool:
+    """Whether sums are rounded to that type before anything else."""
+    readers = [node for node in walk(value) if any(isinstance(child, Accumulator) for child in children(node))]
+    return not isinstance(value, Accumulator) and all(isinstance(n, Convert) and n.dtype == dtype for n in readers)
+
+
+def _printable(value: Scalar) -> bool:
+    """Whether Gluon has words for a value."""
+    for node in walk(value):
+        match node:
+            case Convert(dtype=dtype, arg=arg):
+                fine = dtype in ("float32", *HALVES) and arg.dtype in ("float32", *HALVES)
+            case Apply(function=function):
+                fine = function in FUNCTIONS
+            case Accumulator() | Load():
+                fine = node.dtype in ("float32", *HALVES)
+            case Const(dtype=dtype):
+                fine = dtype == "float32"  # numbers of other types are no plain ones
+            case _:
+                fine = False
+        if not fine:
+            return False
+    return True

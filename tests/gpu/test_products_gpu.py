@@ -1,0 +1,137 @@
+"""Products on a real card whose warps have roles, with what follows in the same kernel, against float64. Skipped where there is
+none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+
+import burn
+from burn import ops
+from burn.runtime.device import count
+
+if count() == 0:
+    pytest.skip("no card", allow_module_level=True)
+pytest.importorskip("triton")
+
+CLOSE = 2e-2
+"""Of the largest element, for sums of bfloat16's products."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """turned: the right side is [n, k]; after: what is done with the sums; named: the rows have a name; b: rows are [b, m]."""
+
+    m: int
+    n: int
+    k: int
+    turned: bool = False
+    after: str = ""
+    dtype: str = "bfloat16"
+    named: bool = False
+    b: int = 1
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        right = (self.n, self.k) if self.turned else (self.k, self.n)
+        return [(self.b, self.m, self.k), right, (self.n,), (self.b, self.m, self.n)]
+
+    def types(self) -> list[str]:
+        def text(shape: tuple[int, ...]) -> str:
+            named = ("m" if self.named and len(shape) == 3 and i == 1 else str(size) for i, size in enumerate(shape))
+            return f"{self.dtype}[{', '.join(named)}]"
+
+        return [text(shape) for shape in self.shapes()]
+
+
+CASES = [
+    Case(1024, 256, 256),
+    Case(4096, 768, 3072, named=True),
+    Case(4096, 3072, 768, turned=True, after="gelu", named=True),
+    Case(2049, 3080, 776, turned=True, after="gelu", dtype="float16"),
+    Case(1999, 1000, 1000, after="bias"),
+    Case(3001, 5021, 264, turned=True, after="bias"),
+    Case(1031, 520, 4096, after="residual"),
+    Case(1024, 264, 328, turned=True, after="residual", named=True),
+    Case(1024, 1536, 512, after="slope"),
+    Case(515, 776, 776, turned=True, after="heads", b=8),
+    Case(515, 776, 776, after="wide", b=3, named=True),
+    Case(0, 256, 256, named=True, after="bias"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_product(case: Case) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no card")
+    torch.manual_seed(0)
+    dtype = getattr(torch, case.dtype)
+    x, w, bias, other = (torch.randn(shape, device="cuda").to(dtype) for shape in case.shapes())
+    w = (w.float() * case.k**-0.5).to(dtype)
+
+    def forward(x: Any, w: Any, bias: Any, other: Any) -> Any:
+        y = x @ (ops.transpose(w, permutation=(1, 0)) if case.turned else w)
+        return _after(case, y, bias, other, BURN)
+
+    got = burn.compile(forward, case.types(), cache=False, device="cuda")(x, w, bias, other)
+    by_torch = Words(torch.nn.functional.gelu, lambda y: y, lambda y: y.reshape(*y.shape[:2], 8, -1).transpose(1, 2))
+    y = x.double() @ (w.double().T if case.turned else w.double())
+    want = _after(case, y, bias.double(), other.double(), by_torch)
+    assert got.shape == want.shape
+    if want.numel():
+        assert (got.double() - want).abs().max() <= CLOSE * want.abs().max()
+        assert (got.double() - want).abs().mean() <= 0.4 * CLOSE * want.abs().mean()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(768, 3072, 4096), (776, 520, 8200), (1024, 1024, 333), (768, 768, 2048)])
+@pytest.mark.parametrize("named", [False, True])
+def test_product_along_rows(m: int, n: int, k: int, named: bool) -> None:
+    """A weight's gradient: both sides have their depth in front, which may be cut into parts."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no card")
+    torch.manual_seed(0)
+    x, y = (torch.randn((k, size), device="cuda").to(torch.bfloat16) for size in (m, n))
+    types = [f"bfloat16[{'k' if named else k}, {size}]" for size in (m, n)]
+    program = burn.compile(_along_rows, types, cache=False, device="cuda")
+    want = x.double().T @ y.double()
+    assert (program(x, y).double() - want).abs().max() <= CLOSE * want.abs().max()
+
+
+def _along_rows(x: Any, y: Any) -> Any:
+    return ops.transpose(x, permutation=(1, 0)) @ y
+
+
+class Words(NamedTuple):
+    """What the two libraries call differently."""
+
+    gelu: Any
+    widened: Any
+    by_heads: Any
+
+
+def _by_heads(y: Any) -> Any:
+    b, m, n = y.shape
+    return ops.transpose(ops.reshape(y, shape=(b, m, 8, n // 8)), permutation=(0, 2, 1, 3))
+
+
+BURN = Words(burn.gelu, lambda y: ops.cast(y, dtype="float32"), _by_heads)
+
+
+def _after(case: Case, y: Any, bias: Any, other: Any, words: Words) -> Any:
+    match case.after:
+        case "bias":
+            return y + bias
+        case "gelu":
+            return words.gelu(y + bias)
+        case "residual":
+            return other + (y + bias)
+        case "slope":
+            return y * (other * 2 + bias)
+        case "heads":
+            return words.by_heads(y + bias)
+        case "wide":
+            return words.widened(y) + 1.0
+    return y
