@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from burn.codegen.cpu.elementary.coefficients import EXP, SINH, TANH
-from burn.codegen.cpu.elementary.formats import at_least, at_most, format_of, power_of_two, scaled, scales
+from burn.codegen.cpu.elementary.formats import at_least, at_most, format_of, power_of_two, reaches, scaled, scales
 from burn.codegen.cpu.lanes import Lanes
 
 
@@ -22,10 +22,11 @@ def _exp(x: Lanes, shift: int) -> Lanes:
     """exp(x) * 2^shift for a small shift, which is not lost to overflow in between."""
     form = format_of(x)
     split = (form.bias + 1) // 2
-    x = at_least(at_most(x, form.exp_high + 1), form.exp_low)
+    x = at_most(x, form.exp_high + 1)
     if scales(x):
         n = x.mad(1 / math.log(2), form.magic) - form.magic
-        return scaled(expm1_of_rest(x, n) + 1.0, n + float(shift) if shift else n)
+        return scaled(expm1_of_rest(x, n) + 1.0, n + float(shift) if shift else n, reaches(x, form.exp_low))
+    x = at_least(x, form.exp_low)
     positive = x > 0.0
     offset = form.magic + form.bias + shift
     biased_by = positive.where(x.const(offset - split), offset + split)
@@ -38,10 +39,10 @@ def exp_of_negative(x: Lanes) -> Lanes:
     """exp(x) for x <= 0, where one split serves all."""
     form = format_of(x)
     split = (form.bias + 1) // 2
-    x = at_least(x, form.exp_low)
     if scales(x):
         n = x.mad(1 / math.log(2), form.magic) - form.magic
-        return scaled(expm1_of_rest(x, n) + 1.0, n)
+        return scaled(expm1_of_rest(x, n) + 1.0, n, reaches(x, form.exp_low))
+    x = at_least(x, form.exp_low)
     offset = form.magic + form.bias + split
     biased = x.mad(1 / math.log(2), offset)
     power = power_of_two(biased)

@@ -69,11 +69,18 @@ def scales(x: Lanes) -> bool:
     return "+avx512f" in x.code.attributes and x.lanes * x.width == 512
 
 
-def scaled(x: Lanes, n: Lanes) -> Lanes:
-    """x * 2^n, rounded once, for vectors that `scales` says yes to."""
+def scaled(x: Lanes, n: Lanes, kept: Lanes) -> Lanes:
+    """x * 2^n, rounded once, and 0 where it is not `kept`, for vectors that `scales` says yes to. Lanes that are not kept cost
+    nothing; a result too small for its format, if only for what it rounds to, takes some CPUs a hundred cycles."""
     name, mask = _SCALEF[x.element]
     code, type_ = x.code, x.type
-    operands = (x.value, n.value, x.value, code.const(-1, mask), code.const(4, "i32"))
+    bits = code.pure(f"llvm.bitcast {kept.value} : {kept.type} to {mask}", mask)
+    operands = (x.value, n.value, x.const(0.0).value, bits, code.const(4, "i32"))
     values, types = (", ".join(texts) for texts in (map(str, operands), (v.type for v in operands)))
     call = f'llvm.call_intrinsic "llvm.x86.avx512.mask.scalef.{name}.512"({values}) : ({types}) -> {type_}'
     return x.wrap(code.pure(call, type_))
+
+
+def reaches(x: Lanes, bound: float) -> Lanes:
+    """Whether x is at least the bound, or no number."""
+    return x.wrap(x.code.cmpf("uge", x.value, x.const(bound).value))
