@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import math
+from burn.codegen.cpu import heuristics, math
 from burn.codegen.cpu.loops import conversions_size, open_kernel, scratch
 from burn.codegen.cpu.operands import place_rows
 from burn.codegen.cpu.target import Target
@@ -36,6 +36,7 @@ class Attending:
         sites: list[str],
     ) -> None:
         self.bounds_of, self.rows, self.lanes = kernel, rows, lanes
+        self.together = heuristics.places_together(target)
         self.dtype, self.element = kernel.dtype, conversions.element_type(kernel.dtype)
         self.vector = vector(lanes, self.element)
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
@@ -130,6 +131,29 @@ class Attending:
 
     def apply(self, function: str, *values: Value) -> Value:
         return math.apply(self.code, function, self.dtype, *values)
+
+    def summed(
+        self, start: Int, stop: Int, sums: list[Value], body: Callable[[Int, int, list[Value]], list[Value]]
+    ) -> list[Value]:
+        """The sums after a range of places, some of which a turn of the loop takes; `body` gets the first of them, which one
+        behind it is meant, and the sums so far."""
+        code, together = self.code, self.together
+        length = code.sub(stop, start)
+        whole = code.add(start, code.mul(code.udiv(length, together), together))
+        with code.for_(start, whole, together, sums) as places, self.emitter.scope():
+            sums = places.carried
+            for place in range(together):
+                sums = body(places.iv, place, sums)
+            places.yield_(*sums)
+        if isinstance(length, int) and length % together == 0:
+            return places.results
+        with code.for_(whole, stop, 1, places.results) as rest, self.emitter.scope():
+            rest.yield_(*body(rest.iv, 0, rest.carried))
+        return rest.results
+
+    def behind(self, first: Int, place: int, step: Int) -> Int:
+        """How far from the range's beginning that place lies, where places are a step apart."""
+        return self.code.add(self.code.mul(first, step), self.code.mul(place, step))
 
     def multiplied(self, lefts: list[Value], columns: list[Value], sums: list[Value]) -> list[Value]:
         """rows x columns multiply-adds."""

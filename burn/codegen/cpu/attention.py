@@ -244,12 +244,14 @@ class _Printer(Attending):
         turned = self.prepared("keys", start, self.deep)
         with code.for_(0, length, vectors * lanes) as panel:
             right = code.gep(turned, panel.iv, self.element)
-            with code.for_(0, self.depth, 1, zero) as depth:
-                lefts = [code.load(left, code.mul(depth.iv, step), self.element) for left, step in rows]
-                at = code.mul(depth.iv, keys)
+
+            def multiply(first: Int, place: int, sums: list[Value], right: Value = right) -> list[Value]:
+                lefts = [code.load(left, self.behind(first, place, step), self.element) for left, step in rows]
+                at = self.behind(first, place, keys)
                 columns = [code.load(right, code.add(at, v * lanes), self.vector) for v in range(vectors)]
-                depth.yield_(*self.multiplied(lefts, columns, depth.carried))
-            for place, total in enumerate(depth.results):
+                return self.multiplied(lefts, columns, sums)
+
+            for place, total in enumerate(self.summed(0, self.depth, zero, multiply)):
                 r, v = divmod(place, vectors)
                 code.store(total, self.at["scores"], code.add(panel.iv, r * keys + v * lanes))
 
@@ -307,7 +309,9 @@ class _Printer(Attending):
                 sums.append(apply("add", total, weight))
             place.yield_(*sums)
         for at, top, base, total in zip(here, tops, safe, place.results, strict=True):
-            factor = self.weight(code.load(self.at["top"], at, self.element), base)
+            before = code.load(self.at["top"], at, self.element)
+            none = code.cmpf("oeq", before, code.const(-constants.inf, self.element))
+            factor = self.weight(code.select(none, base, before), base)  # of nothing, any will do but a tiny one
             whole = apply("mul", code.load(self.at["sum"], at, self.element), factor)
             whole = apply("add", whole, across(code, self.reduction("sum"), total))
             for name, value in (("top", top), ("sum", whole), ("factor", factor)):
@@ -361,17 +365,20 @@ class _Printer(Attending):
             masks = [
                 self.mask(code.add(panel.iv, v * lanes), self.columns) if masked else None for v in range(self.vectors)
             ]
-            with code.for_(0, length, 1, sums) as key:
-                at = code.add(code.mul(key.iv, step), panel.iv)
-                columns = [
-                    code.load(source, code.add(at, v * lanes), self.vector, mask) for v, mask in enumerate(masks)
-                ]
+            right = code.gep(source, panel.iv, self.element)
+
+            def multiply(
+                first: Int, place: int, sums: list[Value], right: Value = right, masks: list[Value | None] = masks
+            ) -> list[Value]:
+                at = self.behind(first, place, step)
+                columns = [code.load(right, code.add(at, v * lanes), self.vector, mask) for v, mask in enumerate(masks)]
                 lefts = [
-                    code.load(self.at["scores"], code.add(key.iv, r * self.schedule.keys), self.element)
+                    code.load(self.at["scores"], code.add(first, place + r * self.schedule.keys), self.element)
                     for r in range(self.tile)
                 ]
-                key.yield_(*self.multiplied(lefts, columns, key.carried))
-            for place, total in enumerate(key.results):
+                return self.multiplied(lefts, columns, sums)
+
+            for place, total in enumerate(self.summed(0, length, sums, multiply)):
                 r, v = divmod(place, self.vectors)
                 code.store(total, mixed[r], v * lanes)
 

@@ -221,14 +221,16 @@ class _Printer(Attending):
     def product(self, over: tuple[Int, Int], lefts: Sequence[Matrix], right: Matrix, sums: list[Value]) -> list[Value]:
         """A tile's sums with those of a range of places, where lefts and rows of the right side lie a step apart."""
         code = self.code
-        with code.for_(over[0], over[1], 1, sums) as place:
-            here = [code.load(left, code.mul(place.iv, step), self.element) for left, step in lefts]
-            at = code.mul(place.iv, right[1])
+
+        def multiply(first: Int, place: int, sums: list[Value]) -> list[Value]:
+            here = [code.load(left, self.behind(first, place, step), self.element) for left, step in lefts]
+            at = self.behind(first, place, right[1])
             columns = [
                 code.load(right[0], code.add(at, v * self.lanes), self.vector) for v in range(self.schedule.vectors)
             ]
-            place.yield_(*self.multiplied(here, columns, place.carried))
-        return place.results
+            return self.multiplied(here, columns, sums)
+
+        return self.summed(over[0], over[1], sums, multiply)
 
     def weigh(self, start: Int, length: Int, first: Int, stop: Int) -> None:
         """Products become probabilities and slopes, zeros where a key is hidden; so do those behind the last key, as far as
