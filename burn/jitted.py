@@ -23,6 +23,7 @@ from burn.compiled import CompiledFunction, executable_of, is_torch
 from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import Problem, TypeMismatch
+from burn.nn.parameter import are_of, elements_of, given_up, places_of, renew
 from burn.runtime._native import trim_memory
 from burn.runtime.arrays import as_given
 from burn.runtime.card import place_of
@@ -68,13 +69,13 @@ class _Program:
     def takes_parameters(self) -> bool:
         """Whether it is right for the elements that the parameters have now."""
         if self.opened:
-            return all((own := p.type) is t or own == t for p, t in zip(self.parameters, self.given, strict=True))
+            return are_of(self.parameters, self.given)
         return all(p.weight is w for p, w in zip(self.parameters, self.given, strict=True))
 
     @property
     def elements(self) -> list[Any]:
         """Of the parameters that are inputs."""
-        return [p.elements for p in self.parameters] if self.opened else []
+        return elements_of(self.parameters) if self.opened else []
 
     def run(self, leaves: Sequence[Any]) -> Any:
         elements = self.elements
@@ -82,12 +83,10 @@ class _Program:
             if self.device.is_card:
                 return self.function.run_giving([*map(as_given, leaves), *elements], (), leaves)[0]
             return self.function.run_leaves([*leaves, *elements])
-        given_up = [len(leaves) + i for i, p in zip(self.renewed, self.assigned, strict=True) if p.may_be_given_up]
+        numbers = [len(leaves) + i for i, free in zip(self.renewed, given_up(self.assigned), strict=True) if free]
         arrays = [*map(as_given, leaves), *elements]  # as the native call takes them
-        result, rest = self.function.run_giving(arrays, given_up, leaves)
-        where = self.device
-        for parameter, array in zip(self.assigned, rest, strict=True):
-            parameter.renew(array, where)
+        result, rest = self.function.run_giving(arrays, numbers, leaves)
+        renew(self.assigned, rest, self.device)
         return result
 
 
@@ -174,12 +173,7 @@ class Jit:
         TypeMismatch where there are several."""
         if self._device is not None:
             return self._device
-        found, last = set(cards), CPU
-        for parameter in parameters:  # hundreds, at every call, and on one device
-            place = parameter.place
-            if place is not last and place is not CPU:
-                found.add(place)
-                last = place
+        found = {*cards, *places_of(parameters)} - {CPU}
         if len(found) > 1:
             names = ", ".join(sorted(map(str, found)))
             hint = "move them to one, or say which with device=..."

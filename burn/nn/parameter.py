@@ -6,6 +6,8 @@ never given any draws them from its initialiser at first use.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -139,20 +141,6 @@ class Parameter(Tensor):
             _ = self.elements
 
     @property
-    def may_be_given_up(self) -> bool:
-        """Whether a program that computes its next elements may write them over these."""
-        return self._alone
-
-    def renew(self, array: np.ndarray | CardArray, where: Device) -> None:
-        """Other elements that a program has computed, which are its own now, and where it left them. where: the device of those
-        that lie on a card."""
-        self._leaf, self._alone = None, True
-        if isinstance(array, CardArray):
-            self._weight, self._card, self._device = None, array, where
-        else:
-            self._weight, self._card, self._device = Weight(self._type.dtype, array.shape, array), None, CPU
-
-    @property
     def count(self) -> int:
         return prod(self.shape)
 
@@ -235,6 +223,47 @@ def _restored(cls: type[Parameter], array: np.ndarray, dtype: str, name: str, tr
     made.assign(Weight(dtype, array.shape, np.ascontiguousarray(array)))
     made.name, made._trainable = name, trainable
     return made
+
+
+# ---- of hundreds at once, at every call of a compiled function ---------------------------------------------------------------
+def elements_of(parameters: Sequence[Parameter]) -> list[np.ndarray | CardArray]:
+    """The elements of each: see `Parameter.elements`."""
+    return [found if (found := _at_hand(p)) is not None else p.elements for p in parameters]
+
+
+def _at_hand(parameter: Parameter) -> np.ndarray | CardArray | None:
+    """Elements that lie on its device as arrays already."""
+    if parameter._device is not CPU:
+        return parameter._card
+    weight = parameter._weight
+    return weight.buffer if weight is not None and type(weight.buffer) is np.ndarray else None
+
+
+def places_of(parameters: Sequence[Parameter]) -> set[Device]:
+    """The devices that they lie on."""
+    return set({id(device): device for device in [p._device for p in parameters]}.values())
+
+
+def are_of(parameters: Sequence[Parameter], types: Sequence[TensorType]) -> bool:
+    """Whether they have these types."""
+    own = [p._type for p in parameters]
+    return all(map(operator.is_, own, types)) or own == list(types)
+
+
+def given_up(parameters: Sequence[Parameter]) -> list[bool]:
+    """Whether a program that computes the next elements of each may write them over these."""
+    return [p._alone for p in parameters]
+
+
+def renew(parameters: Sequence[Parameter], arrays: Sequence[np.ndarray | CardArray], where: Device) -> None:
+    """Other elements that a program has computed, which are their own now, and where it left them."""
+    for parameter, array in zip(parameters, arrays, strict=True):
+        parameter._leaf, parameter._alone = None, True
+        if isinstance(array, CardArray):
+            parameter._weight, parameter._card, parameter._device = None, array, where
+        else:
+            weight = Weight(parameter._type.dtype, array.shape, array)
+            parameter._weight, parameter._card, parameter._device = weight, None, CPU
 
 
 class Buffer(Parameter):

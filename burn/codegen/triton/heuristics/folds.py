@@ -34,11 +34,19 @@ too."""
 LONGEST, NAMED = 32, 8
 """Steps of such a program at most, and where it is not known how many rows there are."""
 
+JOINED = 128
+"""Blocks up to which more of them than that are worth it, where it is known how many rows there are: what they come to is little
+beside what they read."""
+
 
 def summed_rows(kept: int, rows: Dim, usual: Usual = NONE) -> int:
     """Rows of a block of columns' sums: a whole number of steps. Names count as few, and the programs of many rows are many:
     twice the rows are a second wave, half of them half a card."""
-    rows = likely(rows, usual)
+    size = likely(rows, usual)
     blocks = max(1, SUMMING * SIDE // max(SIDE, kept))
-    steps = ceil(estimate(rows, TYPICAL // 2) / (blocks * SIDE))
-    return SIDE * min(LONGEST if isinstance(rows, int) else NAMED, max(1, steps))
+    steps = ceil(estimate(size, TYPICAL // 2) / (blocks * SIDE))
+    if not isinstance(size, int):
+        return SIDE * min(NAMED, max(1, steps))
+    if size is not rows:
+        steps = min(steps, max(ceil(steps / 4), ceil(size / (JOINED * SIDE))))
+    return SIDE * min(LONGEST, max(1, steps))

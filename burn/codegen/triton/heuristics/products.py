@@ -163,13 +163,12 @@ def by_columns(kernel: ContractionKernel) -> bool:
     return along and (not isinstance(count, int) or count >= ENOUGH)
 
 
-def product_parts(kernel: ContractionKernel, counts: Sequence[int], usual: Usual = NONE) -> int:
+def product_parts(kernel: ContractionKernel, counts: Sequence[int]) -> int:
     """Into how many parts the depth of a product is cut, one of `counts` or 1: what they sum up to is written, read and added."""
     if by_columns(kernel):
         return 1
     rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
-    m, n, k = (_size(likely(size, usual)) for size in (rows, kernel.column.extent, depth))
-    batch = likely(batch, usual)
+    m, n, k = (_size(size) for size in (rows, kernel.column.extent, depth))
     times = batch if isinstance(batch, int) else 1
     sides = (kernel.lhs, kernel.rhs)
     if narrowed(sides, kernel.dtype, EIGHT_BITS):

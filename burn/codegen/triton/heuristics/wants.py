@@ -40,5 +40,4 @@ def wants(usual: Usual) -> Wants:
     """For a program whose sizes usually are so."""
     if not usual:
         return WANTS
-    rows, parts = partial(summed_rows, usual=usual), partial(product_parts, usual=usual)
-    return replace(WANTS, reduce_rows=rows, parts=parts)
+    return replace(WANTS, reduce_rows=partial(summed_rows, usual=usual))
