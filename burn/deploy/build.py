@@ -297,7 +297,7 @@ def _library(
     if pattern is None:
         raise CompileError(f"there are no such libraries on {options.platform.name}")
     with tempfile.TemporaryDirectory() as scratch:
-        parts = _parts(program, output, options, Path(scratch))
+        parts = _parts(program, output, options, Path(scratch), is_static=pattern == options.platform.static)
         name, version = parts.interface.name, parts.artefact.burn_version
         library = pattern.format(name)
         with native_runtime.objects(parts.chain, cards=bool(options.cards), told=parts.told) as runtime:
@@ -314,7 +314,14 @@ def _library(
         return [*made, *(path for file, text in texts for path in _written(output / file, text.encode()))]
 
 
-def _parts(program: Program, output: Path, options: Options, scratch: Path, is_command: bool = False) -> _Parts:
+def _parts(
+    program: Program,
+    output: Path,
+    options: Options,
+    scratch: Path,
+    is_command: bool = False,
+    is_static: bool = False,
+) -> _Parts:
     chain = toolchain.find(options.linked)  # before the work, as it may not be there
     as_text = options.as_text or (options.small and chain.takes_triple)  # whose LLVM makes smaller code than the engine
     kinds = [(card, target) for card in options.cards or (None,) for target in options.targets]
@@ -355,7 +362,7 @@ def _parts(program: Program, output: Path, options: Options, scratch: Path, is_c
         sources.append(small.HALVES)
     smaller = chain.smallest if options.small else ()
     told = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command, *smaller]
-    told += small.flags(name) if is_whole else []
+    told += [*small.flags(name), *["-DBURN_STATIC"] * is_static] if is_whole else []
     made_of = [*code, *chain.compile(sources, scratch, told)]
     return _Parts(interface, artefact, weights, file, made_of, chain, smaller, is_whole)
 

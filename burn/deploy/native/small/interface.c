@@ -1,6 +1,14 @@
 /* What the functions of the model's header call (model.h). A call takes over the memory of one that is done, if there is one. */
 
-static _Thread_local struct {
+#if defined(BURN_STATIC) && defined(__GLIBC__)
+/* A program has its threads' data laid out before it begins, so that no function is asked where they are. Of what is loaded later, a
+ * process has room for few who count on that. */
+#define IN_PLACE __attribute__((tls_model("initial-exec")))
+#else
+#define IN_PLACE
+#endif
+
+static _Thread_local IN_PLACE struct {
     int64_t value;
     int32_t code;
 } failure;
@@ -11,7 +19,7 @@ static __attribute__((noinline)) int32_t refuse(int32_t code, int64_t value) {
 }
 
 static const char *burn_model_error(void) {
-    static _Thread_local char text[64];
+    static _Thread_local IN_PLACE char text[64];
     snprintf(text, sizeof text, "error %d of enum burn_code (%lld)", (int)failure.code, (long long)failure.value);
     return text;
 }
