@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from burn.codegen.cpu import heuristics
+from burn.codegen.cpu.heuristics.panels import packed_width
+from burn.codegen.cpu.heuristics.registers import tile_rows
 from burn.codegen.cpu.target import TARGETS, Target, host_target, host_targets
 from burn.compiler import compile_program, executable
 from burn.dialect import ops
@@ -44,14 +45,12 @@ def test_a_tile_of_sums_fits_into_the_registers(target: Target) -> None:
     """With a panel's columns and an element of the other side; of short vectors more are taken, where there are registers."""
     lanes = target.lanes(4)
     for columns in (*range(40), 384, 1000):
-        width = heuristics.packed_width(columns, "float32", target)
+        width = packed_width(columns, "float32", target)
         vectors, rest = divmod(width, lanes)
         assert rest == 0
-        assert (
-            heuristics.tile_rows(symbol("n"), vectors, False, target) * vectors + vectors + 1 <= target.vector_registers
-        )
+        assert tile_rows(symbol("n"), vectors, False, target) * vectors + vectors + 1 <= target.vector_registers
         assert -(-columns // width) * width <= max(1.5 * -(-columns // lanes) * lanes, width)
-    most = heuristics.packed_width(384, "float32", target) // lanes
+    most = packed_width(384, "float32", target) // lanes
     wide = target.vector_bytes > 4 and target.vector_registers >= 32 and not target.tiles
     assert most == (4 if wide else 3 if target.name == "avx2" else 2)
 

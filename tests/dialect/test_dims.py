@@ -24,6 +24,7 @@ from burn.dialect.dims import (
     estimate,
     evaluate,
     exact_div,
+    factor,
     floordiv,
     mod,
     non_negative,
@@ -109,6 +110,7 @@ def test_proofs_that_kernels_rely_on() -> None:
     assert floordiv(column, 64) == floordiv(Expr.of(panel) * 2 + 1, 4)
     assert dim_max(dim_min(512, seq), seq) == seq
     assert exact_div(seq * 768, 12) == seq * 64
+    assert [factor(n) for n in (6, seq, seq * 12 + 8)] == [6, 1, 4]
     assert substitute(floordiv(seq - 1, 2), {next(iter(seq.terms))[0][0]: 7}) == 3
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu import math
+from burn.codegen.cpu.heuristics.registers import places_together
 from burn.codegen.cpu.loops import conversions_size, open_kernel, scratch
 from burn.codegen.cpu.operands import place_rows
 from burn.codegen.cpu.target import Target
@@ -36,7 +37,7 @@ class Attending:
         sites: list[str],
     ) -> None:
         self.bounds_of, self.rows, self.lanes = kernel, rows, lanes
-        self.together = heuristics.places_together(target)
+        self.together = places_together(target)
         self.dtype, self.element = kernel.dtype, conversions.element_type(kernel.dtype)
         self.vector = vector(lanes, self.element)
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)

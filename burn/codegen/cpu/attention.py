@@ -14,9 +14,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu import math
 from burn.codegen.cpu.attending import Attending
 from burn.codegen.cpu.elementary.exponential import exp_of_negative
+from burn.codegen.cpu.heuristics.attention import (
+    ATTENTION_DOTS,
+    attention_keys,
+    attention_rows,
+    attention_tile,
+    prepares_once,
+    weighed_rows,
+)
 from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.loops import across, conversions_size
 from burn.codegen.cpu.squares import transposed
@@ -45,13 +53,13 @@ class Schedule:
     def of(kernel: AttentionKernel, target: Target) -> Schedule:
         lanes = target.lanes(conversions_size(kernel.dtype))
         rows = product([v.extent for v in kernel.rows])
-        tile, vectors = heuristics.attention_tile(rows, target)
+        tile, vectors = attention_tile(rows, target)
         extent = kernel.key.extent
         key_vectors = 1 if isinstance(extent, int) and extent <= lanes else vectors
-        keys = heuristics.attention_keys(extent, key_vectors * lanes)
-        dots = isinstance(rows, int) and rows <= heuristics.ATTENTION_DOTS
-        block = heuristics.attention_rows(rows, tile)
-        once = not dots and heuristics.prepares_once(kernel, rows, block)
+        keys = attention_keys(extent, key_vectors * lanes)
+        dots = isinstance(rows, int) and rows <= ATTENTION_DOTS
+        block = attention_rows(rows, tile)
+        once = not dots and prepares_once(kernel, rows, block)
         return Schedule(tile, vectors, key_vectors, block, keys, lanes, dots, once)
 
     def count(self, kernel: AttentionKernel) -> Dim:
@@ -284,7 +292,7 @@ class _Printer(Attending):
     def weigh(self, row: Int, start: Int, length: Int) -> None:
         """Scores become weights relative to the largest score so far; what was mixed before gets a factor. Rows behind the last
         one, which stand for it, are weighed like others."""
-        together = heuristics.weighed_rows(self.tile)
+        together = weighed_rows(self.tile)
         with self.code.for_(0, self.tile, together) as first, self.emitter.scope():
             self.weigh_rows(row, [self.code.add(first.iv, i) for i in range(together)], start, length)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.attending import Attending
+from burn.codegen.cpu.heuristics.attention import attention_keys, gradient_rows, gradient_tile
 from burn.codegen.cpu.loops import conversions_size
 from burn.codegen.cpu.squares import transposed
 from burn.codegen.cpu.target import Target
@@ -41,11 +41,11 @@ class Schedule:
     @staticmethod
     def of(kernel: AttentionGradientKernel, target: Target) -> Schedule:
         lanes = target.lanes(conversions_size(kernel.dtype))
-        tile, vectors = heuristics.gradient_tile(target)
+        tile, vectors = gradient_tile(target)
         bounded = kernel.first != 0 or kernel.stop != kernel.key.extent
-        keys = heuristics.attention_keys(kernel.key.extent, vectors * lanes)
+        keys = attention_keys(kernel.key.extent, vectors * lanes)
         key_tile = max(n for n in range(1, tile + 1) if vectors * lanes % n == 0)
-        return Schedule(tile, key_tile, vectors, heuristics.gradient_rows(tile, bounded), keys, lanes)
+        return Schedule(tile, key_tile, vectors, gradient_rows(tile, bounded), keys, lanes)
 
     def count(self, kernel: AttentionGradientKernel) -> Dim:
         """Iterations of a launch: batches."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from burn.codegen.backend import Built, pipeline
-from burn.codegen.cpu import heuristics
 from burn.codegen.cpu.brief import is_brief
+from burn.codegen.cpu.heuristics.panels import interleaved_width, packed_width
+from burn.codegen.cpu.heuristics.programs import compact_numbers
+from burn.codegen.cpu.heuristics.wants import WANTS
 from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.entry import Entry, EntryBuilder
@@ -61,7 +63,7 @@ class CPU:
 
     @property
     def wants(self) -> Wants:
-        return heuristics.WANTS
+        return WANTS
 
     @property
     def byte_run(self) -> int:
@@ -69,8 +71,8 @@ class CPU:
 
     def panel(self, columns: int, dtype: str, interleaved: int = 1) -> int:
         if interleaved > 1:
-            return heuristics.interleaved_width(columns, self.target)
-        return heuristics.packed_width(columns, dtype, self.target)
+            return interleaved_width(columns, self.target)
+        return packed_width(columns, dtype, self.target)
 
     @property
     def runs_on(self) -> ArtefactTarget:
@@ -93,6 +95,6 @@ class CPU:
         target = replace(self.target, small=is_brief(program))
         small = SMALL
         if target.compact:
-            small = heuristics.compact_numbers(sum(isinstance(op.opview, Group) for op in program.block.operations))
+            small = compact_numbers(sum(isinstance(op.opview, Group) for op in program.block.operations))
         kernels = KernelPrinter(target, small=small)
         return EntryBuilder(program, kernels, target.attributes, target.compact).build()

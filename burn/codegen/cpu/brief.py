@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from burn.codegen.cpu.heuristics import BRIEF
+from burn.codegen.cpu.heuristics.programs import BRIEF
 from burn.codegen.host.groups import flops
 from burn.dialect.control import Group
 from burn.dialect.mlir import ir

@@ -2,7 +2,7 @@
 
 An element of the left side is broadcast at a time, and multiplied by vectors of neighbouring columns of the right side. Of a
 long depth one part is summed for many tiles, then the next: what they read of both sides stays in a cache.
-`emit` is the entry point; `operands.py` says where both sides are read, `heuristics.py` tile sizes and the order of tiles.
+`emit` is the entry point; `operands.py` says where both sides are read, `heuristics/` tile sizes and the order of tiles.
 """
 
 from __future__ import annotations
@@ -12,14 +12,27 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import dots, heuristics, math
+from burn.codegen.cpu import dots, math
 from burn.codegen.cpu.epilogue import Epilogue
+from burn.codegen.cpu.heuristics.blocks import (
+    COPIED_TILES,
+    STAGE,
+    copies_panel,
+    depth_part,
+    fetches_ahead,
+    held_tiles,
+    row_block,
+    turned_block,
+    turns_rows,
+)
+from burn.codegen.cpu.heuristics.epilogue import fetches_epilogue, parts_masks, rolls_epilogue
+from burn.codegen.cpu.heuristics.registers import places_together, split_depth, tile_rows
 from burn.codegen.cpu.loops import conversions_size, open_kernel
 from burn.codegen.cpu.operands import Operands, both, know_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
-from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, exact_div, product
+from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, exact_div, factor, product
 from burn.kernels.body import (
     ContractionKernel,
 )
@@ -61,19 +74,19 @@ class Schedule:
         vectors = kernel.width // vector_lanes(kernel, target)
         if target.compact:
             return Schedule.plain(kernel, vectors)
-        tile = heuristics.tile_rows(rows, vectors, bool(kernel.valid), target)
-        split = heuristics.split_depth(tile, vectors, target)
+        tile = tile_rows(rows, vectors, bool(kernel.valid), target)
+        split = split_depth(tile, vectors, target)
         even = isinstance(rows, int) and rows % tile == 0
-        part = heuristics.depth_part(kernel, rows)
-        turns = heuristics.turns_rows(kernel, tile, target)
-        block = (heuristics.turned_block if turns else heuristics.row_block)(kernel, rows, tile, part)
-        copies = heuristics.copies_panel(kernel, rows, tile, block)
-        fetches = heuristics.fetches_epilogue(kernel)
-        rolls = heuristics.rolls_epilogue(kernel, tile * vectors)
-        held = heuristics.held_tiles(kernel, rows, tile, block) if part else 0
-        ahead = heuristics.fetches_ahead(kernel, tile, vectors, block)
-        together = heuristics.places_together(target)
-        ragged = any(heuristics.factor(n) % together != 0 for n in (kernel.inner.extent, part or 0))
+        part = depth_part(kernel, rows)
+        turns = turns_rows(kernel, tile, target)
+        block = (turned_block if turns else row_block)(kernel, rows, tile, part)
+        copies = copies_panel(kernel, rows, tile, block)
+        fetches = fetches_epilogue(kernel)
+        rolls = rolls_epilogue(kernel, tile * vectors)
+        held = held_tiles(kernel, rows, tile, block) if part else 0
+        ahead = fetches_ahead(kernel, tile, vectors, block)
+        together = places_together(target)
+        ragged = any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0))
         return Schedule(
             kernel.width, tile, split, block, even, copies, turns, fetches, rolls, part, held, ahead, together, ragged
         )
@@ -88,8 +101,8 @@ class Schedule:
     def least(self) -> int:
         """Iterations of a launch that share what is copied for them."""
         if self.turns and self.block:
-            return self.block * heuristics.COPIED_TILES
-        return heuristics.COPIED_TILES if self.copies else 1
+            return self.block * COPIED_TILES
+        return COPIED_TILES if self.copies else 1
 
     def count(self, kernel: Tiled) -> Dim:
         """Iterations of a launch: tiles x panels x batches."""
@@ -123,7 +136,7 @@ class _Printer:
         self.tile, self.split = schedule.tile, schedule.split
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, self.element)
-        self.parts_masks = heuristics.parts_masks(target)
+        self.parts_masks = parts_masks(target)
         self.epilogue = Epilogue(tiled, self.lanes, self.element, self.emitter, target.compact)
         self.place: Int = 0  # the tile's, among the `in_block` that read a panel one after the other
         self.in_block: Int = 1
@@ -293,8 +306,8 @@ class _Printer:
         depth = read.length()
         if read.staged is None:
             return self._run(depth, carried, lefts, read.left_step(), right, masks)
-        with code.for_(0, depth, heuristics.STAGE, carried) as loop, emitter.scope():
-            length = code.min(code.sub(depth, loop.iv), heuristics.STAGE)
+        with code.for_(0, depth, STAGE, carried) as loop, emitter.scope():
+            length = code.min(code.sub(depth, loop.iv), STAGE)
             converted = read.stage(lefts, loop.iv, length)
             part = code.gep(right, code.mul(loop.iv, read.right_step()), read.right)
             loop.yield_(*self._run(length, loop.carried, converted, 1, part, masks))

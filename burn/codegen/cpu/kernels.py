@@ -7,8 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from burn.codegen.cpu import attention, attention_gradient, contract, heuristics, loops, skinny, tiles
+from burn.codegen.cpu import attention, attention_gradient, contract, loops, skinny, tiles
 from burn.codegen.cpu.blocks import WORD, Blocks
+from burn.codegen.cpu.heuristics.lanes import as_read, lanes_for
+from burn.codegen.cpu.heuristics.launches import grain_for, work
+from burn.codegen.cpu.heuristics.panels import panel_width
+from burn.codegen.cpu.heuristics.registers import FEW_ROWS, few_rows
+from burn.codegen.cpu.heuristics.tiles import wants_of_tiles
+from burn.codegen.cpu.heuristics.wants import WANTS
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.calls import Address
@@ -16,7 +22,7 @@ from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.entry import EntryBuilder, some
 from burn.codegen.host.launches import Launches
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, product, symbol
+from burn.dialect.dims import Dim, factor, product, symbol
 from burn.dialect.types import DTYPES
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
@@ -96,7 +102,7 @@ class KernelPrinter:
         self._known: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def group(self, group: Group) -> Launches:
-        calls = kernels(group, heuristics.WANTS)
+        calls = kernels(group, WANTS)
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         return Launches(tuple((self.print(call.kernel), tuple(call.bindings)) for call in calls), shared)
 
@@ -119,10 +125,10 @@ class KernelPrinter:
     def _loops(self, kernel: LoopKernel) -> Emitted:
         schedule = loops.Schedule.of(kernel, self.target)
         if not schedule.across and not self.target.compact:
-            kernel = heuristics.as_read(lengthen(kernel, heuristics.lanes(kernel, self.target)))
+            kernel = as_read(lengthen(kernel, lanes_for(kernel, self.target)))
             schedule = loops.Schedule.of(kernel, self.target)
         places = 1 if schedule.abreast is None else schedule.abreast.count
-        grain = heuristics.grain(heuristics.work(kernel, schedule.lane, schedule.chunk) * places)
+        grain = grain_for(work(kernel, schedule.lane, schedule.chunk) * places)
         general, values = parametrize(kernel, small=self.small)
         emit = partial(loops.emit, general, schedule, self.target, self.sites)
         return replace(
@@ -133,7 +139,7 @@ class KernelPrinter:
         blocks = Blocks.of(kernel)
         if blocks is not None:
             return self._blocks(kernel, blocks)
-        asked = heuristics.wants_of_tiles(kernel, self.target)
+        asked = wants_of_tiles(kernel, self.target)
         if asked is None or panels_of(kernel) not in (0, tiles.WIDTH):
             return self._for_any_rows(kernel)
         return Either(asked, self._tiles(kernel), self._vectors(kernel)) if asked else self._tiles(kernel)
@@ -141,7 +147,7 @@ class KernelPrinter:
     def _for_any_rows(self, kernel: ContractionKernel) -> Emitted | Either:
         """Where only a run can tell how many rows there are, one row has code of its own: it needs the memory's speed."""
         rows = product([v.extent for v in kernel.rows])
-        may_be_one = not isinstance(rows, int) and heuristics.factor(rows) == 1 and len(kernel.depth) == 1
+        may_be_one = not isinstance(rows, int) and factor(rows) == 1 and len(kernel.depth) == 1
         if not may_be_one or not panels_of(kernel) or self.target.is_slender or self.target.small:
             return self._vectors(kernel)
         return Either(((rows, 2),), self._vectors(kernel), self._vectors(kernel, one_by_one=True))
@@ -150,18 +156,18 @@ class KernelPrinter:
         tiled = Tiled.of(kernel, tiles.WIDTH)
         assert tiled is not None
         schedule = tiles.Schedule.of(tiled)
-        grain = heuristics.grain(schedule.work(tiled), schedule.least(tiled))
+        grain = grain_for(schedule.work(tiled), schedule.least(tiled))
         general, values = parametrize(kernel, {kernel.column: tiles.WIDTH})
         emit = partial(tiles.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
     def _vectors(self, kernel: ContractionKernel, width: int = 0, one_by_one: bool = False) -> Emitted:
-        width = width or panels_of(kernel) or heuristics.panel_width(kernel, self.target)
+        width = width or panels_of(kernel) or panel_width(kernel, self.target)
         tiled = Tiled.of(kernel, width)
         if tiled is None:
             return self._loops(as_loops(kernel))
         schedule = contract.Schedule.of(tiled, self.target, one_by_one)
-        grain = heuristics.grain(schedule.work(tiled), schedule.least)
+        grain = grain_for(schedule.work(tiled), schedule.least)
         kept = {width * (WORD if tiled.blocks is not None else tiled.run)}
         general, values = parametrize(kernel, {kernel.column: width}, kept, self.small)
         emit = partial(contract.emit, general, schedule, self.target, self.sites)
@@ -174,17 +180,17 @@ class KernelPrinter:
         if tiled is None or not blocks.is_even(kernel) or self.target.lanes(4) == 1:
             return self._loops(as_loops(kernel))
         rows = product([v.extent for v in tiled.rows])
-        few = heuristics.few_rows(rows, tiled, self.target)
+        few = few_rows(rows, tiled, self.target)
         if few is None:
             return self._vectors(kernel, width)
         skinny = self._skinny(kernel, tiled, few)
         if isinstance(rows, int):
             return skinny
-        return Either(((rows, heuristics.FEW_ROWS),), self._vectors(kernel, width), skinny)
+        return Either(((rows, FEW_ROWS),), self._vectors(kernel, width), skinny)
 
     def _skinny(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
         schedule = skinny.Schedule.of(tiled, rows, self.target)
-        grain = heuristics.grain(schedule.work(tiled))
+        grain = grain_for(schedule.work(tiled))
         general, values = parametrize(kernel, {kernel.column: tiled.width}, {tiled.width * WORD})
         emit = partial(skinny.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, tiled.panel.extent, grain)
@@ -192,7 +198,7 @@ class KernelPrinter:
     def _attention(self, kernel: AttentionKernel | AttentionGradientKernel, printer: Any) -> Emitted:
         """By the module `attention` or by `attention_gradient`, which have the same functions."""
         schedule = printer.Schedule.of(kernel, self.target)
-        grain = heuristics.grain(schedule.work(kernel))
+        grain = grain_for(schedule.work(kernel))
         kept = {v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)}  # heads differ little
         general, values = parametrize(kernel, kept, small=self.small)
         emit = partial(printer.emit, general, schedule, self.target, self.sites)

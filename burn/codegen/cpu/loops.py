@@ -1,6 +1,6 @@
 """Prints loop kernels: parallel loops over an index range, one of them (or the innermost reduction) vectorised.
 
-`emit` is the entry point; `heuristics.py` says which loop becomes the lanes and how work is cut.
+`emit` is the entry point; `heuristics/` says which loop becomes the lanes and how work is cut.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import heuristics, math, sums
+from burn.codegen.cpu import math, sums
 from burn.codegen.cpu.counting import following, split
+from burn.codegen.cpu.heuristics.lanes import choose_lane, lanes_for
+from burn.codegen.cpu.heuristics.launches import chunk_for
+from burn.codegen.cpu.heuristics.squares import choose_across, crosswise
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.windows import Abreast, Sums
@@ -47,14 +50,14 @@ class Schedule:
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
-        lane = None if target.compact else heuristics.choose_lane(kernel)  # vectors take a body more, for what is left
-        lanes = 1 if lane is None else heuristics.lanes(kernel, target)
+        lane = None if target.compact else choose_lane(kernel)  # vectors take a body more, for what is left
+        lanes = 1 if lane is None else lanes_for(kernel, target)
         cuts = tuple(sums.cuts(stage, lane, lanes) for stage in kernel.stages)
         if lane is None:
             return Schedule("", 1, None, True, cuts)
-        chunk = heuristics.chunk(kernel, lane) if lane in kernel.parallel else None
+        chunk = chunk_for(kernel, lane) if lane in kernel.parallel else None
         even = isinstance(lane.extent, int) and lane.extent % lanes == 0
-        across = heuristics.choose_across(kernel, lane, lanes)
+        across = choose_across(kernel, lane, lanes)
         if across is None:
             return Schedule(lane.name, lanes, chunk, even, cuts, abreast=Abreast.of(kernel, lane, lanes, target))
         loop, side = across
@@ -126,7 +129,7 @@ class _Printer:
         self.lane = next((v for v in kernel_loops(kernel) if v.name == schedule.lane), None)
         self.lanes = schedule.lanes
         self.across = next((v for v in kernel.parallel if v.name == schedule.across), None)
-        found = heuristics.crosswise(kernel, self.lane) if self.across and self.lane else {}
+        found = crosswise(kernel, self.lane) if self.across and self.lane else {}
         self.crosswise = found[self.across] if self.across else []
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.emitter.lane, self.emitter.lanes = self.lane, self.lanes

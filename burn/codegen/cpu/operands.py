@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import dots, heuristics
+from burn.codegen.cpu import dots
 from burn.codegen.cpu.blocks import BlockReader, Blocks
 from burn.codegen.cpu.counting import following, split
+from burn.codegen.cpu.heuristics.blocks import STAGE, TURNED_PLACES
 from burn.codegen.cpu.loops import conversions_size, scratch
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
@@ -63,7 +64,7 @@ class Operands:
         turned = self.depth * (self.tile * (self.turns or 0))
         sizes: list[Int | None] = [
             code.mul(self.emitter.dim(zeros), conversions_size(kernel.lhs.dtype)) if kernel.valid else None,
-            self.tile * heuristics.STAGE * conversions_size(kernel.dtype) if self.read_as != kernel.lhs.dtype else None,
+            self.tile * STAGE * conversions_size(kernel.dtype) if self.read_as != kernel.lhs.dtype else None,
             code.mul(self.emitter.dim(panel), conversions_size(kernel.rhs.dtype)) if copies else None,
             code.mul(self.emitter.dim(turned), conversions_size(kernel.dtype)) if self.turns else None,
             held * self.tile * kernel.width * conversions_size(kernel.dtype) if held else None,
@@ -175,8 +176,8 @@ class Operands:
             return
         lanes = 1 << (self.tile - 1).bit_length()
         end = emitter.dim(kernel.inner.extent) if self.stop is None else self.stop
-        with code.for_(self.start, end, heuristics.TURNED_PLACES) as part, emitter.scope():
-            stop = code.min(code.add(part.iv, heuristics.TURNED_PLACES), end)
+        with code.for_(self.start, end, TURNED_PLACES) as part, emitter.scope():
+            stop = code.min(code.add(part.iv, TURNED_PLACES), end)
             with code.for_(0, tiles) as loop, emitter.scope():
                 first = code.mul(code.add(tile, loop.iv), self.tile)
                 place_rows(emitter, kernel.rows, first)
@@ -247,7 +248,7 @@ class Operands:
         code, kernel = self.code, self.kernel
         assert self.staged is not None
         step = self.advance(kernel.lhs) if kernel.run == 1 else 1
-        rows = [code.gep(self.staged, r * heuristics.STAGE, self.element) for r in range(self.tile)]
+        rows = [code.gep(self.staged, r * STAGE, self.element) for r in range(self.tile)]
         start, length = code.mul(start, kernel.run), code.mul(length, kernel.run)
 
         def copy(k: Int, lanes: int) -> None:

@@ -9,7 +9,7 @@ count as zero, as everywhere on these registers.
 What a thread copies is shared by all that it sums: a block of rows, as large as a cache holds, and panel after panel. While
 strips of rows are multiplied by one panel, the next is copied and the sums of the strip before are written. A core sees only some
 hundred instructions at a time, and products take long: so these stand between theirs, a few behind each.
-`emit` is the entry point, `heuristics.py` says when it pays.
+`emit` is the entry point, `heuristics/tiles.py` says when it pays.
 """
 
 from __future__ import annotations
@@ -19,16 +19,27 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
-from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu import math
 from burn.codegen.cpu.amx import apart, configure, tile
 from burn.codegen.cpu.epilogue import Epilogue
+from burn.codegen.cpu.heuristics.tiles import (
+    TILE_SPACE,
+    across_panels,
+    tile_beside,
+    tile_copies,
+    tile_held,
+    tile_least,
+    tile_panels,
+    tile_part,
+    tile_strips,
+)
 from burn.codegen.cpu.loops import open_kernel, scratch
 from burn.codegen.cpu.operands import both, panel_mask, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.splits import BLOCK, BYTES, LINES, PARTS, Splits
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value
-from burn.dialect.dims import Dim, ceildiv, product
+from burn.dialect.dims import Dim, ceildiv, factor, product
 from burn.kernels.body import ContractionKernel
 from burn.kernels.parameters import argument_names
 
@@ -64,15 +75,15 @@ class Schedule:
     @staticmethod
     def of(kernel: Tiled) -> Schedule:
         rows, depth = product([v.extent for v in kernel.rows]), kernel.inner.extent
-        part = heuristics.tile_part(depth, BLOCK)
+        part = tile_part(depth, BLOCK)
         parts = not isinstance(depth, int) or depth > part
-        strips = heuristics.tile_strips(ceildiv(rows, WIDTH), part * WIDTH * PARTS * 2)
-        held = heuristics.tile_held(strips * SUMS) if parts else 1
-        ragged = heuristics.factor(depth) % BLOCK != 0
-        across = heuristics.across_panels(rows, kernel.column.extent, strips * WIDTH)
-        copies = heuristics.tile_copies(kernel, strips)
-        panels = heuristics.tile_panels(kernel, part * WIDTH * PARTS * 2)
-        beside = heuristics.tile_beside(kernel, part // BLOCK, -(-depth // BLOCK) if isinstance(depth, int) else None)
+        strips = tile_strips(ceildiv(rows, WIDTH), part * WIDTH * PARTS * 2)
+        held = tile_held(strips * SUMS) if parts else 1
+        ragged = factor(depth) % BLOCK != 0
+        across = across_panels(rows, kernel.column.extent, strips * WIDTH)
+        copies = tile_copies(kernel, strips)
+        panels = tile_panels(kernel, part * WIDTH * PARTS * 2)
+        beside = tile_beside(kernel, part // BLOCK, -(-depth // BLOCK) if isinstance(depth, int) else None)
         return Schedule(part, parts, ragged, strips, held, across, copies, panels, beside)
 
     def units(self, kernel: Tiled) -> Dim:
@@ -91,7 +102,7 @@ class Schedule:
 
     def least(self, kernel: Tiled) -> int:
         """Iterations that share what is copied for them."""
-        return heuristics.tile_least(self.units(kernel))
+        return tile_least(self.units(kernel))
 
 
 def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
@@ -270,7 +281,7 @@ class _Printer:
                 tile(self.code, name, *operands)
                 few = list(islice(left_over, share))
                 self.code.lines += few
-                apart(self.code, max(0, heuristics.TILE_SPACE - len(few)), self._newest(few))
+                apart(self.code, max(0, TILE_SPACE - len(few)), self._newest(few))
 
     def _newest(self, pieces: list[str]) -> Value | None:
         """The last vector that lines compute: LLVM would put it off until it is stored."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from math import gcd
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import heuristics, math
+from burn.codegen.cpu import math
+from burn.codegen.cpu.heuristics.windows import is_window, places_abreast
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, lanes_of, vector
@@ -63,10 +64,10 @@ class Abreast:
         loop = next((v for v in reversed(kernel.parallel[:-1]) if v.extent != 1), None)
         window = first.loops[-1]
         extents = [v.extent for v in first.loops]
-        if loop is None or not isinstance(window.extent, int) or not heuristics.is_window(extents):
+        if loop is None or not isinstance(window.extent, int) or not is_window(extents):
             return None
         found = _movement(first, loop, window, lane)
-        count = heuristics.places_abreast(loop.extent, window.extent, target)
+        count = places_abreast(loop.extent, window.extent, target)
         if found is None or count == 1:
             return None
         even = isinstance(loop.extent, int) and loop.extent % count == 0

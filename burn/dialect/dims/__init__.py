@@ -19,6 +19,7 @@ from burn.dialect.dims.division import (
     dim_max,
     dim_min,
     exact_div,
+    factor,
     floordiv,
     mod,
 )
@@ -40,5 +41,6 @@ from burn.dialect.dims.walk import atoms, coefficient, estimate, evaluate, inter
 __all__ = [
     "RELATIONS", "Atom", "Call", "Dim", "Expr", "LoopVar", "Monomial", "Symbol",
     "at_most", "atoms", "ceildiv", "coefficient", "decide", "dim_broadcast", "dim_max", "dim_min", "estimate", "evaluate",
-    "exact_div", "floordiv", "interpret", "mod", "non_negative", "parse", "plain", "product", "substitute", "symbol", "symbols",
+    "exact_div", "factor", "floordiv", "interpret", "mod", "non_negative", "parse", "plain", "product", "substitute", "symbol",
+    "symbols",
 ]  # fmt: skip

@@ -83,6 +83,11 @@ def exact_div(a: Dim, b: Dim) -> Dim | None:
     return quotient if remainder == 0 else None
 
 
+def factor(size: Dim) -> int:
+    """A number that divides a size: it is no larger, unless the size is 0."""
+    return size if isinstance(size, int) else gcd(*(count for _, count in size.terms))
+
+
 def _divide(a: Dim, b: Dim) -> tuple[Dim, Dim]:
     """(q, r) with a == q * b + r, taking into q every term that b divides."""
     if b == 0:

@@ -1,0 +1,67 @@
+"""Attention: its register tiles, its blocks of rows and keys."""
+
+from __future__ import annotations
+
+from burn.codegen.cpu.target import Target
+from burn.dialect.dims import Dim
+from burn.dialect.types import DTYPES
+from burn.kernels.body import AttentionKernel
+
+ATTENTION_KEYS = 128
+"""Keys of a block: turned on their side, with their values, they are 64 KiB at a depth of 64."""
+
+ATTENTION_ROWS = 64
+"""Rows that share a block of keys: enough that turning them costs a tenth of the products."""
+
+ATTENTION_DOTS = 2
+"""Rows up to which keys are not turned: each score is a product along the depth."""
+
+ATTENTION_HELD = 1024 * 1024
+"""Bytes of a head's turned keys that a thread keeps while it goes from block to block of rows."""
+
+
+def prepares_once(kernel: AttentionKernel, rows: Dim, block: int) -> bool:
+    """Whether keys are turned once for all rows of a head, and not for each block of them: where there are several, all see all
+    keys, and these have room."""
+    if kernel.first != 0 or kernel.stop != kernel.key.extent or (isinstance(rows, int) and rows <= block):
+        return False
+    size = kernel.key.extent * kernel.depth.extent * DTYPES[kernel.dtype].size
+    return isinstance(size, int) and size <= ATTENTION_HELD
+
+
+def attention_tile(rows: Dim, target: Target) -> tuple[int, int]:
+    """(rows, vectors) of a register tile. Loop on loop of two vectors beside eight rows keeps the multiply-adds busy."""
+    most, vectors = gradient_tile(target)
+    return (max(1, min(rows, most)) if isinstance(rows, int) else most), vectors
+
+
+def weighed_rows(tile: int) -> int:
+    """Rows of a tile whose scores become weights side by side: the largest of a row is known last, and an exponential is a long
+    chain of instructions that wait for each other."""
+    return next(n for n in (3, 2, 1) if tile % n == 0)
+
+
+def gradient_tile(target: Target) -> tuple[int, int]:
+    """The same on the way back, where keys are rows, too."""
+    vectors = 2
+    return min(8, (target.vector_registers - 1 - vectors) // vectors), vectors
+
+
+def gradient_rows(tile: int, bounded: bool) -> int:
+    """Rows whose probabilities are held together: few where a row's position hides keys, as those of a block meet all keys that
+    one of them may see; else enough that what keys are owed is read and written seldom."""
+    return (4 if bounded else 8) * tile
+
+
+def attention_rows(rows: Dim, tile: int) -> int:
+    """Rows of an iteration: about ATTENTION_ROWS, a multiple of the tile, and such that the last iteration is no stub."""
+    if not isinstance(rows, int):
+        return max(1, ATTENTION_ROWS // tile) * tile
+    blocks = max(1, -(-rows // ATTENTION_ROWS))
+    return max(1, -(-rows // (blocks * tile))) * tile
+
+
+def attention_keys(keys: Dim, width: int) -> int:
+    """Keys of a block: a multiple of the tile's width."""
+    most = -(-ATTENTION_KEYS // width) * width
+    return most if not isinstance(keys, int) else max(width, min(most, -(-keys // width) * width))

@@ -1,0 +1,68 @@
+"""Which loop of a kernel becomes the lanes of vectors, and how many these are; the order of the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from burn.codegen.cpu.target import Target
+from burn.dialect.dims import LoopVar, coefficient
+from burn.dialect.types import DTYPES
+from burn.kernels.body import Fetched, Load, LoopKernel, Stage, Write, loop_atoms, own_dims, walk
+
+
+def choose_lane(kernel: LoopKernel) -> LoopVar | None:
+    """The loop whose neighbouring iterations touch neighbouring elements most often."""
+    inner = {s.loops[-1] for s in kernel.stages if s.loops}
+    if any(s.order != "parallel" for s in kernel.stages):
+        inner = set()
+    scratch = any(b.role == "scratch" for b in kernel.buffers)  # holds one row: rows cannot be the lanes
+    candidates = [] if scratch else list(kernel.parallel[-1:])
+    if any(r.kind.startswith("arg") for s in kernel.stages for r in s.reductions):
+        pass  # places are compared one by one: only a parallel loop can be the lanes
+    elif len(inner) == 1:
+        candidates += inner
+    scores = [(_score(kernel, v), v) for v in candidates if v.extent != 1]
+    best = max(scores, key=lambda pair: pair[0], default=None)
+    return best[1] if best is not None and best[0] > 0 else None
+
+
+def _score(kernel: LoopKernel, loop: LoopVar) -> float:
+    score = 0.0
+    for stage in kernel.stages:
+        for dim, weight in [(w.offset, 2.0) for w in stage.writes] + [
+            (d, 1.0) for node in walk(*stage.scalars) for d in own_dims(node)
+        ]:
+            if isinstance(dim, int) or loop not in loop_atoms(dim):
+                continue
+            step = None if any(isinstance(a, Fetched) for a in loop_atoms(dim)) else coefficient(dim, loop)
+            score += weight if step == 1 else -0.5 * weight if step is None else -0.25 * weight
+    return score
+
+
+def lanes_for(kernel: LoopKernel, target: Target) -> int:
+    """Lanes that fill a vector register with the widest type the kernel computes on."""
+    widest = 4
+    for stage in kernel.stages:
+        for node in walk(*stage.scalars):
+            widest = max(widest, DTYPES[node.dtype].size)
+        for reduction in stage.reductions:
+            widest = max(widest, DTYPES[reduction.dtype].size)
+    return target.lanes(min(widest, 8))
+
+
+SHORT_ROW = 64
+"""Elements up to which a row that is copied is too short for a CPU to see that the next one follows."""
+
+
+def as_read(kernel: LoopKernel) -> LoopKernel:
+    """A copy of short rows with its loops in the order in which the rows are read: what is read far apart is waited for, what is
+    written so is not."""
+    match kernel.stages:
+        case (Stage(loops=(), reductions=(), writes=(Write(value=Load() as load),), order="parallel"),):
+            *outer, row = kernel.parallel or (LoopVar("", 1),)
+            steps = {v: coefficient(load.offset, v) for v in kernel.parallel}
+            short = isinstance(row.extent, int) and row.extent <= SHORT_ROW and steps.get(row) == 1
+            known = {v: step for v, step in steps.items() if isinstance(step, int)}
+            if short and len(known) == len(steps):
+                return replace(kernel, parallel=(*sorted(outer, key=lambda v: -known[v]), row))
+    return kernel

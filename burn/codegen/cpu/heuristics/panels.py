@@ -1,0 +1,86 @@
+"""How wide the panels of a product's right side are."""
+
+from __future__ import annotations
+
+from burn.codegen.cpu.heuristics.registers import most_rows, tile_cost
+from burn.codegen.cpu.target import Target
+from burn.dialect.dims import product
+from burn.dialect.types import DTYPES
+from burn.kernels.body import ContractionKernel
+
+COMPACT_VECTORS = 4
+"""Vectors of a panel beside one row: four sums that do not wait for each other, by five lines of code. Rows would need addresses,
+and checks of their own."""
+
+
+def panel_vectors(target: Target) -> int:
+    """Vectors of a panel's columns at most. With 32 registers four beside six rows: an element of the left side is loaded for
+    four multiply-adds, and a loop has 1.4 instructions for each, where two vectors beside eight rows have 1.6. Cores that decode
+    few at a time, as all do while their other thread is busy, are kept from multiplying by the others. With fewer registers
+    two."""
+    if target.compact:
+        return COMPACT_VECTORS
+    return 4 if target.vector_bytes > 4 and target.vector_registers >= 32 else 2
+
+
+def packed_width(columns: int, dtype: str, target: Target) -> int:
+    """Columns of a panel that is packed once, whose sums are of type `dtype`: whole vectors, fewer of them where that wastes
+    less."""
+    usual, lanes = panel_vectors(target), target.lanes(DTYPES[dtype].size)
+    if fits_three(columns, lanes, target):
+        return 3 * lanes
+    if target.compact:
+        return _fitting(columns, (usual, 1), lanes)
+    if target.tiles:
+        return _fitting(columns, (2, 1), lanes)  # as wide as tile registers take them
+    return _cheapest(columns, usual, lanes, target)
+
+
+def fits_three(columns: int, lanes: int, target: Target) -> bool:
+    """Whether a panel has three vectors, beside four rows: with 16 registers, of which two columns leave 12 sums six rows, that
+    is seven loads for 12 multiply-adds and not eight, and four streams of rows beside the panel's. Panels come out even."""
+    if target.compact or target.vector_bytes != 32 or target.vector_registers != 16:
+        return False
+    return columns > 0 and columns % (3 * lanes) == 0
+
+
+def interleaved_width(columns: int, target: Target) -> int:
+    """The same where bytes are multiplied in runs, and a run of the left side is read for each vector: four vectors beside six
+    rows."""
+    most = 4 if target.vector_registers >= 32 else 2
+    return _fitting(columns, (most, 2, 1), target.lanes(4))
+
+
+def panel_width(kernel: ContractionKernel, target: Target) -> int:
+    """Columns of a panel where the right side is not packed. One row or two leave registers for more vectors, and longer
+    runs of the right side are read at a time."""
+    columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
+    rows = product([v.extent for v in kernel.rows])
+    usual = panel_vectors(target)
+    if target.compact:
+        return _fitting(columns, (usual, 1), lanes) if isinstance(columns, int) else usual * lanes
+    few = {1: 8, 2: 4}.get(rows, usual) if isinstance(rows, int) else usual
+    if few > usual:
+        return _fitting(columns, (few, usual, 2, 1), lanes) if isinstance(columns, int) else few * lanes
+    if isinstance(columns, int) and fits_three(columns, lanes, target):
+        return 3 * lanes
+    return _cheapest(columns, usual, lanes, target) if isinstance(columns, int) else usual * lanes
+
+
+def _cheapest(columns: int, most: int, lanes: int, target: Target) -> int:
+    """The width, of up to `most` vectors, whose panels take least beside many rows. Of two vectors are wider than one
+    everywhere else."""
+    if most == 2:
+        return _fitting(columns, (2, 1), lanes)
+
+    def cost(vectors: int) -> float:
+        rows = most_rows(vectors, target)
+        return -(-max(1, columns) // (vectors * lanes)) * tile_cost(rows, vectors) / rows
+
+    return min(range(most, 0, -1), key=cost) * lanes
+
+
+def _fitting(columns: int, widths: tuple[int, ...], lanes: int) -> int:
+    """The first of these widths, in vectors, with which no more than half as much again is read as with one vector."""
+    read = {vectors: -(-max(1, columns) // (vectors * lanes)) * vectors for vectors in widths}
+    return next(vectors for vectors in widths if read[vectors] <= 1.5 * read[1]) * lanes

@@ -1,0 +1,50 @@
+"""Where loads lie across the lanes: squares of them, turned in registers."""
+
+from __future__ import annotations
+
+from burn.dialect.dims import LoopVar, coefficient
+from burn.kernels.body import Fetched, Load, LoopKernel, Where, loop_atoms, walk
+
+SQUARE_NODES = 48
+"""Nodes of a body that is printed once for every row of a square."""
+
+
+def choose_across(kernel: LoopKernel, lane: LoopVar, lanes: int) -> tuple[LoopVar, int] | None:
+    """The loop that is taken in squares with the lanes, and how many these then are, if one is."""
+    if lanes == 1 or any(s.loops or s.reductions for s in kernel.stages):
+        return None
+    if len(list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))) > SQUARE_NODES:
+        return None
+    found, side = crosswise(kernel, lane), short_lanes(lane, lanes) or lanes
+    if side == lanes and isinstance(lane.extent, int) and lane.extent < lanes:
+        return None
+    large = [v for v in found if not isinstance(v.extent, int) or v.extent >= side]
+    best = max(large, key=lambda v: len(found[v]), default=None)
+    return None if best is None else (best, side)
+
+
+def crosswise(kernel: LoopKernel, lane: LoopVar) -> dict[LoopVar, list[Load]]:
+    """Loads that find neighbouring lanes apart, by the parallel loop that they lie along: read in squares and turned in
+    registers, every cache line is read once and as a whole. Loads under a condition are left out."""
+    nodes = list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))
+    guarded = {id(n) for w in nodes if isinstance(w, Where) for n in walk(w.then, w.otherwise)}
+    found: dict[LoopVar, list[Load]] = {}
+    for node in nodes if lane in kernel.parallel else ():
+        if not isinstance(node, Load) or node.dtype == "bool" or id(node) in guarded:
+            continue
+        if any(isinstance(a, Fetched) for a in loop_atoms(node.offset)):
+            continue
+        along = [v for v in kernel.parallel if v != lane and v.extent != 1 and coefficient(node.offset, v) == 1]
+        if along and lane in loop_atoms(node.offset) and coefficient(node.offset, lane) != 1:
+            found.setdefault(along[0], []).append(node)
+    return found
+
+
+SHORT_LANES = 4
+
+
+def short_lanes(lane: LoopVar, most: int) -> int | None:
+    """Lanes that hold all of a short loop (the three colours of a picture), where that takes less than all that there are:
+    squares of so many are turned where otherwise each element is gathered."""
+    few = isinstance(lane.extent, int) and SHORT_LANES // 2 < lane.extent <= SHORT_LANES < most
+    return SHORT_LANES if few else None

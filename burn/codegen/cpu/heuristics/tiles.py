@@ -1,0 +1,129 @@
+"""Products in tile registers (AMX): which ones, and what is copied, held and written beside them."""
+
+from __future__ import annotations
+
+from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.target import Target
+from burn.dialect.dims import Dim, coefficient, factor, product
+from burn.kernels.body import EXPENSIVE, Apply, ContractionKernel, Convert, walk
+
+TILE_SIZES = (256, 96, 96)
+"""Rows, columns and places of the depth from which on a contraction is summed in tile registers: with fewer, less is multiplied
+than copied. Of 64 columns and a depth of 64 vectors are a quarter faster."""
+
+
+def wants_of_tiles(kernel: ContractionKernel, target: Target) -> tuple[tuple[Dim, int], ...] | None:
+    """Whether a contraction is summed in tile registers: where there are some, both sides can be copied by whole vectors, and
+    enough is multiplied with what is copied. If so, the sizes that only a run can tell, with the least that each has to be."""
+    if not target.tiles or target.small or kernel.dtype != "float32":
+        return None
+    tiled = Tiled.of(kernel, 32)
+    if tiled is None or not tiled.rows or tiled.lhs.dtype != "float32" or tiled.rhs.dtype != "float32":
+        return None
+    if tiled.outer or tiled.valid:
+        return None  # places of a window are short parts of the depth, and of the same pixels: in place they cost less
+    if not _tile_rows_at_hand(tiled) or not (tiled.side_by_side or coefficient(tiled.rhs.offset, tiled.inner) == 1):
+        return None
+    sizes = (product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent)
+    asked = [(n, least) for n, least in zip(sizes, TILE_SIZES, strict=True) if factor(n) < least]
+    return None if any(isinstance(n, int) for n, _ in asked) else tuple(asked)
+
+
+def _tile_rows_at_hand(kernel: Tiled) -> bool:
+    if coefficient(kernel.lhs.offset, kernel.inner) == 1:
+        return True
+    last = kernel.rows[-1]
+    whole = len(kernel.rows) == 1 or (isinstance(last.extent, int) and last.extent % 16 == 0)
+    return whole and coefficient(kernel.lhs.offset, last) == 1
+
+
+TILE_PART = 384
+"""Places of the depth that are summed at a time: a panel is 72 KiB of the second-level cache then, and the depth of many models'
+products is one part, so that no sums are held."""
+
+
+def tile_part(depth: Dim, block: int) -> int:
+    """Places of the depth that are summed at a time: whole blocks, in parts that are alike."""
+    if not isinstance(depth, int):
+        return TILE_PART
+    parts = max(1, -(-depth // TILE_PART))
+    return max(1, -(-depth // (parts * block))) * block
+
+
+TILE_ROWS = 640 * 1024
+"""Bytes that a block of rows is copied to; with panels, and what is read, it fits into a second-level cache of 2 MiB."""
+
+
+def tile_strips(strips: Dim, size: int) -> int:
+    """Strips of rows, of so many bytes each, that are copied together."""
+    most = max(1, TILE_ROWS // size)
+    if not isinstance(strips, int):
+        return most
+    blocks = max(1, -(-strips // most))
+    return max(1, -(-strips // blocks))
+
+
+TILE_PANELS = 200 * 1024
+"""Bytes that panels are copied to together where they do not lie in one piece: of a row more is read at a time."""
+
+
+def tile_panels(kernel: Tiled, size: int) -> int:
+    """Panels, of so many bytes each, that are copied together."""
+    panels, most = kernel.panel.extent, max(1, TILE_PANELS // size)
+    if kernel.packed:
+        return 1
+    return max(1, min(most, panels)) if isinstance(panels, int) else most
+
+
+TILE_LEAST = 8
+"""Strips of rows, or panels, of 32 that share a copy of the whole other side."""
+
+
+def tile_least(units: Dim) -> int:
+    return max(1, min(TILE_LEAST, units // 2)) if isinstance(units, int) else TILE_LEAST
+
+
+TILE_LINES = 4
+"""Lines of a panel, of 16 for each block, that are copied beside the products of a block at most."""
+
+
+def tile_copies(kernel: Tiled, strips: int) -> int:
+    """Lines of the next panel that are copied beside the products of a block: enough for the strips that a thread is handed at
+    least. Only panels that were packed lie in one piece: of others, several are copied together before."""
+    return min(TILE_LINES, -(-16 // min(strips, TILE_LEAST))) if kernel.packed else 0
+
+
+TILE_CODE = 1600
+"""Operations that an epilogue may have beside the products of a block."""
+
+
+def tile_beside(kernel: Tiled, part: int, depth: int | None) -> int:
+    """Rows of a strip of 32 that are written beside the products of a block, where parts of the depth have `part` blocks, of
+    `depth`: a power of two, so that the last part has enough blocks for all."""
+    if depth is None:
+        return 0
+    last = max(1, depth - (max(1, -(-depth // part)) - 1) * part)
+    rows = next(n for n in (2, 4, 8, 16, 32) if n * last >= 32)
+    nodes = [node for node in walk(*(w.value for w in kernel.epilogue)) if isinstance(node, Apply | Convert)]
+    cost = sum(32 if isinstance(n, Apply) and n.function in EXPENSIVE else 1 for n in nodes)
+    return rows if 2 * rows * (cost + 4) <= TILE_CODE else 0
+
+
+TILE_HELD = 1024 * 1024
+"""Bytes of sums that are held between two parts of the depth."""
+
+
+def tile_held(size: int) -> int:
+    """Panels whose sums, of so many bytes, are held between parts."""
+    return max(1, TILE_HELD // size)
+
+
+TILE_SPACE = 10
+"""Instructions that do nothing behind each one of tile registers. While the core's other thread is busy, tile instructions
+that are issued together wait for each other: with fewer than 8 between them, products take half as long again. While it is not,
+these cost nothing."""
+
+
+def across_panels(rows: Dim, columns: Dim, block: int) -> bool:
+    """Whether threads take panels, and not strips of rows: where few rows meet many columns."""
+    return isinstance(rows, int) and rows <= block and (not isinstance(columns, int) or columns > rows)
