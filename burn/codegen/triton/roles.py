@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from burn.codegen.triton.attended import Attended
 from burn.codegen.triton.code import NONE, Axis
@@ -29,14 +28,18 @@ from burn.kernels.body import (
     Load,
     Scalar,
     Where,
+    children,
     walk,
 )
 
 GROUP = 64
 """Places of a group: as many rows as four warps multiply at once."""
 
-KEEPING = ("add", "sub", "mul", "eq", "select")
-"""Functions that may be applied to what rows have of their own: those whose words Gluon has, too."""
+FUNCTIONS = ("add", "sub", "mul", "neg", "fma", "exp", "exp2", "log", "log2", "erf", "sigmoid", "eq", "select")
+"""Whose words Gluon has, too."""
+
+FLOATS = ("float32", *HALVES)
+"""Types of what is read, summed and written."""
 
 SIZES = ("WALKED", "DEPTH", "COLUMNS", "STAGES", "GROUPS", "REGISTERS")
 """Constants of every such kernel."""
@@ -77,8 +80,10 @@ class WithRoles(Attended):
         text = in_gluon(parts)
         programs = batch * ceildiv(count, shape.groups * GROUP)
         sizes = {"WALKED": shape.walked, "STAGES": shape.stages, "GROUPS": shape.groups, "REGISTERS": shape.registers}
-        made = Printed("KERNEL", text, tuple(self.arguments), {**sizes, **constants}, programs, 4, 1, scratch=2 * BYTES)
-        return replace(made, registers=shape.entering)
+        return Printed(
+            "KERNEL", text, tuple(self.arguments), {**sizes, **constants}, programs, 4, 1,
+            scratch=2 * BYTES, registers=shape.entering,
+        )  # fmt: skip
 
     def main(self, constants: Sequence[str], about: str, late: bool) -> tuple[ScalarPrinter, str]:
         """A printer of the kernel, and its head. late: the last places have the most to do, and begin first."""
@@ -155,22 +160,32 @@ def rises(bound: Dim, loop: LoopVar) -> bool:
     return isinstance(step, int) and step >= 0
 
 
-def printable(value: Scalar, narrow: str = "") -> bool:
-    """Whether Gluon has words for a value. narrow: it is a sum that is rounded to that at once, and nothing else."""
+def printable(value: Scalar) -> bool:
+    """Whether Gluon has words for a value."""
     for node in walk(value):
         match node:
-            case Accumulator():
-                fine = not narrow or value is not node
             case Convert(dtype=dtype, arg=arg):
-                fine = dtype in ("float32", *HALVES) and (not isinstance(arg, Accumulator) or narrow in ("", dtype))
+                fine = dtype in FLOATS and arg.dtype in FLOATS
             case Apply(function=function):
-                fine = not narrow and function in KEEPING
-            case Load():
-                fine = not narrow
+                fine = function in FUNCTIONS
+            case Accumulator() | Load():
+                fine = node.dtype in FLOATS
             case Const(dtype=dtype):
-                fine = not narrow and dtype == "float32"  # numbers of other types are no plain ones
+                fine = dtype == "float32"  # numbers of other types are no plain ones
             case _:
                 fine = False
         if not fine:
             return False
     return True
+
+
+def rounds(value: Scalar, dtype: str) -> bool:
+    """Whether sums are rounded to that type before anything else."""
+    readers = [node for node in walk(value) if any(isinstance(child, Accumulator) for child in children(node))]
+    return not isinstance(value, Accumulator) and all(isinstance(n, Convert) and n.dtype == dtype for n in readers)
+
+
+def is_rounding(value: Scalar, dtype: str) -> bool:
+    """Whether a value is a sum that is rounded to that type at once, and nothing else."""
+    only = all(isinstance(node, Convert | Accumulator) for node in walk(value))
+    return only and printable(value) and rounds(value, dtype)

@@ -10,7 +10,7 @@ from burn.codegen.triton.attended import padded
 from burn.codegen.triton.copied import matrix
 from burn.codegen.triton.heuristics.attention import ROLES, roles
 from burn.codegen.triton.printed import Printed
-from burn.codegen.triton.roles import GROUP, SIZES, WithRoles, matrix_text, printable, rises, text
+from burn.codegen.triton.roles import GROUP, SIZES, WithRoles, is_rounding, matrix_text, printable, rises, text
 from burn.dialect.dims import Dim, product
 from burn.kernels.body import AttentionKernel, Load, Where
 from burn.kernels.rewrite import fetches
@@ -50,7 +50,7 @@ class _Attention(WithRoles):
             and kernel.first == 0
             and rises(kernel.stop, self.mine)
             and self.hides_by_place()
-            and all(printable(write.value, self.sides[0].dtype) for write in kernel.epilogue)
+            and all(is_rounding(write.value, self.sides[0].dtype) for write in kernel.epilogue)
             and all(printable(write.value) for write in kernel.norms)
             and not fetches(kernel)
         )

@@ -10,7 +10,7 @@ from burn.codegen.triton.attended import padded
 from burn.codegen.triton.copied import matrix
 from burn.codegen.triton.heuristics.attention import GRADIENT_ROLES, roles
 from burn.codegen.triton.printed import Printed
-from burn.codegen.triton.roles import GROUP, SIZES, WithRoles, matrix_text, printable, rises, text
+from burn.codegen.triton.roles import GROUP, SIZES, WithRoles, is_rounding, matrix_text, printable, rises, text
 from burn.dialect.dims import Dim, product
 from burn.kernels.body import AttentionGradientKernel, Const, Load, Where
 from burn.kernels.rewrite import fetches
@@ -56,7 +56,7 @@ class _Gradient(WithRoles):
             and self.sizes.end == self.sizes.row.extent
             and rises(kernel.begin, self.mine)
             and self.hides_by_place()
-            and all(printable(write.value, narrow) for write in (*kernel.key_writes, *kernel.value_writes))
+            and all(is_rounding(write.value, narrow) for write in (*kernel.key_writes, *kernel.value_writes))
             and all(printable(node) for node in (kernel.norm, kernel.dot))
             and not fetches(kernel)
         )

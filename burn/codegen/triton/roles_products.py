@@ -15,7 +15,8 @@ from burn.codegen.triton.heuristics.products import GROUP, Shared, shared_tile
 from burn.codegen.triton.heuristics.sizes import NONE as UNKNOWN
 from burn.codegen.triton.heuristics.sizes import Usual
 from burn.codegen.triton.printed import Printed, given, opened
-from burn.codegen.triton.roles import function_head, in_gluon, matrix_text, text
+from burn.codegen.triton.roles import GROUP as ROWS
+from burn.codegen.triton.roles import function_head, in_gluon, matrix_text, printable, rounds, text
 from burn.dialect.dims import (
     Atom,
     Dim,
@@ -29,17 +30,11 @@ from burn.dialect.dims import (
     product,
     substitute,
 )
-from burn.kernels.body import Accumulator, Apply, Const, ContractionKernel, Convert, Load, Scalar, Where, children, walk
+from burn.kernels.body import ContractionKernel, Load, Scalar, Where
 from burn.kernels.rewrite import fetches
 
 BLOCK = 64
 """Of the depth, of which parts have a whole number."""
-
-ROWS = 64
-"""Of a group: as many as four warps multiply at once."""
-
-FUNCTIONS = ("add", "sub", "mul", "neg", "fma", "exp", "exp2", "log", "log2", "erf", "sigmoid", "eq", "select")
-"""That may be applied to sums: those whose words Gluon has, too."""
 
 CONSTANTS = ("TOGETHER", "DEPTH", "SIDE", "STAGES", "GROUPS", "REGISTERS")
 
@@ -87,7 +82,7 @@ class _Product:
             product([v.extent for v in loops]) for loops in (sizes.rows, [sizes.column], sizes.depth, sizes.batch)
         )
         self.shape = shared_tile(m, n, k, times, self.usual)
-        if self.shape is None or not all(_printable(write.value) for write in kernel.epilogue):
+        if self.shape is None or not all(printable(write.value) for write in kernel.epilogue):
             return False
         left, right = (self._whole(side) for side in self.halves)
         if left is None or right is None:
@@ -157,17 +152,10 @@ class _Product:
             "TOGETHER": GROUP, "DEPTH": shape.depth, "SIDE": shape.side, "STAGES": shape.stages, "GROUPS": shape.groups,
             "REGISTERS": shape.registers,
         }  # fmt: skip
-        made = Printed(
-            "KERNEL",
-            in_gluon(functions),
-            tuple(self.arguments),
-            constants,
-            dim_min(tiles, PROCESSORS),
-            4,
-            1,
-            scratch=2 * BYTES,
-        )
-        return replace(made, registers=shape.entering)
+        return Printed(
+            "KERNEL", in_gluon(functions), tuple(self.arguments), constants, dim_min(tiles, PROCESSORS), 4, 1,
+            scratch=2 * BYTES, registers=shape.entering,
+        )  # fmt: skip
 
     def _main(self) -> str:
         about = "Tiles of rows and columns, summed along the depth: warps that multiply, and one that copies."
@@ -178,7 +166,7 @@ class _Product:
         parts = f"gl.to_tensor({printer.dim(self.part.extent if self.part else 1)})"
         sizes = (self.rows.extent, self.kernel.column.extent, self.depth[0].extent)
         extents = f"({', '.join(map(printer.dim, sizes))}, {parts})"
-        rounded = all(_rounds(write.value, self._type()) for write in self.kernel.epilogue)
+        rounded = all(rounds(write.value, self._type()) for write in self.kernel.epilogue)
         turned = f"{self.turned['lhs']}, {self.turned['rhs']}"
         printer.code.line(
             f"multiply({sides}, own, {extents}, KERNEL_write, {turned}, {rounded}, {', '.join(CONSTANTS)})"
@@ -216,28 +204,3 @@ class _Product:
         return text(
             function_head("KERNEL_write", ["part", "row", "column", "total", "own"], "Stores a block of sums."), printer
         )
-
-
-def _rounds(value: Scalar, dtype: str) -> bool:
-    """Whether sums are rounded to that type before anything else."""
-    readers = [node for node in walk(value) if any(isinstance(child, Accumulator) for child in children(node))]
-    return not isinstance(value, Accumulator) and all(isinstance(n, Convert) and n.dtype == dtype for n in readers)
-
-
-def _printable(value: Scalar) -> bool:
-    """Whether Gluon has words for a value."""
-    for node in walk(value):
-        match node:
-            case Convert(dtype=dtype, arg=arg):
-                fine = dtype in ("float32", *HALVES) and arg.dtype in ("float32", *HALVES)
-            case Apply(function=function):
-                fine = function in FUNCTIONS
-            case Accumulator() | Load():
-                fine = node.dtype in ("float32", *HALVES)
-            case Const(dtype=dtype):
-                fine = dtype == "float32"  # numbers of other types are no plain ones
-            case _:
-                fine = False
-        if not fine:
-            return False
-    return True
