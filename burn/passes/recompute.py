@@ -29,9 +29,6 @@ from burn.runtime import _native
 BEHIND = "fuse,release,donate"
 """The passes that make kernels of what this one leaves."""
 
-TYPICAL = 64
-"""What a named size counts as that is not given."""
-
 STOPS = 24
 """Choices that are estimated before the best of them is looked for more closely."""
 
@@ -67,7 +64,7 @@ class Recompute:
 
     def count(self, dim: Dim) -> int:
         """What a size comes out as."""
-        return dim if isinstance(dim, int) else estimate(substitute(dim, self.sizes), TYPICAL)
+        return dim if isinstance(dim, int) else estimate(substitute(dim, self.sizes))
 
 
 class _Search:

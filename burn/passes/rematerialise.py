@@ -27,9 +27,6 @@ from burn.passes.again import read_late
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
-TYPICAL = 64
-"""What a named size counts as where memory is compared."""
-
 PRODUCTS = ("conv", "dot_general", "join_tiles")
 """Ops whose kernels do what is pointwise behind them on the way."""
 
@@ -170,5 +167,4 @@ def _is_computed(value: ir.Value) -> bool:
 
 def _bytes(value: ir.Value) -> int:
     """About how much memory a value takes."""
-    type_ = type_of(value)
-    return estimate(type_.elements, TYPICAL) * type_.element_bytes
+    return estimate(type_of(value).bytes)

@@ -229,4 +229,4 @@ def test_an_estimate_takes_sizes_that_cannot_all_be_so() -> None:
         evaluate(wide, {"n": 64, "m": 64})
     assert estimate(wide, 64) == 67
     assert estimate(floordiv(n, m - 64), 64) == 0
-    assert estimate(7, 64) == 7 and estimate(n * n, 64) == 4096
+    assert estimate(7, 64) == 7 and estimate(n * n) == 4096

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from burn.codegen.triton.heuristics.places import APART, NEAR, TURNED
-from burn.codegen.triton.heuristics.sizes import TYPICAL
 from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, estimate, product
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, loop_atoms, own_dims, walk
 
@@ -102,7 +101,7 @@ def _side_by_side(kernel: LoopKernel) -> int | None:
             if inner and outer:
                 loops = (*kernel.parallel, *stage.loops)
                 fast = _fastest(offset, loops)
-                elements = estimate(product([v.extent for v in loops if v in moving]), TYPICAL)
+                elements = estimate(product([v.extent for v in loops if v in moving]))
                 votes[fast if fast in kernel.parallel else None] += elements
     best = max(votes, key=lambda v: (votes[v], v is None), default=None)
     return None if best is None else kernel.parallel.index(best)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from burn.codegen.triton.heuristics.attention import Block
 from burn.codegen.triton.heuristics.products import Tile
-from burn.codegen.triton.heuristics.sizes import TYPICAL, power_of_two
+from burn.codegen.triton.heuristics.sizes import power_of_two
 from burn.dialect.dims import Dim, estimate
 from burn.kernels.body import Kernel
 from burn.kernels.text import kernel_text
@@ -61,5 +61,5 @@ NO_CHOICE = Choice()
 
 def key(kernel: Kernel, values: Mapping[str, Dim]) -> str:
     """Kernels alike in text, and in the powers of two that their sizes lie below, have one key."""
-    sizes = [f"{name} {power_of_two(estimate(size, TYPICAL))}" for name, size in values.items()]
+    sizes = [f"{name} {power_of_two(estimate(size))}" for name, size in values.items()]
     return hashlib.sha256("\n".join([kernel_text(kernel), *sizes]).encode()).hexdigest()[:32]

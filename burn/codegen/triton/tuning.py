@@ -19,9 +19,8 @@ from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.book import Book
 from burn.codegen.triton.candidates import SHARED_BY_CARD, SHARED_ELSEWHERE
 from burn.codegen.triton.choices import Choices, Shape
-from burn.codegen.triton.heuristics.sizes import TYPICAL
 from burn.codegen.triton.images import Source, compile_each
-from burn.dialect.dims import estimate
+from burn.dialect.dims import TYPICAL, estimate
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype

@@ -36,10 +36,10 @@ from burn.dialect.dims.expression import (
     symbol,
 )
 from burn.dialect.dims.text import parse
-from burn.dialect.dims.walk import atoms, coefficient, estimate, evaluate, interpret, substitute, symbols
+from burn.dialect.dims.walk import TYPICAL, atoms, coefficient, estimate, evaluate, interpret, substitute, symbols
 
 __all__ = [
-    "RELATIONS", "Atom", "Call", "Dim", "Expr", "LoopVar", "Monomial", "Symbol",
+    "RELATIONS", "TYPICAL", "Atom", "Call", "Dim", "Expr", "LoopVar", "Monomial", "Symbol",
     "at_most", "atoms", "ceildiv", "coefficient", "decide", "dim_broadcast", "dim_max", "dim_min", "estimate", "evaluate",
     "exact_div", "factor", "floordiv", "interpret", "mod", "non_negative", "parse", "plain", "product", "substitute", "symbol",
     "symbols",

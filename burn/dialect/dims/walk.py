@@ -64,7 +64,11 @@ def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:
     return result
 
 
-def estimate(dim: Dim, typical: int) -> int:
+TYPICAL = 64
+"""What a named size counts as where a choice is made and nothing is known of it."""
+
+
+def estimate(dim: Dim, typical: int = TYPICAL) -> int:
     """About what a size comes out as where every named one is `typical`: sizes that cannot all be so at once, as of axes that
     must broadcast, are no error."""
 

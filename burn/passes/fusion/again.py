@@ -29,9 +29,6 @@ MORE = 2
 SMALL = 8
 """What is so many times smaller than the value counts as nothing beside it."""
 
-TYPICAL = 64
-"""What a named size counts as where bytes are compared."""
-
 ROUNDS = 3
 """How often all values are looked at."""
 
@@ -217,5 +214,4 @@ def _move_in(choice: Choice, way: Way, reader: Cluster, added: dict[int, list[Op
 
 
 def _bytes(value: ir.Value) -> int:
-    type_ = type_of(value)
-    return estimate(type_.elements, TYPICAL) * type_.element_bytes
+    return estimate(type_of(value).bytes)

@@ -43,9 +43,6 @@ ATTENDING = ("attention", "attention_forward", "attention_backward")
 HALF = 2
 """Bytes of an element that tensor cores multiply."""
 
-TYPICAL = 64
-"""What a named size counts as."""
-
 TILED = ("contract", "attention", "attention_gradient")
 """Kinds of group that can store their results in the order of views behind them."""
 
@@ -219,7 +216,7 @@ def _is_large(choice: Choice, cluster: Cluster) -> bool:
         most > 0
         and first.OP_NAME == "dot_general"
         and result.element_bytes == HALF
-        and estimate(result.elements, TYPICAL) >= most
+        and estimate(result.elements) >= most
     )
 
 

@@ -6,8 +6,8 @@ from math import ceil
 
 from burn.codegen.triton.heuristics.card import PROCESSORS
 from burn.codegen.triton.heuristics.places import SIDE, Places
-from burn.codegen.triton.heuristics.sizes import NONE, TYPICAL, Usual, likely, power_of_two, up_to
-from burn.dialect.dims import Dim, estimate
+from burn.codegen.triton.heuristics.sizes import NONE, Usual, likely, power_of_two, up_to
+from burn.dialect.dims import TYPICAL, Dim, estimate
 
 FOLDED = 4096
 """Elements of a block of rows that are folded: with what they come to, and what is on its way, they fill a thread's registers."""
@@ -47,6 +47,6 @@ def summed_rows(kept: int, rows: Dim, usual: Usual = NONE) -> int:
     steps = ceil(estimate(size, TYPICAL // 2) / (blocks * SIDE))
     if not isinstance(size, int):
         return SIDE * min(NAMED, max(1, steps))
-    if size is not rows:
+    if not isinstance(rows, int):
         steps = min(steps, max(ceil(steps / 4), ceil(size / (JOINED * SIDE))))
     return SIDE * min(LONGEST, max(1, steps))

@@ -9,7 +9,7 @@ from math import ceil
 from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
 from burn.codegen.triton.functions import narrowed
 from burn.codegen.triton.heuristics.card import ENOUGH, LEAST, PROCESSORS
-from burn.codegen.triton.heuristics.sizes import NONE, TYPICAL, Usual, likely, power_of_two
+from burn.codegen.triton.heuristics.sizes import NONE, Usual, likely, power_of_two
 from burn.dialect.dims import Dim, LoopVar, coefficient, estimate, product
 from burn.kernels.body import ContractionKernel, Load, walk
 
@@ -102,7 +102,7 @@ WORTH = 0.85
 
 
 def _size(size: Dim) -> int:
-    return size if isinstance(size, int) else max(ANY, estimate(size, TYPICAL))
+    return size if isinstance(size, int) else max(ANY, estimate(size))
 
 
 def _times(m: int, n: int, k: int, times: int, bits: int, costly: bool = False) -> list[tuple[Tile, float]]:

@@ -6,12 +6,8 @@ from collections.abc import Mapping
 
 from burn.dialect.dims import Atom, Dim, Symbol, substitute
 
-TYPICAL = 64
-"""What a size's names count as, where it is not known what they usually are."""
-
 Usual = Mapping[Atom, Dim]
 """What names usually are (`Program.usual`)."""
-
 
 NONE: Usual = {}
 
