@@ -11,7 +11,7 @@ from burn.dialect.compose import convert, dim_value, number, number_like, reshap
 from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, same_type
-from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.dialect.types import FLOATS, HALVES, TensorType, type_of
 from burn.errors import TypeMismatch
 
 NEGATIVE_INFINITY = float("-inf")
@@ -100,7 +100,7 @@ def scores(q: ir.Value, k: ir.Value, scale: float) -> ir.Value:
     type_, keys = type_of(q), type_of(k)
     batch, heads, length, depth = type_.shape
     groups = keys.shape[1]
-    if type_.dtype in ("float16", "bfloat16"):
+    if type_.dtype in HALVES:
         root = number(scale**0.5, type_.dtype)
         q, k = ops.mul(q, root), ops.mul(k, root)
     elif scale != 1.0:

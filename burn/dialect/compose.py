@@ -7,7 +7,7 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.dims import Dim, decide, plain, symbols
 from burn.dialect.mlir import ir
-from burn.dialect.types import DTYPES, INTEGERS, TensorType, type_of
+from burn.dialect.types import DTYPES, HALVES, INTEGERS, TensorType, type_of
 from burn.errors import TypeMismatch
 
 
@@ -78,7 +78,7 @@ def along(x: ir.Value, axis: int, rank: int) -> ir.Value:
 
 def wide(dtype: str) -> str:
     """The element type that sums and statistics of `dtype` are kept in: float32 for the 16-bit floats."""
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
+    return "float32" if dtype in HALVES else dtype
 
 
 def count(x: TensorType, axes: tuple[int, ...]) -> Dim:

@@ -13,7 +13,7 @@ from burn.dialect.compose import dim_value, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
-from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.dialect.types import FLOATS, HALVES, TensorType, type_of
 
 DIRECT = 48
 """Lengths up to this are not split: one product of that size is cheaper than two and a twiddle."""
@@ -43,7 +43,7 @@ class Dft(Op, name="dft"):
     def decompose(cls, re: ir.Value, im: ir.Value | None, inverse: bool) -> list[ir.Value]:
         type_ = type_of(re)
         n = type_.shape[-1]
-        working = "float32" if type_.dtype in ("float16", "bfloat16") else type_.dtype
+        working = "float32" if type_.dtype in HALVES else type_.dtype
         parts = [None if p is None else ops.cast(p, dtype=working) if working != type_.dtype else p for p in (re, im)]
         real, imaginary = transform((parts[0], parts[1]), n, 1.0 if inverse else -1.0)
         results = [real, imaginary]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.dialect.types import DTYPES, numpy_dtype
+from burn.dialect.types import DTYPES, HALVES, numpy_dtype
 
 Number = int | float | bool
 
@@ -43,7 +43,7 @@ def apply(function: str, dtype: str, *args: Number) -> Number:
     with np.errstate(all="ignore"):
         if kind == "float":
             result = FLOATS[function](*(np.float64(a) for a in args))
-            halves = dtype in ("float16", "bfloat16")
+            halves = dtype in HALVES
             return rounded(np.float32(result) if halves else result, dtype)
         if kind == "bool":
             return bool(BOOLS[function](*map(bool, args)))
@@ -74,7 +74,7 @@ def convert(value: Number, source: str, target: str, saturate: bool = True) -> N
     number = float(value)
     if kind == "small":
         return _small(number, target, saturate)
-    if target in ("float16", "bfloat16") and not isinstance(value, bool):
+    if target in HALVES and not isinstance(value, bool):
         return _once(number, target)
     return rounded(number, target)
 

@@ -23,6 +23,7 @@ from burn.codegen.cpu.elementary import (
 )
 from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.host.emit import Function, Value
+from burn.dialect.types import HALVES
 from burn.errors import CompileError
 
 Emit = Callable[..., Lanes]
@@ -53,7 +54,7 @@ def apply(code: Function, name: str, dtype: str, *values: Value) -> Value:
     emit = getattr(rule, kind) if kind else None
     if emit is None:
         raise CompileError(f"'{name}' is not defined for elements of type {dtype}")
-    half = dtype in ("float16", "bfloat16") and not rule.any_width
+    half = dtype in HALVES and not rule.any_width
     if half:
         values = tuple(convert(code, v, dtype, "float32") for v in values)
     lanes = [Lanes(code, v) for v in values]

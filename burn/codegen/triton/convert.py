@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL, Small
-from burn.codegen.triton.functions import HALVES, triton_type
+from burn.codegen.triton.functions import triton_type
+from burn.dialect.types import HALVES
 
 
 def convert(x: str, source: str, target: str, saturate: bool = True) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL
 from burn.codegen.triton.code import Unprintable
-from burn.dialect.types import DTYPES
+from burn.dialect.types import DTYPES, HALVES
 from burn.kernels.body import Const, Convert, Scalar, Where
 
 TYPES = {
@@ -23,7 +23,6 @@ TYPES = {
 }  # fmt: skip
 """What Triton calls an element type, in registers; what has no arithmetic is held as its bits."""
 
-HALVES = ("float16", "bfloat16")
 
 EIGHTS = {"float8_e4m3fn": "tl.float8e4nv", "float8_e5m2": "tl.float8e5"}
 """Floats of 8 bits that NVIDIA's tensor cores multiply, as Triton calls them where they are more than their bits."""

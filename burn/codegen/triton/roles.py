@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from burn.codegen.triton.attended import Attended
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.copied import BYTES, Matrix
-from burn.codegen.triton.functions import HALVES
 from burn.codegen.triton.heuristics.attention import Roles
 from burn.codegen.triton.printed import Printed, given, opened
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, substitute
+from burn.dialect.types import HALVES
 from burn.kernels.body import (
     Accumulator,
     Apply,

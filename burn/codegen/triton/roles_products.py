@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.copied import BYTES, Matrix, matrix
-from burn.codegen.triton.functions import HALVES, narrowed, triton_type
+from burn.codegen.triton.functions import narrowed, triton_type
 from burn.codegen.triton.heuristics.card import PROCESSORS
 from burn.codegen.triton.heuristics.products import GROUP, Shared, shared_tile
 from burn.codegen.triton.heuristics.sizes import NONE as UNKNOWN
@@ -30,6 +30,7 @@ from burn.dialect.dims import (
     product,
     substitute,
 )
+from burn.dialect.types import HALVES
 from burn.kernels.body import ContractionKernel, Load, Scalar, Where
 from burn.kernels.rewrite import fetches
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from burn.codegen.triton.code import NONE, Axes, Axis, Code, Guard
 from burn.codegen.triton.convert import convert
-from burn.codegen.triton.functions import HALVES, QUOTIENTS, apply, calls, triton_type
+from burn.codegen.triton.functions import QUOTIENTS, apply, calls, triton_type
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, non_negative, product, symbols
-from burn.dialect.types import DTYPES
+from burn.dialect.types import DTYPES, HALVES
 from burn.errors import CompileError
 from burn.kernels.body import (
     Accumulator,

@@ -10,7 +10,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
-from burn.dialect.types import type_of
+from burn.dialect.types import HALVES, type_of
 from burn.kernels.builders.rows import reduced_axes
 from burn.kernels.builders.spread import DIVIDING
 from burn.passes.fusion.cluster import Cluster
@@ -39,9 +39,6 @@ ANCHORS = {
 """Ops that decide what kernel a group becomes."""
 
 ATTENDING = ("attention", "attention_forward", "attention_backward")
-
-HALF = 2
-"""Bytes of an element that tensor cores multiply."""
 
 TILED = ("contract", "attention", "attention_gradient")
 """Kinds of group that can store their results in the order of views behind them."""
@@ -212,12 +209,7 @@ def _is_large(choice: Choice, cluster: Cluster) -> bool:
     """Whether a group is a product of halves that its device had rather leave alone with its sums."""
     first, most = cluster.members[0], choice.wants.costly_behind
     result = type_of(first.operation.results[0])
-    return (
-        most > 0
-        and first.OP_NAME == "dot_general"
-        and result.element_bytes == HALF
-        and estimate(result.elements) >= most
-    )
+    return most > 0 and first.OP_NAME == "dot_general" and result.dtype in HALVES and estimate(result.elements) >= most
 
 
 JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
