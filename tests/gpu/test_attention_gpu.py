@@ -9,14 +9,9 @@ import pytest
 
 import burn
 from burn import ops
-from burn.runtime.device import count
+from tests.gpu.near import assert_near
 
-if count() == 0:
-    pytest.skip("no card", allow_module_level=True)
 pytest.importorskip("triton")
-
-CLOSE = 2e-2
-"""Of the largest element, for sums of bfloat16's products."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +53,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_attention_and_what_is_owed(case: Case) -> None:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("torch sees no card")
+def test_attention_and_what_is_owed(torch: Any, case: Case) -> None:
     torch.manual_seed(0)
     e = case.e or case.d
     shapes = [(case.b, case.h, case.s, case.d), (case.b, case.g, case.t, case.d), (case.b, case.g, case.t, e)]
@@ -82,9 +74,9 @@ def test_attention_and_what_is_owed(case: Case) -> None:
     y, *slopes = burn.compile(both, types, cache=False, device="cuda")(*given, owed)
     slopes = [x.transpose(1, 2) for x in slopes] if case.turned else slopes
     for got, want in zip((y, *slopes), _wanted(torch, case, sides, owed), strict=True):
-        assert (got.double() - want).abs().max() <= CLOSE * want.abs().max()
+        assert_near(got, want)
     alone = burn.compile(forward, types[:3], cache=False, device="cuda")(*given)
-    assert (alone.double() - y.double()).abs().max() <= CLOSE * y.double().abs().max()
+    assert_near(alone, y.double())
 
 
 def _wanted(torch: Any, case: Case, sides: list[Any], owed: Any) -> tuple[Any, ...]:

@@ -13,17 +13,6 @@ import pytest
 
 from burn.runtime import _native
 
-
-def _cards() -> int:
-    try:
-        return _native.device_count("cuda")
-    except RuntimeError:
-        return 0
-
-
-if _cards() == 0:
-    pytest.skip("no card", allow_module_level=True)
-
 MIB = 1 << 20
 
 KERNELS = r"""
@@ -323,14 +312,6 @@ assert (device.fetch(block, 100) == 1).all()
 
 
 # ---- torch in the same process -------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    module = pytest.importorskip("torch")
-    if not module.cuda.is_available():
-        pytest.skip("torch sees no card")
-    return module
 
 
 def sums(torch: Any, turns: int = 200) -> Any:

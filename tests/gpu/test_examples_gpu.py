@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burn.runtime.device import count
 from tests.train.test_examples import BRIEFLY, example
 
-if count() == 0:
-    pytest.skip("no card", allow_module_level=True)
 pytest.importorskip("triton")
 
 

@@ -10,14 +10,9 @@ import pytest
 
 import burn
 from burn import ops
-from burn.runtime.device import count
+from tests.gpu.near import CLOSE, assert_near
 
-if count() == 0:
-    pytest.skip("no card", allow_module_level=True)
 pytest.importorskip("triton")
-
-CLOSE = 2e-2
-"""Of the largest element, for sums of bfloat16's products."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +57,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_product(case: Case) -> None:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("torch sees no card")
+def test_product(torch: Any, case: Case) -> None:
     torch.manual_seed(0)
     dtype = getattr(torch, case.dtype)
     x, w, bias, other = (torch.randn(shape, device="cuda").to(dtype) for shape in case.shapes())
@@ -81,23 +73,20 @@ def test_product(case: Case) -> None:
     want = _after(case, y, bias.double(), other.double(), by_torch)
     assert got.shape == want.shape
     if want.numel():
-        assert (got.double() - want).abs().max() <= CLOSE * want.abs().max()
+        assert_near(got, want)
         assert (got.double() - want).abs().mean() <= 0.4 * CLOSE * want.abs().mean()
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(768, 3072, 4096), (776, 520, 8200), (1024, 1024, 333), (768, 768, 2048)])
 @pytest.mark.parametrize("named", [False, True])
-def test_product_along_rows(m: int, n: int, k: int, named: bool) -> None:
+def test_product_along_rows(torch: Any, m: int, n: int, k: int, named: bool) -> None:
     """A weight's gradient: both sides have their depth in front, which may be cut into parts."""
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("torch sees no card")
     torch.manual_seed(0)
     x, y = (torch.randn((k, size), device="cuda").to(torch.bfloat16) for size in (m, n))
     types = [f"bfloat16[{'k' if named else k}, {size}]" for size in (m, n)]
     program = burn.compile(_along_rows, types, cache=False, device="cuda")
     want = x.double().T @ y.double()
-    assert (program(x, y).double() - want).abs().max() <= CLOSE * want.abs().max()
+    assert_near(program(x, y), want)
 
 
 def _along_rows(x: Any, y: Any) -> Any:

@@ -11,21 +11,10 @@ import pytest
 import burn
 from burn.errors import InputError
 from burn.runtime.card import CardArray, to_card
-from burn.runtime.device import count
 
-if count() == 0:
-    pytest.skip("no card", allow_module_level=True)
 pytest.importorskip("triton")
 
 X = np.random.default_rng(0).standard_normal((64, 129)).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    found = pytest.importorskip("torch")
-    if not found.cuda.is_available():
-        pytest.skip("torch sees no card")
-    return found
 
 
 @pytest.fixture(scope="module")

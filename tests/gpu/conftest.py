@@ -1,0 +1,26 @@
+"""What tests on a real card run with. Where there is none they are skipped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from burn.runtime.device import count
+
+CARDS = count()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    if CARDS == 0:
+        pytest.skip("no card")
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    """Where it sees the card, too."""
+    found = pytest.importorskip("torch")
+    if not found.cuda.is_available():
+        pytest.skip("torch sees no card")
+    return found
