@@ -1,8 +1,9 @@
-"""`card`: a simulated one."""
+"""`card`: a simulated one; `processes`: Triton's compiler in processes of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,3 +24,13 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     driver.on_launch(made.launch)
     yield made
     driver.check()
+
+
+@pytest.fixture
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's compiler does not work any more in a process that has interpreted kernels."""
+    from burn.codegen.triton import images
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(images, "ALONE", 0)

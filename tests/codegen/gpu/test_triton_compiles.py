@@ -7,51 +7,30 @@ from pathlib import Path
 
 import pytest
 
-from burn.codegen.cpu.kernels import KernelPrinter
-from burn.codegen.cpu.target import TARGETS
 from burn.codegen.triton import images
 from burn.codegen.triton.abilities import Abilities
-from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.images import Machine, Source
-from burn.codegen.triton.launches import CardKernels
-from burn.dialect.mlir import context
 from burn.errors import CompileError
-from burn.kernels.text import groups
-from burn.passes import pipeline
-from burn.passes.environment import Environment
+from tests.codegen.gpu.sources import HOPPER, sources_of
 from tests.passes.cases import Case, cases, read
 
 CASES = cases(Path(__file__).parent / "cases")
 MACHINES = {
     "sm_80": Machine("cuda", 80, 32),
-    "sm_90": Machine("cuda", 90, 32),
+    "sm_90": HOPPER,
     "gfx942": Machine("hip", "gfx942", 64),
     "gfx1100": Machine("hip", "gfx1100", 32),
 }
 
 pytest.importorskip("triton")
-
-
-@pytest.fixture(autouse=True)
-def _processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton's compiler does not work any more in a process that has interpreted kernels."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(images, "ALONE", 0)
+pytestmark = pytest.mark.usefixtures("processes")
 
 
 def all_printed(wanted: Sequence[Case], machine: str) -> list[Source]:
     printed: dict[Source, None] = {}
     for case in wanted:
-        program = read(case)
-        made_for = MACHINES[machine]
-        kernels = CardKernels(KernelPrinter(TARGETS["generic"]), abilities=Abilities.of(made_for.kind, machine))
-        pipeline.run(pipeline.parse(case.passes), program, Environment(GPU()))
-        with context():
-            for group in groups(program.block):
-                kernels.group(group)
-        assert not kernels.refused
-        printed |= dict.fromkeys(kernels.sources)
+        abilities = Abilities.of(MACHINES[machine].kind, machine)
+        printed |= dict.fromkeys(sources_of(read(case), abilities, case.passes))
     return list(printed)
 
 
@@ -82,12 +61,7 @@ def test_one_of_each_kind_for_another_maker() -> None:
 def test_both_sides_of_a_product_are_on_their_way_at_once(name: str) -> None:
     """A side that the compiler cannot copy in whole words is waited for at every step; such a kernel has less shared memory."""
     case = next(case for case in CASES if name in case.name)
-    program, kernels = read(case), CardKernels(KernelPrinter(TARGETS["generic"]))
-    pipeline.run(pipeline.parse(case.passes), program, Environment(GPU()))
-    with context():
-        for group in groups(program.block):
-            kernels.group(group)
-    source = next(source for source in kernels.sources if "tl.dot" in source.text)
+    source = next(source for source in sources_of(read(case), passes=case.passes) if "tl.dot" in source.text)
     (image,) = images.compile_all([source], MACHINES["sm_90"])
     sizes = dict(source.named)
     step = 2 * sizes["DEPTH"] * (sizes["ROWS"] + sizes["COLUMNS"])

@@ -1,0 +1,43 @@
+"""What is printed of a program's kernels for a card, for tests that read it or compile it."""
+
+from __future__ import annotations
+
+from burn.codegen.cpu.kernels import KernelPrinter
+from burn.codegen.cpu.target import TARGETS
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
+from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics.sizes import usual_sizes
+from burn.codegen.triton.images import Machine, Source
+from burn.codegen.triton.launches import CardKernels
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.kernels.text import groups
+from burn.passes import pipeline
+from burn.passes.environment import Environment
+
+HOPPER = Machine("cuda", 90, 32)
+
+SHARED = 227 * 1024
+"""Bytes of its shared memory that a program can have."""
+
+
+def sources_of(
+    program: Program, abilities: Abilities = USUAL_ABILITIES, passes: str = GPU().passes, *, in_place: bool = False
+) -> list[Source]:
+    """After these passes, usually those of a compilation for a card. in_place: what is written lies where an input may have
+    lain."""
+    pipeline.run(pipeline.parse(passes), program, Environment(GPU()))
+    with context():
+        found = list(groups(program.block))
+        written = {result for group in found for result in group.operation.results} if in_place else set()
+        host = KernelPrinter(TARGETS["generic"])
+        kernels = CardKernels(host, written, abilities, usual=usual_sizes(program.usual))
+        for group in found:
+            kernels.group(group)
+    assert not kernels.refused
+    return kernels.sources
+
+
+def have_roles(sources: list[Source]) -> list[Source]:
+    """Those whose warps have roles."""
+    return [source for source in sources if "gl.warp_specialize(" in source.text]

@@ -1,0 +1,115 @@
+"""Attention for cards whose warps have roles: which kernels are printed so, and that they compile. Numbers: tests/gpu."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from burn.codegen.triton.abilities import Abilities
+from burn.codegen.triton.copied import BYTES
+from burn.codegen.triton.images import Source, compile_all, compile_each
+from burn.dialect import ops
+from burn.dialect.adjoint import gradients
+from burn.dialect.dims import Dim, symbol
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from tests.codegen.gpu.sources import HOPPER, SHARED, have_roles, sources_of
+
+pytest.importorskip("triton")
+pytestmark = pytest.mark.usefixtures("processes")
+
+
+@dataclass(frozen=True)
+class Attention:
+    """s, t: queries and keys; h on g heads of d features; back: with its gradients; turned: [b, s, h, d] comes in."""
+
+    s: Dim = 4096
+    t: Dim = 4096
+    h: int = 2
+    g: int = 2
+    d: int = 64
+    dtype: str = "bfloat16"
+    back: bool = False
+    turned: bool = False
+    mask: bool = False
+    settings: dict[str, Any] = field(default_factory=lambda: {"causal": True})
+
+    def program(self) -> Program:
+        shapes = [(2, n, s, self.d) for n, s in ((self.h, self.s), (self.g, self.t), (self.g, self.t))]
+        shapes = [(b, s, h, d) for b, h, s, d in shapes] if self.turned else shapes
+        given = [(name, TensorType(self.dtype, shape)) for name, shape in zip("qkv", shapes, strict=True)]
+        given += [("owed", TensorType(self.dtype, (2, self.h, self.s, self.d)))] if self.back else []
+        given += [("mask", TensorType(self.dtype, (self.s, self.t)))] if self.mask else []
+        program = Program.create(given)
+        inputs = dict(zip((name for name, _ in given), program.inputs, strict=True))
+        with program.building("node"):
+            sides = [inputs[name] for name in "qkv"]
+            read = [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in sides] if self.turned else sides
+            y = ops.attention(*read, inputs.get("mask"), None, scale=0.125, **self.settings)
+            made = [("y", y)]
+            if self.back:
+                owed = zip("qkv", gradients([y], [inputs["owed"]], sides), strict=True)
+                made += [(f"d{name}", x) for name, x in owed if x is not None]
+        program.finish(made)
+        return program
+
+    def sources(self, architecture: str = "sm_90", *, in_place: bool = False) -> list[Source]:
+        return sources_of(self.program(), Abilities.of("cuda", architecture), in_place=in_place)
+
+
+FITTING = {
+    "heads of 64": Attention(),
+    "heads of 128, and what gradients want": Attention(d=128, s=2049, t=2049, back=True),
+    "shared keys, features beside heads": Attention(h=6, g=2, s=4100, t=4100, turned=True, dtype="float16"),
+    "no place is hidden": Attention(d=80, s=2500, t=3000, settings={}),
+    "behind a prefix": Attention(d=128, s=2048, t=5000, settings={"causal": True, "offset": 2952}),
+}
+
+OTHERS = {
+    "floats": (Attention(dtype="float32"), "sm_90"),
+    "few rows": (Attention(s=128, t=8192), "sm_90"),
+    "few keys": (Attention(s=8192, t=128), "sm_90"),
+    "sizes that are known late": (Attention(s=symbol("s"), t=symbol("s")), "sm_90"),
+    "heads of 32": (Attention(d=32), "sm_90"),
+    "a mask": (Attention(mask=True, settings={}), "sm_90"),
+    "a window": (Attention(settings={"causal": True, "left": 100}), "sm_90"),
+    "a cap": (Attention(settings={"softcap": 2.0}), "sm_90"),
+    "rows that are no multiples of 16 bytes": (Attention(d=60), "sm_90"),
+    "gradients of shared keys": (Attention(s=100, t=100, h=4, g=2, d=128, back=True), "sm_90"),
+    "an older card": (Attention(), "sm_80"),
+    "a newer card": (Attention(), "sm_100"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_has_no_roles(name: str) -> None:
+    attention, architecture = OTHERS[name]
+    sources = attention.sources(architecture)
+    assert any("over the keys with a softmax" in source.text for source in sources) and not have_roles(sources)
+
+
+def test_they_compile() -> None:
+    by_name = {name: have_roles(attention.sources()) for name, attention in FITTING.items()}
+    assert {name: len(found) for name, found in by_name.items()} == {name: 1 + a.back for name, a in FITTING.items()}
+    guarded = have_roles(FITTING["heads of 64"].sources(in_place=True))
+    assert "if gl.load(failure) != 0:" in guarded[0].text
+    made = compile_all([*(source for found in by_name.values() for source in found), *guarded], HOPPER)
+    for image in made:
+        assert image.threads == 512 or image.threads == 384
+        assert 100_000 < image.shared <= SHARED
+
+
+def test_what_kernels_get_for_maps() -> None:
+    """Two maps of each program, if both sides that are walked over can be copied by them."""
+    for architecture, scratch in (("sm_90", 2 * BYTES), ("sm_80", 0)):
+        found = [s for s in Attention(s=67, t=67, back=True).sources(architecture) if "is owed each." in s.text]
+        assert [s.scratch for s in found] == [scratch, scratch]
+        assert all(("make_tensor_descriptor" in s.text) == bool(scratch) for s in found)
+
+
+def test_more_scratch_memory_than_a_kernel_says_is_refused() -> None:
+    (source, *_) = [s for s in Attention(s=67, t=67, back=True).sources() if s.scratch]
+    (made,) = compile_each([replace(source, scratch=BYTES)], HOPPER)
+    assert isinstance(made, str) and "256 bytes of scratch memory, it gets 128" in made

@@ -1,0 +1,92 @@
+"""Products for cards whose warps have roles: which kernels are printed so, and that they compile. Numbers: tests/gpu."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from burn.codegen.triton.abilities import Abilities
+from burn.codegen.triton.images import Source, compile_all
+from burn.dialect import ops
+from burn.dialect.dims import Dim, symbol
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from tests.codegen.gpu.sources import HOPPER, SHARED, have_roles, sources_of
+
+pytest.importorskip("triton")
+pytestmark = pytest.mark.usefixtures("processes")
+
+
+@dataclass(frozen=True)
+class Product:
+    """[m, k] by [k, n]; turned: the right side is [n, k]; owed: both sides have their depth in front; after: functions of sums;
+    usual: what the names in the sizes are."""
+
+    m: Dim = 4096
+    n: int = 3072
+    k: Dim = 768
+    turned: bool = False
+    owed: bool = False
+    after: tuple[str, ...] = ()
+    dtype: str = "bfloat16"
+    usual: dict[str, int] = field(default_factory=dict)
+
+    def sources(self, architecture: str = "sm_90") -> list[Source]:
+        left = (self.k, self.m) if self.owed else (self.m, self.k)
+        right = (self.n, self.k) if self.turned else (self.k, self.n)
+        types = [TensorType(self.dtype, shape) for shape in (left, right, (self.n,))]
+        program = Program.create(list(zip(("x", "y", "bias"), types, strict=True)))
+        x, y, bias = program.inputs
+        with program.building("node"):
+            x, y = (ops.transpose(v, permutation=(1, 0)) if t else v for v, t in ((x, self.owed), (y, self.turned)))
+            made = ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(0,))
+            for name in self.after:
+                made = ops.add(made, bias) if name == "bias" else getattr(ops, name)(made)
+        program.finish([("z", made)])
+        program.usual = self.usual
+        return sources_of(program, Abilities.of("cuda", architecture))
+
+
+FITTING = {
+    "plain": (Product(), 2),
+    "turned, with a bias": (Product(m=8192, n=768, turned=True, after=("bias",)), 3),
+    "rows with a name": (Product(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 8}), 3),
+    "rows with a name, few": (Product(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 4}), 2),
+    "a weight's gradient": (Product(m=3072, n=768, k=symbol("m") * 1024, owed=True, usual={"m": 8}), 2),
+    "odd sizes": (Product(m=4001, n=3080, k=776, turned=True, dtype="float16"), 2),
+}
+"""And how many groups multiply."""
+
+OTHERS = {
+    "floats": (Product(dtype="float32"), "sm_90"),
+    "few rows": (Product(m=64), "sm_90"),
+    "a short depth": (Product(k=64), "sm_90"),
+    "rows that are no multiples of 16 bytes": (Product(k=772), "sm_90"),
+    "a function that Gluon has no word for": (Product(m=512, k=8192, after=("tan",)), "sm_90"),
+    "an older card": (Product(), "sm_80"),
+    "a newer card": (Product(), "sm_100"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_which_products_have_no_roles(name: str) -> None:
+    product, architecture = OTHERS[name]
+    sources = product.sources(architecture)
+    assert any("tl.dot(" in source.text for source in sources) and not have_roles(sources)
+
+
+def test_they_compile() -> None:
+    by_name = {name: have_roles(product.sources()) for name, (product, _) in FITTING.items()}
+    groups = {name: {dict(s.named)["GROUPS"] for s in found} for name, found in by_name.items()}
+    assert groups == {name: {number} for name, (_, number) in FITTING.items()}
+    made = compile_all([source for found in by_name.values() for source in found], HOPPER)
+    assert all(image.shared <= SHARED for image in made)
+
+
+def test_what_is_costly_behind_many_sums_is_a_kernel_of_its_own() -> None:
+    """Warps that multiply would wait for it; of few sums it is not worth a launch."""
+    (_, after) = (source.text for source in Product(after=("bias", "erf")).sources())
+    assert "tl.erf(" in after and "tl.dot(" not in after
+    (both,) = (source.text for source in Product(m=128, n=1024, after=("bias", "erf")).sources())
+    assert "tl.erf(" in both and "tl.dot(" in both
