@@ -16,10 +16,11 @@ from burn.cli.common import Named, Progress, Size, command, console, print_json
 from burn.cli.export import read
 from burn.codegen.cpu.target import TARGETS
 from burn.deploy import platforms
-from burn.deploy.build import KINDS, Options, build, kind_of
+from burn.deploy.build import KINDS, build, kind_of
 from burn.deploy.cards import SHARED, is_card
 from burn.deploy.cards import find as card
 from burn.deploy.interface import model_name
+from burn.deploy.options import Options
 from burn.deploy.report import Report
 from burn.errors import BurnError, Problem
 

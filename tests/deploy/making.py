@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from burn.deploy import platforms
-from burn.deploy.build import Options, build
+from burn.deploy.build import build
+from burn.deploy.options import Options
 from burn.dialect.program import Program
 from burn.exporting import program_of
 from burn.loading import read_program

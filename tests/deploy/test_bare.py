@@ -13,7 +13,8 @@ import pytest
 
 import burn
 from burn.deploy import platforms
-from burn.deploy.build import Options, build
+from burn.deploy.build import build
+from burn.deploy.options import Options
 from burn.deploy.report import Report, footprint
 from burn.errors import CompileError
 from burn.loading import read_program

@@ -21,7 +21,8 @@ from burn.codegen.triton import backend
 from burn.compiler import executable
 from burn.deploy import cards as known
 from burn.deploy import platforms
-from burn.deploy.build import Options, build
+from burn.deploy.build import build
+from burn.deploy.options import Options
 from burn.errors import CompileError
 from burn.runtime.artefact import Artefact, KernelImage, Signature, Target
 from tests.deploy.making import DIGITS, Array, digits, make, refusal, traced

@@ -13,7 +13,8 @@ import pytest
 import burn
 import burn.compiler
 from burn.deploy import platforms
-from burn.deploy.build import Options, build
+from burn.deploy.build import build
+from burn.deploy.options import Options
 from burn.errors import CompileError
 from tests.deploy.making import DIGITS, Array, digits, traced
 

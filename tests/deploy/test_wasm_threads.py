@@ -11,7 +11,8 @@ import pytest
 
 import burn
 from burn.deploy import platforms
-from burn.deploy.build import Options, build
+from burn.deploy.build import build
+from burn.deploy.options import Options
 from tests.deploy.browser import browser, served
 from tests.deploy.making import DIGITS, digits, traced
 from tests.deploy.test_wasm import node

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from burn.deploy import platforms
-from burn.deploy.build import Options, build
+from burn.deploy.build import build
+from burn.deploy.options import Options
 from burn.loading import read_program
 from tests.deploy.browser import Browser, browser, served
 from tests.deploy.making import DIGITS

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from burn.deploy import platforms
-from burn.deploy.build import Options, build
+from burn.deploy.build import build
+from burn.deploy.options import Options
 from release import wheels
 from tests.deploy.making import DIGITS, digits
 from tests.e2e.test_models import assert_close
