@@ -232,7 +232,7 @@ def elements_of(parameters: Sequence[Parameter]) -> list[np.ndarray | CardArray]
 
 
 def _at_hand(parameter: Parameter) -> np.ndarray | CardArray | None:
-    """Elements that lie on its device as arrays already."""
+    """Its elements where these lie on its device as an array already; None where `Parameter.elements` makes one."""
     if parameter._device is not CPU:
         return parameter._card
     weight = parameter._weight
@@ -240,7 +240,7 @@ def _at_hand(parameter: Parameter) -> np.ndarray | CardArray | None:
 
 
 def places_of(parameters: Sequence[Parameter]) -> set[Device]:
-    """The devices that they lie on."""
+    """The devices that they lie on. Most are one object, whose hash is not asked for every time."""
     return set({id(device): device for device in [p._device for p in parameters]}.values())
 
 

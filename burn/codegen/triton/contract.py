@@ -14,8 +14,7 @@ from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import EIGHTS, narrowed, triton_type
 from burn.codegen.triton.heuristics.products import GROUP, product_tile
-from burn.codegen.triton.heuristics.sizes import NONE as UNKNOWN
-from burn.codegen.triton.heuristics.sizes import Usual, likely
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.types import DTYPES, HALVES

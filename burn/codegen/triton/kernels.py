@@ -17,7 +17,7 @@ from burn.codegen.triton import (
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import NO_CHOICE, USUAL, Choice, Choices
 from burn.codegen.triton.heuristics.products import by_columns
-from burn.codegen.triton.heuristics.sizes import NONE, Usual
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
 from burn.codegen.triton.printed import Printed
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
@@ -34,11 +34,10 @@ class KernelPrinter:
         sites: list[str] | None = None,
         abilities: Abilities = USUAL_ABILITIES,
         choices: Choices = USUAL,
-        usual: Usual = NONE,
+        usual: Usual = UNKNOWN,
     ) -> None:
-        self.usual = usual
         self.sites: list[str] = [] if sites is None else sites
-        self.abilities, self.choices = abilities, choices
+        self.abilities, self.choices, self.usual = abilities, choices, usual
         self.functions: dict[str, Printed] = {}
         self._known: dict[str, str] = {}
 

@@ -17,7 +17,7 @@ from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import USUAL, Choices
 from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
-from burn.codegen.triton.heuristics.sizes import NONE, Usual
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
 from burn.codegen.triton.heuristics.wants import wants
 from burn.codegen.triton.images import Source, module
 from burn.codegen.triton.kernels import KernelPrinter
@@ -121,7 +121,7 @@ class CardKernels:
         in_place: Collection[ir.Value] = (),
         abilities: Abilities = USUAL_ABILITIES,
         choices: Choices = USUAL,
-        usual: Usual = NONE,
+        usual: Usual = UNKNOWN,
     ) -> None:
         """host: prints what runs there. in_place: results that lie where an input of the program may have lain, and are
         written only where no kernel has failed. abilities, choices, usual: see `KernelPrinter`."""

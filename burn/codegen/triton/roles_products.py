@@ -12,8 +12,7 @@ from burn.codegen.triton.copied import BYTES, Matrix, matrix
 from burn.codegen.triton.functions import narrowed, triton_type
 from burn.codegen.triton.heuristics.card import PROCESSORS
 from burn.codegen.triton.heuristics.products import GROUP, Shared, shared_tile
-from burn.codegen.triton.heuristics.sizes import NONE as UNKNOWN
-from burn.codegen.triton.heuristics.sizes import Usual
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
 from burn.codegen.triton.printed import Printed, given, opened
 from burn.codegen.triton.roles import GROUP as ROWS
 from burn.codegen.triton.roles import function_head, in_gluon, matrix_text, printable, rounds, text

@@ -199,7 +199,7 @@ def _joins_sums(choice: Choice, op: Op, cluster: Cluster) -> bool:
 
 
 def _is_costly(choice: Choice, op: Op, cluster: Cluster) -> bool:
-    """Whether an op is a slow function of every element, or belongs with another group's."""
+    """Whether an op is a slow function of every element, or reads what a group of such functions makes, which it could join."""
     others = {c for v in op.operation.operands if (c := choice.cluster_of(v)) is not None and c is not cluster}
     beside = [m for c in others if c.kind == "loop" and c.space == cluster.space for m in c.members]
     return any(isinstance(m, Pointwise) and m.FUNCTION in DIVIDING for m in (op, *beside))

@@ -6,7 +6,7 @@ from math import ceil
 
 from burn.codegen.triton.heuristics.card import PROCESSORS
 from burn.codegen.triton.heuristics.places import SIDE, Places
-from burn.codegen.triton.heuristics.sizes import NONE, Usual, likely, power_of_two, up_to
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely, power_of_two, up_to
 from burn.dialect.dims import TYPICAL, Dim, estimate
 
 FOLDED = 4096
@@ -39,7 +39,7 @@ JOINED = 128
 beside what they read."""
 
 
-def summed_rows(kept: int, rows: Dim, usual: Usual = NONE) -> int:
+def summed_rows(kept: int, rows: Dim, usual: Usual = UNKNOWN) -> int:
     """Rows of a block of columns' sums: a whole number of steps. Names count as few, and the programs of many rows are many:
     twice the rows are a second wave, half of them half a card."""
     size = likely(rows, usual)

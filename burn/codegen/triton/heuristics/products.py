@@ -9,7 +9,7 @@ from math import ceil
 from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
 from burn.codegen.triton.functions import narrowed
 from burn.codegen.triton.heuristics.card import ENOUGH, LEAST, PROCESSORS
-from burn.codegen.triton.heuristics.sizes import NONE, Usual, likely, power_of_two
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely, power_of_two
 from burn.dialect.dims import Dim, LoopVar, coefficient, estimate, product
 from burn.kernels.body import ContractionKernel, Load, walk
 
@@ -209,7 +209,7 @@ DEEP, BROAD = 256, 256
 """The depth and the columns from which on warps with roles are thought of."""
 
 
-def shared_tile(rows: Dim, columns: Dim, depth: Dim, parts: Dim, usual: Usual = NONE) -> Shared | None:
+def shared_tile(rows: Dim, columns: Dim, depth: Dim, parts: Dim, usual: Usual = UNKNOWN) -> Shared | None:
     """The tile of a product of halves whose warps have roles, if it gains by that. depth: of one of the parts."""
     m, n, k, times = (_size(likely(size, usual)) for size in (rows, columns, depth, parts))
     if k < DEEP or n < BROAD:

@@ -9,7 +9,7 @@ from burn.dialect.dims import Atom, Dim, Symbol, substitute
 Usual = Mapping[Atom, Dim]
 """What names usually are (`Program.usual`)."""
 
-NONE: Usual = {}
+UNKNOWN: Usual = {}
 
 
 def usual_sizes(sizes: Mapping[str, int]) -> Usual:
