@@ -82,9 +82,7 @@ def main() -> None:
         if name in wanted:
             parts += [f"## {name.capitalize()}\n\n{about}", table(attempt(cases(), args.row))]
     if "training" in wanted:
-        about = (
-            "A step of AdamW in bfloat16 (torch: autocast, fused AdamW), until its loss is read (`burn-bench train`)."
-        )
+        about = "Steps of AdamW in bfloat16 in a row, each until its loss is read (torch: autocast, fused AdamW)."
         rows = training(args.model or list(CARD_CASES), args.peers.split(","))
         parts += [f"## Training\n\n{about}", table(rows)]
     text = "\n\n".join(parts) + "\n"

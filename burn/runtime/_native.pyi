@@ -206,6 +206,9 @@ class CardArray:
     def read_only(self) -> Any:
         """The same memory, which is not donated."""
 
+    def fetched(self) -> np.ndarray:
+        """Its bytes, in the host's memory. Waits for what writes them, and raises what was reported until then."""
+
     def lent(self, stream: int) -> Lent:
         """Keeps the memory for a library that works on `stream`."""
 

@@ -98,6 +98,7 @@ FUNCTIONS = {
     "burn_rt_fetch": Function(("ptr", "ptr", "i64"), "ptr", "null"),
     "burn_rt_send": Function(("ptr", "ptr", "ptr", "i64")),
     "burn_rt_device_failure": Function(("ptr",), "ptr", "null"),
+    "burn_rt_device_ready": Function(("ptr", "i64")),
     "burn_rt_device_launch": Function(("ptr", "i64", "i64", "ptr", "i64", "i64"), "i32", "status"),
     "burn_lib_sort": Function(("ptr", *["i64"] * 5, *["ptr"] * 3), "i32", "status"),
     "burn_lib_nonzero": Function(("ptr", "i64", "i64", "ptr", "ptr", "ptr"), "i64", "negative"),

@@ -43,7 +43,7 @@ class CardArray(_native.CardArray):
 
     def numpy(self) -> np.ndarray:
         """A copy in the host's memory. Waits for what computes the elements."""
-        return self.card.fetch(self.address, self.nbytes).view(self.numpy_dtype).reshape(self.shape)
+        return self.fetched().view(self.numpy_dtype).reshape(self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:

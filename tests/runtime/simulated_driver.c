@@ -119,7 +119,8 @@ typedef struct stream {
 typedef struct event {
     object object;
     stream *stream; /* NULL: not recorded yet */
-    int timed, done;
+    int timed;
+    int pending; /* how often it is still to be recorded */
     int64_t at;
 } event;
 
@@ -281,13 +282,14 @@ static void perform(const operation *it) {
         break;
     case RECORD:
         it->event->at = now();
-        it->event->done = 1;
+        __atomic_fetch_sub(&it->event->pending, 1, __ATOMIC_RELAXED);
     }
 }
 
-static void flush(stream *it) {
+/* A stream's work, or no more of it than an event waits for. */
+static void flush(stream *it, const event *until) {
     pthread_mutex_lock(&work);
-    for (operation *each; (each = it->queue.first); free(each)) {
+    for (operation *each; (!until || __atomic_load_n(&until->pending, __ATOMIC_RELAXED)) && (each = it->queue.first); free(each)) {
         it->queue.first = each->next;
         perform(each);
         free(each->staged);
@@ -298,7 +300,7 @@ static void flush(stream *it) {
 
 static void flush_all(void) {
     for (stream *each = streams; each; each = each->next)
-        flush(each);
+        flush(each, NULL);
 }
 
 static stream *stream_of(void *handle) { return handle ? handle : &standard; }
@@ -316,7 +318,7 @@ static int submit(void *handle, operation operation_) {
     pthread_mutex_lock(&work);
     append(&it->queue, made);
     if (!lazy)
-        flush(it);
+        flush(it, NULL);
     pthread_mutex_unlock(&work);
     return SUCCESS;
 }
@@ -556,7 +558,7 @@ API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *handle
         return CAPTURE_UNSUPPORTED;
     int code = submit(handle, it);
     if (!code && !block_of(OF_HOST, to, bytes))
-        flush(stream_of(handle));
+        flush(stream_of(handle), NULL);
     return code;
 }
 
@@ -596,6 +598,8 @@ API int cuEventCreate(void **handle, unsigned flags) {
 
 API int cuEventDestroy_v2(void *handle) {
     BEGIN(1);
+    if (is(handle, EVENT) && ((event *)handle)->stream)
+        flush(((event *)handle)->stream, handle);
     return end_object(handle, EVENT);
 }
 
@@ -607,7 +611,7 @@ API int cuEventRecord(void *handle, void *on) {
     if (captures(stream_of(on)))
         return CAPTURE_UNSUPPORTED;
     it->stream = stream_of(on);
-    it->done = 0;
+    __atomic_fetch_add(&it->pending, 1, __ATOMIC_RELAXED);
     return submit(on, (operation){.kind = RECORD, .event = it});
 }
 
@@ -617,7 +621,7 @@ API int cuEventSynchronize(void *handle) {
         return INVALID_HANDLE;
     event *it = handle;
     if (it->stream)
-        flush(it->stream);
+        flush(it->stream, it);
     return SUCCESS;
 }
 
@@ -628,7 +632,7 @@ API int cuEventElapsedTime(float *milliseconds, void *first, void *last) {
     const event *begin = first, *end = last;
     if (!begin->timed || !end->timed)
         return INVALID_HANDLE;
-    if (!begin->done || !end->done)
+    if (!begin->stream || !end->stream || begin->pending || end->pending)
         return NOT_READY;
     *milliseconds = (float)(end->at - begin->at) / 1e6f;
     return SUCCESS;
@@ -642,7 +646,7 @@ API int cuStreamWaitEvent(void *handle, void *what, unsigned flags) {
     if (captures(stream_of(handle)))
         return CAPTURE_UNSUPPORTED;
     if (((event *)what)->stream)
-        flush(((event *)what)->stream);
+        flush(((event *)what)->stream, what);
     return SUCCESS;
 }
 

@@ -21,6 +21,7 @@ from typing import TypeVar
 from burn.codegen.backend import Built
 from burn.codegen.host import checks, control, inputs, library  # noqa: F401  they register their emitters
 from burn.codegen.host.calls import Address, Calls
+from burn.codegen.host.early import early_outputs
 from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.emitters import EMITTERS, emits
 from burn.codegen.host.groups import Groups
@@ -91,6 +92,7 @@ class EntryBuilder:
         self.groups = Groups(kernels)
         self.records = Records(self.live)
         self.outputs: dict[ir.Value, int] = {}
+        self.early: dict[ir.Operation, list[int]] = {}
         self.checked: set[Agreement] = set()
         self.words = self.code.fresh(PTR)
         self._words = 1
@@ -135,6 +137,8 @@ class EntryBuilder:
                 problem = Problem(f"output '{name}' has {type_of(value).rank} axes")
                 raise CompileError(f"outputs may have {MAX_RANK} axes at most", [problem])
         self.outputs = self.live.written_directly(self.results)
+        if self.kernels.is_card:
+            self.early = early_outputs(self.program, self.outputs)
 
     def _plan(self) -> None:
         """Sizes of all arena buffers, and one call that places them."""
@@ -356,6 +360,8 @@ class EntryBuilder:
             if len(operation.regions) and not isinstance(op, Group):
                 self.calls.finish()
             emit(self, op)
+            for number in self.early.get(operation, ()):
+                self.call("burn_rt_device_ready", number)
         self.calls.finish()
 
     @contextmanager

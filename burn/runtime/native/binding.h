@@ -102,6 +102,9 @@ class DeviceMemory {
     int64_t bytes_;
 };
 
+// Bytes of a device in a new array, when all work before a moment is done (null: all work), or a failure that has come until then.
+nanobind::object fetch_new(burn_device *device, burn_device_moment *moment, const void *from, int64_t bytes);
+
 // Raises what burn_device_error says: a MemoryError, or a RuntimeError.
 [[noreturn]] void device_failed();
 
@@ -125,12 +128,18 @@ class CardMemory {
     ~CardMemory();
     burn_device *device() const { return device_; }
     bool is_foreign() const { return owner_.is_valid(); }
+    // From when on what is there now was written; null: when all that the device was given is done. Takes it over.
+    std::shared_ptr<burn_device_moment> ready() const { return ready_; }
+    void set_ready(burn_device_moment *moment) {
+        ready_ = moment ? std::shared_ptr<burn_device_moment>(moment, burn_device_moment_delete) : nullptr;
+    }
 
   private:
     burn_device *device_;
     void *address_ = nullptr;
     nanobind::object owner_;
     std::optional<uintptr_t> stream_;
+    std::shared_ptr<burn_device_moment> ready_;
 };
 
 // A dense array in a device's memory, in row-major order. Python's class burn.runtime.card.CardArray derives from this one.

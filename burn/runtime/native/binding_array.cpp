@@ -22,7 +22,7 @@ namespace {
 // given until then.
 class Lent {
   public:
-    Lent(CardArray &array, uintptr_t stream) : memory_(array.memory()), stream_(stream) {}
+    Lent(CardArray &array, uintptr_t stream) : memory_(array.memory()), stream_(stream) { memory_->set_ready(nullptr); }
     Lent(const Lent &) = delete;
     ~Lent() {
         unlocked([this] { burn_device_wait_for(memory_->device(), reinterpret_cast<void *>(stream_)); });
@@ -99,6 +99,10 @@ void bind_arrays(nb::module_ &m) {
         .def_prop_ro("card", [](CardArray &array) { return new Device(array.device()); })
         .def_prop_ro("is_writable", &CardArray::is_writable)
         .def("read_only", &read_only)
+        .def("fetched", [](CardArray &array) {
+            std::shared_ptr<burn_device_moment> ready = array.memory()->ready(); // held: another thread may let it go meanwhile
+            return fetch_new(array.device(), ready.get(), array.address(), array.bytes());
+        })
         .def("lent", [](CardArray &array, uintptr_t stream) { return new Lent(array, stream); }, "stream"_a)
         .def("reshaped", &reshaped, "shape"_a);
     nb::class_<Lent>(m, "Lent");

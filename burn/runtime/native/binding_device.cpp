@@ -71,21 +71,10 @@ void *place(nb::handle where, int64_t bytes) {
     return memory->address();
 }
 
-nb::object fetch_new(burn_device *device, const void *from, int64_t bytes) {
-    void *data = burn_memory_new(bytes);
-    if (!data)
-        throw std::bad_alloc();
-    nb::capsule owner(data, [](void *memory) noexcept { burn_memory_free(memory); });
-    act([&] { return burn_device_fetch(device, data, from, bytes); });
-    heed(device);
-    auto size = static_cast<size_t>(bytes);
-    return nb::cast(nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(data, {size}, owner));
-}
-
 nb::object fetch(Device &device, nb::handle from, int64_t bytes, nb::object into) {
     void *address = place(from, bytes);
     if (into.is_none())
-        return fetch_new(device.get(), address, bytes);
+        return fetch_new(device.get(), nullptr, address, bytes);
     Buffer buffer(into, true);
     if (buffer.bytes() != bytes)
         throw nb::value_error("the buffer is not as long as what is fetched");
@@ -201,6 +190,17 @@ nb::tuple from_dlpack(nb::handle capsule) {
 }
 
 } // namespace
+
+nb::object fetch_new(burn_device *device, burn_device_moment *moment, const void *from, int64_t bytes) {
+    void *data = burn_memory_new(bytes);
+    if (!data)
+        throw std::bad_alloc();
+    nb::capsule owner(data, [](void *memory) noexcept { burn_memory_free(memory); });
+    act([&] { return burn_device_fetch_after(device, moment, data, from, bytes); });
+    heed(device);
+    auto size = static_cast<size_t>(bytes);
+    return nb::cast(nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(data, {size}, owner));
+}
 
 Device::Device(const std::string &kind, int32_t index, const std::optional<std::string> &library) {
     char error[512];

@@ -159,6 +159,7 @@ nb::object wrap_on_card(const burn_output &output, nb::handle dtype, nb::handle 
         memory = nb::inst_ptr<CardArray>(owner)->memory();
     else
         memory = std::make_shared<CardMemory>(device, output.data);
+    memory->set_ready(output.ready);
     std::vector<int64_t> shape(output.dims, output.dims + output.rank);
     return new_card_array({std::move(memory), output.data, output.bytes, nb::borrow(dtype), std::move(shape)});
 }
@@ -231,8 +232,11 @@ nb::list give_outputs(std::vector<burn_output> &outputs, const std::vector<Spec>
         for (; next < outputs.size(); next++)
             if (!outputs[next].on_card)
                 burn_output_free(specs[next].kind(), &outputs[next]);
-            else if (outputs[next].taken_from < 0)
-                unlocked([&] { burn_device_free(device, outputs[next].data); });
+            else {
+                burn_device_moment_delete(outputs[next].ready);
+                if (outputs[next].taken_from < 0)
+                    unlocked([&] { burn_device_free(device, outputs[next].data); });
+            }
         throw;
     }
     return results;

@@ -93,6 +93,8 @@ void *burn_rt_fetch(burn_run *run, const void *from, int64_t bytes);
 void burn_rt_send(burn_run *run, void *to, const void *from, int64_t bytes);
 /* A word that is 0 until a kernel fails: then the number of its site plus one in the upper 16 bits, the index below. */
 void *burn_rt_device_failure(burn_run *run);
+/* All that an output depends on was submitted, and much more follows: who waits for it waits no longer than for that. */
+void burn_rt_device_ready(burn_run *run, int64_t output);
 /* Submits a kernel of the artefact's table for cards, as `blocks` blocks. `args` are `count` words. */
 int32_t burn_rt_device_launch(burn_run *run, int64_t kernel_id, int64_t kernel, const int64_t *args, int64_t count,
                               int64_t blocks);

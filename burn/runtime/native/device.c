@@ -155,6 +155,8 @@ static burn_device *start(const burn_driver *driver, int32_t index, char *error,
     if (entered >= 0) {
         code = driver->stream(&device->stream, BURN_DRIVER_OWN_STREAM);
         if (!code)
+            code = driver->stream(&device->beside, BURN_DRIVER_OWN_STREAM);
+        if (!code)
             code = burn_device_open_transfers(device);
         burn_device_leave(device, entered);
         if (!code)

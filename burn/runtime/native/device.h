@@ -21,6 +21,7 @@ typedef struct burn_device burn_device;
 typedef struct burn_device_module burn_device_module;     /* machine code of one kernel, loaded */
 typedef struct burn_device_function burn_device_function; /* what can be launched; lives as long as its module */
 typedef struct burn_device_graph burn_device_graph;       /* launches and copies recorded, to be submitted at once */
+typedef struct burn_device_moment burn_device_moment;     /* of the device's work: when all before it is done */
 
 enum { BURN_DEVICE_ALIGNMENT = 256 };
 
@@ -61,6 +62,8 @@ void burn_device_trim(burn_device *device);               /* gives back what is 
 int32_t burn_device_send(burn_device *device, void *to, const void *from, int64_t bytes);
 /* From the device's memory to this process's, when all work before is done: it waits for that. */
 int32_t burn_device_fetch(burn_device *device, void *to, const void *from, int64_t bytes);
+/* The same, when all work before a moment is done. It waits for that alone: burn_device_mark. */
+int32_t burn_device_fetch_after(burn_device *device, burn_device_moment *moment, void *to, const void *from, int64_t bytes);
 int32_t burn_device_copy(burn_device *device, void *to, const void *from, int64_t bytes); /* within the device */
 int32_t burn_device_fill(burn_device *device, void *to, uint8_t byte, int64_t bytes);
 /* Waits until all that was submitted is done. */
@@ -118,7 +121,6 @@ void burn_report_delete(burn_report *report); /* accepts NULL */
 
 /* ---- clocks ------------------------------------------------------------------------------------------------------ */
 /* Marks a moment of the device's work; the nanoseconds between two, whichever is first, which waits for both. -1: failed. */
-typedef struct burn_device_moment burn_device_moment;
 burn_device_moment *burn_device_mark(burn_device *device);
 int64_t burn_device_between(burn_device_moment *first, burn_device_moment *last);
 void burn_device_moment_delete(burn_device_moment *moment); /* accepts NULL */

@@ -44,9 +44,9 @@ static void give_waiter(burn_device *device, burn_waiter *waiter) {
     device->waiters = waiter;
 }
 
-/* Under the lock, which others may have meanwhile: waits for all that was submitted. */
-static int wait_for_all(burn_device *device, burn_waiter *waiter) {
-    int code = device->driver->record(waiter->event, device->stream);
+/* Under the lock, which others may have meanwhile: waits for all that a stream was given. */
+static int wait_for_all(burn_device *device, burn_waiter *waiter, void *stream) {
+    int code = device->driver->record(waiter->event, stream);
     if (code)
         return code;
     pthread_mutex_unlock(&device->lock);
@@ -64,7 +64,7 @@ int32_t burn_device_wait(burn_device *device) {
     int code = 0;
     burn_waiter *waiter = take_waiter(device, &code);
     if (waiter) {
-        code = wait_for_all(device, waiter);
+        code = wait_for_all(device, waiter, device->stream);
         give_waiter(device, waiter);
     }
     return burn_device_end(device, doing, entered, code);
@@ -96,7 +96,7 @@ static int send_large(burn_device *device, uint64_t to, const void *from, int64_
         return code;
     burn_waiter *waiter = take_waiter(device, &code);
     if (waiter) {
-        code = wait_for_all(device, waiter);
+        code = wait_for_all(device, waiter, device->stream);
         give_waiter(device, waiter);
     }
     return code;
@@ -122,23 +122,36 @@ int32_t burn_device_send(burn_device *device, void *to, const void *from, int64_
     return burn_device_end(device, doing, entered, code);
 }
 
-int32_t burn_device_fetch(burn_device *device, void *to, const void *from, int64_t bytes) {
-    static const char doing[] = "fetching elements from it";
-    int entered;
-    int32_t status = burn_device_begin_now(device, doing, &entered);
-    if (status != BURN_OK)
-        return status;
+/* By a stream's work, behind all that it was given. */
+static int fetch_by(burn_device *device, void *stream, void *to, const void *from, int64_t bytes) {
     int code = 0;
-    burn_waiter *waiter = bytes > 0 ? take_waiter(device, &code) : NULL;
+    burn_waiter *waiter = take_waiter(device, &code);
     if (waiter) {
         void *target = bytes > BURN_SMALL_TRANSFER ? to : waiter->pinned;
-        code = device->driver->fetch(target, (uint64_t)(uintptr_t)from, (size_t)bytes, device->stream);
+        code = device->driver->fetch(target, (uint64_t)(uintptr_t)from, (size_t)bytes, stream);
         if (!code)
-            code = wait_for_all(device, waiter);
+            code = wait_for_all(device, waiter, stream);
         if (!code && target != to)
             memcpy(to, target, (size_t)bytes);
         give_waiter(device, waiter);
     }
+    return code;
+}
+
+int32_t burn_device_fetch(burn_device *device, void *to, const void *from, int64_t bytes) {
+    return burn_device_fetch_after(device, NULL, to, from, bytes);
+}
+
+int32_t burn_device_fetch_after(burn_device *device, burn_device_moment *moment, void *to, const void *from, int64_t bytes) {
+    static const char doing[] = "fetching elements from it";
+    int entered, code = 0;
+    int32_t status = burn_device_begin_now(device, doing, &entered);
+    if (status != BURN_OK)
+        return status;
+    if (moment)
+        code = device->driver->wait_for(device->beside, burn_device_event(moment), 0);
+    if (!code && bytes > 0)
+        code = fetch_by(device, moment ? device->beside : device->stream, to, from, bytes);
     return burn_device_end(device, doing, entered, code);
 }
 

@@ -46,6 +46,7 @@ struct burn_device {
     char label[32];        /* "cuda:0" */
     burn_device_facts facts; /* those that do not change */
     void *context, *stream;
+    void *beside;          /* a stream for what waits for a moment of the other's work alone */
     void *order;           /* an event, for the order between streams */
     burn_store store;
 
@@ -81,6 +82,8 @@ int32_t burn_device_failed(const burn_device *device, const char *doing, int cod
 int32_t burn_device_refuse(const burn_device *device, int32_t status, const char *format, ...);
 
 int32_t burn_store_init(burn_store *store);
+/* The driver's event: device_launch.c. */
+void *burn_device_event(const burn_device_moment *moment);
 /* Pinned memory and events: device_copy.c. A code of the driver's. */
 int burn_device_open_transfers(burn_device *device);
 

@@ -255,6 +255,8 @@ burn_device_moment *burn_device_mark(burn_device *device) {
     return NULL;
 }
 
+void *burn_device_event(const burn_device_moment *moment) { return moment->event; }
+
 int64_t burn_device_between(burn_device_moment *first, burn_device_moment *last) {
     burn_device *device = last->device;
     const burn_driver *driver = device->driver;

@@ -342,6 +342,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
         outputs[i].data = NULL;
         outputs[i].taken_from = -1;
         outputs[i].on_card = 0;
+        outputs[i].ready = NULL;
     }
     check_inputs(run, inputs);
     if (!burn_run_failed(run))
@@ -362,12 +363,15 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     burn_device_release(run, -1);
     int64_t given = give_outputs(run);
     burn_failure failure = {atomic_load(&run->status), run->site, run->value};
-    for (int64_t i = 0; failure.code != BURN_OK && i < program->info.outputs; i++)
+    for (int64_t i = 0; failure.code != BURN_OK && i < program->info.outputs; i++) {
+        burn_device_moment_delete(outputs[i].ready);
+        outputs[i].ready = NULL;
         if (outputs[i].on_card && outputs[i].taken_from < 0) {
             burn_device_free(program->info.device, outputs[i].data);
             outputs[i].data = NULL;
         } else
             burn_output_free(i < given ? program->info.output_specs[i].kind : (burn_kind){0, 0}, &outputs[i]);
+    }
     burn_texts_clear(&run->texts);
     give_run(program, run);
     return failure;

@@ -93,6 +93,8 @@ void burn_device_look(burn_run *run);
 /* Brings the outputs to the host, if they belong there. */
 void burn_device_give_outputs(burn_run *run);
 void burn_device_release(burn_run *run, int64_t mark);
+/* What was submitted so far is what an output waits for: failures that kernels tell of until then come to the host with it. */
+void burn_device_ready(burn_run *run, int64_t output);
 void burn_device_run_end(burn_run *run);
 
 /* ---- run_profile.c --------------------------------------------------------------------------------------------------- */
@@ -105,6 +107,8 @@ void burn_profile_close(burn_run *run, burn_timed *span);
 /* ---- run_recorded.c -------------------------------------------------------------------------------------------------- */
 int32_t burn_recorded_entry(burn_run *run);    /* the entry function, or what it submitted when it was called so before */
 void burn_recordings_clear(burn_run *run);   /* as what they refer to is no more */
+/* While the run is recorded: an output will be there when what was recorded so far is done. */
+void burn_recording_ready(burn_run *run, int64_t output);
 /* Memory that the run gives up while it is being recorded. */
 void burn_recording_hold(burn_recording *recording, burn_device_block *block);
 

@@ -191,6 +191,25 @@ void burn_device_look(burn_run *run) {
         burn_rt_fail(run, found.code, found.site, found.value);
 }
 
+void burn_device_ready(burn_run *run, int64_t output) {
+    if (run->failure_given && run->report && !check(run, burn_report_tell(run->report), 0))
+        return;
+    burn_device_moment *moment = burn_device_mark(run->program->info.device);
+    if (!moment)
+        check(run, burn_device_error_status(), 0);
+    burn_device_moment_delete(run->outputs[output].ready);
+    run->outputs[output].ready = moment;
+}
+
+void burn_rt_device_ready(burn_run *run, int64_t output) {
+    if (burn_run_failed(run) || !burn_run_has(run, output, run->program->info.outputs))
+        return;
+    if (run->recording)
+        burn_recording_ready(run, output);
+    else if (run->options.stay)
+        burn_device_ready(run, output);
+}
+
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
 void burn_rt_device_copy(burn_run *run, void *to, const void *from, int64_t bytes) {

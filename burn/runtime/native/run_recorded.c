@@ -3,7 +3,8 @@
  * What is recorded has its addresses in it. So a recording is for inputs at certain places with certain sizes, and for outputs at
  * certain places; memory that a run gives up again is handed out anew in the same order, so that calls in a row usually find their
  * recording. Seen for the first time, a call is run kernel by kernel; for the second time, it is recorded; later ones replay
- * it. A program that reads from the card in mid run, or computes on the host, is never recorded.
+ * it. A program that reads from the card in mid run, or computes on the host, is never recorded. A recording ends and another one
+ * begins where an output is there that somebody may wait for.
  *
  * Recordings belong to the run context, as do the arena and the failure's word, which are in them too.
  */
@@ -14,9 +15,16 @@
 
 enum { MOST = 8 }; /* recordings that a context keeps; those not used for longest go first */
 
+/* What is submitted at once. */
+typedef struct piece {
+    struct piece *next;
+    burn_device_graph *graph;
+    int64_t ready; /* the output that is there behind it, or -1 */
+} piece;
+
 struct burn_recording {
     struct burn_recording *next;
-    burn_device_graph *graph;  /* NULL: seen, not recorded yet */
+    piece *pieces, **last;     /* NULL: seen, not recorded yet */
     burn_device_block *blocks; /* memory that the recorded work uses besides the arena */
     burn_output *outputs;
     int failure_given;
@@ -26,7 +34,12 @@ struct burn_recording {
 
 static void delete_recording(burn_run *run, burn_recording *recording) {
     burn_device *device = run->program->info.device;
-    burn_device_graph_delete(device, recording->graph);
+    while (recording->pieces) {
+        piece *first = recording->pieces;
+        recording->pieces = first->next;
+        burn_device_graph_delete(device, first->graph);
+        free(first);
+    }
     while (recording->blocks) {
         burn_device_block *block = recording->blocks;
         recording->blocks = block->next;
@@ -65,6 +78,7 @@ static burn_recording *new_recording(burn_run *run) {
         return NULL;
     }
     made->outputs = outputs;
+    made->last = &made->pieces;
     for (int64_t i = 0; i < info->inputs; i++) {
         const burn_input *input = &run->inputs[i];
         made->key[made->words++] = (int64_t)(intptr_t)input->data;
@@ -85,6 +99,7 @@ static int place_outputs(burn_run *run, const burn_recording *like) {
     for (int64_t i = 0; i < info->outputs; i++) {
         burn_output *output = &run->outputs[i];
         *output = like->outputs[i];
+        output->ready = NULL; /* of that call's */
         output->data = output->taken_from < 0 ? burn_device_alloc(info->device, output->bytes)
                                               : run->inputs[output->taken_from].data;
         if (!output->data) {
@@ -124,29 +139,60 @@ static int32_t plainly(burn_run *run) {
     return status;
 }
 
-/* Runs the entry function, whose work is recorded, and does that work. Its outputs have their places. */
-static int32_t record(burn_run *run, burn_recording *recording) {
-    burn_device *device = run->program->info.device;
-    int32_t status = burn_device_record(device);
-    if (status != BURN_OK) {
-        burn_rt_fail(run, status, -1, burn_device_error_code());
-        return status;
-    }
-    run->recording = recording;
-    run->touched = 0;
-    status = run->program->info.entry(run);
-    run->recording = NULL;
-    burn_device_graph *graph = burn_device_recorded(device);
-    if (status == BURN_OK && (!graph || run->touched)) /* the host took no part in the run before */
-        burn_rt_fail(run, BURN_DEVICE_FAILED, -1, burn_device_error_code());
-    recording->graph = graph;
-    recording->failure_given = run->failure_given;
-    if (burn_run_failed(run))
-        return burn_rt_status(run);
-    status = burn_device_replay(device, graph);
+static int begin(burn_run *run) {
+    int32_t status = burn_device_record(run->program->info.device);
     if (status != BURN_OK)
         burn_rt_fail(run, status, -1, burn_device_error_code());
-    return status;
+    return status == BURN_OK;
+}
+
+/* What was recorded since `begin`. 0: the run has failed. */
+static int end(burn_run *run, burn_recording *recording, int64_t ready) {
+    piece *made = calloc(1, sizeof *made);
+    burn_device_graph *graph = burn_device_recorded(run->program->info.device);
+    if (!made || !graph) {
+        burn_device_graph_delete(run->program->info.device, graph);
+        free(made);
+        burn_rt_fail(run, BURN_DEVICE_FAILED, -1, burn_device_error_code());
+        return 0;
+    }
+    *made = (piece){NULL, graph, ready};
+    *recording->last = made;
+    recording->last = &made->next;
+    return 1;
+}
+
+void burn_recording_ready(burn_run *run, int64_t output) {
+    if (end(run, run->recording, output))
+        begin(run);
+}
+
+static int32_t replay(burn_run *run, const burn_recording *recording) {
+    burn_device *device = run->program->info.device;
+    run->failure_given = recording->failure_given;
+    for (const piece *at = recording->pieces; at && !burn_run_failed(run); at = at->next) {
+        int32_t status = burn_device_replay(device, at->graph);
+        if (status != BURN_OK)
+            burn_rt_fail(run, status, -1, burn_device_error_code());
+        else if (at->ready >= 0 && run->options.stay)
+            burn_device_ready(run, at->ready);
+    }
+    return burn_rt_status(run);
+}
+
+/* Runs the entry function, whose work is recorded, and does that work. Its outputs have their places. */
+static int32_t record(burn_run *run, burn_recording *recording) {
+    if (!begin(run))
+        return burn_rt_status(run);
+    run->recording = recording;
+    run->touched = 0;
+    int32_t status = run->program->info.entry(run);
+    run->recording = NULL;
+    int whole = end(run, recording, -1);
+    if (status == BURN_OK && whole && run->touched) /* the host took no part in the run before */
+        burn_rt_fail(run, BURN_DEVICE_FAILED, -1, burn_device_error_code());
+    recording->failure_given = run->failure_given;
+    return burn_run_failed(run) ? burn_rt_status(run) : replay(run, recording);
 }
 
 int32_t burn_recorded_entry(burn_run *run) {
@@ -172,19 +218,15 @@ int32_t burn_recorded_entry(burn_run *run) {
         delete_recording(run, call);
         return burn_rt_status(run);
     }
-    while (found && !(found->graph && same(found, call) && outputs_are(run, found)))
+    while (found && !(found->pieces && same(found, call) && outputs_are(run, found)))
         found = found->next;
     if (found) {
         delete_recording(run, call);
-        run->failure_given = found->failure_given;
-        int32_t status = burn_device_replay(program->info.device, found->graph);
-        if (status != BURN_OK)
-            burn_rt_fail(run, status, -1, burn_device_error_code());
-        return status;
+        return replay(run, found);
     }
     memcpy(call->outputs, run->outputs, (size_t)program->info.outputs * sizeof *call->outputs);
     int32_t status = record(run, call);
-    if (call->graph && status == BURN_OK) {
+    if (status == BURN_OK) {
         keep(run, call);
         return status;
     }

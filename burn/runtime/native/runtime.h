@@ -114,6 +114,7 @@ typedef struct burn_output {
     int64_t dims[BURN_MAX_RANK];
     int64_t taken_from; /* the input whose memory this is, BURN_PLACED if it is the caller's (burn_place), or -1 */
     int32_t on_card;    /* data is an address in the memory of the program's device: burn_device_free */
+    burn_device_moment *ready; /* of an output on a card: from when on it is there; NULL: when all is done. The caller's, too */
 } burn_output;
 
 typedef struct burn_failure {

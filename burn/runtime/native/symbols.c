@@ -42,6 +42,7 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_rt_fetch),
     FUNCTION(burn_rt_send),
     FUNCTION(burn_rt_device_failure),
+    FUNCTION(burn_rt_device_ready),
     FUNCTION(burn_rt_device_launch),
     /* lib.h: operators that are not loops */
     FUNCTION(burn_lib_sort),
