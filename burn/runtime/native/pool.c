@@ -13,7 +13,7 @@
 #include "system.h"
 
 enum {
-    RANGES_PER_THREAD = 4, /* enough to even out cores of different speed; each costs one atomic addition */
+    PARTS_PER_THREAD = 32, /* of a launch; no range is smaller than one of these */
     MAX_THREADS = 1024,
     WAKE_FAN_OUT = 4,      /* a woken worker wakes this many more: each costs its waker some microseconds */
 };
@@ -31,7 +31,8 @@ static struct {
     _Alignas(64) burn_run *run;
     burn_kernel kernel;
     const int64_t *args;
-    int64_t ranges, quotient, remainder;
+    int64_t count, least; /* iterations: of all, and of a range at least */
+    int32_t sharers;      /* threads that ranges are cut for */
     /* Who works. */
     _Alignas(64) atomic_flag taken;   /* a launch, or a change of the number of threads, is under way */
     _Atomic int32_t threads;          /* wanted, the caller included; 0 until first asked for */
@@ -71,15 +72,39 @@ static inline void relax(void) {
 #endif
 }
 
+/* Where the range of a number begins and ends; 0 if there is none. A range is half of a thread's share of what is left,
+ * then half of that again, so that a thread on a slow or busy core delays the end by a small range and not by a large
+ * one. The rest is cut into ranges of the least size, as even as can be. */
+static int find_range(int64_t number, int64_t *begin, int64_t *end) {
+    int64_t sharers = pool.sharers, first = 0, left = pool.count;
+    for (;;) {
+        int64_t size = left / (2 * sharers);
+        if (size <= pool.least)
+            break;
+        if (number < sharers) {
+            *begin = first + number * size;
+            *end = *begin + size;
+            return 1;
+        }
+        number -= sharers;
+        first += sharers * size;
+        left -= sharers * size;
+    }
+    int64_t ranges = left > pool.least ? left / pool.least : 1;
+    if (number >= ranges)
+        return 0;
+    int64_t quotient = left / ranges, remainder = left % ranges; /* the first `remainder` ranges are one longer */
+    *begin = first + number * quotient + (number < remainder ? number : remainder);
+    *end = *begin + quotient + (number < remainder);
+    return 1;
+}
+
 static void run_ranges(burn_worker *worker) {
     for (;;) {
+        int64_t begin, end;
         int64_t range = atomic_fetch_add_explicit(&pool.next_range, 1, memory_order_relaxed);
-        if (range >= pool.ranges || burn_run_failed(pool.run))
+        if (!find_range(range, &begin, &end) || burn_run_failed(pool.run))
             return;
-        /* The first `remainder` ranges are one longer. */
-        int64_t extra = range < pool.remainder ? range : pool.remainder;
-        int64_t begin = range * pool.quotient + extra;
-        int64_t end = begin + pool.quotient + (range < pool.remainder);
         pool.kernel(worker, pool.args, begin, end);
     }
 }
@@ -220,21 +245,23 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
     }
     if (pool.started < threads - 1)
         start(threads - 1);
-    int64_t ranges = grain > 1 ? count / grain : count;
-    if (ranges > (int64_t)threads * RANGES_PER_THREAD)
-        ranges = (int64_t)threads * RANGES_PER_THREAD;
+    int64_t least = count / ((int64_t)threads * PARTS_PER_THREAD);
+    if (least < grain)
+        least = grain;
+    if (least < 1)
+        least = 1;
     pool.run = caller->run;
     pool.kernel = kernel;
     pool.args = args;
-    pool.ranges = ranges;
-    pool.quotient = count / ranges;
-    pool.remainder = count % ranges;
+    pool.count = count;
+    pool.least = least;
+    pool.sharers = threads;
     atomic_store_explicit(&pool.next_range, 0, memory_order_relaxed);
     uint32_t number = (uint32_t)(atomic_load_explicit(&pool.gate, memory_order_relaxed) >> 32) + 1;
     number += number == 0;
     atomic_store(&pool.gate, (uint64_t)number << 32 | OPEN);
     int32_t asleep = atomic_load(&pool.asleep);
-    int64_t wanted = ranges - 1 - (pool.started - asleep); /* more than those awake can take */
+    int64_t wanted = count / least - 1 - (pool.started - asleep); /* more than those awake can take */
     if (asleep > 0 && wanted > 0) {
         atomic_store(&pool.to_wake, wanted < asleep ? (int32_t)wanted : asleep);
         wake_some();
