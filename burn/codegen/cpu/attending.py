@@ -14,6 +14,7 @@ from burn.codegen.cpu.heuristics.registers import places_together
 from burn.codegen.cpu.loops import conversions_size, open_kernel, scratch
 from burn.codegen.cpu.operands import place_rows
 from burn.codegen.cpu.target import Target
+from burn.codegen.cpu.turns import Body, behind, in_turns
 from burn.codegen.host.emit import Function, Int, Value, vector
 from burn.dialect.dims import LoopVar, product
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, Scalar
@@ -133,28 +134,12 @@ class Attending:
     def apply(self, function: str, *values: Value) -> Value:
         return math.apply(self.code, function, self.dtype, *values)
 
-    def summed(
-        self, start: Int, stop: Int, sums: list[Value], body: Callable[[Int, int, list[Value]], list[Value]]
-    ) -> list[Value]:
-        """The sums after a range of places, some of which a turn of the loop takes; `body` gets the first of them, which one
-        behind it is meant, and the sums so far."""
-        code, together = self.code, self.together
-        length = code.sub(stop, start)
-        whole = code.add(start, code.mul(code.udiv(length, together), together))
-        with code.for_(start, whole, together, sums) as places, self.emitter.scope():
-            sums = places.carried
-            for place in range(together):
-                sums = body(places.iv, place, sums)
-            places.yield_(*sums)
-        if isinstance(length, int) and length % together == 0:
-            return places.results
-        with code.for_(whole, stop, 1, places.results) as rest, self.emitter.scope():
-            rest.yield_(*body(rest.iv, 0, rest.carried))
-        return rest.results
+    def summed(self, start: Int, stop: Int, sums: list[Value], body: Body) -> list[Value]:
+        """The sums after a range of places."""
+        return in_turns(self.emitter, start, stop, self.together, sums, body)
 
     def behind(self, first: Int, place: int, step: Int) -> Int:
-        """How far from the range's beginning that place lies, where places are a step apart."""
-        return self.code.add(self.code.mul(first, step), self.code.mul(place, step))
+        return behind(self.code, first, place, step)
 
     def multiplied(self, lefts: list[Value], columns: list[Value], sums: list[Value]) -> list[Value]:
         """rows x columns multiply-adds."""

@@ -7,9 +7,9 @@ long depth one part is summed for many tiles, then the next: what they read of b
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import dots, math
@@ -31,6 +31,7 @@ from burn.codegen.cpu.loops import conversions_size, open_kernel
 from burn.codegen.cpu.operands import Operands, both, know_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
+from burn.codegen.cpu.turns import behind, in_turns
 from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, exact_div, factor, product
 from burn.kernels.body import (
@@ -321,17 +322,17 @@ class _Printer:
         ahead = self._ahead()
 
         def multiply(first: Int, place: int, sums: list[Value]) -> list[Value]:
-            loaded = [
-                code.load(left, code.add(code.mul(first, step), code.mul(place, step)), self.element) for left in lefts
-            ]
+            loaded = [code.load(left, behind(code, first, place, step), self.element) for left in lefts]
             return self._step(first, place, sums, loaded, right, masks)
 
         if self.split == 1:
-            return self._together(length, carried, ahead, multiply)
+            together = self.schedule.together
+            ask = partial(self._ask, ahead, together)
+            return in_turns(self.emitter, 0, length, together, carried, multiply, self.schedule.ragged, ask)
         each = self.tile * self.vectors
         whole = code.mul(code.udiv(length, self.split), self.split)
         with code.for_(0, whole, self.split, carried) as loop, self.emitter.scope():
-            self._ask(ahead, loop.iv, self.split)
+            self._ask(ahead, self.split, loop.iv)
             parts: list[Value] = []
             for s in range(self.split):
                 parts += multiply(loop.iv, s, loop.carried[s * each : (s + 1) * each])
@@ -343,29 +344,7 @@ class _Printer:
             loop.yield_(*multiply(loop.iv, 0, loop.carried))
         return [*loop.results, *results[each:]]
 
-    def _together(
-        self,
-        length: Int,
-        carried: list[Value],
-        ahead: tuple[Value, Int] | None,
-        multiply: Callable[[Int, int, list[Value]], list[Value]],
-    ) -> list[Value]:
-        """The sums after `length` places, some of which are taken at a time."""
-        code, together = self.code, self.schedule.together
-        whole = code.mul(code.udiv(length, together), together) if self.schedule.ragged else length
-        with code.for_(0, whole, together, carried) as loop, self.emitter.scope():
-            self._ask(ahead, loop.iv, together)
-            sums = loop.carried
-            for place in range(together):
-                sums = multiply(loop.iv, place, sums)
-            loop.yield_(*sums)
-        if not self.schedule.ragged:
-            return loop.results
-        with code.for_(whole, length, 1, loop.results) as loop, self.emitter.scope():
-            loop.yield_(*multiply(loop.iv, 0, loop.carried))
-        return loop.results
-
-    def _ask(self, ahead: tuple[Value, Int] | None, first: Int, places: int) -> None:
+    def _ask(self, ahead: tuple[Value, Int] | None, places: int, first: Int) -> None:
         """Asks for what so many places do of the next panel."""
         if ahead is None:
             return
@@ -407,7 +386,7 @@ class _Printer:
     ) -> list[Value]:
         """One place of the innermost contraction loop, `place` behind `first`: rows x vectors multiply-adds."""
         code, kernel, step = self.code, self.kernel, self.read.right_step()
-        at = code.add(code.mul(first, step), code.mul(place, step))
+        at = behind(code, first, place, step)
         if kernel.run > 1:
             return self._dots(at, carried, lefts, right)
         columns: list[Value] = []

@@ -1,0 +1,45 @@
+"""Loops over the places of a sum, several of which a turn takes: addresses are computed once for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.host.emit import Function, Int, Value
+
+Body = Callable[[Int, int, list[Value]], list[Value]]
+"""One place: the first of a turn's, which one behind it is meant, and the sums so far."""
+
+
+def in_turns(
+    emitter: ScalarEmitter,
+    start: Int,
+    stop: Int,
+    together: int,
+    sums: list[Value],
+    body: Body,
+    ragged: bool = True,
+    before: Callable[[Int], None] = lambda first: None,
+) -> list[Value]:
+    """The sums after a range of places. together: places of a turn; ragged: whether some may be left over; before: what is done
+    in front of a turn, from its first place on."""
+    code = emitter.code
+    length = code.sub(stop, start)
+    ragged = ragged and (length % together != 0 if isinstance(length, int) else together > 1)
+    whole = code.add(start, code.mul(code.udiv(length, together), together)) if ragged else stop
+    with code.for_(start, whole, together, sums) as turn, emitter.scope():
+        before(turn.iv)
+        sums = turn.carried
+        for place in range(together):
+            sums = body(turn.iv, place, sums)
+        turn.yield_(*sums)
+    if not ragged:
+        return turn.results
+    with code.for_(whole, stop, 1, turn.results) as rest, emitter.scope():
+        rest.yield_(*body(rest.iv, 0, rest.carried))
+    return rest.results
+
+
+def behind(code: Function, first: Int, place: int, step: Int) -> Int:
+    """How far from a range's beginning that place of a turn lies, where places are a step apart."""
+    return code.add(code.mul(first, step), code.mul(place, step))
