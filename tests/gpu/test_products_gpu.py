@@ -52,6 +52,7 @@ CASES = [
     Case(1024, 1536, 512, after="slope"),
     Case(515, 776, 776, turned=True, after="heads", b=8),
     Case(515, 776, 776, after="wide", b=3, named=True),
+    Case(3071, 760, 4104, after="bias"),
     Case(0, 256, 256, named=True, after="bias"),
 ]
 

@@ -128,7 +128,7 @@ class CardKernels:
         self.host, self.sites = host, host.sites
         self._in_place = in_place
         self.printer = KernelPrinter(self.sites, abilities, choices, usual)
-        self._wants = wants(usual)
+        self._wants = wants(usual, abilities.roles)
         self.sources: list[Source] = []
         self.chosen: dict[int, str] = {}
         self.made_by: dict[Source, set[str]] = {}

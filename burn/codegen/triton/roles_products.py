@@ -36,7 +36,7 @@ from burn.kernels.rewrite import fetches
 BLOCK = 64
 """Of the depth, of which parts have a whole number."""
 
-CONSTANTS = ("TOGETHER", "DEPTH", "SIDE", "STAGES", "GROUPS", "REGISTERS")
+CONSTANTS = ("TOGETHER", "DEPTH", "SIDE", "ACROSS", "STAGES", "GROUPS", "REGISTERS")
 
 
 def emit(
@@ -147,10 +147,10 @@ class _Product:
         functions = [self._main(), self._write(self.shape)]
         shape, sizes = self.shape, self.sizes
         m, n, parts = (product([v.extent for v in loops]) for loops in (sizes.rows, [sizes.column], sizes.batch))
-        tiles = parts * ceildiv(m, shape.groups * ROWS) * ceildiv(n, 2 * shape.side)
+        tiles = parts * ceildiv(m, shape.groups * ROWS) * ceildiv(n, shape.across * shape.side)
         constants = {
-            "TOGETHER": GROUP, "DEPTH": shape.depth, "SIDE": shape.side, "STAGES": shape.stages, "GROUPS": shape.groups,
-            "REGISTERS": shape.registers,
+            "TOGETHER": GROUP, "DEPTH": shape.depth, "SIDE": shape.side, "ACROSS": shape.across, "STAGES": shape.stages,
+            "GROUPS": shape.groups, "REGISTERS": shape.registers,
         }  # fmt: skip
         return Printed(
             "KERNEL", in_gluon(functions), tuple(self.arguments), constants, dim_min(tiles, PROCESSORS), 4, 1,
@@ -188,7 +188,7 @@ class _Product:
         y = code.let(f"(column + tl.arange(0, {shape.side})[None, :]).to(INT)", "y")
         for name, place, extent, size, block in (
             ("x", x, rows, product([v.extent for v in self.sizes.rows]), shape.groups * ROWS),
-            ("y", y, columns, self.sizes.column.extent, 2 * shape.side),
+            ("y", y, columns, self.sizes.column.extent, shape.across * shape.side),
         ):
             even = isinstance(size, int) and size % block == 0
             printer.axes[name] = Axis(place, "" if even else code.let(f"{place} < {extent}", "inside"))

@@ -2,8 +2,8 @@
 
 Functions of Gluon, whose text goes into the modules of kernels that call them (`program.py`); nothing imports this file. A
 program goes through every so many-th tile: while groups take the sums of one to memory, blocks of the next one are on their way.
-A tile has 64 rows for each group, and `SIDE` columns twice. `WRITE(part, row, column, total, own)` stores 64 rows and `SIDE`
-columns of sums of a part of the depth; a kernel has it from its description, and `own` is what it reads.
+A tile has 64 rows for each group, and `SIDE` columns once or twice. `WRITE(part, row, column, total, own)` stores 64 rows and
+`SIDE` columns of sums of a part of the depth; a kernel has it from its description, and `own` is what it reads.
 """
 
 # pyright: reportMissingImports=false, reportArgumentType=false, reportAssignmentType=false, reportCallIssue=false
@@ -35,6 +35,7 @@ def tile_place(number, across, down, TOGETHER: gl.constexpr):
 def bring_tiles(
     lhs_from, rhs_from, blocks, walk,
     TOGETHER: gl.constexpr, L_TURNED: gl.constexpr, R_TURNED: gl.constexpr, GROUPS: gl.constexpr,
+    ACROSS: gl.constexpr,
 ):  # fmt: skip
     """The warp that copies: the blocks of each tile, as soon as there is room."""
     lhs_shared, rhs_shared, ready, free = blocks
@@ -42,12 +43,12 @@ def bring_tiles(
     STAGES: gl.constexpr = ready.shape[0]
     DEPTH: gl.constexpr = lhs_shared.shape[1] if L_TURNED else lhs_shared.shape[2]
     SIDE: gl.constexpr = rhs_shared.shape[1] if R_TURNED else rhs_shared.shape[2]
-    BYTES: gl.constexpr = GROUPS * lhs_from.block_type.nbytes + 2 * rhs_from.block_type.nbytes
+    BYTES: gl.constexpr = GROUPS * lhs_from.block_type.nbytes + ACROSS * rhs_from.block_type.nbytes
     done = 0
     for tile in range(gl.program_id(0), across * down * parts, gl.num_programs(0)):
         part, high, wide = tile_place(tile, across, down, TOGETHER)
         row = high * (GROUPS * 64)
-        column = wide * (2 * SIDE)
+        column = wide * (ACROSS * SIDE)
         for step in range(steps):
             stage = done % STAGES
             here = ready.index(stage)
@@ -60,8 +61,8 @@ def bring_tiles(
                     tma.async_copy_global_to_shared(lhs_from, [depth, row + group * 64], here, block)
                 else:
                     tma.async_copy_global_to_shared(lhs_from, [row + group * 64, depth], here, block)
-            for half in gl.static_range(2):
-                block = rhs_shared.index(stage * 2 + half)
+            for half in gl.static_range(ACROSS):
+                block = rhs_shared.index(stage * ACROSS + half)
                 if R_TURNED:
                     tma.async_copy_global_to_shared(rhs_from, [column + half * SIDE, depth], here, block)
                 else:
@@ -93,7 +94,7 @@ def write_tile(part, row, column, total, own, WRITE: gl.constexpr, ROUNDED: gl.c
 def multiply_tiles(
     blocks, walk, own, group: gl.constexpr,
     WRITE: gl.constexpr, TOGETHER: gl.constexpr, L_TURNED: gl.constexpr, R_TURNED: gl.constexpr, ROUNDED: gl.constexpr,
-    GROUPS: gl.constexpr,
+    GROUPS: gl.constexpr, ACROSS: gl.constexpr,
 ):  # fmt: skip
     """A group that multiplies: its 64 rows of each tile."""
     lhs_shared, rhs_shared, ready, free = blocks
@@ -109,9 +110,10 @@ def multiply_tiles(
             stage = done % STAGES
             mbarrier.wait(ready.index(stage), (done // STAGES) & 1)
             left = side_block(lhs_shared, stage * GROUPS + group, L_TURNED)
-            first = warpgroup_mma(left, side_block(rhs_shared, stage * 2, R_TURNED), first, is_async=True)
-            second = warpgroup_mma(left, side_block(rhs_shared, stage * 2 + 1, R_TURNED), second, is_async=True)
-            first, second = warpgroup_mma_wait(2, [first, second])
+            first = warpgroup_mma(left, side_block(rhs_shared, stage * ACROSS, R_TURNED), first, is_async=True)
+            if ACROSS == 2:
+                second = warpgroup_mma(left, side_block(rhs_shared, stage * 2 + 1, R_TURNED), second, is_async=True)
+            first, second = warpgroup_mma_wait(ACROSS, [first, second])
             mbarrier.arrive(
                 free.index((done + STAGES - 1) % STAGES), pred=step > 0
             )  # the products of the step before are done
@@ -120,16 +122,17 @@ def multiply_tiles(
         mbarrier.arrive(free.index((done + STAGES - 1) % STAGES))
         part, high, wide = tile_place(tile, across, down, TOGETHER)
         row = (high * GROUPS + group) * 64
-        column = wide * (2 * SIDE)
+        column = wide * (ACROSS * SIDE)
         write_tile(part, row, column, first, own, WRITE, ROUNDED, lhs_shared.dtype)
-        write_tile(part, row, column + SIDE, second, own, WRITE, ROUNDED, lhs_shared.dtype)
+        if ACROSS == 2:
+            write_tile(part, row, column + SIDE, second, own, WRITE, ROUNDED, lhs_shared.dtype)
 
 
 @gluon.jit
 def multiply(
     lhs, rhs, own, extents, WRITE: gl.constexpr, L_TURNED: gl.constexpr, R_TURNED: gl.constexpr, ROUNDED: gl.constexpr,
-    TOGETHER: gl.constexpr, DEPTH: gl.constexpr, SIDE: gl.constexpr, STAGES: gl.constexpr, GROUPS: gl.constexpr,
-    REGISTERS: gl.constexpr,
+    TOGETHER: gl.constexpr, DEPTH: gl.constexpr, SIDE: gl.constexpr, ACROSS: gl.constexpr, STAGES: gl.constexpr,
+    GROUPS: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Every so many-th tile of a product. lhs, rhs: (pointer, rows, columns, elements from row to row) of a matrix each, which is
     [depth, rows] or [columns, depth] where it is turned; extents: (rows, columns, depth of a part, parts)."""
@@ -145,7 +148,7 @@ def multiply(
     else:
         rhs_from = matrix_map(rhs, DEPTH, SIDE)
     L_SHAPE: gl.constexpr = [STAGES * GROUPS] + lhs_from.block_type.shape  # noqa: RUF005 (Triton knows no stars)
-    R_SHAPE: gl.constexpr = [STAGES * 2] + rhs_from.block_type.shape  # noqa: RUF005
+    R_SHAPE: gl.constexpr = [STAGES * ACROSS] + rhs_from.block_type.shape  # noqa: RUF005
     lhs_shared = gl.allocate_shared_memory(DTYPE, L_SHAPE, lhs_from.layout)
     rhs_shared = gl.allocate_shared_memory(DTYPE, R_SHAPE, rhs_from.layout)
     ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
@@ -154,14 +157,14 @@ def multiply(
         mbarrier.init(ready.index(stage), count=1)
         mbarrier.init(free.index(stage), count=GROUPS)
     blocks = (lhs_shared, rhs_shared, ready, free)
-    across, down = gl.cdiv(columns, 2 * SIDE).to(gl.int32), gl.cdiv(rows, GROUPS * 64).to(gl.int32)
+    across, down = gl.cdiv(columns, ACROSS * SIDE).to(gl.int32), gl.cdiv(rows, GROUPS * 64).to(gl.int32)
     walk = (across, down, gl.cdiv(depth, DEPTH).to(gl.int32), parts.to(gl.int32))
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (multiply_tiles, (blocks, walk, own, 0, WRITE, TOGETHER, L_TURNED, R_TURNED, ROUNDED, GROUPS)),
-                (multiply_tiles, (blocks, walk, own, 1, WRITE, TOGETHER, L_TURNED, R_TURNED, ROUNDED, GROUPS)),
-                (bring_tiles, (lhs_from, rhs_from, blocks, walk, TOGETHER, L_TURNED, R_TURNED, GROUPS)),
+                (multiply_tiles, (blocks, walk, own, 0, WRITE, TOGETHER, L_TURNED, R_TURNED, ROUNDED, GROUPS, ACROSS)),
+                (multiply_tiles, (blocks, walk, own, 1, WRITE, TOGETHER, L_TURNED, R_TURNED, ROUNDED, GROUPS, ACROSS)),
+                (bring_tiles, (lhs_from, rhs_from, blocks, walk, TOGETHER, L_TURNED, R_TURNED, GROUPS, ACROSS)),
             ],
             [4, 1],
             [REGISTERS, 24],
@@ -170,10 +173,10 @@ def multiply(
         gl.static_assert(GROUPS == 3)
         gl.warp_specialize(
             [
-                (multiply_tiles, (blocks, walk, own, 0, WRITE, TOGETHER, L_TURNED, R_TURNED, ROUNDED, GROUPS)),
-                (multiply_tiles, (blocks, walk, own, 1, WRITE, TOGETHER, L_TURNED, R_TURNED, ROUNDED, GROUPS)),
-                (multiply_tiles, (blocks, walk, own, 2, WRITE, TOGETHER, L_TURNED, R_TURNED, ROUNDED, GROUPS)),
-                (bring_tiles, (lhs_from, rhs_from, blocks, walk, TOGETHER, L_TURNED, R_TURNED, GROUPS)),
+                (multiply_tiles, (blocks, walk, own, 0, WRITE, TOGETHER, L_TURNED, R_TURNED, ROUNDED, GROUPS, ACROSS)),
+                (multiply_tiles, (blocks, walk, own, 1, WRITE, TOGETHER, L_TURNED, R_TURNED, ROUNDED, GROUPS, ACROSS)),
+                (multiply_tiles, (blocks, walk, own, 2, WRITE, TOGETHER, L_TURNED, R_TURNED, ROUNDED, GROUPS, ACROSS)),
+                (bring_tiles, (lhs_from, rhs_from, blocks, walk, TOGETHER, L_TURNED, R_TURNED, GROUPS, ACROSS)),
             ],
             [4, 4, 1],
             [REGISTERS, REGISTERS, 24],

@@ -49,21 +49,21 @@ class Product:
 
 
 FITTING = {
-    "plain": (Product(), 2),
-    "turned, with a bias": (Product(m=8192, n=768, turned=True, after=("bias",)), 3),
-    "rows with a name": (Product(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 8}), 3),
-    "rows with a name, few": (Product(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 4}), 2),
-    "a weight's gradient": (Product(m=3072, n=768, k=symbol("m") * 1024, owed=True, usual={"m": 8}), 2),
-    "odd sizes": (Product(m=4001, n=3080, k=776, turned=True, dtype="float16"), 2),
+    "plain": (Product(), (2, 2)),
+    "turned, with a bias": (Product(m=8192, n=768, turned=True, after=("bias",)), (3, 2)),
+    "rows with a name": (Product(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 8}), (3, 2)),
+    "rows with a name, few": (Product(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 4}), (3, 1)),
+    "a weight's gradient": (Product(m=3072, n=768, k=symbol("m") * 1024, owed=True, usual={"m": 8}), (3, 1)),
+    "odd sizes": (Product(m=4001, n=3080, k=776, turned=True, dtype="float16"), (3, 1)),
 }
-"""And how many groups multiply."""
+"""And how many groups multiply, and how many blocks of columns each."""
 
 OTHERS = {
     "floats": (Product(dtype="float32"), "sm_90"),
     "few rows": (Product(m=64), "sm_90"),
     "a short depth": (Product(k=64), "sm_90"),
     "rows that are no multiples of 16 bytes": (Product(k=772), "sm_90"),
-    "a function that Gluon has no word for": (Product(m=512, k=8192, after=("tan",)), "sm_90"),
+    "a function that Gluon has no word for": (Product(m=512, after=("tan",)), "sm_90"),
     "an older card": (Product(), "sm_80"),
     "a newer card": (Product(), "sm_100"),
 }
@@ -78,8 +78,11 @@ def test_which_products_have_no_roles(name: str) -> None:
 
 def test_they_compile() -> None:
     by_name = {name: have_roles(product.sources()) for name, (product, _) in FITTING.items()}
-    groups = {name: {dict(s.named)["GROUPS"] for s in found} for name, found in by_name.items()}
-    assert groups == {name: {number} for name, (_, number) in FITTING.items()}
+    shapes = {
+        name: {(s["GROUPS"], s["ACROSS"]) for s in map(dict, (s.named for s in found))}
+        for name, found in by_name.items()
+    }
+    assert shapes == {name: {number} for name, (_, number) in FITTING.items()}
     made = compile_all([source for found in by_name.values() for source in found], HOPPER)
     assert all(image.shared <= SHARED for image in made)
 

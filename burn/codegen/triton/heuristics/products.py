@@ -163,33 +163,14 @@ def by_columns(kernel: ContractionKernel) -> bool:
     return along and (not isinstance(count, int) or count >= ENOUGH)
 
 
-def product_parts(kernel: ContractionKernel, counts: Sequence[int]) -> int:
-    """Into how many parts the depth of a product is cut, one of `counts` or 1: what they sum up to is written, read and added."""
-    if by_columns(kernel):
-        return 1
-    rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
-    m, n, k = (_size(size) for size in (rows, kernel.column.extent, depth))
-    times = batch if isinstance(batch, int) else 1
-    sides = (kernel.lhs, kernel.rhs)
-    if narrowed(sides, kernel.dtype, EIGHT_BITS):
-        return 1
-    bits = 16 if narrowed(sides, kernel.dtype) else 32
-
-    def time(parts: int) -> float:
-        _, taken = _times(m, n, -(-k // parts), times * parts, bits)[0]
-        return taken if parts == 1 else taken + LATENCY + 8 * parts * m * n * times / BYTES
-
-    best = min((1, *counts), key=time)
-    return best if time(best) < WORTH * time(1) else 1
-
-
 @dataclass(frozen=True)
 class Shared:
-    """A tile whose warps have roles: groups of 64 rows, twice `side` columns, the depth of a block and how many of them there is
-    room for at once; the registers that each thread of a group has, and those that every thread enters with. `speed`, `finish`:
-    as of a `Tile`."""
+    """A tile whose warps have roles: groups of 64 rows, `across` times `side` columns, the depth of a block and how many of them
+    there is room for at once; the registers that each thread of a group has, and those that every thread enters with. `speed`,
+    `finish`: as of a `Tile`."""
 
     groups: int
+    across: int
     side: int
     depth: int
     stages: int
@@ -199,8 +180,13 @@ class Shared:
     finish: float = 1.0
 
 
-SHARED = (Shared(2, 128, 64, 4, 240, 168, 1.35, 0.6), Shared(3, 128, 64, 3, 160, 128, 1.35, 0.6))
-"""Of products of halves. The registers are those of 65,536 that the warp that copies leaves."""
+SHARED = (
+    Shared(2, 2, 128, 64, 4, 240, 168, 1.35, 0.6),
+    Shared(3, 2, 128, 64, 3, 160, 128, 1.35, 0.6),
+    Shared(3, 1, 128, 64, 5, 160, 128, 1.2, 0.6),
+)
+"""Of products of halves. The registers are those of 65,536 that the warp that copies leaves. Narrow tiles are many, where wide
+ones would leave processors idle."""
 
 START = 4.0
 """Microseconds until such a kernel's first product, and of its end."""
@@ -212,13 +198,46 @@ DEEP, BROAD = 256, 256
 def shared_tile(rows: Dim, columns: Dim, depth: Dim, parts: Dim, usual: Usual = UNKNOWN) -> Shared | None:
     """The tile of a product of halves whose warps have roles, if it gains by that. depth: of one of the parts."""
     m, n, k, times = (_size(likely(size, usual)) for size in (rows, columns, depth, parts))
-    if k < DEEP or n < BROAD:
+    if not _may_have_roles(k, n):
         return None
+    best, taken = _shared_times(m, n, k, times)[0]
+    return best if taken < _times(m, n, k, times, 16)[0][1] else None
+
+
+def _may_have_roles(depth: int, columns: int) -> bool:
+    return depth >= DEEP and columns >= BROAD
+
+
+def _shared_times(m: int, n: int, k: int, times: int) -> list[tuple[Shared, float]]:
+    """As `_times`, of tiles whose warps have roles."""
 
     def time(shape: Shared) -> float:
-        high, wide = shape.groups * 64, shape.side * 2
+        high, wide = shape.groups * 64, shape.across * shape.side
         rounds = ceil(-(-m // high) * -(-n // wide) * times / PROCESSORS)
         return START + rounds * high * wide * (2 * k / (RATES[16] * shape.speed) + FINISH * shape.finish)
 
-    best = min(SHARED, key=time)
-    return best if time(best) < _times(m, n, k, times, 16)[0][1] else None
+    return sorted(((shape, time(shape)) for shape in SHARED), key=lambda timed: timed[1])
+
+
+def product_parts(kernel: ContractionKernel, counts: Sequence[int], usual: Usual = UNKNOWN, roles: bool = False) -> int:
+    """Into how many parts the depth of a product is cut, one of `counts` or 1: what they sum up to is written, read and added.
+    roles: whether the card's warps may have roles."""
+    if by_columns(kernel):
+        return 1
+    rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
+    m, n, k = (_size(likely(size, usual)) for size in (rows, kernel.column.extent, depth))
+    times = batch if isinstance(batch, int) else 1
+    sides = (kernel.lhs, kernel.rhs)
+    if narrowed(sides, kernel.dtype, EIGHT_BITS):
+        return 1
+    bits = 16 if narrowed(sides, kernel.dtype) else 32
+
+    def time(parts: int) -> float:
+        deep, many = -(-k // parts), times * parts
+        _, taken = _times(m, n, deep, many, bits)[0]
+        if roles and bits == 16 and _may_have_roles(deep, n):
+            taken = min(taken, _shared_times(m, n, deep, many)[0][1])
+        return taken if parts == 1 else taken + LATENCY + 8 * parts * m * n * times / BYTES
+
+    best = min((1, *counts), key=time)
+    return best if time(best) < WORTH * time(1) else 1

@@ -36,8 +36,7 @@ elements are converted, and a program alone needs ten of them for a row of 65,53
 takes 0.2 of them, in which 65,536 numbers are compared."""
 
 
-def wants(usual: Usual) -> Wants:
-    """For a program whose sizes usually are so."""
-    if not usual:
-        return WANTS
-    return replace(WANTS, reduce_rows=partial(summed_rows, usual=usual))
+def wants(usual: Usual, roles: bool) -> Wants:
+    """For a program whose sizes usually are so, on a card whose warps may have roles or not."""
+    parts, rows = partial(product_parts, usual=usual, roles=roles), partial(summed_rows, usual=usual)
+    return replace(WANTS, parts=parts, reduce_rows=rows)
