@@ -55,6 +55,18 @@ def test_a_tile_of_sums_fits_into_the_registers(target: Target) -> None:
     assert most == (4 if wide else 3 if target.name == "avx2" else 2)
 
 
+@pytest.mark.parametrize(("target", "held"), [("simd128", True), ("avx2", False)])
+def test_a_module_of_webassembly_holds_its_sizes(target: str, held: bool) -> None:
+    """Other programs' kernels take those as arguments that are no small numbers, so that layers share them."""
+    types = [TensorType("float32", (37, 96)), TensorType("float32", (96, 160))]
+    program = Program.create([("x", types[0]), ("w", types[1])])
+    with program.building("layer"):
+        y = ops.dot_general(*program.inputs, lhs_contract=(1,), rhs_contract=(0,))
+    text = bytes(compile_program(program.finish([("y", y)]), target=TARGETS[target], as_text=True).code).decode()
+    kernels = re.findall(r"^define internal void @kernel.*?^}", text, re.MULTILINE | re.DOTALL)
+    assert kernels and all(("load i64, ptr" not in kernel) == held for kernel in kernels)
+
+
 def network(weight: np.ndarray, matrix: np.ndarray) -> Program:
     """A padded convolution with a rectifier, its mean over space, a product, and a softmax."""
     program = Program.create([("x", TensorType("float32", (symbol("n"), 5, 9, 11)))])

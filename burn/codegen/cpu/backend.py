@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from burn.codegen.backend import Built, pipeline
 from burn.codegen.cpu.brief import is_brief
 from burn.codegen.cpu.heuristics.panels import interleaved_width, packed_width
-from burn.codegen.cpu.heuristics.programs import compact_numbers
+from burn.codegen.cpu.heuristics.programs import written_numbers
 from burn.codegen.cpu.heuristics.wants import WANTS
 from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import Target
@@ -17,7 +17,6 @@ from burn.dialect.control import Group
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.errors import CompileError
-from burn.kernels.parameters import SMALL
 from burn.kernels.wants import Wants
 from burn.runtime.artefact import Target as ArtefactTarget
 
@@ -93,8 +92,6 @@ class CPU:
 
     def _entry(self, program: Program) -> Entry:
         target = replace(self.target, small=is_brief(program))
-        small = SMALL
-        if target.compact:
-            small = compact_numbers(sum(isinstance(op.opview, Group) for op in program.block.operations))
-        kernels = KernelPrinter(target, small=small)
+        groups = sum(isinstance(op.opview, Group) for op in program.block.operations)
+        kernels = KernelPrinter(target, small=written_numbers(target, groups))
         return EntryBuilder(program, kernels, target.attributes, target.compact).build()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
+from burn.codegen.cpu.target import Target
 from burn.kernels.parameters import SMALL
 
 BRIEF = 16384
@@ -11,6 +14,10 @@ FEW_KERNELS = 12
 """Groups of a program up to which hardly two share a kernel, so that numbers in its code are shorter than arguments."""
 
 
-def compact_numbers(groups: int) -> int:
-    """The largest number that stays in the code of a small program; 1, a stride, where layers are to share kernels."""
-    return SMALL if groups <= FEW_KERNELS else 1
+def written_numbers(target: Target, groups: int) -> int:
+    """The largest number that stays in the code of a program of so many groups; of a small one with many 1, a stride, as layers
+    are to share kernels. A module of WebAssembly holds them all: engines compute with arguments at every access to memory what
+    with numbers is computed before, and what fetches arguments takes more room than kernels save that are shared."""
+    if target.compact:
+        return SMALL if groups <= FEW_KERNELS else 1
+    return sys.maxsize if target.architecture == "wasm32" else SMALL

@@ -41,9 +41,10 @@ def places_together(target: Target) -> int:
 
 
 def split_depth(tile: int, vectors: int, target: Target) -> int:
-    """Into how many independent sums a small tile splits its depth, so that multiply-adds do not wait for each other."""
-    wanted = 8
-    return max(1, min(4, wanted // (tile * vectors)))
+    """Into how many independent sums a small tile splits its depth, so that multiply-adds do not wait for each other. Engines of
+    WebAssembly load all that a turn of a loop reads before they compute: more than two sums' would not fit into registers."""
+    wanted, most = 8, 2 if target.architecture == "wasm32" else 4
+    return max(1, min(most, wanted // (tile * vectors)))
 
 
 FEW_ROWS = 8
