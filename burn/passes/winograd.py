@@ -37,12 +37,6 @@ FLOATS = ("float32", "float64")
 TYPICAL = 8
 """What a named number of images counts as."""
 
-PER_ELEMENT = 48
-"""Multiplications and additions in the time in which an element is written to memory that no core has for itself, or read."""
-
-PER_CONSTANT = 40
-"""As many for an element of a filter that is kept evaluated: it comes from memory while others are multiplied."""
-
 GAIN = 0.8
 """What is expected to take more than this part of the time is left as it is."""
 
@@ -90,11 +84,19 @@ PIXELS, FILTER, RESULTS = _matrices()
 @dataclass(frozen=True)
 class Winograd:
     """`always` takes convolutions, too, of which no gain is expected; without `constants` constant filters stay as small as they
-    are."""
+    are, and where there is a `largest` number of elements for one that is evaluated, those stay that would have more.
+
+    What a gain is depends on the machine: `element` is the number of multiplications and additions in the time in which an
+    element is written to memory that no core has for itself, or read; `constant` as many for an element of a filter that is
+    kept evaluated, which comes from memory while others are multiplied. The numbers here are those of vectors that take several
+    elements to a multiply-add."""
 
     name: ClassVar[str] = "winograd"
     always: bool = False
     constants: bool = True
+    largest: int = 0
+    element: int = 48
+    constant: int = 40
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
@@ -115,7 +117,14 @@ class Winograd:
             erase_dead(program.block)
 
     def _takes(self, op: Op, constant: bool) -> bool:
-        return (self.constants or not constant) and self._pays(_shape(op.weight), _shape(op), constant)
+        weight = _shape(op.weight)
+        return not (constant and self._grows(weight)) and self._pays(weight, _shape(op), constant)
+
+    def _grows(self, weight: tuple[Dim, ...]) -> bool:
+        """Whether a constant filter would be too large at the points."""
+        *_, channels, outputs = weight
+        assert isinstance(channels, int) and isinstance(outputs, int)
+        return not self.constants or 0 < self.largest < COUNT**2 * channels * outputs
 
     def _pays(self, weight: tuple[Dim, ...], y: tuple[Dim, ...], constant: bool = False) -> bool:
         """By the multiplications and additions, and by the elements of what is evaluated, each written once and read once. A
@@ -133,10 +142,10 @@ class Winograd:
         plain = 2 * TAPS**2 * images * pixels * channels * outputs
         points = COUNT**2
         products, taps = 2 * points * tiles * channels * outputs, points * channels * outputs
-        moved = 2 * PER_ELEMENT * points * tiles * (channels + outputs)
+        moved = 2 * self.element * points * tiles * (channels + outputs)
         if constant:
-            return max(products, PER_CONSTANT * taps) + moved < GAIN * plain
-        return products + moved + 2 * PER_ELEMENT * taps < GAIN * plain
+            return max(products, self.constant * taps) + moved < GAIN * plain
+        return products + moved + 2 * self.element * taps < GAIN * plain
 
 
 def _shape(value: ir.Value | Op) -> tuple[Dim, ...]:

@@ -19,6 +19,7 @@ from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.errors import CompileError
+from burn.nn import Conv2d
 from burn.runtime.abi import MESSAGES
 from tests.deploy.making import DIGITS, digits, traced
 
@@ -104,6 +105,35 @@ def test_what_is_wrong(package: Path) -> None:
 def test_every_failure_has_its_text(package: Path) -> None:
     described = json.loads(re.search(r"^const MODEL = (.*);$", (package / "index.js").read_text(), re.M)[1])  # type: ignore[index]
     assert described["messages"] == {str(int(status)): text for status, text in MESSAGES.items()}
+
+
+def test_convolutions_at_points(tmp_path: Path) -> None:
+    """Eight channels are enough for vectors of four floats; tiles hang over, and there may be no image."""
+    layer = Conv2d(8, 16, 3, padding=1, bias=False)
+    weight = np.random.default_rng(8).standard_normal((16, 8, 3, 3), np.float32)
+    layer.weight.assign(weight)
+    for name, exact in (("usual", False), ("exact", True)):
+        program = traced(lambda x: {"y": burn.relu(layer(x))}, x="float32[n, 8, 13, 11]")
+        build("wasm", program, tmp_path / name, Options(platforms.find("wasm32"), exact=exact))
+    sizes = [(tmp_path / name / "weights.safetensors").stat().st_size for name in ("usual", "exact")]
+    assert sizes[0] - sizes[1] > 4 * (36 - 9) * 8 * 16 - 128, (
+        "the filter is there at 36 points, or nothing is shown here"
+    )
+    for images in (0, 1, 3):
+        x = np.random.default_rng(images).standard_normal((images, 8, 13, 11)).astype(np.float32)
+        got = node(
+            tmp_path / "usual",
+            f"""
+            const model = await load(), data = new Float32Array({x.ravel().tolist()});
+            const {{ y }} = model.run({{ x: {{ data, dims: {list(x.shape)} }} }});
+            tell({{ dims: y.dims, data: [...y.data] }});
+            """,
+        )
+        padded = np.pad(x.astype("f8"), ((0, 0), (0, 0), (1, 1), (1, 1)))
+        under = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+        want = np.maximum(np.einsum("nchwij,ocij->nohw", under, weight.astype("f8")), 0)
+        assert got["dims"] == list(want.shape)
+        np.testing.assert_allclose(np.reshape(got["data"], want.shape), want, rtol=1e-5, atol=1e-5 * 8)
 
 
 def drawn(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from burn.codegen.backend import Built, pipeline
 from burn.codegen.cpu.brief import is_brief
+from burn.codegen.cpu.heuristics import points
 from burn.codegen.cpu.heuristics.panels import interleaved_width, packed_width
 from burn.codegen.cpu.heuristics.programs import written_numbers
 from burn.codegen.cpu.heuristics.wants import WANTS
@@ -26,11 +27,17 @@ GRADIENTS = ("attention_forward", "attention_backward")
 PIPELINE = pipeline("winograd,pack", GRADIENTS, few_bits=True)
 """Convolutions become products of fewer multiplications; right sides of products become panels."""
 
+NARROW = pipeline(f"winograd{{{points.NARROW}}},pack", GRADIENTS, few_bits=True)
+"""The same where vectors are short."""
+
 PLAIN = pipeline("pack", GRADIENTS, few_bits=True)
 """Where sums are wanted as they stand."""
 
 SLENDER = pipeline("winograd{constants=false},pack{borders=false}", GRADIENTS, few_bits=True)
 """Where constants must not grow, nor memory."""
+
+FETCHED = pipeline(f"winograd{{{points.FETCHED}}},pack{{borders=false}}", GRADIENTS, few_bits=True)
+"""Where vectors are short, too, and constants may grow a little."""
 
 COMPACT = pipeline("pack{borders=false}", GRADIENTS, few_bits=True)
 """Where code must be short as well, or sums are wanted as they stand there."""
@@ -52,9 +59,12 @@ class CPU:
 
     @property
     def passes(self) -> str:
-        if self.target.is_slender:
-            return COMPACT if self.target.compact or self.target.exact else SLENDER
-        return PLAIN if self.target.exact else PIPELINE
+        target, slender = self.target, self.target.is_slender
+        if target.compact or target.exact:
+            return COMPACT if slender else PLAIN
+        if points.is_narrow(target):
+            return FETCHED if slender else NARROW
+        return SLENDER if slender else PIPELINE
 
     @property
     def folding(self) -> str:
