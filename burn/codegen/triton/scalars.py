@@ -301,12 +301,14 @@ class ScalarPrinter:
         for place, extent in node.ranges:
             axes |= self.span(place) | self.span(extent)
         condition = self.code.let(" & ".join(self.tests(node.ranges)), "here")
+        # computed everywhere: in front of what is computed inside, which may need the same
+        otherwise = "" if _is_zero(node.otherwise) else self.value(node.otherwise)
         is_read_here = isinstance(node.then, Load) and self._known(id(node.then)) is None
         with self.under(Guard(axes, condition)):
             then = self.value(node.then)
         if is_read_here and _is_zero(node.otherwise):
             return then  # a load gives 0 where its mask does not hold
-        return f"tl.where({condition}, {then}, {self.value(node.otherwise)})"
+        return f"tl.where({condition}, {then}, {otherwise or self.value(node.otherwise)})"
 
 
 def _is_zero(node: Scalar) -> bool:

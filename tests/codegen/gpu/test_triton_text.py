@@ -41,6 +41,17 @@ def test_elements_that_triton_has_no_type_for() -> None:
         module_text(program)
 
 
+def test_a_chain_of_updates_is_printed_once() -> None:
+    """Each takes what was there before it, where it writes and where it does not."""
+    types = [TensorType("float32", (64,)), TensorType("int64", (8,)), TensorType("float32", (8,))]
+    program = Program.create(list(zip(("x", "i", "u"), types, strict=True)))
+    with program.building("node"):
+        y = ops.scatter_elements(*program.inputs, axis=0, reduction="max")
+    program.finish([("y", y)])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
+    assert module_text(program).count(" = greatest(") == 8
+
+
 def test_command(tmp_path: Path) -> None:
     path = tmp_path / "m.mlir"
     path.write_text(CASES[1].text)
