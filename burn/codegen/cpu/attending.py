@@ -94,11 +94,14 @@ class Attending:
         return loop.results[0], loop.results[1]
 
     # ---- vectors -------------------------------------------------------------------------------------------------------
-    def vectors_of(self, loop: LoopVar, start: Int, length: Int, body: Callable[[Int], None]) -> None:
-        """Runs `body` for whole vectors of a loop's places, each under the mask of those that are left."""
+    def vectors_of(
+        self, loop: LoopVar, start: Int, length: Int, body: Callable[[Int], None], filled: Int | None = None
+    ) -> None:
+        """Runs `body` for whole vectors of a loop's places, each under the mask of those that are left; up to `filled` places
+        where there are to be more."""
         code = self.code
         with (
-            code.for_(0, length, self.lanes) as place,
+            code.for_(0, length if filled is None else filled, self.lanes) as place,
             self.emitter.scope(),
             self.lane(loop, code.add(start, place.iv), length, start),
         ):

@@ -201,13 +201,15 @@ class _Printer(Attending):
             self.vectors_of(kernel.column, 0, self.columns, lambda c: self.stage(kernel.values, target, c))
 
     def turn_keys(self, start: Int, length: Int) -> None:
-        """The keys of a block with the depth as rows: element (k, j) at k * keys + j."""
+        """The keys of a block with the depth as rows: element (k, j) at k * keys + j. What tiles read behind the last key is filled,
+        too: left alone, it may be numbers below 2 ** -126, with which some CPUs take a hundred times as long."""
         code, emitter, kernel, lanes = self.code, self.emitter, self.kernel, self.lanes
         block = self.prepared("keys", start, self.deep)
+        filled = self.round_up(length, self.schedule.key_vectors * lanes)
         if self._side_by_side(kernel.keys, kernel.depth) and lanes > 1:
             assert isinstance(kernel.keys, Load)
             base = emitter.pointers[kernel.keys.buffer]
-            with code.for_(0, length, lanes) as key, emitter.scope():
+            with code.for_(0, filled, lanes) as key, emitter.scope():
                 rows: list[Value] = []
                 for i in range(lanes):
                     emitter.places[kernel.key] = code.add(start, code.min(code.add(key.iv, i), code.sub(length, 1)))
@@ -223,7 +225,7 @@ class _Printer(Attending):
         with code.for_(0, self.depth) as place, emitter.scope():
             emitter.places[kernel.depth] = place.iv
             target = code.gep(block, code.mul(place.iv, self.schedule.keys), self.element)
-            self.vectors_of(kernel.key, start, length, lambda j: self.stage(kernel.keys, target, j))
+            self.vectors_of(kernel.key, start, length, lambda j: self.stage(kernel.keys, target, j), filled)
 
     # ---- a tile of rows and a block of keys -------------------------------------------------------------------------------
     def step(self, row: Int, start: Int, length: Int) -> None:

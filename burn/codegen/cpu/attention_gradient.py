@@ -132,14 +132,17 @@ class _Printer(Attending):
 
     # ---- a block of keys -----------------------------------------------------------------------------------------------
     def keys(self, start: Int, length: Int) -> None:
-        """All rows over `length` keys from `start` on; then what these keys and their values are owed is known."""
+        """All rows over `length` keys from `start` on; then what these keys and their values are owed is known. The last key and the
+        last row stand for those behind them, as far as tiles reach: what lay there might be numbers below 2 ** -126, with which
+        some CPUs take a hundred times as long."""
         code, emitter, kernel, schedule = self.code, self.emitter, self.kernel, self.schedule
         for name, turned, side, loop, features in (
             ("keys", "turned keys", kernel.keys, kernel.depth, self.depth),
             ("values", "turned values", kernel.values, kernel.column, self.columns),
         ):
-            with code.for_(0, length) as key, emitter.scope():
-                emitter.places[kernel.key] = code.add(start, key.iv)
+            with code.for_(0, self.round_up(length, self.width)) as key, emitter.scope():
+                last = code.sub(emitter.dim(kernel.key.extent), 1)
+                emitter.places[kernel.key] = code.min(code.add(start, key.iv), last)
                 self.stage_row(name, key.iv, side, loop, features)
             self.turn(name, turned, length)
         self.clear("of keys", schedule.keys)
@@ -177,7 +180,7 @@ class _Printer(Attending):
     def block(self, start: Int, length: Int, first: Int, stop: Int) -> None:
         """A block of rows and those keys, from the `first` to the end of the block's that any of them sees."""
         code, emitter, kernel, keys = self.code, self.emitter, self.kernel, self.schedule.keys
-        with code.for_(0, self.here) as row, emitter.scope():
+        with code.for_(0, self.round_up(self.here, self.tile)) as row, emitter.scope():
             self.place(row.iv)
             self.stage_row("query", row.iv, kernel.query, kernel.depth, self.depth)
             self.stage_row("owed", row.iv, kernel.owed, kernel.column, self.columns)
