@@ -48,7 +48,9 @@ def attention(b: int, h: int, n: int, d: int, turned: bool):
     return burn.compile(f, (f"float32[{b}, {h}, {n}, {d}]", shape, f"float32[{b}, {h}, {n}, {d}]"))
 
 
-@pytest.mark.skipif(architecture() != "x86_64" or sys.platform != "linux", reason="the flag is x86's, its place glibc's")
+@pytest.mark.skipif(
+    architecture() != "x86_64" or sys.platform != "linux", reason="the flag is x86's, its place glibc's"
+)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("n", [65, 97, 176, 197])
 def test_nothing_tiny_is_multiplied(one_thread: None, n: int, turned: bool) -> None:

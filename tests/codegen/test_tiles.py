@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import burn
+from burn.codegen.cpu.heuristics.tiles import TILE_PART
 from burn.codegen.cpu.target import TARGETS
 from burn.compiler import executable
 from burn.dialect import ops
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.runtime import _native
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
@@ -77,10 +80,12 @@ def test_sides(compiled, turned: str) -> None:
     run = compiled(product_of(symbol("m"), symbol("k"), symbol("n"), turned, (symbol("g"),)))
     rng = np.random.default_rng(1)
     for m, k, n, g in [
-        (256, 96, 96, 1),
-        (257, 99, 131, 3),
-        (293, 541, 97, 2),
+        (64, 128, 128, 1),
+        (257, 131, 163, 3),
+        (293, 941, 129, 2),
+        (66, 131, 1063, 2),
         (2, 600, 80, 1),
+        (1, 129, 200, 2),
         (290, 0, 290, 1),
         (0, 140, 170, 2),
     ]:
@@ -92,33 +97,34 @@ def test_sides(compiled, turned: str) -> None:
 def test_sizes_that_are_known(compiled, turned: str) -> None:
     """A depth in one part, and in several; strips of rows and panels of columns shared out among threads."""
     rng = np.random.default_rng(2)
-    for m, k, n in [(256, 96, 96), (1031, 97, 101), (261, 530, 259)]:
+    for m, k, n in [(64, 128, 128), (1031, 129, 133), (261, 930, 259), (67, 131, 1031)]:
         a, b = sides(rng, m, k, n)
         check(compiled(product_of(m, k, n, turned))(*laid_out(a, b, turned)), a, b)
 
 
 def test_a_last_part_of_one_place(compiled) -> None:
     """What is written beside the products of the last part has all its rows written beside the only block."""
-    a, b = sides(np.random.default_rng(6), 290, 11 * 384 + 1, 97)
-    check(compiled(product_of(290, 11 * 384 + 1, 97, ""))(a, b), a, b)
+    depth = 11 * TILE_PART + 1
+    a, b = sides(np.random.default_rng(6), 290, depth, 129)
+    check(compiled(product_of(290, depth, 129, ""))(a, b), a, b)
 
 
 def test_whole_blocks_of_an_unknown_number(compiled) -> None:
     """As many rows and places of the depth as so many sequences of 256 have."""
     length = symbol("batch") * 256
-    rows, depth = compiled(product_of(length, 96, 97, "")), compiled(product_of(259, length, 97, "a"))
+    rows, depth = compiled(product_of(length, 128, 129, "")), compiled(product_of(259, length, 129, "a"))
     for batch in (0, 1, 3):
-        a, b = sides(np.random.default_rng(batch), 256 * batch, 96, 97)
+        a, b = sides(np.random.default_rng(batch), 256 * batch, 128, 129)
         check(rows(a, b), a, b)
-        a, b = sides(np.random.default_rng(batch), 259, 256 * batch, 97)
+        a, b = sides(np.random.default_rng(batch), 259, 256 * batch, 129)
         check(depth(*laid_out(a, b, "a")), a, b)
 
 
 def test_errors_are_those_of_float32(compiled) -> None:
     """No larger, in the mean, than that of one multiply-add in float32 after the other."""
-    a, b = sides(np.random.default_rng(3), 256, 1024, 96)
+    a, b = sides(np.random.default_rng(3), 256, 1024, 128)
     want = a.astype("f8") @ b
-    made = compiled(product_of(256, 1024, 96, ""))(a, b), one_by_one(a, b)
+    made = compiled(product_of(256, 1024, 128, ""))(a, b), one_by_one(a, b)
     error, plain = (np.sqrt(np.mean((y - want) ** 2)) for y in made)
     assert error <= plain
 
@@ -126,7 +132,7 @@ def test_errors_are_those_of_float32(compiled) -> None:
 @pytest.mark.parametrize("turned", ["", "ab"])
 def test_numbers_that_do_not_split(compiled, turned: str) -> None:
     """Infinities, NaN, the largest numbers, and sums that overflow come out as float32 has them; the smallest count as zero."""
-    m, k, n = 260, 97, 99
+    m, k, n = 260, 129, 131
     a, b = sides(np.random.default_rng(4), m, k, n)
     largest = np.finfo(np.float32).max
     a[3, 5], a[40, 7], b[20, 80] = np.inf, np.nan, -np.inf
@@ -150,13 +156,13 @@ def test_what_follows_and_what_is_broadcast(compiled) -> None:
     """A left side without the batch, a constant right side in panels, a bias, and several results of one product, of a depth in
     parts."""
     rng = np.random.default_rng(5)
-    a, w = rng.standard_normal((260, 421), np.float32), rng.standard_normal((421, 200), np.float32)
-    b, bias = rng.standard_normal((3, 421, 97), np.float32), rng.standard_normal(200).astype("f4")
+    a, w = rng.standard_normal((260, 921), np.float32), rng.standard_normal((921, 200), np.float32)
+    b, bias = rng.standard_normal((3, 921, 129), np.float32), rng.standard_normal(200).astype("f4")
     types = [(name, TensorType("float32", x.shape)) for name, x in (("a", a), ("b", b), ("bias", bias))]
     program = Program.create(types)
     with program.building("products"):
         x, y, z = program.inputs
-        wide = ops.broadcast_to(x, shape=(3, 260, 421))
+        wide = ops.broadcast_to(x, shape=(3, 260, 921))
         batches = ops.dot_general(
             wide, y, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(1,)
         )  # fmt: skip
@@ -168,3 +174,17 @@ def test_what_follows_and_what_is_broadcast(compiled) -> None:
     np.testing.assert_allclose(first, a.astype("f8") @ b, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(second, wanted, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(third, np.exp(-abs(wanted)) * wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [1, 3, 5])
+def test_threads_share_panels_or_strips(compiled, threads: int) -> None:
+    """More rows than columns and fewer, more threads than there is work for: each thread takes one range."""
+    run = compiled(product_of(symbol("m"), 131, 451, ""))
+    before = _native.num_threads()
+    burn.set_num_threads(threads)
+    try:
+        for m in (64, 65, 250, 900):
+            a, b = sides(np.random.default_rng(m), m, 131, 451)
+            check(run(a, b), a, b)
+    finally:
+        burn.set_num_threads(before)

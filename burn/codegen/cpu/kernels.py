@@ -13,12 +13,12 @@ from burn.codegen.cpu.heuristics.lanes import as_read, lanes_for
 from burn.codegen.cpu.heuristics.launches import grain_for, work
 from burn.codegen.cpu.heuristics.panels import panel_width
 from burn.codegen.cpu.heuristics.registers import FEW_ROWS, few_rows
-from burn.codegen.cpu.heuristics.tiles import wants_of_tiles
+from burn.codegen.cpu.heuristics.tiles import across_panels, wants_of_tiles
 from burn.codegen.cpu.heuristics.wants import WANTS
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.calls import Address
-from burn.codegen.host.emit import PTR, Function, Int, Value
+from burn.codegen.host.emit import PTR, Int, Value
 from burn.codegen.host.entry import EntryBuilder, some
 from burn.codegen.host.launches import Launches
 from burn.dialect.control import Group
@@ -35,7 +35,8 @@ from burn.kernels.rewrite import as_loops, collapse, copied, lengthen
 @dataclass(frozen=True)
 class Emitted:
     """A function to launch: its name, the sizes it takes after its buffers, the iterations of a launch, and the fewest worth
-    handing to another thread. copied: the buffers from and to which it does nothing but copy, each element to its own place."""
+    handing to another thread; less than 0 where a thread is to take all of its iterations at once (`burn_rt_launch`). copied: the
+    buffers from and to which it does nothing but copy, each element to its own place."""
 
     name: str
     sizes: tuple[Dim, ...]
@@ -57,37 +58,58 @@ class Emitted:
         entry.calls.launch(record, self.name, words, entry.unless_none(made, count), grain)
 
 
-@dataclass(frozen=True)
-class Either:
-    """Two functions for one kernel: the first where sizes, known when the program runs, are no smaller than asked."""
+Asked = tuple[tuple[Dim, int], ...]
+"""Sizes, known when the program runs, and the least that each has to be."""
 
-    asked: tuple[tuple[Dim, int], ...]
-    first: Emitted
-    other: Emitted
+
+@dataclass(frozen=True)
+class Choice:
+    """Functions for one kernel: of the options the first that may be, the last one where none may."""
+
+    options: tuple[tuple[Asked, Emitted], ...]
+    last: Emitted
+
+    @staticmethod
+    def of(*options: tuple[Asked, Emitted | Choice]) -> Emitted | Choice:
+        """The first of these that may be; the last, which need not be asked, may always be."""
+        found: list[tuple[Asked, Emitted]] = []
+        for asked, option in options:
+            if isinstance(option, Choice):
+                found += [((*asked, *more), function) for more, function in (*option.options, ((), option.last))]
+            else:
+                found.append((asked, option))
+        whole = next(i for i, (asked, _) in enumerate(found) if not asked)
+        return Choice(tuple(found[:whole]), found[whole][1]) if whole else found[0][1]
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
         code = entry.code
-        enough: Value | None = None
-        for size, least in self.asked:
-            test = code.cmp("sge", code.value(entry.sizes.dim(size)), least)
-            enough = test if enough is None else code.op("arith.andi", enough, test)
-        assert enough is not None
+        tests = [self._fits(entry, asked) for asked, _ in self.options]
+        functions = [*(function for _, function in self.options), self.last]
 
-        def chosen(a: Int, b: Int) -> Int:
-            return a if a == b else code.select(enough, code.value(a), code.value(b))
+        def chosen(values: Sequence[Int]) -> Int:
+            value = values[-1]
+            for test, other in zip(reversed(tests), reversed(values[:-1]), strict=True):
+                value = value if value == other else code.select(test, code.value(other), code.value(value))
+            return value
 
-        first, other = ([entry.sizes.dim(s) for s in emitted.sizes] for emitted in (self.first, self.other))
-        sizes = [chosen(a, b) for a, b in zip(first, other, strict=False)]
-        sizes += max(first, other, key=len)[len(sizes) :]
-        function = code.select(enough, *(self._address(code, emitted) for emitted in (self.first, self.other)))
-        count = chosen(entry.sizes.dim(self.first.count), entry.sizes.dim(self.other.count))
-        grain = chosen(entry.sizes.dim(self.first.grain), entry.sizes.dim(self.other.grain))
-        words = [*(b for b in buffers if b is not None), *sizes]
+        length = max(len(f.sizes) for f in functions)  # what a function does not read may be anything
+        longest = next(f for f in functions if len(f.sizes) == length)
+        sizes = [[entry.sizes.dim(s) for s in (*f.sizes, *longest.sizes[len(f.sizes) :])] for f in functions]
+        addresses = [code.raw(f"llvm.mlir.addressof @{f.name} : {PTR}", PTR) for f in functions]
+        function = chosen(addresses)
+        assert isinstance(function, Value)
+        count = chosen([entry.sizes.dim(f.count) for f in functions])
+        grain = chosen([entry.sizes.dim(f.grain) for f in functions])
+        words = [*(b for b in buffers if b is not None), *(chosen(each) for each in zip(*sizes, strict=True))]
         entry.calls.launch(record, function, words, entry.unless_none(made, count), grain)
 
     @staticmethod
-    def _address(code: Function, emitted: Emitted) -> Value:
-        return code.raw(f"llvm.mlir.addressof @{emitted.name} : {PTR}", PTR)
+    def _fits(entry: EntryBuilder, asked: Asked) -> Value:
+        code = entry.code
+        first, *rest = (code.cmp("sge", code.value(entry.sizes.dim(size)), least) for size, least in asked)
+        for test in rest:
+            first = code.op("arith.andi", first, test)
+        return first
 
 
 class KernelPrinter:
@@ -109,7 +131,7 @@ class KernelPrinter:
     def variant(self, group: Group) -> None:
         """There is none."""
 
-    def print(self, kernel: Kernel) -> Emitted | Either:
+    def print(self, kernel: Kernel) -> Emitted | Choice:
         match collapse(kernel):
             case ContractionKernel() as contraction:
                 return self._contraction(contraction)
@@ -135,31 +157,41 @@ class KernelPrinter:
             self._emitted(general, schedule, values, emit, schedule.count(kernel), grain), copied=copied(kernel)
         )
 
-    def _contraction(self, kernel: ContractionKernel) -> Emitted | Either:
+    def _contraction(self, kernel: ContractionKernel) -> Emitted | Choice:
         blocks = Blocks.of(kernel)
         if blocks is not None:
             return self._blocks(kernel, blocks)
         asked = wants_of_tiles(kernel, self.target)
         if asked is None or panels_of(kernel) not in (0, tiles.WIDTH):
             return self._for_any_rows(kernel)
-        return Either(asked, self._tiles(kernel), self._vectors(kernel)) if asked else self._tiles(kernel)
+        return Choice.of((asked, self._tiles(kernel)), ((), self._for_any_rows(kernel)))
 
-    def _for_any_rows(self, kernel: ContractionKernel) -> Emitted | Either:
+    def _for_any_rows(self, kernel: ContractionKernel) -> Emitted | Choice:
         """Where only a run can tell how many rows there are, one row has code of its own: it needs the memory's speed."""
         rows = product([v.extent for v in kernel.rows])
         may_be_one = not isinstance(rows, int) and factor(rows) == 1 and len(kernel.depth) == 1
         if not may_be_one or not panels_of(kernel) or self.target.is_slender or self.target.small:
             return self._vectors(kernel)
-        return Either(((rows, 2),), self._vectors(kernel), self._vectors(kernel, one_by_one=True))
+        return Choice.of((((rows, 2),), self._vectors(kernel)), ((), self._vectors(kernel, one_by_one=True)))
 
-    def _tiles(self, kernel: ContractionKernel) -> Emitted:
+    def _tiles(self, kernel: ContractionKernel) -> Emitted | Choice:
+        """One function, launched over strips of rows, or across them."""
         tiled = Tiled.of(kernel, tiles.WIDTH)
         assert tiled is not None
         schedule = tiles.Schedule.of(tiled)
-        grain = grain_for(schedule.work(tiled), schedule.least(tiled))
         general, values = parametrize(kernel, {kernel.column: tiles.WIDTH})
         emit = partial(tiles.emit, general, schedule, self.target, self.sites)
-        return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
+
+        def launched(across: bool) -> Emitted:
+            grain = -1 * grain_for(schedule.work(tiled, across))
+            emitted = self._emitted(general, schedule, values, emit, schedule.count(tiled, across), grain)
+            return replace(emitted, sizes=(*emitted.sizes, int(across)))
+
+        match across_panels(product([v.extent for v in tiled.rows]), tiled.column.extent):
+            case bool() as across:
+                return launched(across)
+            case asked:
+                return Choice.of((asked, launched(True)), ((), launched(False)))
 
     def _vectors(self, kernel: ContractionKernel, width: int = 0, one_by_one: bool = False) -> Emitted:
         width = width or panels_of(kernel) or panel_width(kernel, self.target)
@@ -173,7 +205,7 @@ class KernelPrinter:
         emit = partial(contract.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
-    def _blocks(self, kernel: ContractionKernel, blocks: Blocks) -> Emitted | Either:
+    def _blocks(self, kernel: ContractionKernel, blocks: Blocks) -> Emitted | Choice:
         """A product with numbers of a few bits: these become floats where few rows are multiplied, or in panels for many."""
         width = kernel.buffers[blocks.weight.buffer].panels
         tiled = Tiled.of(kernel, width)
@@ -186,7 +218,7 @@ class KernelPrinter:
         skinny = self._skinny(kernel, tiled, few)
         if isinstance(rows, int):
             return skinny
-        return Either(((rows, FEW_ROWS),), self._vectors(kernel, width), skinny)
+        return Choice.of((((rows, FEW_ROWS),), self._vectors(kernel, width)), ((), skinny))
 
     def _skinny(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
         schedule = skinny.Schedule.of(tiled, rows, self.target)

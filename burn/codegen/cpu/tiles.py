@@ -24,11 +24,9 @@ from burn.codegen.cpu.amx import apart, configure, tile
 from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.heuristics.tiles import (
     TILE_SPACE,
-    across_panels,
     tile_beside,
     tile_copies,
     tile_held,
-    tile_least,
     tile_panels,
     tile_part,
     tile_strips,
@@ -39,7 +37,7 @@ from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.splits import BLOCK, BYTES, LINES, PARTS, Splits
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value
-from burn.dialect.dims import Dim, ceildiv, factor, product
+from burn.dialect.dims import Dim, ceildiv, factor, product, symbol
 from burn.kernels.body import ContractionKernel
 from burn.kernels.parameters import argument_names
 
@@ -57,17 +55,17 @@ registers."""
 @dataclass(frozen=True)
 class Schedule:
     """The depth is taken `part` places at a time; `parts` says that there may be several, and `ragged` that the last block of
-    one may be short. `strips` of rows are copied together; sums are held for `held` panels between parts. A launch goes over
-    strips, or `across` over panels. Beside each block that is multiplied, `copies` lines of the next panel are copied (0:
-    `panels` are copied together before), and `rows` of the strip before are written (0: a strip is written when it has been
-    summed)."""
+    one may be short. `strips` of rows are copied together; sums are held for `held` panels between parts. Beside each block that is
+    multiplied, `copies` lines of the next panel are copied (0: `panels` are copied together before), and `rows` of the strip before
+    are written (0: a strip is written when it has been summed).
+
+    A launch goes over strips, or across them: over panels. The function is the same for both: its last argument tells."""
 
     part: int
     parts: bool
     ragged: bool
     strips: int
     held: int
-    across: bool
     copies: int
     panels: int
     rows: int
@@ -80,29 +78,29 @@ class Schedule:
         strips = tile_strips(ceildiv(rows, WIDTH), part * WIDTH * PARTS * 2)
         held = tile_held(strips * SUMS) if parts else 1
         ragged = factor(depth) % BLOCK != 0
-        across = across_panels(rows, kernel.column.extent, strips * WIDTH)
         copies = tile_copies(kernel, strips)
         panels = tile_panels(kernel, part * WIDTH * PARTS * 2)
         beside = tile_beside(kernel, part // BLOCK, -(-depth // BLOCK) if isinstance(depth, int) else None)
-        return Schedule(part, parts, ragged, strips, held, across, copies, panels, beside)
+        return Schedule(part, parts, ragged, strips, held, copies, panels, beside)
 
-    def units(self, kernel: Tiled) -> Dim:
+    @staticmethod
+    def units(kernel: Tiled, across: bool) -> Dim:
         """Iterations of a launch for each batch."""
-        if self.across:
-            return kernel.panel.extent
-        return ceildiv(product([v.extent for v in kernel.rows]), WIDTH)
+        return kernel.panel.extent if across else ceildiv(product([v.extent for v in kernel.rows]), WIDTH)
 
-    def count(self, kernel: Tiled) -> Dim:
-        return product([v.extent for v in kernel.batch]) * self.units(kernel)
+    @staticmethod
+    def count(kernel: Tiled, across: bool) -> Dim:
+        return product([v.extent for v in kernel.batch]) * Schedule.units(kernel, across)
 
-    def work(self, kernel: Tiled) -> Dim:
+    @staticmethod
+    def work(kernel: Tiled, across: bool) -> Dim:
         """Vector operations of one iteration."""
         rows = product([v.extent for v in kernel.rows])
-        return kernel.inner.extent * (rows if self.across else kernel.column.extent)
+        return kernel.inner.extent * (rows if across else kernel.column.extent)
 
-    def least(self, kernel: Tiled) -> int:
-        """Iterations that share what is copied for them."""
-        return tile_least(self.units(kernel))
+
+ACROSS = "across"
+"""The last argument: whether a launch goes over panels."""
 
 
 def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
@@ -115,7 +113,7 @@ class _Printer:
         tiled = Tiled.of(kernel, WIDTH)
         assert tiled is not None
         self.kernel, self.schedule = tiled, schedule
-        self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
+        self.code, self.emitter = open_kernel(kernel.buffers, (*argument_names(kernel), ACROSS), target, sites)
         self.row_count = product([v.extent for v in tiled.rows])
         self.epilogue = Epilogue(tiled, LINES, "f32", self.emitter)
         left, right, turned, self.sums = self._scratch()
@@ -132,12 +130,17 @@ class _Printer:
         return [code.gep(memory, sum(sizes[:i]), "i8") for i in range(len(sizes))]
 
     def print(self) -> str:
-        code, emitter, kernel, schedule = self.code, self.emitter, self.kernel, self.schedule
+        code, emitter, kernel = self.code, self.emitter, self.kernel
         begin, end = code.arguments[2:]
         configure(self.code)
         strips: Int = emitter.dim(ceildiv(self.row_count, WIDTH))
         panels: Int = emitter.dim(kernel.panel.extent)
-        units = code.max(panels if schedule.across else strips, 1)
+        across = code.cmp("ne", emitter.dim(symbol(ACROSS)), 0)
+
+        def of_both(panel: Int, strip: Int) -> Int:
+            return code.select(across, code.value(panel), code.value(strip))
+
+        units = code.max(of_both(panels, strips), 1)
         last = code.udiv(code.add(end, code.sub(units, 1)), units)
         with code.for_(code.udiv(begin, units), last) as batch, emitter.scope():
             rest: Int = batch.iv
@@ -147,10 +150,7 @@ class _Printer:
                 emitter.places[loop], rest = (rest, 0) if outermost else (code.urem(rest, n), code.udiv(rest, n))
             before = code.mul(batch.iv, units)
             low, high = code.max(code.sub(begin, before), 0), code.min(code.sub(end, before), units)
-            if schedule.across:
-                self._rows(0, strips, low, high)
-            else:
-                self._rows(low, high, 0, panels)
+            self._rows(of_both(0, low), of_both(strips, high), of_both(low, 0), of_both(high, panels))
         tile(self.code, "tilerelease")
         code.return_()
         return code.text()

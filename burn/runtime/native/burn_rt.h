@@ -62,8 +62,8 @@ int64_t burn_rt_read(burn_run *run, const void *from, int64_t bytes); /* an inte
 void burn_rt_write(burn_run *run, void *to, int64_t value, int64_t bytes);
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
-/* Runs kernel over [0, count) in ranges of at least `grain` iterations, on this thread alone when count <= grain.
- * `kernel_id` indexes the artefact's kernel table (profiling). Returns the run's status. */
+/* Runs kernel over [0, count) in ranges of at least `grain` iterations, on this thread alone when count <= grain. Less than 0, of
+ * at least -grain, and of no more ranges than threads: for kernels that copy for each range what all of it reads. `kernel_id` indexes the artefact's kernel table (profiling). Returns the run's status. */
 int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
                        int64_t grain);
 /* The same, and plans and outputs, as a table, for programs that are to be small. It is a row of numbers: seven bits a byte, the

@@ -4,7 +4,8 @@
  * published by opening a gate. Workers that are awake enter, claim ranges until none is left, and leave; the caller
  * does the same, closes the gate and waits for those inside. So a worker that wakes late finds the gate shut and costs
  * nobody anything, and no launch waits for a sleeping thread. Workers spin for tens of microseconds (the gap between
- * two kernels of a network), then sleep.
+ * two calls of a network), then sleep; while a run is under way they spin longer, through kernels that one thread does
+ * alone or ends late: to be woken takes as long as many a kernel.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ enum {
     MAX_THREADS = 1024,
     WAKE_FAN_OUT = 4,      /* a woken worker wakes this many more: each costs its waker some microseconds */
 };
-static const int64_t SPIN_NS = 40000;
+static const int64_t SPIN_NS = 40000, SPIN_IN_RUN_NS = 1000000;
 static const int SPINS_BEFORE_YIELD = 4000;
 
 /* The gate: launch number << 32 | OPEN | number of workers inside. */
@@ -33,8 +34,10 @@ static struct {
     const int64_t *args;
     int64_t count, least; /* iterations: of all, and of a range at least */
     int32_t sharers;      /* threads that ranges are cut for */
+    int64_t whole;        /* ranges there are, all as long as can be; 0: they become smaller towards the end */
     /* Who works. */
     _Alignas(64) atomic_flag taken;   /* a launch, or a change of the number of threads, is under way */
+    _Atomic int32_t runs;             /* of programs, that are under way */
     _Atomic int32_t threads;          /* wanted, the caller included; 0 until first asked for */
     int32_t started;                  /* workers that exist; guarded by `taken` */
     burn_thread handles[MAX_THREADS];
@@ -77,7 +80,7 @@ static inline void relax(void) {
  * one. The rest is cut into ranges of the least size, as even as can be. */
 static int find_range(int64_t number, int64_t *begin, int64_t *end) {
     int64_t sharers = pool.sharers, first = 0, left = pool.count;
-    for (;;) {
+    while (!pool.whole) {
         int64_t size = left / (2 * sharers);
         if (size <= pool.least)
             break;
@@ -90,7 +93,7 @@ static int find_range(int64_t number, int64_t *begin, int64_t *end) {
         first += sharers * size;
         left -= sharers * size;
     }
-    int64_t ranges = left > pool.least ? left / pool.least : 1;
+    int64_t ranges = pool.whole ? pool.whole : left > pool.least ? left / pool.least : 1;
     if (number >= ranges)
         return 0;
     int64_t quotient = left / ranges, remainder = left % ranges; /* the first `remainder` ranges are one longer */
@@ -113,15 +116,20 @@ static int launch_to_enter(uint64_t gate, uint32_t last) { return (gate & OPEN) 
 
 /* Returns when there is a launch other than `last`, or the pool is stopping. *slept says whether it took a nap. */
 static void wait_for_launch(uint32_t last, int *slept) {
-    int64_t until = burn_clock_ns() + SPIN_NS;
+    int64_t until = burn_clock_ns() + SPIN_NS, last_until = until + SPIN_IN_RUN_NS;
     *slept = 0;
     for (unsigned spins = 1;; spins++) {
         if (launch_to_enter(atomic_load_explicit(&pool.gate, memory_order_relaxed), last) ||
             atomic_load_explicit(&pool.stopping, memory_order_relaxed))
             return;
         relax();
-        if (spins % 64 == 0 && burn_clock_ns() > until)
+        if (spins % 64)
+            continue;
+        int64_t now = burn_clock_ns();
+        if (now > until || now > last_until)
             break;
+        if (atomic_load_explicit(&pool.runs, memory_order_relaxed) > 0)
+            until = now + SPIN_NS;
     }
     *slept = 1;
     uint32_t heard = atomic_load(&pool.rings);
@@ -163,6 +171,7 @@ static void worker_main(void) {
 /* A child of fork has none of its parent's threads. */
 static void forget_threads(void) {
     atomic_store(&pool.gate, 0);
+    atomic_store(&pool.runs, 0);
     atomic_flag_clear(&pool.taken);
     atomic_store(&pool.asleep, 0);
     atomic_store(&pool.stopping, 0);
@@ -232,12 +241,19 @@ void burn_pool_stop(void) {
     give();
 }
 
+void burn_pool_run_begins(void) { atomic_fetch_add_explicit(&pool.runs, 1, memory_order_relaxed); }
+
+void burn_pool_run_ends(void) { atomic_fetch_sub_explicit(&pool.runs, 1, memory_order_relaxed); }
+
 /* ---- launch ------------------------------------------------------------------------------------------------------ */
 
 void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *args, int64_t count, int64_t grain) {
     if (count <= 0)
         return;
     int32_t threads = burn_pool_threads();
+    int is_whole = grain < 0;
+    if (is_whole)
+        grain = -grain;
     if (count <= grain || threads == 1 || count == 1 ||
         atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         kernel(caller, args, 0, count);
@@ -256,6 +272,7 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
     pool.count = count;
     pool.least = least;
     pool.sharers = threads;
+    pool.whole = !is_whole ? 0 : count / least < threads ? count / least : threads;
     atomic_store_explicit(&pool.next_range, 0, memory_order_relaxed);
     uint32_t number = (uint32_t)(atomic_load_explicit(&pool.gate, memory_order_relaxed) >> 32) + 1;
     number += number == 0;

@@ -348,7 +348,9 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     if (!burn_run_failed(run))
         take_inputs(run);
     if (!burn_run_failed(run)) {
+        burn_pool_run_begins();
         int32_t returned = program->info.device ? burn_recorded_entry(run) : program->info.entry(run);
+        burn_pool_run_ends();
         if (returned != BURN_OK)
             burn_rt_fail(run, returned, -1, 0); /* has no effect on a failure already recorded */
     }

@@ -45,6 +45,8 @@ int32_t burn_pool_threads(void);            /* how many threads a launch may use
 BURN_OWN void burn_pool_set_threads(int32_t threads);
 int32_t burn_pool_threads_from(const char *text); /* BURN_NUM_THREADS as a number; 0 when unset or malformed */
 void burn_pool_stop(void);                  /* joins the threads; a later launch starts them again */
+void burn_pool_run_begins(void);            /* until it ends, threads that find nothing to do stay awake longer */
+void burn_pool_run_ends(void);
 /* Calls kernel over [0, count) on the caller and on whichever threads are free; returns when all of it is done. */
 void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *args, int64_t count, int64_t grain);
 
