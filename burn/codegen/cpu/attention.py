@@ -201,8 +201,8 @@ class _Printer(Attending):
             self.vectors_of(kernel.column, 0, self.columns, lambda c: self.stage(kernel.values, target, c))
 
     def turn_keys(self, start: Int, length: Int) -> None:
-        """The keys of a block with the depth as rows: element (k, j) at k * keys + j. What tiles read behind the last key is filled,
-        too: left alone, it may be numbers below 2 ** -126, with which some CPUs take a hundred times as long."""
+        """The keys of a block with the depth as rows: element (k, j) at k * keys + j. What tiles read behind the last key is
+        filled, too: left alone, it may be numbers below 2 ** -126, with which some CPUs take a hundred times as long."""
         code, emitter, kernel, lanes = self.code, self.emitter, self.kernel, self.lanes
         block = self.prepared("keys", start, self.deep)
         filled = self.round_up(length, self.schedule.key_vectors * lanes)

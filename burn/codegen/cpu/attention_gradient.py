@@ -132,9 +132,9 @@ class _Printer(Attending):
 
     # ---- a block of keys -----------------------------------------------------------------------------------------------
     def keys(self, start: Int, length: Int) -> None:
-        """All rows over `length` keys from `start` on; then what these keys and their values are owed is known. The last key and the
-        last row stand for those behind them, as far as tiles reach: what lay there might be numbers below 2 ** -126, with which
-        some CPUs take a hundred times as long."""
+        """All rows over `length` keys from `start` on; then what these keys and their values are owed is known. The last key and
+        the last row stand for those behind them, as far as tiles reach: what lay there might be numbers below 2 ** -126, with
+        which some CPUs take a hundred times as long."""
         code, emitter, kernel, schedule = self.code, self.emitter, self.kernel, self.schedule
         for name, turned, side, loop, features in (
             ("keys", "turned keys", kernel.keys, kernel.depth, self.depth),

@@ -55,9 +55,9 @@ registers."""
 @dataclass(frozen=True)
 class Schedule:
     """The depth is taken `part` places at a time; `parts` says that there may be several, and `ragged` that the last block of
-    one may be short. `strips` of rows are copied together; sums are held for `held` panels between parts. Beside each block that is
-    multiplied, `copies` lines of the next panel are copied (0: `panels` are copied together before), and `rows` of the strip before
-    are written (0: a strip is written when it has been summed).
+    one may be short. `strips` of rows are copied together; sums are held for `held` panels between parts. Beside each block that
+    is multiplied, `copies` lines of the next panel are copied (0: `panels` are copied together before), and `rows` of the strip
+    before are written (0: a strip is written when it has been summed).
 
     A launch goes over strips, or across them: over panels. The function is the same for both: its last argument tells."""
 

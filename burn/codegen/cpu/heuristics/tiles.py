@@ -38,8 +38,8 @@ def _tile_rows_at_hand(kernel: Tiled) -> bool:
 
 
 TILE_PART = 768
-"""Places of the depth that are summed at a time: two panels are 288 KiB of the second-level cache then, and the depth of many models'
-products is one part, so that no sums are held."""
+"""Places of the depth that are summed at a time: two panels are 288 KiB of the second-level cache then, and the depth of many
+models' products is one part, so that no sums are held."""
 
 
 def tile_part(depth: Dim, block: int) -> int:
