@@ -1,5 +1,5 @@
-"""Tiles of attention reach beyond the last key: what lies there is never a number below 2 ** -126, which costs some CPUs a hundred
-times as much to multiply. The CPU's own flag tells whether one was an operand."""
+"""Tiles of attention reach beyond the last key: what lies there is never a number below 2 ** -126, which costs some CPUs a
+hundred times as much to multiply. The CPU's own flag tells whether one was an operand."""
 
 from __future__ import annotations
 
