@@ -13,7 +13,7 @@ from typing import Protocol
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
-from burn.kernels.wants import Wants
+from burn.kernels.wants import Product, Wants
 from burn.runtime.artefact import KernelImage, Target
 
 
@@ -95,9 +95,8 @@ class Backend(Protocol):
         """How its kernels are to be described."""
         ...
 
-    def panel(self, columns: int, dtype: str, interleaved: int = 1) -> int:
-        """Columns of a panel in which `pack` lays out a constant right side of so many, summed in `dtype`; `interleaved`
-        neighbours of the depth side by side."""
+    def panel(self, product: Product) -> int:
+        """Columns of a panel in which `pack` lays out the right side."""
         ...
 
     @property

@@ -10,6 +10,18 @@ from burn.kernels.body import ContractionKernel
 
 
 @dataclass(frozen=True)
+class Product:
+    """A product whose right side is laid out in panels: rows by columns, sums of type `dtype`. `depth` places are read one behind
+    the other on both sides; 0: those of a window's pixels, which lie apart. `interleaved` of them lie side by side in a panel."""
+
+    rows: Dim
+    columns: int
+    depth: Dim
+    dtype: str
+    interleaved: int = 1
+
+
+@dataclass(frozen=True)
 class Wants:
     """`keep_rows`: a costly value that two stages of a row need is kept in scratch memory, not computed again.
 

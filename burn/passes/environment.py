@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from burn.dialect.program import Program
-from burn.kernels.wants import Wants
+from burn.kernels.wants import Product, Wants
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ class Device(Protocol):
     @property
     def byte_run(self) -> int: ...
 
-    def panel(self, columns: int, dtype: str, interleaved: int = 1) -> int: ...
+    def panel(self, product: Product) -> int: ...
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from burn.dialect.program import Program
 from burn.dialect.query import VIEWS, blocks, erase_dead, is_named, op_of
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.builders.matrix import is_product, matrix_type
+from burn.kernels.wants import Product
 from burn.passes import block_panels
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
@@ -64,9 +65,9 @@ class Pack:
                         packing.pack(_split_depth(op))
             erase_dead(program.block)
 
-    def width(self, columns: int, dtype: str, interleaved: int = 1) -> int:
-        """Two vectors of sums, which are of type `dtype`, or one where that holds every column (or wastes far less)."""
-        lanes = self.vector_bytes // DTYPES[dtype].size
+    def width(self, product: Product) -> int:
+        """Two vectors of sums, or one where that holds every column (or wastes far less)."""
+        columns, lanes = product.columns, self.vector_bytes // DTYPES[product.dtype].size
         one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
         return lanes if columns <= lanes or two > 1.5 * one else 2 * lanes
 
@@ -146,7 +147,7 @@ class _Packing:
 
     What is replaced stays behind without uses, so that what is known of a value holds."""
 
-    def __init__(self, width: Callable[[int, str, int], int], byte_run: int, borders: bool) -> None:
+    def __init__(self, width: Callable[[Product], int], byte_run: int, borders: bool) -> None:
         self.width, self.byte_run, self.borders = width, byte_run, borders
         self.constant = Constants()
         self.turned: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
@@ -264,7 +265,8 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
     assert isinstance(columns, int)
     lhs, inner = op.lhs, op.lhs_contract[-1]
     run = packing.run(op, type_of(lhs).shape[inner]) if once and inner == type_of(lhs).rank - 1 else 1
-    width = packing.width(columns, summed, run)
+    rows = product([n for a, n in enumerate(type_of(lhs).shape) if _is_free(op, a)])
+    width = packing.width(Product(rows, columns, type_of(lhs).shape[inner], summed, run))
     if once:
         with ir.InsertionPoint(loop) if loop is not None else nullcontext():
             for view in reversed(views):
@@ -303,7 +305,7 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     if not is_product(op):
         return None
     spatial = weight.shape[:-2]
-    each = outputs // op.groups
+    each, is_pixel = outputs // op.groups, all(n == 1 for n in spatial)
     rank = len(spatial) + 3
     known = isinstance(type_of(op.x).shape[-1], int)
     run = packing.run(op, channels) if known and packing.constant(op.weight) else 1
@@ -312,7 +314,9 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     split = ops.reshape(op.weight, shape=(*spatial, channels, op.groups, each))
     ordered = ops.transpose(split, permutation=(rank - 2, *range(rank - 2), rank - 1))
     ordered = _filled(ordered, rank - 2, run)
-    packed = _interleaved(_panels(ordered, 1, packing.width(each, summed, run)), run)
+    images, *pixels, _ = type_of(op.operation.results[0]).shape
+    read = Product(product([images, *pixels]), each, channels if is_pixel else 0, summed, run)
+    packed = _interleaved(_panels(ordered, 1, packing.width(read)), run)
     x = _filled(op.x, type_of(op.x).rank - 1, run)
     x, attrs = _bordered(x, op) if packing.borders else (x, op.attrs)
     return ops.conv(x, packed, **(attrs | {"columns": outputs, "interleaved": run if run > 1 else None}))

@@ -21,6 +21,7 @@ from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, is_named, splat
 from burn.dialect.tiles import counts
 from burn.dialect.types import type_of
+from burn.kernels.wants import Product
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -168,8 +169,9 @@ def _is_plain(op: Op) -> bool:
 
 def _convolution(op: Op, env: Environment) -> ir.Value:
     images, down, along, _ = _shape(op)
-    filter, columns = _evaluated(op.weight, env)
-    pixels = _pixels(op.x, op.low, counts((down, along), TILE))
+    tiles = counts((down, along), TILE)
+    filter, columns = _evaluated(op.weight, images * product(tiles), env)
+    pixels = _pixels(op.x, op.low, tiles)
     depth = 1 if columns is None else 2
     products = ops.dot_general(
         pixels, filter, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(depth,), columns=columns
@@ -181,12 +183,13 @@ def _pixels(x: ir.Value, low: tuple[int, ...], tiles: tuple[int, ...]) -> ir.Val
     return ops.split_tiles(x, matrix=_flat(PIXELS), size=COUNT, step=TILE, low=low, tiles=tiles)
 
 
-def _evaluated(weight: ir.Value, env: Environment) -> tuple[ir.Value, int | None]:
-    """A filter [3, 3, channels, outputs] at the points, and in panels (`pack`) where they come out even; how many columns these
-    hold."""
+def _evaluated(weight: ir.Value, tiles: Dim, env: Environment) -> tuple[ir.Value, int | None]:
+    """A filter [3, 3, channels, outputs] at the points, and in panels (`pack`) where they come out even, for so many tiles; how
+    many columns these hold."""
     channels, outputs = _shape(weight)[2:]
     assert isinstance(outputs, int)
-    width = 0 if env.backend is None else env.backend.panel(outputs, type_of(weight).dtype)
+    read = Product(tiles, outputs, channels, type_of(weight).dtype)
+    width = 0 if env.backend is None else env.backend.panel(read)
     if not width or outputs % width:
         return _filter(ops.reshape(weight, shape=(1, TAPS, TAPS, channels, outputs))), None
     panels = ops.reshape(weight, shape=(TAPS, TAPS, channels, outputs // width, width))

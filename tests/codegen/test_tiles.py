@@ -188,3 +188,17 @@ def test_threads_share_panels_or_strips(compiled, threads: int) -> None:
             check(run(a, b), a, b)
     finally:
         burn.set_num_threads(before)
+
+
+def test_convolutions_of_one_pixel(compiled) -> None:
+    """Their window is no loop: rows are pixels, and the depth is channels."""
+    rng = np.random.default_rng(8)
+    x, w = rng.standard_normal((1, 131, 9, 8), np.float32), rng.standard_normal((133, 131, 1, 1), np.float32)
+    program = Program.create([("x", TensorType("float32", x.shape))])
+    options = {"strides": (1, 1), "dilations": (1, 1), "low": (0, 0), "high": (0, 0)}
+    with program.building("convolution"):
+        weight = ops.weight(key=program.weights.add_array(w, "w"), shape=w.shape, dtype="float32")
+        y = ops.conv(program.inputs[0], weight, **options)
+    got = compiled(program.finish([("y", y)]))(x)
+    a, b = x[0].reshape(131, -1).T, w[:, :, 0, 0].T
+    check(got[0].reshape(133, -1).T, a, b)

@@ -18,7 +18,7 @@ from burn.dialect.control import Group
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.errors import CompileError
-from burn.kernels.wants import Wants
+from burn.kernels.wants import Product, Wants
 from burn.runtime.artefact import Target as ArtefactTarget
 
 GRADIENTS = ("attention_forward", "attention_backward")
@@ -78,10 +78,10 @@ class CPU:
     def byte_run(self) -> int:
         return self.target.byte_run
 
-    def panel(self, columns: int, dtype: str, interleaved: int = 1) -> int:
-        if interleaved > 1:
-            return interleaved_width(columns, self.target)
-        return packed_width(columns, dtype, self.target)
+    def panel(self, product: Product) -> int:
+        if product.interleaved > 1:
+            return interleaved_width(product.columns, self.target)
+        return packed_width(product, self.target)
 
     @property
     def runs_on(self) -> ArtefactTarget:

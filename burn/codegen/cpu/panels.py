@@ -63,11 +63,11 @@ class Tiled:
         run = _run(left, right, kernel.depth, within) if packed else 1
         if fill and left.dtype != "uint8":
             return None  # what is read outside are bytes of one value
-        depth = kernel.depth
-        if run > 1:
-            first: dict[Atom, Dim] = {depth[-1]: 0}
-            depth = depth[:-1]
-            left, right = (replace(side, offset=substitute(side.offset, first)) for side in (left, right))
+        places = kernel.depth[:-1] if run > 1 else kernel.depth
+        depth = (*(v for v in places[:-1] if v.extent != 1), places[-1])
+        first: dict[Atom, Dim] = {v: 0 for v in kernel.depth if v not in depth}
+        left, right = (replace(side, offset=substitute(side.offset, first)) for side in (left, right))
+        valid = tuple((substitute(e, first), n) for e, n in valid)
         return Tiled(
             kernel.dtype, kernel.batch, kernel.rows, kernel.column, panel, within, width, depth[:-1], depth[-1],
             left, right, valid, packed, kernel.epilogue, kernel.buffers, run, fill,

@@ -20,7 +20,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.errors import CompileError
 from burn.kernels.liveness import Liveness
-from burn.kernels.wants import Wants
+from burn.kernels.wants import Product, Wants
 from burn.runtime.artefact import Target
 
 PIPELINE = pipeline("align", ("attention_forward", "attention_backward"))
@@ -60,7 +60,7 @@ class GPU:
         """Quantised products are read as they are written: in floats, or in int32."""
         return 1
 
-    def panel(self, columns: int, dtype: str, interleaved: int = 1) -> int:
+    def panel(self, product: Product) -> int:
         raise CompileError("Triton kernels read no panels: leave out the pass 'pack'")
 
     @property

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from burn.codegen.cpu.heuristics.registers import most_rows, tile_cost
+from burn.codegen.cpu.heuristics.tiles import fill_tiles
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import product
+from burn.dialect.dims import product as product_of
 from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel
+from burn.kernels.wants import Product
 
 COMPACT_VECTORS = 4
 """Vectors of a panel beside one row: four sums that do not wait for each other, by five lines of code. Rows would need addresses,
@@ -23,15 +25,14 @@ def panel_vectors(target: Target) -> int:
     return 4 if target.vector_bytes > 4 and target.vector_registers >= 32 else 2
 
 
-def packed_width(columns: int, dtype: str, target: Target) -> int:
-    """Columns of a panel that is packed once, whose sums are of type `dtype`: whole vectors, fewer of them where that wastes
-    less."""
-    usual, lanes = panel_vectors(target), target.lanes(DTYPES[dtype].size)
+def packed_width(product: Product, target: Target) -> int:
+    """Columns of a panel that is packed once: whole vectors, fewer of them where that wastes less."""
+    columns, usual, lanes = product.columns, panel_vectors(target), target.lanes(DTYPES[product.dtype].size)
     if fits_three(columns, lanes, target):
         return 3 * lanes
     if target.compact:
         return _fitting(columns, (usual, 1), lanes)
-    if target.tiles:
+    if target.tiles and product.dtype == "float32" and fill_tiles(product.rows, columns, product.depth) is not None:
         return _fitting(columns, (2, 1), lanes)  # as wide as tile registers take them
     return _cheapest(columns, usual, lanes, target)
 
@@ -55,7 +56,7 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
     """Columns of a panel where the right side is not packed. One row or two leave registers for more vectors, and longer
     runs of the right side are read at a time."""
     columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
-    rows = product([v.extent for v in kernel.rows])
+    rows = product_of([v.extent for v in kernel.rows])
     usual = panel_vectors(target)
     if target.compact:
         return _fitting(columns, (usual, 1), lanes) if isinstance(columns, int) else usual * lanes

@@ -24,9 +24,14 @@ def wants_of_tiles(kernel: ContractionKernel, target: Target) -> tuple[tuple[Dim
         return None  # places of a window are short parts of the depth, and of the same pixels: in place they cost less
     if not _tile_rows_at_hand(tiled) or not (tiled.side_by_side or coefficient(tiled.rhs.offset, tiled.inner) == 1):
         return None
-    sizes = (product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent)
-    asked = [(n, least) for n, least in zip(sizes, TILE_SIZES, strict=True) if factor(n) < least]
-    return None if any(isinstance(n, int) for n, _ in asked) else tuple(asked)
+    return fill_tiles(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent)
+
+
+def fill_tiles(rows: Dim, columns: Dim, depth: Dim) -> tuple[tuple[Dim, int], ...] | None:
+    """Whether a product is large enough for tile registers: None where it is not, else what a run has to ask as above."""
+    sizes = zip((rows, columns, depth), TILE_SIZES, strict=True)
+    asked = [(size, least) for size, least in sizes if factor(size) < least]
+    return None if any(isinstance(size, int) for size, _ in asked) else tuple(asked)
 
 
 def _tile_rows_at_hand(kernel: Tiled) -> bool:
