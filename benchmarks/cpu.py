@@ -6,10 +6,9 @@
 
 `--write` puts the tables of the figures' targets and numbers of threads in place of those that the page had, and leaves the
 others, which may be of another machine, as they are. Each model, number of threads, target and peer is one figure; what is
-measured again replaces what was there. Engines that are not installed, and models that are not here, are named and left out.
-`--target` restricts burn alone: its peers choose their instructions themselves, but for OpenVINO, which
-`ONEDNN_MAX_CPU_ISA=AVX2` in the environment restricts in part. Medians over turns (burn/bench/interleave.py: a block begins
-when no other engine's threads spin any more).
+measured again replaces what was there. Engines that are not installed, and models that are not here, are named and left
+out. `--target` restricts burn alone; with `--seen-as-target` its peers find such a CPU, too (older/). Medians over turns
+(burn/bench/interleave.py: a block begins when no other engine's threads spin any more).
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def subject(text: str) -> Subject:
     return find(name, {symbol: int(number) for symbol, _, number in pairs})
 
 
-def measured(it: Subject, peers: Sequence[str], threads: int, target: str, plan: Plan) -> list[Figure]:
+def measured(it: Subject, peers: Sequence[str], threads: int, target: str, plan: Plan, machine: str) -> list[Figure]:
     """Raises BurnError where no peer can be asked, or results differ."""
     runs: dict[str, Run] = {"burn": burn.load(it.path, threads=threads, target=target).run}
     for name in peers:
@@ -110,7 +109,7 @@ def measured(it: Subject, peers: Sequence[str], threads: int, target: str, plan:
     taken = interleave({name: (lambda run=run: run(it.feeds)) for name, run in runs.items()}, plan)
     ours = taken.timings["burn"]
     disturbed = taken.restless or (taken.others or 0.0) > OTHERS
-    day, machine = str(datetime.date.today()), f"{processor()} ({platform.machine()}, {host_target(features()).name})"
+    day = str(datetime.date.today())
     return [
         Figure(
             it.label,
@@ -200,8 +199,9 @@ def document(figures: Sequence[Figure], before: str = "") -> str:
             "# burn on the CPU, beside its peers",
             "Written by `python benchmarks/cpu.py`: float32, one call at a time. Medians by turns in one process; in "
             "brackets burn's time over that peer's, and in the last column over the fastest peer's: below 1 burn is ahead. "
-            "A target (`vnni` is AVX-512 with products of bytes) restricts burn alone; its peers take all instructions that "
-            "the CPU has, which is named with the widest target that it can stand in for. Models from PyTorch and `seeded` "
+            "A target (`vnni` is AVX-512 with products of bytes, `amx` has tile registers) restricts burn; its peers take all "
+            "instructions that the CPU has, which is named with the widest target that it can stand in for, and what it was "
+            "seen as where they could not. Models from PyTorch and `seeded` "
             "ones have random weights.",
             *(part for _, part in parts),
         ]
@@ -221,6 +221,7 @@ def main() -> None:
     parser.add_argument("--models", default=" ".join(MODELS), help="names or ONNX files, with spaces between them")
     parser.add_argument("--threads", default="2,1", help="numbers of threads")
     parser.add_argument("--target", choices=list(TARGETS), help="the CPU that burn compiles for; this one by default")
+    parser.add_argument("--seen-as-target", action="store_true", help="let its peers find such a CPU, too")
     parser.add_argument("--peers", default=",".join(PEERS_WANTED), help=f"of {', '.join(PEERS)}")
     parser.add_argument("--runs", type=int, default=18, help="that are counted, of each engine")
     args = parser.parse_args()
@@ -229,12 +230,19 @@ def main() -> None:
         before = args.write.read_text() if args.write.exists() else ""
         args.write.write_text(document(list(figures.values()), before) + "\n")
         return
-    target = args.target or host_target(features()).name
+    here = host_target(features()).name
+    target, seen = args.target or here, here
+    if args.seen_as_target:
+        from older import become
+
+        become(target)
+        seen = f"{here} seen as {target}"
+    machine = f"{processor()} ({platform.machine()}, {seen})"
     for threads in sorted(map(int, args.threads.split(",")), reverse=True):  # a process can be bound to fewer CPUs only
         bind(threads)
         for name in args.models.split():
             try:
-                found = measured(subject(name), args.peers.split(","), threads, target, Plan(runs=args.runs))
+                found = measured(subject(name), args.peers.split(","), threads, target, Plan(runs=args.runs), machine)
             except Exception as error:  # whatever an engine says: the others are timed all the same
                 print(f"{name}: {type(error).__name__}: {error}"[:600], flush=True)
                 continue

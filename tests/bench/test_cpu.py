@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from onnx import TensorProto, helper
 
 pytest.importorskip("onnxruntime")
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +88,27 @@ def test_sizes_in_a_name(cpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(cpu, "find", lambda name, sizes: (name, sizes))
     assert cpu.subject("gpt2:seq=128,past=0") == ("gpt2", {"seq": 128, "past": 0})
     assert cpu.subject("yolo") == ("yolo", {})
+
+
+def test_peers_find_an_older_cpu() -> None:
+    """In a process of its own: what a program asks the CPU for is not there, and what is left stays."""
+    program = """
+import subprocess
+import sys
+sys.path.insert(0, "benchmarks")
+import older
+from burn.errors import BurnError
+try:
+    older.become("avx2")
+except BurnError as error:
+    print("cannot:", error)
+    raise SystemExit
+from burn.runtime.host import features
+import numpy
+print(sorted({"avx2", "fma", "avx512f", "amx-tile"} & set(features())))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    if done.stdout.startswith("cannot:"):
+        pytest.skip(done.stdout)
+    assert "avx512f" not in done.stdout and "amx-tile" not in done.stdout and "'avx2'" in done.stdout

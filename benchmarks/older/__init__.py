@@ -1,0 +1,64 @@
+"""This process on an older CPU: what engines ask the CPU for, it does not have (cpuid.c).
+
+    become("avx2")
+
+ONNX Runtime, OpenVINO and PyTorch choose their kernels by what the instruction `cpuid` tells, and have no settings for it, or
+some for a part. So they can be timed beside burn's code for an older CPU on a newer one, as they would run there; caches, memory
+and the clock stay the machine's own. Linux on Intel CPUs, as far as the kernel and a virtual machine let it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+from pathlib import Path
+
+from burn.errors import BurnError
+
+BITS: dict[str, tuple[tuple[int, int, str, tuple[int, ...]], ...]] = {
+    "avx2": (
+        (7, 0, "ebx", (16, 17, 21, 26, 27, 28, 30, 31)),  # AVX-512 F, DQ, IFMA, PF, ER, CD, BW, VL
+        (7, 0, "ecx", (1, 6, 11, 12, 14)),  # AVX-512 VBMI, VBMI2, VNNI, BITALG, VPOPCNTDQ
+        (
+            7,
+            0,
+            "edx",
+            (2, 3, 8, 22, 23, 24, 25),
+        ),  # more of AVX-512; AMX's bfloat16, AVX-512's halves, AMX's tiles and int8
+        (7, 1, "eax", (4, 5, 21, 22, 23)),  # AVX-VNNI, AVX-512's bfloat16, AMX's halves, AVX-IFMA
+        (7, 1, "edx", (4, 5, 8, 10, 19)),  # AVX-VNNI's other types, AMX's complex numbers, AVX10
+    ),
+}
+"""By target: leaf, part of it, register and bits that such a CPU has not. Source: Intel's Software Developer's Manual, volume 2A,
+CPUID."""
+
+REGISTERS = ("eax", "ebx", "ecx", "edx")
+
+
+class _Hidden(ctypes.Structure):
+    _fields_ = (("leaf", ctypes.c_uint32), ("part", ctypes.c_uint32), ("registers", ctypes.c_uint32 * 4))
+
+
+def become(target: str) -> None:
+    """From now on, for what this thread and those it starts ask the CPU: before other engines are imported. Raises BurnError
+    where that cannot be."""
+    rows = [
+        _Hidden(leaf, part, (ctypes.c_uint32 * 4)(*(sum(1 << b for b in bits) * (name == r) for r in REGISTERS)))
+        for leaf, part, name, bits in BITS[target]
+    ]
+    library = _library()
+    if library.hide((_Hidden * len(rows))(*rows), len(rows)):
+        raise BurnError(f"this machine cannot appear to be {target}", ["its kernel or its CPU has no faults of cpuid"])
+
+
+def _library() -> ctypes.CDLL:
+    source = Path(__file__).with_name("cpuid.c")
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "cpuid.so"
+        done = subprocess.run(
+            ["cc", "-O2", "-shared", "-fPIC", str(source), "-o", str(made)], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise BurnError("cpuid.c does not compile here", done.stderr.splitlines())
+        return ctypes.CDLL(str(made))
