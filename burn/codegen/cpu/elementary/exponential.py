@@ -10,7 +10,16 @@ from __future__ import annotations
 import math
 
 from burn.codegen.cpu.elementary.coefficients import EXP, SINH, TANH
-from burn.codegen.cpu.elementary.formats import at_least, at_most, format_of, power_of_two, reaches, scaled, scales
+from burn.codegen.cpu.elementary.formats import (
+    at_least,
+    at_most,
+    format_of,
+    power_of_two,
+    reaches,
+    reciprocal_nearly,
+    scaled,
+    scales,
+)
 from burn.codegen.cpu.lanes import Lanes
 
 
@@ -98,21 +107,17 @@ def tanh(x: Lanes) -> Lanes:
 
 
 def sigmoid(x: Lanes) -> Lanes:
-    """z / (1 + z) or 1 / (1 + z) with z = exp(-|x|). For the former, what rounding took from exp(r) = 1 + rest and from
-    1 + z is given back at the end: without that the roundings add up to more than 2 ULP."""
-    form = format_of(x)
-    split = (form.bias + 1) // 2
-    bounded = at_least(-x.abs(), form.exp_low)
-    offset = form.magic + form.bias + split
-    biased = bounded.mad(1 / math.log(2), offset)
-    rest = expm1_of_rest(bounded, biased - offset)
-    mantissa = rest + 1.0
-    z = mantissa * power_of_two(biased) * 2.0**-split
-    below = z + 1.0
-    negative = x < 0.0
-    lost = (rest - (mantissa - 1.0)) - (z - (below - 1.0))
-    result = negative.where(z, 1.0) / below
-    return result.mad(negative.where(lost, 0.0), result)
+    """z / (1 + z) or 1 / (1 + z) with z = exp(-|x|). A quotient near that is mended by what is left over, top - q (1 + z), which
+    has no rounding of 1 + z in it: top - q is exact, as q is at least half of the top."""
+    z, negative = exp_of_negative(-x.abs()), x < 0.0
+    top, below = negative.where(z, 1.0), z + 1.0
+    if scales(x) and x.element == "f32":
+        near = reciprocal_nearly(below)
+        q = top * near
+    else:
+        q = top / below
+        near = negative.where(1.0 - q, q)  # 1 / (1 + z), of few digits
+    return (-z).mad(q, top - q).mad(near, q)
 
 
 def sinh(x: Lanes) -> Lanes:

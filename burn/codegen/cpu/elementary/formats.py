@@ -84,3 +84,12 @@ def scaled(x: Lanes, n: Lanes, kept: Lanes) -> Lanes:
 def reaches(x: Lanes, bound: float) -> Lanes:
     """Whether x is at least the bound, or no number."""
     return x.wrap(x.code.cmpf("uge", x.value, x.const(bound).value))
+
+
+def reciprocal_nearly(x: Lanes) -> Lanes:
+    """1 / x with a relative error below 2 ** -14, for vectors of float32 that `scales` says yes to."""
+    operands = (x.value, x.const(0.0).value, x.code.const(-1, "i16"))
+    values, types = (", ".join(texts) for texts in (map(str, operands), (v.type for v in operands)))
+    return x.wrap(
+        x.code.pure(f'llvm.call_intrinsic "llvm.x86.avx512.rcp14.ps.512"({values}) : ({types}) -> {x.type}', x.type)
+    )
