@@ -82,6 +82,7 @@ FUNCTIONS = {
     "burn_rt_copy": Function(("ptr", "ptr", "ptr", "i64")),
     "burn_rt_read": Function(("ptr", "ptr", "i64"), "i64"),
     "burn_rt_write": Function(("ptr", "ptr", "i64", "i64")),
+    "burn_rt_threads": Function(("ptr",), "i64"),
     "burn_rt_launch": Function(("ptr", "i64", "ptr", "ptr", "i64", "i64"), "i32", "status"),
     "burn_rt_steps": Function(("ptr", "ptr", "ptr", "ptr", "ptr"), "i32", "status"),
     "burn_rt_enter": Function(("ptr", "i64")),

@@ -13,16 +13,16 @@ from burn.codegen.cpu.heuristics.lanes import as_read, lanes_for
 from burn.codegen.cpu.heuristics.launches import grain_for, work
 from burn.codegen.cpu.heuristics.panels import panel_width
 from burn.codegen.cpu.heuristics.registers import FEW_ROWS, few_rows
-from burn.codegen.cpu.heuristics.tiles import across_panels, wants_of_tiles
+from burn.codegen.cpu.heuristics.tiles import across_panels, tile_groups, tiles_pay, wants_of_tiles
 from burn.codegen.cpu.heuristics.wants import WANTS
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.calls import Address
 from burn.codegen.host.emit import PTR, Int, Value
 from burn.codegen.host.entry import EntryBuilder, some
-from burn.codegen.host.launches import Launches
+from burn.codegen.host.launches import THREADS, Launches
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, factor, product, symbol
+from burn.dialect.dims import Dim, factor, product, symbol, symbols
 from burn.dialect.types import DTYPES
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
@@ -83,6 +83,8 @@ class Choice:
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
         code = entry.code
+        if any(symbols(size) & symbols(THREADS) for asked, _ in self.options for size, _ in asked):
+            entry.tell_threads()
         tests = [self._fits(entry, asked) for asked, _ in self.options]
         functions = [*(function for _, function in self.options), self.last]
 
@@ -164,7 +166,7 @@ class KernelPrinter:
         asked = wants_of_tiles(kernel, self.target)
         if asked is None or panels_of(kernel) not in (0, tiles.WIDTH):
             return self._for_any_rows(kernel)
-        return Choice.of((asked, self._tiles(kernel)), ((), self._for_any_rows(kernel)))
+        return Choice.of(*self._tiles(kernel, asked), ((), self._for_any_rows(kernel)))
 
     def _for_any_rows(self, kernel: ContractionKernel) -> Emitted | Choice:
         """Where only a run can tell how many rows there are, one row has code of its own: it needs the memory's speed."""
@@ -174,24 +176,27 @@ class KernelPrinter:
             return self._vectors(kernel)
         return Choice.of((((rows, 2),), self._vectors(kernel)), ((), self._vectors(kernel, one_by_one=True)))
 
-    def _tiles(self, kernel: ContractionKernel) -> Emitted | Choice:
-        """One function, launched over strips of rows, or across them."""
+    def _tiles(self, kernel: ContractionKernel, enough: Asked) -> list[tuple[Asked, Emitted]]:
+        """One function, launched over strips of rows, or across them, where there is enough to multiply."""
         tiled = Tiled.of(kernel, tiles.WIDTH)
         assert tiled is not None
         schedule = tiles.Schedule.of(tiled)
         general, values = parametrize(kernel, {kernel.column: tiles.WIDTH})
         emit = partial(tiles.emit, general, schedule, self.target, self.sites)
 
-        def launched(across: bool) -> Emitted:
-            grain = -1 * grain_for(schedule.work(tiled, across))
-            emitted = self._emitted(general, schedule, values, emit, schedule.count(tiled, across), grain)
-            return replace(emitted, sizes=(*emitted.sizes, int(across)))
+        def launched(across: bool) -> tuple[Asked, Emitted]:
+            units, others = schedule.units(tiled, across)
+            groups = tile_groups(units, others)
+            emitted = self._emitted(general, schedule, values, emit, units * groups, -1)
+            return tiles_pay(units, others, groups), replace(emitted, sizes=(*emitted.sizes, int(across), groups))
 
         match across_panels(product([v.extent for v in tiled.rows]), tiled.column.extent):
             case bool() as across:
-                return launched(across)
-            case asked:
-                return Choice.of((asked, launched(True)), ((), launched(False)))
+                found = [launched(across)]
+            case more:
+                (asked, over_panels), over_strips = launched(True), launched(False)
+                found = [((*more, *asked), over_panels), over_strips]
+        return [((*enough, *asked), launch) for asked, launch in found]
 
     def _vectors(self, kernel: ContractionKernel, width: int = 0, one_by_one: bool = False) -> Emitted:
         width = width or panels_of(kernel) or panel_width(kernel, self.target)

@@ -59,7 +59,8 @@ class Schedule:
     is multiplied, `copies` lines of the next panel are copied (0: `panels` are copied together before), and `rows` of the strip
     before are written (0: a strip is written when it has been summed).
 
-    A launch goes over strips, or across them: over panels. The function is the same for both: its last argument tells."""
+    A launch goes over strips, or across them: over panels. The other side is cut into groups, each of which all of them meet in
+    turn. The function is the same for all: its last arguments tell."""
 
     part: int
     parts: bool
@@ -84,23 +85,15 @@ class Schedule:
         return Schedule(part, parts, ragged, strips, held, copies, panels, beside)
 
     @staticmethod
-    def units(kernel: Tiled, across: bool) -> Dim:
-        """Iterations of a launch for each batch."""
-        return kernel.panel.extent if across else ceildiv(product([v.extent for v in kernel.rows]), WIDTH)
-
-    @staticmethod
-    def count(kernel: Tiled, across: bool) -> Dim:
-        return product([v.extent for v in kernel.batch]) * Schedule.units(kernel, across)
-
-    @staticmethod
-    def work(kernel: Tiled, across: bool) -> Dim:
-        """Vector operations of one iteration."""
-        rows = product([v.extent for v in kernel.rows])
-        return kernel.inner.extent * (rows if across else kernel.column.extent)
+    def units(kernel: Tiled, across: bool) -> tuple[Dim, Dim]:
+        """Iterations of a launch for each group, of all batches, and what groups are made of."""
+        strips = ceildiv(product([v.extent for v in kernel.rows]), WIDTH)
+        units, others = (kernel.panel.extent, strips) if across else (strips, kernel.panel.extent)
+        return product([v.extent for v in kernel.batch]) * units, others
 
 
-ACROSS = "across"
-"""The last argument: whether a launch goes over panels."""
+ACROSS, GROUPS = "across", "groups"
+"""The last arguments: whether a launch goes over panels, and how many groups of the other side there are."""
 
 
 def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
@@ -113,7 +106,7 @@ class _Printer:
         tiled = Tiled.of(kernel, WIDTH)
         assert tiled is not None
         self.kernel, self.schedule = tiled, schedule
-        self.code, self.emitter = open_kernel(kernel.buffers, (*argument_names(kernel), ACROSS), target, sites)
+        self.code, self.emitter = open_kernel(kernel.buffers, (*argument_names(kernel), ACROSS, GROUPS), target, sites)
         self.row_count = product([v.extent for v in tiled.rows])
         self.epilogue = Epilogue(tiled, LINES, "f32", self.emitter)
         left, right, turned, self.sums = self._scratch()
@@ -140,17 +133,21 @@ class _Printer:
         def of_both(panel: Int, strip: Int) -> Int:
             return code.select(across, code.value(panel), code.value(strip))
 
-        units = code.max(of_both(panels, strips), 1)
+        units, others = code.max(of_both(panels, strips), 1), of_both(strips, panels)
+        groups = emitter.dim(symbol(GROUPS))
+        each = code.udiv(code.add(others, code.sub(groups, 1)), groups)
         last = code.udiv(code.add(end, code.sub(units, 1)), units)
-        with code.for_(code.udiv(begin, units), last) as batch, emitter.scope():
-            rest: Int = batch.iv
+        with code.for_(code.udiv(begin, units), last) as outer, emitter.scope():
+            rest: Int = code.udiv(outer.iv, groups)
             for position, loop in enumerate(reversed(kernel.batch)):
                 n = emitter.dim(loop.extent)
                 outermost = position == len(kernel.batch) - 1
                 emitter.places[loop], rest = (rest, 0) if outermost else (code.urem(rest, n), code.udiv(rest, n))
-            before = code.mul(batch.iv, units)
+            before = code.mul(outer.iv, units)
             low, high = code.max(code.sub(begin, before), 0), code.min(code.sub(end, before), units)
-            self._rows(of_both(0, low), of_both(strips, high), of_both(low, 0), of_both(high, panels))
+            start = code.mul(code.urem(outer.iv, groups), each)
+            stop = code.min(code.add(start, each), others)
+            self._rows(of_both(start, low), of_both(stop, high), of_both(low, start), of_both(high, stop))
         tile(self.code, "tilerelease")
         code.return_()
         return code.text()

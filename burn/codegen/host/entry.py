@@ -25,13 +25,13 @@ from burn.codegen.host.early import early_outputs
 from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.emitters import EMITTERS, emits
 from burn.codegen.host.groups import Groups
-from burn.codegen.host.launches import Kernels
+from burn.codegen.host.launches import THREADS, Kernels
 from burn.codegen.host.parts import divide
 from burn.codegen.host.records import ON_HOST, KernelRecord, Records, moved
 from burn.codegen.host.sizes import Sizes
 from burn.codegen.host.steps import Steps
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, Symbol
+from burn.dialect.dims import Dim, Symbol, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, source_name
 from burn.dialect.program import Program
@@ -118,6 +118,14 @@ class EntryBuilder:
         functions = [*self.kernels.functions, *tables, *(part.text() for part in parts)]
         told = self.records
         return Entry(functions, list(self.constants), ranges, self._buffers, told.all, told.operations, self.sites)
+
+    def tell_threads(self) -> None:
+        """Behind this, sizes may be computed from the number of threads."""
+        if not self.sizes.known(THREADS):
+            (name,) = symbols(THREADS)
+            threads = self.call("burn_rt_threads")
+            assert threads is not None
+            self.sizes.places[Symbol(name)] = threads
 
     def _close(self, part: Function) -> None:
         """The end of the function, or of a part of it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, Expr, Symbol
 
 if TYPE_CHECKING:
     from burn.codegen.host.calls import Address
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 Binding = tuple[str, int] | None
 """What a kernel's buffer is: ("in", the group's operand), ("out", its result), ("shared", a number), or the kernel's own."""
+
+
+THREADS = Expr.of(Symbol("<threads>"))
+"""How many threads a launch may use: a size that programs have no name for (`EntryBuilder.tell_threads`)."""
 
 
 class Launch(Protocol):

@@ -61,6 +61,9 @@ void burn_rt_copy(burn_run *run, void *to, const void *from, int64_t bytes);
 int64_t burn_rt_read(burn_run *run, const void *from, int64_t bytes); /* an integer of 1, 4 or 8 bytes, sign-extended */
 void burn_rt_write(burn_run *run, void *to, int64_t value, int64_t bytes);
 
+/* How many threads a launch may use. */
+int64_t burn_rt_threads(burn_run *run);
+
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 /* Runs kernel over [0, count) in ranges of at least `grain` iterations, on this thread alone when count <= grain. Less than 0, of
  * at least -grain, and of no more ranges than threads: for kernels that copy for each range what all of it reads. `kernel_id` indexes the artefact's kernel table (profiling). Returns the run's status. */

@@ -657,6 +657,11 @@ void burn_rt_write(burn_run *run, void *to, int64_t value, int64_t bytes) {
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
+int64_t burn_rt_threads(burn_run *run) {
+    (void)run;
+    return burn_pool_threads();
+}
+
 int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
                        int64_t grain) {
     run->touched = 1;

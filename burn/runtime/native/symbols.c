@@ -26,6 +26,7 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_rt_copy),
     FUNCTION(burn_rt_read),
     FUNCTION(burn_rt_write),
+    FUNCTION(burn_rt_threads),
     FUNCTION(burn_rt_launch),
     FUNCTION(burn_rt_steps),
     FUNCTION(burn_rt_enter),

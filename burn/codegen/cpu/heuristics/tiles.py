@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, coefficient, factor, product
+from burn.codegen.host.launches import THREADS
+from burn.dialect.dims import Dim, ceildiv, coefficient, dim_max, dim_min, factor, floordiv, product
 from burn.kernels.body import EXPENSIVE, Apply, ContractionKernel, Convert, walk
 
 TILE_SIZES = (64, 128, 128)
@@ -130,3 +131,18 @@ def across_panels(rows: Dim, columns: Dim) -> bool | tuple[tuple[Dim, int], ...]
     tell, the sizes that it asks, with the least that each has to be."""
     more = columns - rows
     return more >= 0 if isinstance(more, int) else ((more, 0),)
+
+
+def tile_groups(units: Dim, others: Dim) -> Dim:
+    """Into how many groups the side that a launch does not go over is cut, in the number of threads: as many as give each thread
+    two units, but none of fewer than two strips or panels."""
+    few = ceildiv(2 * THREADS, dim_max(units, 1))
+    return dim_max(1, dim_min(few, floordiv(others, 2)))
+
+
+def tiles_pay(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ...]:
+    """What a run has to ask, beside sizes: whether the thread with most to do is quicker with tile registers. For each place of
+    the depth the products of a strip and a panel take 3.6 ns, and copying one of these 4; vectors take twice as long as tiles
+    where both wait for memory, but are shared out evenly."""
+    most, each = ceildiv(units * groups, THREADS), ceildiv(others, groups)
+    return ((20 * units * others - THREADS * (10 * most * each + 11 * (most + each)), 0),)
