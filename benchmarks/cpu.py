@@ -18,8 +18,10 @@ import datetime
 import json
 import platform
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import burn
@@ -91,18 +93,28 @@ def subject(text: str) -> Subject:
     return find(name, {symbol: int(number) for symbol, _, number in pairs})
 
 
-def measured(it: Subject, peers: Sequence[str], threads: int, target: str, plan: Plan, machine: str) -> list[Figure]:
-    """Raises BurnError where no peer can be asked, or results differ."""
+def measured(
+    it: Subject,
+    peers: Sequence[str],
+    threads: int,
+    target: str,
+    plan: Plan,
+    machine: str,
+    seen: AbstractContextManager[None],
+) -> list[Figure]:
+    """Peers are loaded inside of `seen`. Raises BurnError where no peer can be asked, or results differ."""
     runs: dict[str, Run] = {"burn": burn.load(it.path, threads=threads, target=target).run}
-    for name in peers:
-        peer = PEERS[name]
-        if missing := peer.lacks(it):
-            print(f"{it.label}: no {name}: {missing}", flush=True)
-            continue
-        runs[name] = peer.load(it, threads, None)
+    results = {"burn": runs["burn"](it.feeds)}
+    with seen:
+        for name in peers:
+            peer = PEERS[name]
+            if missing := peer.lacks(it):
+                print(f"{it.label}: no {name}: {missing}", flush=True)
+                continue
+            runs[name] = peer.load(it, threads, None)
+            results[name] = runs[name](it.feeds)
     if len(runs) == 1:
         raise BurnError("there is nothing to compare with", ["install onnxruntime or openvino"])
-    results = {name: run(it.feeds) for name, run in runs.items()}
     for name, result in results.items():
         if not (apart := difference(results["burn"], result)) <= SAME:
             raise BurnError(f"the results of {name} differ", [f"by {apart:.1e} of the largest number"])
@@ -231,18 +243,20 @@ def main() -> None:
         args.write.write_text(document(list(figures.values()), before) + "\n")
         return
     here = host_target(features()).name
-    target, seen = args.target or here, here
+    target, machine = args.target or here, f"{processor()} ({platform.machine()}, {here})"
+    seen: Callable[[], AbstractContextManager[None]] = nullcontext
     if args.seen_as_target:
-        from older import become
+        from older import seen_as
 
-        become(target)
-        seen = f"{here} seen as {target}"
-    machine = f"{processor()} ({platform.machine()}, {seen})"
+        seen = partial(seen_as, target)
+        machine = machine.replace(f"{here})", f"{here} seen as {target})")
     for threads in sorted(map(int, args.threads.split(",")), reverse=True):  # a process can be bound to fewer CPUs only
         bind(threads)
         for name in args.models.split():
             try:
-                found = measured(subject(name), args.peers.split(","), threads, target, Plan(runs=args.runs), machine)
+                found = measured(
+                    subject(name), args.peers.split(","), threads, target, Plan(runs=args.runs), machine, seen()
+                )
             except Exception as error:  # whatever an engine says: the others are timed all the same
                 print(f"{name}: {type(error).__name__}: {error}"[:600], flush=True)
                 continue

@@ -1,6 +1,7 @@
 """This process on an older CPU: what engines ask the CPU for, it does not have (cpuid.c).
 
-    become("avx2")
+    with seen_as("avx2"):
+        run = load()  # asks the CPU, and is told of no AVX-512
 
 ONNX Runtime, OpenVINO and PyTorch choose their kernels by what the instruction `cpuid` tells, and have no settings for it, or
 some for a part. So they can be timed beside burn's code for an older CPU on a newer one, as they would run there; caches, memory
@@ -10,8 +11,11 @@ and the clock stay the machine's own. Linux on Intel CPUs, as far as the kernel 
 from __future__ import annotations
 
 import ctypes
+import functools
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from burn.errors import BurnError
@@ -40,9 +44,10 @@ class _Hidden(ctypes.Structure):
     _fields_ = (("leaf", ctypes.c_uint32), ("part", ctypes.c_uint32), ("registers", ctypes.c_uint32 * 4))
 
 
-def become(target: str) -> None:
-    """From now on, for what this thread and those it starts ask the CPU: before other engines are imported. Raises BurnError
-    where that cannot be."""
+@contextmanager
+def seen_as(target: str) -> Iterator[None]:
+    """Inside, this thread and those that it starts ask another CPU. Engines remember what they were told, and their threads go
+    on asking that one. Raises BurnError where that cannot be."""
     rows = [
         _Hidden(leaf, part, (ctypes.c_uint32 * 4)(*(sum(1 << b for b in bits) * (name == r) for r in REGISTERS)))
         for leaf, part, name, bits in BITS[target]
@@ -50,8 +55,13 @@ def become(target: str) -> None:
     library = _library()
     if library.hide((_Hidden * len(rows))(*rows), len(rows)):
         raise BurnError(f"this machine cannot appear to be {target}", ["its kernel or its CPU has no faults of cpuid"])
+    try:
+        yield
+    finally:
+        library.show()
 
 
+@functools.cache
 def _library() -> ctypes.CDLL:
     source = Path(__file__).with_name("cpuid.c")
     with tempfile.TemporaryDirectory() as folder:

@@ -47,14 +47,19 @@ static void answer(int signal, siginfo_t *info, void *context) {
     registers[REG_RIP] += sizeof CPUID;
 }
 
-/* 0, or -1 where this system cannot. Threads that exist already see the CPU as it is. */
+/* Until `show` is called. 0, or -1 where this system cannot. Threads that exist already see the CPU as it is; those that are
+ * started meanwhile do not see it later, either. */
 int hide(const hidden *given, int number) {
     if (number > MOST)
         return -1;
     memcpy(rows, given, (size_t)number * sizeof *given);
     count = number;
-    struct sigaction handler = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    if (sigaction(SIGSEGV, &handler, &before))
+    struct sigaction handler = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO | SA_NODEFER}, there;
+    if (sigaction(SIGSEGV, &handler, &there))
         return -1;
+    if (there.sa_sigaction != answer)
+        before = there;
     return set_faulting(1) ? -1 : 0;
 }
+
+void show(void) { set_faulting(0); } /* the handler stays: threads that were started meanwhile need it */
