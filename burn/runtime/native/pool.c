@@ -1,7 +1,7 @@
 /* The thread pool behind burn_rt_launch.
  *
  * One launch at a time has the pool's workers; a caller that finds them taken runs its kernel alone. A launch is
- * published by opening a gate. Workers that are awake enter, claim ranges until none is left, and leave; the caller
+ * published by opening a gate. Workers that are awake enter, take ranges until none is left, and leave; the caller
  * does the same, closes the gate and waits for those inside. So a worker that wakes late finds the gate shut and costs
  * nobody anything, and no launch waits for a sleeping thread. Workers spin for tens of microseconds (the gap between
  * two calls of a network), then sleep; while a run is under way they spin longer, through kernels that one thread does
@@ -27,17 +27,18 @@ static const int SPINS_BEFORE_YIELD = 4000;
 
 static struct {
     _Alignas(64) _Atomic uint64_t gate;
-    _Alignas(64) _Atomic int64_t next_range;
+    _Alignas(64) _Atomic int64_t open; /* portions of which not all is taken */
     /* The launch: written by the caller before it opens the gate, read by those who entered. */
     _Alignas(64) burn_run *run;
     burn_kernel kernel;
     const int64_t *args;
     int64_t count, least; /* iterations: of all, and of a range at least */
-    int32_t sharers;      /* threads that ranges are cut for */
-    int64_t whole;        /* ranges there are, all as long as can be; 0: they become smaller towards the end */
+    int64_t portions;
+    int is_whole;         /* a portion is one range */
     /* Who works. */
     _Alignas(64) atomic_flag taken;   /* a launch, or a change of the number of threads, is under way */
     _Atomic int32_t runs;             /* of programs, that are under way */
+    _Atomic int32_t born;             /* workers that have begun: each has a number */
     _Atomic int32_t threads;          /* wanted, the caller included; 0 until first asked for */
     int32_t started;                  /* workers that exist; guarded by `taken` */
     burn_thread handles[MAX_THREADS];
@@ -45,6 +46,9 @@ static struct {
     _Alignas(64) _Atomic int32_t asleep;
     _Atomic int32_t to_wake; /* sleepers that this launch could use and that nobody has woken yet */
     _Atomic uint32_t rings;  /* changes whenever sleepers are woken */
+    struct {
+        _Alignas(64) _Atomic uint64_t ranges; /* launch number << 32 | ranges of the portion that were taken */
+    } taken_of[MAX_THREADS];
 } pool = {.taken = ATOMIC_FLAG_INIT};
 
 /* ---- sleep and wake ---------------------------------------------------------------------------------------------- */
@@ -75,40 +79,64 @@ static inline void relax(void) {
 #endif
 }
 
-/* Where the range of a number begins and ends; 0 if there is none. A range is half of a thread's share of what is left,
- * then half of that again, so that a thread on a slow or busy core delays the end by a small range and not by a large
- * one. The rest is cut into ranges of the least size, as even as can be. */
-static int find_range(int64_t number, int64_t *begin, int64_t *end) {
-    int64_t sharers = pool.sharers, first = 0, left = pool.count;
-    while (!pool.whole) {
-        int64_t size = left / (2 * sharers);
-        if (size <= pool.least)
-            break;
-        if (number < sharers) {
-            *begin = first + number * size;
-            *end = *begin + size;
-            return 1;
-        }
-        number -= sharers;
-        first += sharers * size;
-        left -= sharers * size;
+/* A launch is cut into portions, one a thread, and a thread begins with its own: kernel after kernel it so meets what it wrote
+ * itself, which the caches of other cores would have to send. A portion is taken range by range: half of it, half of what
+ * is left, and so on, the rest in ranges of the least size. Who has no more of its own takes ranges of others', so that a
+ * thread on a slow or busy core delays the end by a small range. */
+static int find_range(int64_t portion, int64_t number, int64_t *begin, int64_t *end, int *is_last) {
+    int64_t quotient = pool.count / pool.portions, remainder = pool.count % pool.portions; /* the first are one longer */
+    int64_t first = portion * quotient + (portion < remainder ? portion : remainder);
+    int64_t left = quotient + (portion < remainder), size = left / 2;
+    while (!pool.is_whole && size > pool.least && number > 0) {
+        first += size;
+        left -= size;
+        size = left / 2;
+        number--;
     }
-    int64_t ranges = pool.whole ? pool.whole : left > pool.least ? left / pool.least : 1;
+    if (!pool.is_whole && size > pool.least) {
+        *begin = first;
+        *end = first + size;
+        *is_last = 0;
+        return 1;
+    }
+    int64_t ranges = !pool.is_whole && left > pool.least ? left / pool.least : 1;
     if (number >= ranges)
         return 0;
-    int64_t quotient = left / ranges, remainder = left % ranges; /* the first `remainder` ranges are one longer */
+    quotient = left / ranges;
+    remainder = left % ranges;
     *begin = first + number * quotient + (number < remainder ? number : remainder);
     *end = *begin + quotient + (number < remainder);
+    *is_last = number == ranges - 1;
     return 1;
 }
 
-static void run_ranges(burn_worker *worker) {
-    for (;;) {
-        int64_t begin, end;
-        int64_t range = atomic_fetch_add_explicit(&pool.next_range, 1, memory_order_relaxed);
-        if (!find_range(range, &begin, &end) || burn_run_failed(pool.run))
+/* The next range of a portion, if there is one that nobody has taken. */
+static int take_range(uint32_t launch, int64_t portion, int64_t *begin, int64_t *end) {
+    _Atomic uint64_t *taken = &pool.taken_of[portion].ranges;
+    uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed), number;
+    int is_last;
+    do {
+        number = (uint32_t)(seen >> 32) == launch ? (uint32_t)seen : 0; /* what an earlier launch left counts as none */
+        if (!find_range(portion, (int64_t)number, begin, end, &is_last))
+            return 0;
+    } while (!atomic_compare_exchange_weak_explicit(taken, &seen, (uint64_t)launch << 32 | (number + 1),
+                                                    memory_order_relaxed, memory_order_relaxed));
+    if (is_last)
+        atomic_fetch_sub_explicit(&pool.open, 1, memory_order_relaxed);
+    return 1;
+}
+
+static void run_ranges(burn_worker *worker, int32_t index, uint32_t launch) {
+    int64_t portions = pool.portions, begin, end;
+    for (int64_t step = 0; step < portions; step++) {
+        int64_t portion = (index + step) % portions;
+        while (take_range(launch, portion, &begin, &end)) {
+            if (burn_run_failed(pool.run))
+                return;
+            pool.kernel(worker, pool.args, begin, end);
+        }
+        if (atomic_load_explicit(&pool.open, memory_order_relaxed) <= 0)
             return;
-        pool.kernel(worker, pool.args, begin, end);
     }
 }
 
@@ -143,6 +171,7 @@ static void wait_for_launch(uint32_t last, int *slept) {
 
 static void worker_main(void) {
     burn_worker worker = {0};
+    int32_t index = 1 + atomic_fetch_add(&pool.born, 1); /* the caller is 0 */
     uint32_t last = 0;
     int slept;
     for (;;) {
@@ -160,7 +189,7 @@ static void worker_main(void) {
             continue;
         last = (uint32_t)(gate >> 32);
         worker.run = pool.run;
-        run_ranges(&worker);
+        run_ranges(&worker, index, last);
         atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_release);
     }
     burn_memory_free(worker.scratch);
@@ -170,11 +199,12 @@ static void worker_main(void) {
 
 /* A child of fork has none of its parent's threads. */
 static void forget_threads(void) {
-    atomic_store(&pool.gate, 0);
+    atomic_fetch_and(&pool.gate, ~(OPEN | INSIDE)); /* numbers go on: portions remember by which launch they were taken */
     atomic_store(&pool.runs, 0);
     atomic_flag_clear(&pool.taken);
     atomic_store(&pool.asleep, 0);
     atomic_store(&pool.stopping, 0);
+    atomic_store(&pool.born, 0);
     pool.started = 0;
     burn_sleepers_forget();
 }
@@ -203,6 +233,7 @@ static void stop(void) {
     for (int32_t i = 0; i < pool.started; i++)
         burn_thread_join(&pool.handles[i]);
     pool.started = 0;
+    atomic_store(&pool.born, 0);
     atomic_store(&pool.stopping, 0);
 }
 
@@ -271,9 +302,9 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
     pool.args = args;
     pool.count = count;
     pool.least = least;
-    pool.sharers = threads;
-    pool.whole = !is_whole ? 0 : count / least < threads ? count / least : threads;
-    atomic_store_explicit(&pool.next_range, 0, memory_order_relaxed);
+    pool.is_whole = is_whole;
+    pool.portions = count / least < threads ? count / least : threads;
+    atomic_store_explicit(&pool.open, pool.portions, memory_order_relaxed);
     uint32_t number = (uint32_t)(atomic_load_explicit(&pool.gate, memory_order_relaxed) >> 32) + 1;
     number += number == 0;
     atomic_store(&pool.gate, (uint64_t)number << 32 | OPEN);
@@ -283,7 +314,7 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
         atomic_store(&pool.to_wake, wanted < asleep ? (int32_t)wanted : asleep);
         wake_some();
     }
-    run_ranges(caller);
+    run_ranges(caller, 0, number);
     atomic_store_explicit(&pool.to_wake, 0, memory_order_relaxed);
     uint64_t gate = atomic_fetch_and_explicit(&pool.gate, ~OPEN, memory_order_acquire);
     for (int spins = 0; gate & INSIDE; spins++) {
