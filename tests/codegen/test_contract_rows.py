@@ -144,3 +144,22 @@ def test_long_epilogues_of_columns_that_do_not_fill_vectors(rows: int, columns: 
     erf = np.vectorize(math.erf, otypes="d")
     np.testing.assert_allclose(got[0], wide, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(got[1], erf(wide) - np.exp(-(wide**2)), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize(("groups", "each", "made"), [(1, 5, 7), (3, 10, 11), (4, 34, 33), (5, 1, 2), (2, 300, 400)])
+def test_groups_of_channels(groups: int, each: int, made: int, target: str) -> None:
+    """Convolutions of one pixel in groups: rows before groups where all filters stay in a cache; any number of images."""
+    rng = np.random.default_rng(groups)
+    w = rng.standard_normal((groups * made, each, 1, 1), np.float32)
+    program = Program.create([("x", TensorType("float32", (symbol("n"), groups * each, 7, 9)))])
+    options = {"strides": (1, 1), "dilations": (1, 1), "low": (0, 0), "high": (0, 0), "groups": groups}
+    with program.building("convolution"):
+        weight = ops.weight(key=program.weights.add_array(w, "w"), shape=w.shape, dtype="float32")
+        y = ops.conv(program.inputs[0], weight, **options)
+    run = executable(program.finish([("y", y)]), target=target)
+    for images in (0, 1, 3):
+        x = rng.standard_normal((images, groups * each, 7, 9), np.float32)
+        split = x.astype("f8").reshape(images, groups, each, 7, 9)
+        want = np.einsum("ngchw,goc->ngohw", split, w.reshape(groups, made, each).astype("f8"))
+        np.testing.assert_allclose(run(x), want.reshape(images, groups * made, 7, 9), rtol=1e-4, atol=1e-4)

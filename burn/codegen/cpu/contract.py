@@ -22,6 +22,7 @@ from burn.codegen.cpu.heuristics.blocks import (
     fetches_ahead,
     held_tiles,
     row_block,
+    rows_outside,
     turned_block,
     turns_rows,
 )
@@ -51,7 +52,8 @@ class Schedule:
     `fetches` that what the epilogue touches is asked for in front of the sum, `rolls` that the epilogue is a loop. The depth is
     summed `part` places at a time for as many as `held` tiles, one part after the other, before the next tiles (None: all of it
     for each tile). `ahead` says that the next panel is asked for while one is read. Where sums are not split, a turn of the loop
-    takes `together` places, and `ragged` says that some may be left over."""
+    takes `together` places, and `ragged` says that some may be left over. Blocks of rows follow each other within a batch, or
+    batches within a block of rows (`rows_outside`)."""
 
     width: int
     tile: int
@@ -67,6 +69,7 @@ class Schedule:
     ahead: bool
     together: int
     ragged: bool
+    rows_outside: bool = False
 
     @staticmethod
     def of(kernel: Tiled, target: Target, one_by_one: bool = False) -> Schedule:
@@ -88,8 +91,23 @@ class Schedule:
         ahead = fetches_ahead(kernel, tile, vectors, block)
         together = places_together(target)
         ragged = any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0))
+        outside = rows_outside(kernel, block)
         return Schedule(
-            kernel.width, tile, split, block, even, copies, turns, fetches, rolls, part, held, ahead, together, ragged
+            kernel.width,
+            tile,
+            split,
+            block,
+            even,
+            copies,
+            turns,
+            fetches,
+            rolls,
+            part,
+            held,
+            ahead,
+            together,
+            ragged,
+            outside,
         )
 
     @staticmethod
@@ -181,13 +199,15 @@ class _Printer:
             panel, rest = code.urem(rest, n), code.udiv(rest, n)
             rows = rest
             which: Int = 0
-            if blocks != 1:
+            if blocks != 1 and not self.schedule.rows_outside:
                 n = emitter.dim(blocks)
                 which, rest = code.urem(rest, n), code.udiv(rest, n)
             for position, loop in enumerate(reversed(kernel.batch)):
                 n = emitter.dim(loop.extent)
-                last = position == len(kernel.batch) - 1
+                last = position == len(kernel.batch) - 1 and not self.schedule.rows_outside
                 emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
+            if self.schedule.rows_outside:
+                which = rest
             emitter.places[kernel.panel] = panel
             held: list[Value] = []
             tile = code.add(code.mul(which, emitter.dim(in_block)), place)

@@ -69,6 +69,19 @@ def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int | No
     return block
 
 
+def rows_outside(kernel: Tiled, block: int | None) -> bool:
+    """Whether all batches of a block of rows are multiplied before the next block: where batches are groups of neighbouring
+    elements of a row, whose right sides stay in a cache together. A thread has whole rows then, as in the kernels around."""
+    right = (
+        product([v.extent for v in kernel.batch]) * kernel.places * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
+    )
+    if block is None or not kernel.batch or not kernel.rows or not isinstance(right, int) or right > L2_BLOCK:
+        return False
+    row = coefficient(kernel.lhs.offset, kernel.rows[-1])
+    steps = [coefficient(kernel.lhs.offset, v) for v in kernel.batch if v.extent != 1]
+    return isinstance(row, int) and all(isinstance(step, int) and 0 < step < row for step in steps) and bool(steps)
+
+
 COPIED_TILES = 4
 """Tiles that one after the other read a copied panel and so pay for the copy."""
 
