@@ -143,6 +143,6 @@ def tile_groups(units: Dim, others: Dim) -> Dim:
 def tiles_pay(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ...]:
     """What a run has to ask, beside sizes: whether the thread with most to do is quicker with tile registers. For each place of
     the depth the products of a strip and a panel take 3.6 ns, and copying one of these 4; vectors take twice as long as tiles
-    where both wait for memory, but are shared out evenly."""
+    where both wait for memory, but are shared out evenly. So the last bits of a result may depend on the number of threads."""
     most, each = ceildiv(units * groups, THREADS), ceildiv(others, groups)
     return ((20 * units * others - THREADS * (10 * most * each + 11 * (most + each)), 0),)
