@@ -175,7 +175,7 @@ class Group(Op, name="group"):
     dot_general, block_dot or convolution and what follows), "attention" (one attention and what follows),
     "attention_gradient" (what the operands of one are owed), "cumulative" (one running reduction), "scatter" (one op that
     writes updates to places read from data), "split" (images taken apart into tiles), "join" (tiles put together, and what
-    follows)."""
+    follows), "joined" (one concat, and what makes its parts: a window, a contraction, a join or a loop each)."""
 
     inputs: Variadic
     kind: str
@@ -199,6 +199,11 @@ class Group(Op, name="group"):
     def ops(self) -> list[Op]:
         """The region's ops without the yield."""
         return [op.opview for op in self.operation.regions[0].blocks[0].operations][:-1]
+
+    @property
+    def arguments(self) -> list:
+        """The region's: what the operands are inside."""
+        return list(self.operation.regions[0].blocks[0].arguments)
 
     @property
     def yielded(self) -> list:

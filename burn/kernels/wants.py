@@ -43,6 +43,9 @@ class Wants:
     `joined_parts`: a joining of up to so many tensors is computed place by place, in one kernel with the little that makes them
     and what is behind it; else each part is put to its place by itself.
 
+    `parts_in_place`: what makes a tensor that is only joined with others, a product or a loop, writes to its place among them,
+    and nothing is copied.
+
     `owed_together`: what queries, keys and values of an attention are owed is one kernel, which forms probabilities once; else
     queries have one and keys with values another, each of which has many places that need nothing of each other.
 
@@ -81,6 +84,7 @@ class Wants:
     repeat_reads: bool = False
     sums_together: bool = False
     joined_parts: int = 0
+    parts_in_place: bool = False
     owed_together: bool = False
     split_keys: int = 0
     split_rows: int = 0

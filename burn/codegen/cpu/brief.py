@@ -24,7 +24,7 @@ def is_brief(program: Program) -> bool:
         if op.OP_NAME == "loop":
             return False
         if isinstance(op, Group):
-            dims = (flops(op), *(type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)))
+            dims = (flops(op.ops), *(type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)))
             for dim in dims:
                 if not isinstance(dim, int):
                     return False

@@ -128,7 +128,8 @@ class KernelPrinter:
     def group(self, group: Group) -> Launches:
         calls = kernels(group, WANTS)
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
-        return Launches(tuple((self.print(call.kernel), tuple(call.bindings)) for call in calls), shared)
+        launches = tuple((self.print(call.kernel), tuple(call.bindings)) for call in calls)
+        return Launches(launches, shared, sections=tuple(call.section for call in calls))
 
     def variant(self, group: Group) -> None:
         """There is none."""

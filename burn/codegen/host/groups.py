@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Printed:
     """What groups that are alike have in common: the sizes that must agree and the ops that need it, the launches, and what
-    profiles are told."""
+    profiles are told of each: of which of the group's ops, by number, and what."""
 
     needs: tuple[tuple[int, Agreement], ...]
     launches: Launches
-    record: KernelRecord
+    records: tuple[tuple[tuple[int, ...], KernelRecord], ...]
 
 
 class Groups:
@@ -43,14 +43,28 @@ class Groups:
         key = likeness(group), self.kernels.variant(group)
         if key not in self._printed:
             ops, launches = group.ops, self.kernels.group(group)
-            name = "+".join(inner.OP_NAME for inner in ops[:4]) + ("+..." if len(ops) > 4 else "")
-            kind = ON_HOST if launches.on_host else group.kind
             self._printed[key] = Printed(
                 tuple((place, need) for place, inner in enumerate(ops) for need in inner.must_agree()),
                 launches,
-                KernelRecord(name, kind, (), flops(group), moved(group.operation)),
+                tuple(_record(group, ops, launches, number) for number in range(len(launches.calls))),
             )
         return self._printed[key]
+
+
+def _record(group: Group, ops: Sequence[Op], launches: Launches, number: int) -> tuple[tuple[int, ...], KernelRecord]:
+    """Of a launch: the numbers of the ops that it is for, and what profiles are told of it."""
+    section = launches.sections[number] if launches.sections else None
+    mine = ops if section is None else section.ops
+    operations = [op.operation for op in mine]
+    places = tuple(place for place, op in enumerate(ops) if op.operation in operations)
+    if section is None:
+        kind, bytes_ = group.kind, moved(group.operation)
+    else:
+        read = {b[1] for b in launches.calls[number][1] if b is not None and b[0] == "in"}
+        kind = section.kind
+        bytes_ = sum_dims([type_of(v).bytes for v in (*(group.arguments[i] for i in read), *section.yielded)])
+    name = "+".join(op.OP_NAME for op in mine[:4]) + ("+..." if len(mine) > 4 else "")
+    return places, KernelRecord(name, ON_HOST if launches.on_host else kind, (), flops(mine), bytes_)
 
 
 @emits("group")
@@ -65,7 +79,10 @@ def _group(entry: EntryBuilder, op: Op) -> None:
     reach = entry.fetched if launches.on_host else entry.address
     places = [entry.drafted(r) if launches.on_host else entry.made(r) for r in results]
     shared = [entry.handed_on(op, number, size) for number, size in enumerate(launches.shared)]
-    record = replace(printed.record, sources=tuple(dict.fromkeys(names)))
+    records = [
+        replace(record, sources=tuple(dict.fromkeys(names[place] for place in places)))
+        for places, record in printed.records
+    ]
     given: dict[ir.Value, Address] = {}
 
     def buffer(binding: Binding) -> Address | None:
@@ -81,7 +98,7 @@ def _group(entry: EntryBuilder, op: Op) -> None:
             return given[operand]
         return reach(operand)
 
-    for launch, bindings in launches.calls:
+    for (launch, bindings), record in zip(launches.calls, records, strict=True):
         launch.print(entry, [buffer(b) for b in bindings], entry.records.add(record, op.operation), made)
     for result, place in zip(results, places, strict=True):
         if launches.on_host:
@@ -92,10 +109,10 @@ ATTENTION = {"attention": 2, "attention_forward": 2, "attention_backward": 5}
 """Operations for each query, key and feature; on the way back, without what is computed twice."""
 
 
-def flops(group: Group) -> Dim:
-    """Floating-point operations of the group's contraction; 0 for other groups, whose cost is memory."""
+def flops(ops: Iterable[Op]) -> Dim:
+    """Floating-point operations of contractions; 0 for other ops, whose cost is memory."""
     total: Dim = 0
-    for op in group.ops:
+    for op in ops:
         if op.OP_NAME == "dot_general":
             depth = product([type_of(op.lhs).shape[a] for a in op.lhs_contract])
             total = total + type_of(op.operation.results[0]).elements * depth * 2

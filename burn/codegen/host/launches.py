@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, Symbol
+from burn.kernels.builders.builder import Section
 
 if TYPE_CHECKING:
     from burn.codegen.host.calls import Address
@@ -35,11 +36,13 @@ class Launch(Protocol):
 @dataclass(frozen=True)
 class Launches:
     """A group: its kernels in order, and the bytes of each buffer that they hand on. on_host: they run on the host, whatever
-    the device is, so that what they read and write is copied."""
+    the device is, so that what they read and write is copied. sections: what of the group each kernel is for, where it is not
+    all of it."""
 
     calls: tuple[tuple[Launch, tuple[Binding, ...]], ...]
     shared: tuple[Dim, ...]
     on_host: bool = False
+    sections: tuple[Section | None, ...] = ()
 
 
 class Kernels(Protocol):

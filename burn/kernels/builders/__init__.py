@@ -13,6 +13,7 @@ from burn.kernels.builders import (
     attention_gradient,
     contract,
     cumulative,
+    joined,
     loop,
     reduce,
     scatter,
@@ -33,6 +34,7 @@ BUILDERS: dict[str, Callable[[Group, Wants], list[Call]]] = {
     "scatter": scatter.build,
     "split": tiles.split,
     "join": tiles.join,
+    "joined": joined.build,
 }
 
 

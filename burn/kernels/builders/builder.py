@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, LoopVar
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -16,13 +16,44 @@ from burn.kernels.lower import Lowering, Place, reshape_index
 from burn.kernels.rewrite import map_kernel, used_buffers
 
 
+class Computation(Protocol):
+    """What kernels are described for: a group, or a `Section` of one."""
+
+    @property
+    def ops(self) -> list[Op]:
+        """In order."""
+        ...
+
+    @property
+    def yielded(self) -> list[ir.Value]:
+        """The results."""
+        ...
+
+    @property
+    def arguments(self) -> list[ir.Value]:
+        """What the ops are given: the arguments of the group's region."""
+        ...
+
+
+@dataclass(frozen=True)
+class Section:
+    """Some ops of a group that make one value, as if they were a group of that kind."""
+
+    kind: str
+    ops: list[Op]
+    yielded: list[ir.Value]
+    arguments: list[ir.Value]
+
+
 @dataclass(frozen=True)
 class Call:
     """A kernel and what its buffers are: an operand of the group ("in", i), a result ("out", i), memory that the kernels of the
-    group hand on to each other ("shared", i), as long as the buffer says, or scratch (None)."""
+    group hand on to each other ("shared", i), as long as the buffer says, or scratch (None). section: what of the group it is
+    for, where it is for a part that others have nothing to do with."""
 
     kernel: Kernel
     bindings: tuple[tuple[str, int] | None, ...]
+    section: Section | None = None
 
 
 def with_used_buffers(kernel: Kernel, bindings: Sequence[tuple[str, int] | None]) -> Call:
@@ -92,7 +123,7 @@ def untangle(value: ir.Value, index: Place, space: tuple[Dim, ...]) -> tuple[ir.
     return value, index, shape
 
 
-def anchor_of(group: Group, *names: str) -> Op:
+def anchor_of(group: Computation, *names: str) -> Op:
     """The op that decides what kernel the group is."""
     return next(op for op in group.ops if op.OP_NAME in names)
 
@@ -100,10 +131,10 @@ def anchor_of(group: Group, *names: str) -> Op:
 class Builder:
     """One kernel in the making: a lowering over the group's region, and the buffers of its results."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Computation) -> None:
         self.group = group
         self.low = Lowering()
-        self.arguments = list(group.operation.regions[0].blocks[0].arguments)
+        self.arguments = group.arguments
         self.outputs: dict[int, int] = {}  # buffer id -> result number
         self.handed_on: dict[int, int] = {}  # buffer id -> number among what the group's kernels share
 
@@ -112,7 +143,7 @@ class Builder:
         for buffer, number in self.outputs.items():
             if number == result:
                 return buffer
-        dtype = type_of(self.group.operation.results[result]).dtype
+        dtype = type_of(self.group.yielded[result]).dtype
         buffer = self.low.new_buffer(Buffer(dtype, "write"))
         self.outputs[buffer] = result
         return buffer

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from burn.dialect.control import Group
 from burn.dialect.dims import Dim, LoopVar, exact_div, floordiv
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
 from burn.kernels.body import Apply, Const, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
-from burn.kernels.builders.builder import Builder, Call, anchor_of, contraction_type, convert, loops, place, untangle
+from burn.kernels.builders.builder import (
+    Builder,
+    Call,
+    Computation,
+    anchor_of,
+    contraction_type,
+    convert,
+    loops,
+    place,
+    untangle,
+)
 from burn.kernels.builders.matrix import matrix_kernel
 from burn.kernels.builders.parts import in_parts
 from burn.kernels.builders.turned import with_depth_inside
@@ -15,7 +24,7 @@ from burn.kernels.lower import Place, linear
 from burn.kernels.wants import Wants
 
 
-def build(group: Group, wants: Wants) -> list[Call]:
+def build(group: Computation, wants: Wants) -> list[Call]:
     """One dot_general, convolution or block_dot, then what follows at the same places. Results leave in the order of trailing
     views."""
     anchor = anchor_of(group, "dot_general", "conv", "block_dot")

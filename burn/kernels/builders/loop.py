@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from burn.dialect.control import Group
 from burn.dialect.dims import Dim
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 from burn.kernels.body import LoopKernel, Stage, Write
-from burn.kernels.builders.builder import Builder, Call, loops, place
+from burn.kernels.builders.builder import Builder, Call, Computation, loops, place
 from burn.kernels.lower import linear, reshape_index
 from burn.kernels.wants import Wants
 
 
-def build(group: Group, wants: Wants) -> list[Call]:
+def build(group: Computation, wants: Wants) -> list[Call]:
     yielded = group.yielded
     root = op_of(yielded[0]) if len(yielded) == 1 else None
     if root is not None and root.OP_NAME == "concat" and len(root.xs) > 1 and not _is_fused(group, root, wants):
@@ -31,12 +30,12 @@ def build(group: Group, wants: Wants) -> list[Call]:
     return [builder.call(lambda buffers: LoopKernel(variables, (Stage((), (), tuple(writes)),), buffers))]
 
 
-def _is_fused(group: Group, root: Op, wants: Wants) -> bool:
+def _is_fused(group: Computation, root: Op, wants: Wants) -> bool:
     """Whether a joining is one loop with what makes its parts."""
     return len(root.xs) <= wants.joined_parts and any(isinstance(op, Pointwise) for op in group.ops)
 
 
-def _concat(group: Group, root: Op) -> list[Call]:
+def _concat(group: Computation, root: Op) -> list[Call]:
     """Each part is copied (or computed) to its place by a loop of its own, free of tests."""
     calls: list[Call] = []
     out = type_of(root.operation.results[0]).shape

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, LoopVar, exact_div
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
 from burn.kernels.body import Accumulator, Const, ContractionKernel, Where, Write
 from burn.kernels.builders.blocks import block_sides
-from burn.kernels.builders.builder import Builder, Call, contraction_type, convert, loops, place, untangle
+from burn.kernels.builders.builder import Builder, Call, Computation, contraction_type, convert, loops, place, untangle
 from burn.kernels.builders.sides import Sides, in_panels, right_side, width_of
 from burn.kernels.lower import linear
 
@@ -42,7 +41,7 @@ def is_product(op: Op) -> bool:
     return op.groups == 1 or (isinstance(channels, int) and channels >= MIN_GROUP_CHANNELS)
 
 
-def matrix_kernel(group: Group, anchor: Op, small: Collection[str] = ()) -> Call | None:
+def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = ()) -> Call | None:
     """The contraction as rows and columns, where it has both and is of types in `READ_AS` or `small`. None where not."""
     result = anchor.operation.results[0]
     dtype = "float32" if anchor.OP_NAME == "block_dot" else matrix_type(anchor, small)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 
-from burn.dialect.control import Group
 from burn.dialect.dims import Dim, LoopVar, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -13,7 +12,7 @@ from burn.dialect.query import op_of
 from burn.dialect.reduction import ArgReduce, Reduce
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE, Reduced, Reduction, Scalar, Stage, Write, walk
-from burn.kernels.builders.builder import Builder, accumulate_type, convert, loops, place
+from burn.kernels.builders.builder import Builder, Computation, accumulate_type, convert, loops, place
 from burn.kernels.lower import linear, reshape_index, rule_of
 
 
@@ -127,7 +126,7 @@ def uses(value: ir.Value, wanted: ir.Value) -> bool:
     return False
 
 
-def _costly_values(group: Group, anchors: Sequence[Op], space: tuple[Dim, ...]) -> list[ir.Value]:
+def _costly_values(group: Computation, anchors: Sequence[Op], space: tuple[Dim, ...]) -> list[ir.Value]:
     """Full-space results of costly functions that more than one stage reads."""
     found = []
     for op in group.ops:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from burn.dialect.control import Group
 from burn.dialect.dims import Dim, LoopVar, product
 from burn.dialect.tiles import counts
 from burn.dialect.types import type_of
 from burn.kernels.body import Apply, Const, LoopKernel, Scalar, Stage, Where, Write
-from burn.kernels.builders.builder import Builder, Call, anchor_of, loops, place
+from burn.kernels.builders.builder import Builder, Call, Computation, anchor_of, loops, place
 from burn.kernels.lower import linear
 from burn.kernels.wants import Wants
 
@@ -20,7 +19,7 @@ APART = 16
 """Elements between the rows of scratch memory: at a power of two they would lie in one set of the cache."""
 
 
-def split(group: Group, wants: Wants) -> list[Call]:
+def split(group: Computation, wants: Wants) -> list[Call]:
     """One `split_tiles`."""
     op = anchor_of(group, "split_tiles")
     x, result = type_of(op.x), type_of(op.operation.results[0])
@@ -54,7 +53,7 @@ def split(group: Group, wants: Wants) -> list[Call]:
     return [builder.call(lambda buffers: LoopKernel(variables[:-1], stages, buffers))]
 
 
-def join(group: Group, wants: Wants) -> list[Call]:
+def join(group: Computation, wants: Wants) -> list[Call]:
     """One `join_tiles`, then what follows at the same places: a kernel for whole tiles, and others for those at the borders of
     which less is left."""
     op = anchor_of(group, "join_tiles")
@@ -71,7 +70,7 @@ def _parts(size: int, tile: int) -> list[Part]:
     return [part for part in ((0, whole, tile), (whole, 1, left)) if part[1] and part[2]]
 
 
-def _joined(group: Group, down: Part, along: Part) -> Call:
+def _joined(group: Computation, down: Part, along: Part) -> Call:
     op = anchor_of(group, "join_tiles")
     x, result = type_of(op.x), op.operation.results[0]
     points = len(op.matrix) // op.size

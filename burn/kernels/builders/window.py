@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from burn.dialect.control import Group
 from burn.dialect.dims import LoopVar
 from burn.dialect.types import type_of
 from burn.kernels.body import Const, LoopKernel, Reduced, Reduction, Stage, Where, Write, identity
-from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loops, place
+from burn.kernels.builders.builder import Builder, Call, Computation, accumulate_type, anchor_of, convert, loops, place
 from burn.kernels.lower import broadcast_index, linear
 from burn.kernels.wants import Wants
 
 
-def build(group: Group, wants: Wants) -> list[Call]:
+def build(group: Computation, wants: Wants) -> list[Call]:
     """One window reduction; places outside the operand are the reduction's identity, what follows is applied to the result."""
     anchor = anchor_of(group, "window_reduce")
     x, result = type_of(anchor.x), anchor.operation.results[0]

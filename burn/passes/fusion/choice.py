@@ -11,6 +11,7 @@ from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
+from burn.kernels.builders.joined import MAKERS
 from burn.kernels.lower import has_rule
 from burn.kernels.wants import Wants
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
@@ -69,7 +70,10 @@ class Choice:
                 self._join(op, cluster)
                 self._unite(op, cluster)
                 return
-        self._unite(op, self._start(op), new=True)
+        cluster = self._start(op)
+        self._unite(op, cluster, new=True)
+        if op.OP_NAME == "concat" and self.wants.parts_in_place:
+            self._take_parts(op, cluster)
 
     def _widens(self, op: Op) -> bool:
         """Whether an op makes wider what a product reads as bytes from memory: others do better to read the bytes, too."""
@@ -109,6 +113,25 @@ class Choice:
                 ):
                     todo += other.members if self.joins_parts(op) else []
                     self.merge(other, cluster)
+
+    def _take_parts(self, op: Op, cluster: Cluster) -> None:
+        """Brings what makes a part of a joining, and nothing else, to where it is joined: it writes the part to its place."""
+        axis = op.axis % len(cluster.space)
+        for x in op.xs:
+            other, size = self.cluster_of(x), type_of(x).shape[axis]
+            if (
+                other is not None
+                and other is not cluster
+                and other.kind in MAKERS
+                and isinstance(size, int)
+                and len(list(x.uses)) == 1
+                and self._serves(other, op, cluster)
+                and sum(self.cluster_of(v) is other for v in op.xs) == 1
+                and len(cluster.members) + len(other.members) <= self.max_ops
+                and not leads_to(cluster.needs - {other}, other)
+            ):
+                self.merge(other, cluster)
+                cluster.kind = "joined"
 
     def _shares_rows(self, other: Cluster, cluster: Cluster) -> bool:
         """Whether two kernels reduce the same rows, which one then reads once."""

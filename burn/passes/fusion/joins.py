@@ -223,4 +223,5 @@ JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
     "scatter": lambda *_: False,
     "split": lambda *_: False,
     "join": _joins_epilogue,
+    "joined": lambda *_: False,
 }

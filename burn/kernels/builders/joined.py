@@ -1,0 +1,88 @@
+"""Tensors joined along an axis by the kernels that make them: each writes what it makes to its place in the whole, and what lies
+in memory already is copied there. What a part is made of is a `Section` of the group, described as a group of its own would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, floordiv, product
+from burn.dialect.mlir import ir
+from burn.dialect.query import op_of
+from burn.dialect.types import type_of
+from burn.kernels.body import ContractionKernel, Kernel, LoopKernel, Write
+from burn.kernels.builders import contract, loop, tiles, window
+from burn.kernels.builders.builder import Call, Computation, Section, shared_buffers
+from burn.kernels.wants import Wants
+
+MAKERS: dict[str, Callable[[Computation, Wants], list[Call]]] = {
+    "loop": loop.build,
+    "window": window.build,
+    "contract": contract.build,
+    "join": tiles.join,
+}
+"""What makes a part, by the kind that a group of it alone would have."""
+
+ANCHORS = {
+    "window_reduce": "window",
+    **dict.fromkeys(("dot_general", "conv", "block_dot"), "contract"),
+    "join_tiles": "join",
+}
+"""The ops that decide so; without one it is a loop."""
+
+
+def build(group: Group, wants: Wants) -> list[Call]:
+    """One concat of tensors that the group makes, or is given."""
+    (whole,) = group.yielded
+    root = op_of(whole)
+    assert root is not None and root.OP_NAME == "concat"
+    shape = type_of(whole).shape
+    axis = root.axis % len(shape)
+    inner = product(shape[axis + 1 :])
+    calls: list[Call] = []
+    before: Dim = 0
+    for x in root.xs:
+        size = type_of(x).shape[axis]
+        if size != 0:
+            section = _section(group, x)
+            handed_on = len(shared_buffers(calls))
+            for call in MAKERS[section.kind](section, wants):
+                kernel = _placed(call, size * inner, shape[axis] * inner, before * inner)
+                bindings = tuple(("shared", b[1] + handed_on) if b and b[0] == "shared" else b for b in call.bindings)
+                calls.append(Call(kernel, bindings, section))
+        before = before + size
+    return calls
+
+
+def _section(group: Group, value: ir.Value) -> Section:
+    """What a part needs of the group's ops."""
+    ops = group.ops
+    wanted, needed = {value}, []
+    for op in reversed(ops):
+        if wanted & set(op.operation.results):
+            needed.append(op)
+            wanted |= set(op.operation.operands)
+    kinds = [ANCHORS[op.OP_NAME] for op in needed if op.OP_NAME in ANCHORS]
+    assert len(kinds) <= 1
+    return Section(kinds[0] if kinds else "loop", needed[::-1], [value], group.arguments)
+
+
+def _placed(call: Call, part: Dim, whole: Dim, before: Dim) -> Kernel:
+    """A part's kernel, with the elements of the part where they lie in the whole: runs of `part` of them, each in one of `whole`,
+    behind `before` others."""
+
+    def writes(old: tuple[Write, ...]) -> tuple[Write, ...]:
+        return tuple(
+            replace(w, offset=w.offset + floordiv(w.offset, part) * (whole - part) + before)
+            if call.bindings[w.buffer] == ("out", 0)
+            else w
+            for w in old
+        )
+
+    kernel = call.kernel
+    if isinstance(kernel, ContractionKernel):
+        return replace(kernel, epilogue=writes(kernel.epilogue))
+    assert isinstance(kernel, LoopKernel)
+    return replace(kernel, stages=tuple(replace(s, writes=writes(s.writes)) for s in kernel.stages))
