@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math, sums
@@ -17,7 +18,7 @@ from burn.codegen.cpu.heuristics.launches import chunk_for
 from burn.codegen.cpu.heuristics.squares import choose_across, crosswise
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
-from burn.codegen.cpu.windows import Abreast, Sums
+from burn.codegen.cpu.windows import Abreast, Sums, all_inside
 from burn.codegen.host.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product
 from burn.kernels.body import (
@@ -230,10 +231,10 @@ class _Printer:
                 emitter.places[loop] = places.iv
                 self._lanes(start, stop, self._stages)
 
-        def together() -> None:
+        def together(inside: bool = False) -> None:
             stage, *others = kernel.stages
             initial = [_initial(code, r, self.lanes)[0] for r in stage.reductions]
-            for number, values in enumerate(Sums(several, loop, stage, first, emitter).values(initial)):
+            for number, values in enumerate(Sums(several, loop, stage, first, emitter, inside).values(initial)):
                 place = code.add(first, number)
                 there = nullcontext() if number == 0 or several.even else code.if_(code.cmp("slt", place, extent))
                 with there, emitter.scope():
@@ -243,11 +244,20 @@ class _Printer:
                     for other in others:
                         self._write(other)
 
+        def all_lanes() -> None:
+            if not several.inner:
+                self._lanes(start, stop, together)
+                return
+            with code.if_(all_inside(several, loop, kernel.stages[0], first, emitter)), emitter.scope():
+                self._lanes(start, stop, partial(together, inside=True))
+            with code.else_(), emitter.scope():
+                self._lanes(start, stop, together)
+
         if several.even or several.masked:
-            self._lanes(start, stop, together)
+            all_lanes()
             return
         with code.if_(code.cmp("sle", last, extent)), emitter.scope():
-            self._lanes(start, stop, together)
+            all_lanes()
         with code.else_(), emitter.scope():
             each()
 

@@ -49,6 +49,7 @@ class Abreast:
     dilation: int
     masked: bool
     even: bool
+    inner: bool
 
     @staticmethod
     def of(kernel: LoopKernel, lane: LoopVar, lanes: int, target: Target) -> Abreast | None:
@@ -71,7 +72,7 @@ class Abreast:
         if found is None or count == 1:
             return None
         even = isinstance(loop.extent, int) and loop.extent % count == 0
-        return Abreast(loop.name, count, *found, even)
+        return Abreast(loop.name, count, *found, even, _has_corners(first, (loop, *first.loops)))
 
 
 def _movement(stage: Stage, loop: LoopVar, window: LoopVar, lane: LoopVar) -> tuple[int, int, bool] | None:
@@ -90,18 +91,49 @@ def _movement(stage: Stage, loop: LoopVar, window: LoopVar, lane: LoopVar) -> tu
     return *step, all(id(load) in along for load in moving)
 
 
-class Sums:
-    """Prints the sums of a stage for the places from `first` on."""
+def _guards(stage: Stage) -> list[Where]:
+    return [node for node in walk(*(r.body for r in stage.reductions)) if isinstance(node, Where)]
 
-    def __init__(self, plan: Abreast, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter) -> None:
+
+def _has_corners(stage: Stage, loops: Sequence[LoopVar]) -> bool:
+    """Whether there are guards, of places that lie further on for every step of each loop."""
+    steps = [coefficient(place, v) for guard in _guards(stage) for place, _ in guard.ranges for v in loops]
+    return bool(steps) and all(isinstance(step, int) and step >= 0 for step in steps)
+
+
+def all_inside(plan: Abreast, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter) -> Value:
+    """Whether all that lies under the windows of the places from `first` on is inside."""
+    code = emitter.code
+    inside: Value | None = None
+    for place, extent in dict.fromkeys(pair for guard in _guards(stage) for pair in guard.ranges):
+        with emitter.scope():
+            emitter.places |= {loop: first, **dict.fromkeys(stage.loops, 0)}
+            tests = [code.cmp("sge", code.value(emitter.dim(place)), 0)]
+        with emitter.scope():
+            emitter.places[loop] = code.add(first, plan.count - 1)
+            emitter.places |= {v: code.sub(emitter.dim(v.extent), 1) for v in stage.loops}
+            tests.append(code.cmp("slt", code.value(emitter.dim(place)), emitter.dim(extent)))
+        for test in tests:
+            inside = test if inside is None else code.op("arith.andi", inside, test)
+    assert inside is not None
+    return inside
+
+
+class Sums:
+    """Prints the sums of a stage for the places from `first` on. inside: it is known that all guards hold."""
+
+    def __init__(
+        self, plan: Abreast, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter, inside: bool = False
+    ) -> None:
         self.plan, self.loop, self.stage, self.first, self.emitter = plan, loop, stage, first, emitter
+        self.inside = inside
         nodes = list(walk(*(r.body for r in stage.reductions)))
-        guards = [node for node in nodes if isinstance(node, Where)]
+        guards = _guards(stage)
         behind = {id(guard.then) for guard in guards}
         loads = [node for node in nodes if isinstance(node, Load) and id(node) not in behind]
         self.still = [node for node in loads if loop not in loop_atoms(node.offset)]
         self.moving: list[Scalar] = [*guards, *(node for node in loads if loop in loop_atoms(node.offset))]
-        self.fills = {id(guard): _fill(emitter, guard) for guard in guards}
+        self.fills = {} if inside else {id(guard): _fill(emitter, guard) for guard in guards}
 
     def values(self, initial: list[Value]) -> list[list[Value]]:
         """For each place the value of every reduction, from these on."""
@@ -143,9 +175,9 @@ class Sums:
         return sums
 
     def _element(self, node: Scalar) -> Value:
-        return (
-            _guarded(self.emitter, node, self.fills[id(node)]) if isinstance(node, Where) else self.emitter.value(node)
-        )
+        if not isinstance(node, Where):
+            return self.emitter.value(node)
+        return self.emitter.value(node.then) if self.inside else _guarded(self.emitter, node, self.fills[id(node)])
 
 
 def _guarded(emitter: ScalarEmitter, guard: Where, fill: Value) -> Value:
