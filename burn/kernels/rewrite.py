@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, coefficient, floordiv, mod, substitute
+from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, atoms, coefficient, floordiv, mod, substitute, terms
 from burn.errors import unreachable
 from burn.kernels.body import (
     Accumulator,
@@ -237,6 +237,33 @@ def lengthen(kernel: LoopKernel, least: int) -> LoopKernel:
         assert isinstance(longer, LoopKernel)
         kernel = longer
     return kernel
+
+
+def divided(kernel: LoopKernel) -> LoopKernel:
+    """The other way round: the last parallel loop taken apart, where indices divide it by a number, into the loop over quotients
+    and the one over remainders."""
+    last = kernel.parallel[-1] if kernel.parallel else None
+    if last is None or not isinstance(last.extent, int):
+        return kernel
+    divisors = {d for dim in kernel_dims(kernel) for d in _divisors(dim, last)}
+    divisor = divisors.pop() if len(divisors) == 1 else None
+    if not isinstance(divisor, int) or last.extent % divisor or divisor in (1, last.extent):
+        return kernel
+    quotient, remainder = LoopVar(f"{last.name}q", last.extent // divisor), LoopVar(f"{last.name}r", divisor)
+    apart: dict[Atom, Dim] = {last: Expr.of(quotient) * divisor + Expr.of(remainder)}
+    made = map_kernel(
+        kernel,
+        lambda d: substitute(d, apart),
+        lambda old: tuple(part for v in old for part in ((quotient, remainder) if v == last else (v,))),
+    )
+    assert isinstance(made, LoopKernel)
+    return made
+
+
+def _divisors(dim: Dim, loop: LoopVar) -> list[Dim]:
+    """What a loop is divided by in an expression."""
+    calls = [atom for monomial, _ in terms(dim) for atom in monomial if isinstance(atom, Call)]
+    return [a.args[1] for a in calls if a.op in ("floordiv", "mod") and a.args[0] == Expr.of(loop)]
 
 
 def _mergeable(kernel: Kernel) -> tuple[LoopVar, LoopVar] | None:

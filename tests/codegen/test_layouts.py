@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 import burn
+from burn.codegen.cpu.target import host_targets
+from burn.compiler import executable
 from burn.dialect import ops
+from burn.dialect.dims import symbol
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.runtime.host import features
 from burn.tensors import Tensor
 
 RNG = np.random.default_rng(0)
@@ -28,6 +34,28 @@ def test_loads_across_the_lanes(dtype: str) -> None:
         y = np.ascontiguousarray(turned)
         found = burn.jit(lambda x, y, order=order: x.permute(*order) * 2 + y)(x, y)
         np.testing.assert_array_equal(found, turned * np.array(2, dtype) + y)
+
+
+@pytest.mark.parametrize("target", [target.name for target in host_targets(features())])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "float16"])
+def test_rows_that_are_woven(dtype: str, target: str) -> None:
+    """An element of each row in turn, also where a loop over all of them divides its index (channels that are shuffled): rows of
+    a vector and of several, such as end within one, and shorter ones."""
+    batch = symbol("n")
+    for count in (2, 3, 4, 5):
+        for length in (1, 7, 16, 17, 34, 160):
+            program = Program.create([("x", TensorType(dtype, (batch, 3, count * length)))])
+            with program.building("shuffle"):
+                y = ops.reshape(program.inputs[0], shape=(batch, 3, count, length))
+                y = ops.transpose(y, permutation=(0, 1, 3, 2))
+                z = ops.reshape(y, shape=(batch, 3, count * length))
+            run = executable(program.finish([("y", y), ("z", z)]), target=target)
+            for rows in (2, 0):
+                x = (RNG.standard_normal((rows, 3, count, length)) * 20).astype(dtype)
+                want = np.swapaxes(x, 2, 3)
+                turned, shuffled = run(x.reshape(rows, 3, count * length))
+                np.testing.assert_array_equal(turned, want)
+                np.testing.assert_array_equal(shuffled, want.reshape(rows, 3, count * length))
 
 
 def _dot(lhs: int, rhs: int) -> Any:

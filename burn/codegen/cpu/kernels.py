@@ -29,7 +29,7 @@ from burn.kernels.body import AttentionGradientKernel, AttentionKernel, Contract
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.parameters import SMALL, argument_names, fingerprint, parametrize
-from burn.kernels.rewrite import as_loops, collapse, copied, lengthen
+from burn.kernels.rewrite import as_loops, collapse, copied, divided, lengthen
 
 
 @dataclass(frozen=True)
@@ -148,11 +148,16 @@ class KernelPrinter:
                 raise unreachable(other)
 
     def _loops(self, kernel: LoopKernel) -> Emitted:
-        schedule = loops.Schedule.of(kernel, self.target)
+        apart = divided(kernel)
+        schedule = loops.Schedule.of(apart, self.target)
+        if schedule.weaves:
+            kernel = apart
+        elif apart is not kernel:
+            schedule = loops.Schedule.of(kernel, self.target)
         if not schedule.across and not self.target.compact:
             kernel = as_read(lengthen(kernel, lanes_for(kernel, self.target)))
             schedule = loops.Schedule.of(kernel, self.target)
-        places = 1 if schedule.abreast is None else schedule.abreast.count
+        places = schedule.lanes if schedule.across else 1 if schedule.abreast is None else schedule.abreast.count
         grain = grain_for(work(kernel, schedule.lane, schedule.chunk) * places)
         general, values = parametrize(kernel, small=self.small)
         emit = partial(loops.emit, general, schedule, self.target, self.sites)

@@ -15,8 +15,9 @@ from burn.codegen.cpu import math, sums
 from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.heuristics.lanes import choose_lane, lanes_for
 from burn.codegen.cpu.heuristics.launches import chunk_for
-from burn.codegen.cpu.heuristics.squares import choose_across, crosswise
+from burn.codegen.cpu.heuristics.squares import choose_across, crosswise, weaves
 from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.cpu.squares import woven
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.windows import Abreast, Sums, all_inside
 from burn.codegen.host.emit import PTR, Function, Int, Value, element_of, lanes_of, vector
@@ -39,7 +40,8 @@ from burn.kernels.rewrite import kernel_loops
 class Schedule:
     """What is decided about a kernel while its sizes are numbers: the lanes' loop, how it is cut for a launch, whether
     whole vectors cover it, how the loops of each stage are cut into partial sums, the loop that is taken as many iterations
-    at a time as there are lanes, because loads lie along it (or ""), and the one whose neighbours sum their windows at once."""
+    at a time as there are lanes, because loads lie along it (or ""), the one whose neighbours sum their windows at once, and
+    whether what lies along `across` is woven: vectors of it, one for each iteration of the lanes' loop, are written in turn."""
 
     lane: str
     lanes: int
@@ -48,6 +50,7 @@ class Schedule:
     cuts: tuple[tuple[sums.Cut, ...], ...]
     across: str = ""
     abreast: Abreast | None = None
+    weaves: bool = False
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
@@ -58,6 +61,9 @@ class Schedule:
             return Schedule("", 1, None, True, cuts)
         chunk = chunk_for(kernel, lane) if lane in kernel.parallel else None
         even = isinstance(lane.extent, int) and lane.extent % lanes == 0
+        rows = weaves(kernel, lane, lanes)
+        if rows is not None:
+            return Schedule(lane.name, lanes, None, True, cuts, rows.name, weaves=True)
         across = choose_across(kernel, lane, lanes)
         if across is None:
             return Schedule(lane.name, lanes, chunk, even, cuts, abreast=Abreast.of(kernel, lane, lanes, target))
@@ -151,7 +157,9 @@ class _Printer:
                 start = code.mul(piece, chunk) if chunks != 1 and chunk else 0
                 extent = emitter.dim(self.lane.extent)
                 stop = code.min(code.add(start, chunk), extent) if chunks != 1 and chunk else extent
-                if self.across is not None:
+                if self.across is not None and self.schedule.weaves:
+                    self._weave(self.across)
+                elif self.across is not None:
                     self._squares(self.across, start, stop)
                 elif self.schedule.abreast is not None:
                     self._windows(self.schedule.abreast, start, stop)
@@ -218,6 +226,25 @@ class _Printer:
             self._lanes(start, stop, square)
         with code.else_(), emitter.scope():
             self._lanes(start, stop, rows)
+
+    def _weave(self, across: LoopVar) -> None:
+        """Copies a vector's worth of every row; the last one ends where the rows do, and may lie over the one before."""
+        code, emitter, lane = self.code, self.emitter, self.lane
+        ((write,),) = (stage.writes for stage in self.kernel.stages)
+        load = write.value
+        assert lane is not None and isinstance(lane.extent, int) and isinstance(load, Load)
+        last = code.sub(emitter.dim(across.extent), self.lanes)
+        emitter.places[across] = code.min(code.mul(emitter.places[across], self.lanes), last)
+        type_ = vector(self.lanes, conversions.element_type(load.dtype))
+        rows: list[Value] = []
+        for row in range(lane.extent):
+            with emitter.scope():
+                emitter.places[lane] = row
+                rows.append(code.load(emitter.pointers[load.buffer], emitter.dim(load.offset), type_))
+        emitter.places[lane] = 0
+        start = emitter.dim(write.offset)
+        for number, values in enumerate(woven(code, rows)):
+            code.store(values, emitter.pointers[write.buffer], code.add(start, number * self.lanes))
 
     def _windows(self, several: Abreast, start: Int, stop: Int) -> None:
         """Runs the stages for lanes start..stop at as many places as sum their windows at once, or as are left."""

@@ -34,6 +34,7 @@ from burn.dialect.dims.expression import (
     plain,
     product,
     symbol,
+    terms,
 )
 from burn.dialect.dims.text import parse
 from burn.dialect.dims.walk import TYPICAL, atoms, coefficient, estimate, evaluate, interpret, substitute, symbols
@@ -42,5 +43,5 @@ __all__ = [
     "RELATIONS", "TYPICAL", "Atom", "Call", "Dim", "Expr", "LoopVar", "Monomial", "Symbol",
     "at_most", "atoms", "ceildiv", "coefficient", "decide", "dim_broadcast", "dim_max", "dim_min", "estimate", "evaluate",
     "exact_div", "factor", "floordiv", "interpret", "mod", "non_negative", "parse", "plain", "product", "substitute", "symbol",
-    "symbols",
+    "symbols", "terms",
 ]  # fmt: skip

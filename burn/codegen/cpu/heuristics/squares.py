@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn.dialect.dims import LoopVar, coefficient
-from burn.kernels.body import Fetched, Load, LoopKernel, Where, loop_atoms, walk
+from burn.kernels.body import Fetched, Load, LoopKernel, Stage, Where, Write, loop_atoms, walk
 
 SQUARE_NODES = 48
 """Nodes of a body that is printed once for every row of a square."""
@@ -48,3 +48,28 @@ def short_lanes(lane: LoopVar, most: int) -> int | None:
     squares of so many are turned where otherwise each element is gathered."""
     few = isinstance(lane.extent, int) and SHORT_LANES // 2 < lane.extent <= SHORT_LANES < most
     return SHORT_LANES if few else None
+
+
+WOVEN = range(2, SHORT_LANES + 1)
+"""Rows that are woven into each other."""
+
+
+def weaves(kernel: LoopKernel, lane: LoopVar, lanes: int) -> LoopVar | None:
+    """The loop along which a few rows (the groups of a picture's channels, the parts of complex numbers) lie that are copied in
+    turn, an element of each: whole vectors of every row are loaded, and stored behind each other."""
+    match kernel.stages:
+        case (Stage(loops=(), reductions=(), writes=(Write(value=Load() as load) as write,), order="parallel"),):
+            pass
+        case _:
+            return None
+    if lanes == 1 or lane not in kernel.parallel or lane.extent not in WOVEN or load.dtype == "bool":
+        return None
+    if any(isinstance(a, Fetched) for dim in (load.offset, write.offset) for a in loop_atoms(dim)):
+        return None
+    if coefficient(write.offset, lane) != 1 or coefficient(load.offset, lane) is None:
+        return None
+    for loop in kernel.parallel:
+        long = isinstance(loop.extent, int) and loop.extent >= lanes
+        if long and coefficient(load.offset, loop) == 1 and coefficient(write.offset, loop) == lane.extent:
+            return loop
+    return None
