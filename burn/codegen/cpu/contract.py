@@ -27,6 +27,7 @@ from burn.codegen.cpu.heuristics.blocks import (
     turns_rows,
 )
 from burn.codegen.cpu.heuristics.epilogue import fetches_epilogue, parts_masks, rolls_epilogue
+from burn.codegen.cpu.heuristics.panels import last_vectors
 from burn.codegen.cpu.heuristics.registers import places_together, split_depth, tile_rows
 from burn.codegen.cpu.loops import conversions_size, open_kernel
 from burn.codegen.cpu.operands import Operands, both, know_rows
@@ -53,7 +54,8 @@ class Schedule:
     summed `part` places at a time for as many as `held` tiles, one part after the other, before the next tiles (None: all of it
     for each tile). `ahead` says that the next panel is asked for while one is read. Where sums are not split, a turn of the loop
     takes `together` places, and `ragged` says that some may be left over. Blocks of rows follow each other within a batch, or
-    batches within a block of rows (`rows_outside`)."""
+    batches within a block of rows (`rows_outside`). Where less than a panel's columns are left for the last one, it is summed in
+    `narrow` vectors."""
 
     width: int
     tile: int
@@ -70,6 +72,7 @@ class Schedule:
     together: int
     ragged: bool
     rows_outside: bool = False
+    narrow: int | None = None
 
     @staticmethod
     def of(kernel: Tiled, target: Target, one_by_one: bool = False) -> Schedule:
@@ -92,6 +95,7 @@ class Schedule:
         together = places_together(target)
         ragged = any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0))
         outside = rows_outside(kernel, block)
+        narrow = None if rolls else last_vectors(kernel.column.extent, kernel.width, kernel.width // vectors)
         return Schedule(
             kernel.width,
             tile,
@@ -108,6 +112,7 @@ class Schedule:
             together,
             ragged,
             outside,
+            narrow,
         )
 
     @staticmethod
@@ -228,7 +233,22 @@ class _Printer:
                 flat.yield_(*held)
             slot = code.sub(flat.iv, begin)
             with code.if_(exists) if exists is not None else nullcontext():
-                self._tile(first, slot)
+                self._of_panel(panel, first, slot)
+
+    def _of_panel(self, panel: Int, first: Int, slot: Int) -> None:
+        """The same tile of any panel, and of the last one without the vectors that it has no columns for."""
+        code, emitter, narrow = self.code, self.emitter, self.schedule.narrow
+        if narrow is None:
+            self._tile(first, slot)
+            return
+        usual = self.vectors
+        last = code.cmp("eq", code.value(panel), code.value(code.sub(emitter.dim(self.kernel.panel.extent), 1)))
+        with code.if_(last), emitter.scope():
+            self.vectors = self.epilogue.vectors = narrow
+            self._tile(first, slot)
+            self.vectors = self.epilogue.vectors = usual
+        with code.else_(), emitter.scope():
+            self._tile(first, slot)
 
     def _tile(self, first: Int, slot: Int) -> None:
         """The tile of rows from `first` on, which is number `slot` of those whose sums are held between parts of the depth."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from burn.codegen.cpu.heuristics.registers import most_rows, tile_cost
 from burn.codegen.cpu.heuristics.tiles import fill_tiles
 from burn.codegen.cpu.target import Target
+from burn.dialect.dims import Dim
 from burn.dialect.dims import product as product_of
 from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel
@@ -66,6 +67,19 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
     if isinstance(columns, int) and fits_three(columns, lanes, target):
         return 3 * lanes
     return _cheapest(columns, usual, lanes, target) if isinstance(columns, int) else usual * lanes
+
+
+SPARED = 1 / 8
+"""Of a product's vectors: what code of its own for the last panel has to spare at least."""
+
+
+def last_vectors(columns: Dim, width: int, lanes: int) -> int | None:
+    """Vectors of the last panel that hold columns, where it is worth to leave the others out."""
+    if not isinstance(columns, int) or columns == 0:
+        return None
+    vectors, panels = width // lanes, -(-columns // width)
+    left = -(-columns // lanes) - (panels - 1) * vectors
+    return left if vectors - left >= SPARED * panels * vectors else None
 
 
 def _cheapest(columns: int, most: int, lanes: int, target: Target) -> int:
