@@ -180,7 +180,9 @@ def calibrate(model: onnx.ModelProto, samples: list[Sample]) -> None:
     nodes = [made for node in list(graph.node)[: last + 1] for made in _by_its_own(node, graph, tensors)]
     del graph.node[:], graph.output[:], graph.value_info[:]
     graph.node.extend(nodes)
-    graph.output.extend(onnx.ValueInfoProto(name=f"{n.output[0]}_{part}") for n in norms for part in ("mean", "variance"))
+    graph.output.extend(
+        onnx.ValueInfoProto(name=f"{n.output[0]}_{part}") for n in norms for part in ("mean", "variance")
+    )
     for value in graph.input:
         value.type.tensor_type.shape.dim[0].dim_value = len(samples)
     found = burn.load(wide, cache=False).run({name: np.concatenate([s[name] for s in samples]) for name in samples[0]})
