@@ -1,16 +1,18 @@
-"""Quantised models on the CPU, burn beside ONNX Runtime: time by turns in one process, and how often both rank first what the float model does.
+"""Quantised models on the CPU, burn beside ONNX Runtime: times, and how often both rank first what the float model does.
 
-    python benchmarks/int8.py --files FOLDER --figures FIGURES.json                                    # everything, added to the figures
+    python benchmarks/int8.py --files FOLDER --figures FIGURES.json                              # all, added to the figures
     python benchmarks/int8.py --files FOLDER --figures FIGURES.json --models bert_base --threads 1 --samples 0   # times alone
-    python benchmarks/int8.py --files FOLDER --figures FIGURES.json --write benchmarks/int8.md         # measures nothing
+    python benchmarks/int8.py --files FOLDER --figures FIGURES.json --write benchmarks/int8.md   # measures nothing
 
-Each model is quantised by `burn quantize` and by ONNX Runtime's own tools (behind its preprocessing), statically and, where that is for
-transformers, dynamically, with the same samples to calibrate with; both engines run every file. Files are made in FOLDER where they are not
-there; remove them to have them made anew. Weights are random but for the last layer (rows/decided.py says why and how).
+Each model is quantised by `burn quantize` and by ONNX Runtime's own tools (behind its preprocessing), statically and, where
+that is for transformers, dynamically, with the same samples to calibrate with; both engines run every file, by turns in one
+process. Files are made in FOLDER where they are not there; remove them to have them made anew. Weights are random but for the
+last layer (rows/decided.py says why and how).
 
-Accuracy is of `--samples` inputs that neither the last layer nor the calibration has seen: the share whose class of the largest score is that
-of the float model, the share that is right, and the signal's power over the noise's. What is measured replaces what was there; figures of
-other models, files, targets and numbers of threads stay, and `--samples 0` leaves accuracies as they are.
+Accuracy is of `--samples` inputs that neither the last layer nor the calibration has seen: the share whose largest score is
+that of the float model's class, the share whose class is right, and the scores' power over the difference's. What is measured
+replaces what was there; figures of other models, files, targets and numbers of threads stay, and `--samples 0` leaves
+accuracies as they are.
 """
 
 from __future__ import annotations
@@ -138,8 +140,8 @@ MAKERS: dict[str, dict[str, Maker]] = {
 
 @dataclass(frozen=True)
 class Time:
-    """One quantised file on one target: medians in seconds, burn's time over ONNX Runtime's, round by round, and of burn running the float
-    model."""
+    """One quantised file on one target: medians in seconds, `floats` that of burn with the float model; ratio: burn's time over
+    ONNX Runtime's, round by round."""
 
     model: str
     maker: str
@@ -161,8 +163,8 @@ class Time:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """By engine, of one quantised file, shares of samples: where the float model's class is first, and where the right one is ("float": by the
-    float model); and the float scores' power over that of the difference, in dB."""
+    """Of one quantised file, by engine. same, right: shares of samples in which the float model's class is first, or the right
+    one ("float": in the float model's scores); noise: the float scores' power over that of the difference, in dB."""
 
     model: str
     maker: str
@@ -304,14 +306,14 @@ def document(times: Sequence[Time], accuracies: Sequence[Accuracy], before: str 
     return "\n\n".join(
         [
             "# Quantised models on the CPU, burn beside ONNX Runtime",
-            "Written by `python benchmarks/int8.py`: ResNet-50 (one picture of 224 by 224) and BERT-base (one sentence of 128 tokens), "
-            "quantised to 8 bits by `burn quantize` and by ONNX Runtime's tools, each file run by both engines. Medians by turns in one "
-            "process; the ratio is burn's time over ONNX Runtime's: below 1 burn is ahead.",
-            "The weights are random, but for batch norms, which have the statistics of such inputs as are drawn here, and the last layer, which "
-            f"is fitted to tell {next(iter(DECIDED.values())).classes} classes of synthetic pictures or sentences apart "
-            "(`benchmarks/rows/decided.py`): so the float model's scores are decided, "
-            "and the share of fresh inputs for which a quantised model ranks the same class first (same top 1) means something. It is no figure of "
-            "trained networks' accuracy on pictures or texts.",
+            "Written by `python benchmarks/int8.py`: ResNet-50 (one picture of 224 by 224) and BERT-base (one sentence of 128 "
+            "tokens), quantised to 8 bits by `burn quantize` and by ONNX Runtime's tools, each file run by both engines. Medians "
+            "by turns in one process; the ratio is burn's time over ONNX Runtime's: below 1 burn is ahead.",
+            "The weights are random, but for batch norms, which have the statistics of inputs as they are drawn here, and the "
+            "last layer, which is fitted to tell 100 classes of synthetic pictures or sentences apart "
+            "(`benchmarks/rows/decided.py`). So the float model's scores are decided, and the share of fresh inputs for which a "
+            "quantised model ranks the same class first (same top 1) means something; what trained networks would answer to "
+            "pictures and texts it does not say.",
             *(part for _, part in parts),
         ]
     )
@@ -398,8 +400,9 @@ def main() -> None:
             time = timed(name, maker, path, floats_path, feeds, threads, target, Plan(runs=args.runs))
             times[time.key] = time
             keep(args.figures, times.values(), accuracies.values())
-            said = f"{1e3 * time.burn:.2f} ms, onnxruntime {1e3 * time.theirs:.2f} ms ({time.ratio:.2f}), floats {1e3 * time.floats:.2f} ms"
-            print(f"{name}, {maker}, {threads} threads: {said}{', disturbed' * time.disturbed}", flush=True)
+            theirs = f"onnxruntime {1e3 * time.theirs:.2f} ms ({time.ratio:.2f})"
+            said = f"{1e3 * time.burn:.2f} ms, {theirs}, in floats {1e3 * time.floats:.2f} ms{', disturbed' * time.disturbed}"
+            print(f"{name}, {maker}, {threads} threads: {said}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Networks with random weights whose scores are decided, so that it means something whether a quantised one ranks a class first.
 
-What a network with random weights answers hardly depends on its input: between its two largest scores lies less than an error of
-quantisation. Here inputs are of classes (pictures of the same coarse pattern, sentences of the same words, each with much of its own), batch
-norms have the statistics of such inputs, and the last layer is fitted to the network's own features by least squares, so that it tells
-classes apart. What residual branches add is small, as where training begins: a deep network of random layers makes noise of anything. The
-layers before the last one stay random, so that activations have no outliers as trained transformers' have.
+What a network with random weights answers hardly depends on its input: less than an error of quantisation lies between its two
+largest scores. Here inputs are of classes (pictures of the same coarse pattern, sentences of the same words, each with much of
+its own), batch norms have the statistics of such inputs, and the last layer is fitted to the network's own features by least
+squares, so that it tells classes apart. What residual branches add is small, as where training begins: a deep network of random
+layers makes noise of anything. The layers before the last one stay random, so that activations have no outliers as trained
+transformers' have.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ NORMS = 32
 
 @dataclass(frozen=True)
 class Decided:
-    """network: the file with random weights; features: what the fitted layer reads, with `places` to take the mean of along axis 1; draw: an
-    input of a class; examples: of each class, that the layer is fitted to."""
+    """network: the file with random weights; features: what the fitted layer reads, where `places` the mean along its
+    axis 1; draw: an input of a class; examples: of each class, that the layer is fitted to."""
 
     network: Callable[[], Path]
     features: str
@@ -169,7 +170,7 @@ def _dampen(model: onnx.ModelProto) -> None:
 
 
 def calibrate(model: onnx.ModelProto, samples: list[Sample]) -> None:
-    """Gives batch norms the statistics of what they read, each behind norms that have theirs: all samples run at once through a network
+    """Gives batch norms the statistics of what they read behind norms that have theirs: all samples run at once through a network
     that computes them."""
     tensors = {t.name: t for t in model.graph.initializer}
     norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
@@ -204,7 +205,7 @@ def _by_its_own(
         array = numpy_helper.to_array(tensors[name]).reshape(-1, *(1,) * rank)
         graph.initializer.append(numpy_helper.from_array(array, f"{y}_{part}"))
     epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
-    graph.initializer.append(numpy_helper.from_array(np.float32(epsilon), f"{y}_epsilon"))
+    graph.initializer.append(numpy_helper.from_array(np.array(epsilon, np.float32), f"{y}_epsilon"))
     steps = (
         ("ReduceMean", (x,), "mean"),
         ("Sub", (x, f"{y}_mean"), "off"),
@@ -215,10 +216,10 @@ def _by_its_own(
         ("Div", (f"{y}_off", f"{y}_deviation"), "normal"),
         ("Mul", (f"{y}_normal", f"{y}_scale"), "scaled"),
     )
-    made = [
-        helper.make_node(kind, inputs, [f"{y}_{part}"], **({"axes": [0, 2, 3]} if kind == "ReduceMean" else {}))
-        for kind, inputs, part in steps
-    ]
+    made = [helper.make_node(kind, inputs, [f"{y}_{part}"]) for kind, inputs, part in steps]
+    for step in made:
+        if step.op_type == "ReduceMean":
+            step.attribute.append(helper.make_attribute("axes", [0, *range(2, 2 + rank)]))
     return [*made, helper.make_node("Add", [f"{y}_scaled", f"{y}_shift"], [y])]
 
 
