@@ -9,9 +9,9 @@ where the right side w is constant: the sums of its columns are numbers by the t
 Instructions that multiply bytes take one side without a sign (dots.py): x is uint8, what is int8 moves by 128, and so does its
 zero point. Padding of a convolution counts as the zero point.
 
-Dequantisation moves behind views and maxima meanwhile, so that what lies between two layers is bytes, and quantising what a
-product gives multiplies by the reciprocal of the scale. Takes programs of composites; does nothing for devices without such
-products.
+Dequantisation moves behind views and maxima meanwhile, so that what lies between two layers is bytes. Quantising for a product,
+or what a product gives or is made of other bytes (a residual sum), multiplies by the reciprocal of the scale. Takes programs of
+composites; does nothing for devices without such products.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ MOVED = ("reshape", "transpose", "slice", "broadcast_to")
 
 Rewrite = Callable[[Op], "ir.Value | None"]
 
+LEAST = 2.0**-126
+"""The smallest float32 whose reciprocal is certain to be a number."""
+
 FAR = 8
-"""Pointwise ops between a product and the quantisation of what it comes to."""
+"""Pointwise ops between a product, or bytes, and the quantisation of what it comes to."""
 
 
 @register
@@ -163,24 +166,43 @@ class _Rewriting:
         if kept is not None and _same_numbers(kept, op):
             return kept.x
         x = type_of(op.x)
-        if type_of(op.scale).elements != 1 or not self.constant(op.scale) or not self._follows(op.x):
+        known = self.constant(op.scale)
+        if type_of(op.scale).elements != 1 or not (self._is_multiplied(op) or (known and self._follows(op.x))):
             return None
         if op.dtype not in BYTES or op.precision is not None or x.dtype != type_of(op.scale).dtype or op.block:
             return None
-        known = splat(op.scale)
-        if known == 1:
+        if splat(op.scale) == 1:
             return None
-        factor = ops.div(number(1.0, x.dtype), reshape(op.scale, ()))
+        scale = reshape(op.scale, ())
+        if not known:  # it may be that of what is nearly zero
+            least = number(LEAST, x.dtype)
+            scale = ops.select(ops.lt(ops.abs(scale), least), least, scale)
+        factor = ops.div(number(1.0, x.dtype), scale)
         return ops.quantize(ops.mul(op.x, factor), number(1.0, x.dtype), _scalar(op.zero), **op.attrs)
 
+    def _is_multiplied(self, op: Op) -> bool:
+        """Whether products of integers read what is quantised, of float32."""
+        return type_of(op.x).dtype == "float32" and any(
+            use.owner.results[0] in self.products
+            for use in op.operation.results[0].uses
+            if use.owner.name in ("burn.dot_general", "burn.conv")
+        )
+
     def _follows(self, value: ir.Value) -> bool:
-        """Whether a value is a product of integers, or what a few pointwise ops make of one."""
+        """Whether a value is a product of integers, or bytes that stand for numbers, or what a few pointwise ops make of such."""
         todo = [(value, 0)]
         while todo:
             value, far = todo.pop()
             if value in self.products:
                 return True
             op = op_of(value)
+            if (
+                op is not None
+                and op.OP_NAME == "dequantize"
+                and type_of(op.x).dtype in BYTES
+                and not self.constant(value)
+            ):
+                return True
             if op is not None and far < FAR and (isinstance(op, Pointwise) or op.OP_NAME in ("relu", "clip", "cast")):
                 todo += [(v, far + 1) for v in op.operation.operands]
         return False

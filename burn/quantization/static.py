@@ -26,7 +26,7 @@ CLIPS = ("Relu", "Clip")
 KEEPS = ("MaxPool", "Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity")
 """What gives elements of its operand: quantised as that is."""
 
-FOLLOWS = (*CLIPS, *KEEPS, "Add", "AveragePool", "GlobalAveragePool", "Concat", "Resize")
+FOLLOWS = (*CLIPS, *KEEPS, "Add", "Sum", "AveragePool", "GlobalAveragePool", "Concat", "Resize")
 """What passes on what convolutions give."""
 
 

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from burn.codegen.cpu.heuristics.wants import WANTS
 from burn.codegen.cpu.target import TARGETS, host_targets
 from burn.compiler import compile_program, environment, executable
 from burn.dialect import ops
-from burn.dialect.mlir import ir
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, symbol
+from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.kernels.body import LoopKernel
+from burn.kernels.builders import kernels
 from burn.passes import pipeline
 from burn.runtime.host import features
 
@@ -90,6 +95,59 @@ def test_products_do_not_saturate(target: str) -> None:
         y = ops.dot_general(program.inputs[0], right, lhs_contract=(1,), rhs_contract=(0,), dtype="int32")
     got = executable(program.finish([("y", y)]), target=target)(x)
     assert (got == np.array(-255 * 128 * 66000, "int64").astype("int32")).all()
+
+
+def by_its_own_range(x: ir.Value, w: ir.Value) -> ir.Value:
+    """What a dynamically quantised tensor's product stands for but for the weight's scale."""
+    zero, axes = scalar(0.0, "float32"), tuple(range(2))
+    low = ops.min(ops.reduce(x, kind="min", axes=axes), zero)
+    high = ops.max(ops.reduce(x, kind="max", axes=axes), zero)
+    scale = ops.div(ops.sub(high, low), scalar(255.0, "float32"))
+    point = ops.cast(ops.round(ops.div(ops.neg(low), scale)), dtype="uint8")
+    whole = ops.sub(
+        ops.cast(ops.quantize(x, scale, point, dtype="uint8"), dtype="int32"), ops.cast(point, dtype="int32")
+    )
+    total = ops.dot_general(whole, ops.cast(w, dtype="int32"), lhs_contract=(1,), rhs_contract=(0,), dtype="int32")
+    return ops.mul(ops.cast(total, dtype="float32"), scale)
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize(("rows", "size"), [(1, 1.0), (7, 1e3), (300, 1.0), (5, 1e-39), (5, 1e-36)])
+def test_products_of_what_is_quantised_by_its_own_range(target: str, rows: int, size: float) -> None:
+    """By the scale's reciprocal, which for the smallest numbers is none: what is half a step from two bytes may be either."""
+    rng = np.random.default_rng(2)
+    x, w = (rng.standard_normal((rows, 256)) * size).astype("float32"), numbers(rng, (256, 33), "int8")
+    program = Program.create([("x", TensorType("float32", (symbol("n"), 256)))])
+    with program.building("p"):
+        y = by_its_own_range(program.inputs[0], constant(program, w))
+    got = np.asarray(executable(program.finish([("y", y)]), target=target)(x), "float64")
+    assert np.isfinite(got).all()
+    if size > 1e-38:
+        low, high = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
+        scale = (high - low) / np.float32(255)
+        point = np.rint(-low / scale)
+        whole = np.clip(np.rint(x / scale) + point, 0, 255) - point
+        want = whole.astype("float64") @ w.astype("float64") * float(scale)
+        np.testing.assert_allclose(got, want, atol=2 * 128 * float(scale), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "apart"), [(symbol("n"), True), (1024, True), (8, False)])
+def test_bytes_by_the_range_of_a_whole_tensor_are_made_side_by_side(rows: Dim, apart: bool) -> None:
+    """Behind the one number that a long tensor is reduced to, which one thread knows; those of a short one are made there."""
+    program = Program.create([("x", TensorType("float32", (rows, 256)))])
+    with program.building("p"):
+        y = by_its_own_range(program.inputs[0], constant(program, np.ones((256, 4), "int8")))
+    program = program.finish([("y", y)])
+    with context():
+        pipeline.run(pipeline.parse("decompose,integers,fuse"), program, environment())
+        groups = [o.opview for o in program.block.operations if isinstance(o.opview, Group)]
+        made = [call.kernel for group in groups for call in kernels(group, WANTS)]
+    bytes_made = [
+        k
+        for k in made
+        if isinstance(k, LoopKernel) and any(b.dtype == "uint8" and b.role == "write" for b in k.buffers)
+    ]
+    assert [bool(kernel.parallel) for kernel in bytes_made] == [apart]
 
 
 @dataclass(frozen=True)

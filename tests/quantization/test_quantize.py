@@ -49,6 +49,14 @@ def by_onnxruntime(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     return np.asarray(session.run(None, {"x": x})[0])
 
 
+def test_sums_of_older_files_flow_as_additions_do() -> None:
+    old = residual_network()
+    for node in old.graph.node:
+        node.op_type = "Sum" if node.op_type == "Add" else node.op_type
+    made, known = kinds(quantize_static(old, IMAGES)), kinds(quantize_static(residual_network(), IMAGES))
+    assert made["QuantizeLinear"] == known["QuantizeLinear"]
+
+
 @pytest.mark.parametrize("activations", ["uint8", "int8"])
 @pytest.mark.parametrize("method", METHODS)
 def test_static(method: str, activations: str) -> None:

@@ -96,7 +96,7 @@ def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
     kept = tuple(1 if i in axes else d for i, d in enumerate(cluster.space))
     squeezed = tuple(d for i, d in enumerate(cluster.space) if i not in axes)
     shape = _shape(op)
-    if shape not in (cluster.space, kept, squeezed):
+    if shape not in (cluster.space, kept, squeezed) or (shape == cluster.space and _is_total(choice, kept, shape)):
         return False
     for value in op.operation.operands:
         source = choice.source(value)
@@ -109,6 +109,15 @@ def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
         elif not _same_rows(value, source, shape, axes, (kept, cluster.space, squeezed)):
             return False
     return True
+
+
+def _is_total(choice: Choice, kept: Shape, space: Shape) -> bool:
+    """Whether a reduction leaves one number of a tensor that is reduced in blocks, or may be, side by side: what is made of every
+    element by that number (bytes by a tensor's own range) had better not run on one thread behind it. A single row is another
+    matter: a softmax, whose stages go over it while it is in a cache."""
+    block, total = choice.wants.reduce_block, product(space)
+    long = not isinstance(total, int) or total >= 4 * block
+    return block > 0 and long and all(d == 1 for d in kept) and sum(d != 1 for d in space) > 1
 
 
 def folds(choice: Choice, cluster: Cluster, axes: frozenset[int]) -> bool:

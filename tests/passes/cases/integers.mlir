@@ -103,3 +103,61 @@ func.func @main(%x: tensor<5x8xui8>, %y: tensor<8x3xi8>) -> (tensor<5x3xf32>, te
   "burn.return"(%3, %4) : (tensor<5x3xf32>, tensor<5x3xf32>) -> ()
 }
 // CHECK-NOT: int32
+
+// ----- for a product, what a run finds the scale of is quantised by the reciprocal, of a scale that has one
+// rounds
+func.func @main(%x: tensor<5x8xf32>, %s: tensor<f32>, %z: tensor<ui8>) -> tensor<5x3xi32> {
+  %w = "burn.weight"() {dtype = "int8", key = "w", shape = ["8", "3"]} : () -> tensor<8x3xi8>
+  %q = "burn.quantize"(%x, %s, %z) {axis = 0 : i64, block = 0 : i64, dtype = "uint8", saturate = true, segments = array<i64: 1, 1, 1>} : (tensor<5x8xf32>, tensor<f32>, tensor<ui8>) -> tensor<5x8xui8>
+  %0 = "burn.cast"(%q) {dtype = "int32", saturate = true} : (tensor<5x8xui8>) -> tensor<5x8xi32>
+  %1 = "burn.cast"(%z) {dtype = "int32", saturate = true} : (tensor<ui8>) -> tensor<i32>
+  %2 = "burn.sub"(%0, %1) : (tensor<5x8xi32>, tensor<i32>) -> tensor<5x8xi32>
+  %3 = "burn.cast"(%w) {dtype = "int32", saturate = true} : (tensor<8x3xi8>) -> tensor<8x3xi32>
+  %4 = "burn.dot_general"(%2, %3) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>, dtype = "int32"} : (tensor<5x8xi32>, tensor<8x3xi32>) -> tensor<5x3xi32>
+  "burn.return"(%4) : (tensor<5x3xi32>) -> ()
+}
+// CHECK: burn.abs
+// CHECK: %[[some:.*]] = "burn.select"
+// CHECK: %[[factor:.*]] = "burn.div"({{.*}}, %[[some]])
+// CHECK: %[[scaled:.*]] = "burn.mul"(%arg0, %[[factor]])
+// CHECK: %[[bytes:.*]] = "burn.quantize"(%[[scaled]]
+// CHECK: burn.dot_general"(%[[bytes]]
+
+// ----- what no product reads is divided: stays
+func.func @main(%x: tensor<5x8xf32>, %s: tensor<f32>, %z: tensor<ui8>) -> tensor<5x8xui8> {
+  %q = "burn.quantize"(%x, %s, %z) {axis = 0 : i64, block = 0 : i64, dtype = "uint8", saturate = true, segments = array<i64: 1, 1, 1>} : (tensor<5x8xf32>, tensor<f32>, tensor<ui8>) -> tensor<5x8xui8>
+  "burn.return"(%q) : (tensor<5x8xui8>) -> ()
+}
+// CHECK-NOT: burn.mul
+// CHECK: "burn.quantize"(%arg0, %arg1
+
+// ----- a sum of bytes is quantised by a factor, too
+// rounds
+func.func @main(%x: tensor<5x8xui8>, %y: tensor<5x8xui8>) -> tensor<5x8xui8> {
+  %a = "burn.full"() {dtype = "float32", value = 0.125 : f64, shape = []} : () -> tensor<f32>
+  %b = "burn.full"() {dtype = "float32", value = 0.25 : f64, shape = []} : () -> tensor<f32>
+  %0 = "burn.dequantize"(%x, %a) {axis = 0 : i64, block = 0 : i64, dtype = "float32", segments = array<i64: 1, 1, 0>} : (tensor<5x8xui8>, tensor<f32>) -> tensor<5x8xf32>
+  %1 = "burn.dequantize"(%y, %b) {axis = 0 : i64, block = 0 : i64, dtype = "float32", segments = array<i64: 1, 1, 0>} : (tensor<5x8xui8>, tensor<f32>) -> tensor<5x8xf32>
+  %2 = "burn.add"(%0, %1) : (tensor<5x8xf32>, tensor<5x8xf32>) -> tensor<5x8xf32>
+  %q = "burn.quantize"(%2, %b) {axis = 0 : i64, block = 0 : i64, dtype = "uint8", saturate = true, segments = array<i64: 1, 1, 0>} : (tensor<5x8xf32>, tensor<f32>) -> tensor<5x8xui8>
+  "burn.return"(%q) : (tensor<5x8xui8>) -> ()
+}
+// CHECK: %[[sum:.*]] = "burn.add"
+// CHECK: %[[factor:.*]] = "burn.div"
+// CHECK: "burn.mul"(%[[sum]], %[[factor]])
+// CHECK: burn.quantize
+
+// ----- for a product, what is made of anything is quantised by a factor
+// rounds
+func.func @main(%x: tensor<5x8xf32>) -> tensor<5x3xf32> {
+  %w = "burn.weight"() {dtype = "int8", key = "w", shape = ["8", "3"]} : () -> tensor<8x3xi8>
+  %a = "burn.full"() {dtype = "float32", value = 0.125 : f64, shape = []} : () -> tensor<f32>
+  %q = "burn.quantize"(%x, %a) {axis = 0 : i64, block = 0 : i64, dtype = "uint8", saturate = true, segments = array<i64: 1, 1, 0>} : (tensor<5x8xf32>, tensor<f32>) -> tensor<5x8xui8>
+  %0 = "burn.dequantize"(%q, %a) {axis = 0 : i64, block = 0 : i64, dtype = "float32", segments = array<i64: 1, 1, 0>} : (tensor<5x8xui8>, tensor<f32>) -> tensor<5x8xf32>
+  %1 = "burn.dequantize"(%w, %a) {axis = 0 : i64, block = 0 : i64, dtype = "float32", segments = array<i64: 1, 1, 0>} : (tensor<8x3xi8>, tensor<f32>) -> tensor<8x3xf32>
+  %2 = "burn.dot_general"(%0, %1) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<5x8xf32>, tensor<8x3xf32>) -> tensor<5x3xf32>
+  "burn.return"(%2) : (tensor<5x3xf32>) -> ()
+}
+// CHECK: %[[scaled:.*]] = "burn.mul"(%arg0
+// CHECK: %[[bytes:.*]] = "burn.quantize"(%[[scaled]]
+// CHECK: burn.dot_general"(%[[bytes]]
