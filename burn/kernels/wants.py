@@ -12,13 +12,15 @@ from burn.kernels.body import ContractionKernel
 @dataclass(frozen=True)
 class Product:
     """A product whose right side is laid out in panels: rows by columns, sums of type `dtype`. `depth` places are read one behind
-    the other on both sides; 0: those of a window's pixels, which lie apart. `interleaved` of them lie side by side in a panel."""
+    the other on both sides; 0: those of a window's pixels, which lie apart, but `line` of them. `interleaved` of them lie side by
+    side in a panel."""
 
     rows: Dim
     columns: int
     depth: Dim
     dtype: str
     interleaved: int = 1
+    line: Dim = 0
 
 
 @dataclass(frozen=True)

@@ -258,15 +258,19 @@ class _Convolution:
         self.columns = w.shape[0] if alone and op.layout == "first" and w.is_static and 0 not in w.shape else None
         self.depth = product(w.shape[1:])
 
+    def _fill(self, x: _Bytes) -> float | None:
+        """What padding counts as: the zero point, or what the convolution says itself where its bytes have none."""
+        return float(self.op.fill or 0) if x.zero is None else splat(x.zero)
+
     def fits(self, x: _Bytes, w: _Bytes, run: int) -> bool:
         channels = type_of(self.op.weight).shape[1]
         whole = self.op.groups == 1 or (isinstance(channels, int) and channels % run == 0)
         padded = any(p != 0 for p in (*self.op.low, *self.op.high))
-        fill = 0 if x.zero is None else splat(x.zero)
+        fill = self._fill(x)
         return whole and _is_zero(w.zero) and (not padded or (fill is not None and 0 <= fill < 256))
 
     def multiplied(self, x: _Bytes, w: _Bytes) -> ir.Value:
-        fill = None if x.zero is None else splat(x.zero)
+        fill = self._fill(x)
         return ops.conv(x.value, w.value, **(self.op.attrs | {"dtype": "int32", "fill": int(fill) if fill else None}))
 
     def across(self, parameter: ir.Value) -> ir.Value:

@@ -266,7 +266,7 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
     lhs, inner = op.lhs, op.lhs_contract[-1]
     run = packing.run(op, type_of(lhs).shape[inner]) if once and inner == type_of(lhs).rank - 1 else 1
     rows = product([n for a, n in enumerate(type_of(lhs).shape) if _is_free(op, a)])
-    width = packing.width(Product(rows, columns, type_of(lhs).shape[inner], summed, run))
+    width = packing.width(Product(rows, columns, type_of(lhs).shape[inner], summed, run, type_of(lhs).shape[inner]))
     if once:
         with ir.InsertionPoint(loop) if loop is not None else nullcontext():
             for view in reversed(views):
@@ -315,7 +315,7 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     ordered = ops.transpose(split, permutation=(rank - 2, *range(rank - 2), rank - 1))
     ordered = _filled(ordered, rank - 2, run)
     images, *pixels, _ = type_of(op.operation.results[0]).shape
-    read = Product(product([images, *pixels]), each, channels if is_pixel else 0, summed, run)
+    read = Product(product([images, *pixels]), each, channels if is_pixel else 0, summed, run, channels)
     packed = _interleaved(_panels(ordered, 1, packing.width(read)), run)
     x = _filled(op.x, type_of(op.x).rank - 1, run)
     x, attrs = _bordered(x, op) if packing.borders else (x, op.attrs)

@@ -80,7 +80,7 @@ class CPU:
 
     def panel(self, product: Product) -> int:
         if product.interleaved > 1:
-            return interleaved_width(product.columns, self.target)
+            return interleaved_width(product, self.target)
         return packed_width(product, self.target)
 
     @property

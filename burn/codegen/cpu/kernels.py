@@ -13,7 +13,7 @@ from burn.codegen.cpu.heuristics.lanes import as_read, lanes_for
 from burn.codegen.cpu.heuristics.launches import grain_for, work
 from burn.codegen.cpu.heuristics.panels import panel_width
 from burn.codegen.cpu.heuristics.registers import FEW_ROWS, few_rows
-from burn.codegen.cpu.heuristics.tiles import across_panels, tile_groups, tiles_pay, wants_of_tiles
+from burn.codegen.cpu.heuristics.tiles import across_panels, bytes_pay, tile_groups, tiles_pay, wants_of_tiles
 from burn.codegen.cpu.heuristics.wants import WANTS
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
@@ -187,14 +187,15 @@ class KernelPrinter:
         tiled = Tiled.of(kernel, tiles.WIDTH)
         assert tiled is not None
         schedule = tiles.Schedule.of(tiled)
-        general, values = parametrize(kernel, {kernel.column: tiles.WIDTH})
+        general, values = parametrize(kernel, {kernel.column: tiles.WIDTH}, {tiles.WIDTH * tiled.run}, self.small)
         emit = partial(tiles.emit, general, schedule, self.target, self.sites)
 
         def launched(across: bool) -> tuple[Asked, Emitted]:
             units, others = schedule.units(tiled, across)
             groups = tile_groups(units, others)
             emitted = self._emitted(general, schedule, values, emit, units * groups, -1)
-            return tiles_pay(units, others, groups), replace(emitted, sizes=(*emitted.sizes, int(across), groups))
+            pays = bytes_pay if tiled.run > 1 else tiles_pay
+            return pays(units, others, groups), replace(emitted, sizes=(*emitted.sizes, int(across), groups))
 
         match across_panels(product([v.extent for v in tiled.rows]), tiled.column.extent):
             case bool() as across:

@@ -41,7 +41,9 @@ class Operands:
         part: int | None,
         held: int,
         emitter: ScalarEmitter,
+        zeros: Value | None = None,
     ) -> None:
+        """zeros: room for them that is there already: a kernel can ask for scratch memory once."""
         self.kernel, self.tile, self.lanes = kernel, tile, lanes
         self.code, self.emitter = emitter.code, emitter
         self.vectors = kernel.width // lanes
@@ -54,16 +56,24 @@ class Operands:
         self.depth: Dim = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
         self.start: Int = 0
         self.stop: Int | None = None
-        self.zeros, self.staged, self.copied, self.turned, self.held = self._scratch(copies, held)
+        if zeros is not None:
+            self._fill(zeros, emitter.dim(kernel.inner.extent * kernel.run))
+        found, self.staged, self.copied, self.turned, self.held = self._scratch(copies, held, zeros is None)
+        self.zeros = zeros if found is None else found
 
-    def _scratch(self, copies: bool, held: int) -> list[Value | None]:
+    def _fill(self, zeros: Value, size: Int) -> None:
+        fill = self.kernel.fill
+        with self.code.for_(0, size) as loop:
+            self.code.store(self.code.const(fill - (fill & 128) * 2, "i8"), zeros, loop.iv)
+
+    def _scratch(self, copies: bool, held: int, zeroed: bool) -> list[Value | None]:
         """A row of what pixels outside the operand are, room for a tile's rows where they must be converted, room for a
         panel where it is copied, for tiles that are turned, and for sums."""
         kernel, code = self.kernel, self.code
         zeros, panel = kernel.inner.extent * kernel.run, self.depth * kernel.width
         turned = self.depth * (self.tile * (self.turns or 0))
         sizes: list[Int | None] = [
-            code.mul(self.emitter.dim(zeros), conversions_size(kernel.lhs.dtype)) if kernel.valid else None,
+            code.mul(self.emitter.dim(zeros), conversions_size(kernel.lhs.dtype)) if kernel.valid and zeroed else None,
             self.tile * STAGE * conversions_size(kernel.dtype) if self.read_as != kernel.lhs.dtype else None,
             code.mul(self.emitter.dim(panel), conversions_size(kernel.rhs.dtype)) if copies else None,
             code.mul(self.emitter.dim(turned), conversions_size(kernel.dtype)) if self.turns else None,
@@ -78,8 +88,7 @@ class Operands:
             return [None] * len(sizes)
         memory = scratch(code, self.emitter.worker, end)
         if sizes[0] is not None:
-            with code.for_(0, sizes[0]) as loop:
-                code.store(code.const(kernel.fill - (kernel.fill & 128) * 2, "i8"), memory, loop.iv)
+            self._fill(memory, sizes[0])
         return [
             None if size is None else code.gep(memory, start, "i8") for size, start in zip(sizes, starts, strict=True)
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from burn.codegen.cpu.blocks import Blocks
-from burn.dialect.dims import Atom, Dim, Expr, LoopVar, ceildiv, coefficient, product, substitute
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, ceildiv, coefficient, exact_div, product, substitute
 from burn.kernels.body import Buffer, Const, ContractionKernel, Convert, Load, Scalar, Where, Write
 
 Ranges = tuple[tuple[Dim, Dim], ...]
@@ -82,6 +82,16 @@ class Tiled:
     def side_by_side(self) -> bool:
         """Whether a panel's columns are neighbouring elements, or runs of them."""
         return self.width == 1 or coefficient(self.rhs.offset, self.within) == self.run
+
+    @property
+    def byte_blocks(self) -> Dim | None:
+        """Blocks of 64 bytes of the depth, which lie one behind the other in packed panels; None where the depth has no such."""
+        lines = exact_div(self.inner.extent * self.run, 64)
+        loops = (*self.outer, self.inner)
+        steps = [product([self.run * self.width, *(v.extent for v in loops[i + 1 :])]) for i in range(len(loops))]
+        if not self.packed or lines is None or [coefficient(self.rhs.offset, v) for v in loops] != steps:
+            return None
+        return product([*(v.extent for v in self.outer), lines])
 
     @property
     def rhs_start(self) -> Dim:

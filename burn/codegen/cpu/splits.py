@@ -30,6 +30,13 @@ PARTS = 3
 BYTES = 1024
 """Of a tile register."""
 
+LINE = 64
+"""Bytes from one of its rows to the next."""
+
+PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0))
+"""Parts of the left and of the right side that are multiplied, small ones first. Neighbours share a side, which stays in its
+registers."""
+
 _LANES = "vector<16xf32>"
 _WORDS = "vector<16xi32>"
 
@@ -37,7 +44,12 @@ _WORDS = "vector<16xi32>"
 class Splits:
     """`left` and `right` have room for `blocks` blocks of the depth for every tile of rows, or of columns. What is copied is
     from `start` to `stop` of the innermost contraction loop. `ragged` says that the depth is no multiple of a block, and
-    `turned` has room for a block that is turned."""
+    `turned` has room for a block that is turned. See `Sides`."""
+
+    instruction = "tdpbf16ps"
+    products = PRODUCTS
+    strides = LINE, LINE
+    steps = PARTS * BYTES, PARTS * BYTES
 
     def __init__(
         self, kernel: Tiled, blocks: int, ragged: bool, left: Value, right: Value, turned: Value, emitter: ScalarEmitter
@@ -53,6 +65,16 @@ class Splits:
     def here(self) -> Int:
         """Blocks of the depth from `start` to `stop`."""
         return self.code.udiv(self.code.add(self.code.sub(self.stop, self.start), BLOCK - 1), BLOCK)
+
+    def between(self, start: Int, stop: Int) -> None:
+        """What is copied from now on is between these places of the depth."""
+        self.start, self.stop = start, stop
+
+    def bases(self, strip: Int, place: Int) -> tuple[Value, ...]:
+        """Where the blocks of a strip's rows begin, and of the panel that was copied to a place."""
+        size = self.blocks * PARTS * BYTES
+        left, right = self.left_tile(self.code.mul(strip, 2)), self.right_tile(self.code.mul(place, 2))
+        return left, self.code.gep(left, size, "i8"), right, self.code.gep(right, size, "i8")
 
     def left_tile(self, tile: Int) -> Value:
         """Where the blocks of a tile of rows begin."""

@@ -88,7 +88,7 @@ _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _VNNI = (*_V4, "avx512vnni")
 """And products of bytes, of Cascade Lake, Zen 4 and what follows."""
 
-_AMX = (*_VNNI, "avx512bf16", "amx-tile", "amx-bf16")
+_AMX = (*_VNNI, "avx512bf16", "amx-tile", "amx-bf16", "amx-int8")
 
 _RV64GC = ("m", "a", "f", "d", "c")
 

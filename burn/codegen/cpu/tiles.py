@@ -1,10 +1,10 @@
 """Prints contraction kernels for tile registers: 32 rows x 32 columns of sums at a time, in four of them.
 
-A tile register multiplies bfloat16 and sums in float32. The sides are split into three numbers of bfloat16 each (splits.py), and
-the six largest of their nine products are summed: what is left out is below a unit in float32's last place, and the sum of a
-word's two products is rounded once, so that the error is no larger than that of multiply-adds in float32. Infinities split into
-NaN: a tile with an element that is not finite is summed once more, plainly. Numbers below 2 ** -126, parts of others too,
-count as zero, as everywhere on these registers.
+Products of bytes are summed exactly, as they are (lines.py). For those of float32 a register multiplies bfloat16 and sums in
+float32. The sides are split into three numbers of bfloat16 each (splits.py), and the six largest of their nine products are
+summed: what is left out is below a unit in float32's last place, and the sum of a word's two products is rounded once, so that
+the error is no larger than that of multiply-adds in float32. Infinities split into NaN: a tile with an element that is not finite
+is summed once more, plainly. Numbers below 2 ** -126, parts of others too, count as zero, as everywhere on these registers.
 
 What a thread copies is shared by all that it sums: a block of rows, as large as a cache holds, and panel after panel. While
 strips of rows are multiplied by one panel, the next is copied and the sums of the strip before are written. A core sees only some
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol
 
 from burn.codegen.cpu import math
 from burn.codegen.cpu.amx import apart, configure, tile
@@ -31,6 +32,7 @@ from burn.codegen.cpu.heuristics.tiles import (
     tile_part,
     tile_strips,
 )
+from burn.codegen.cpu.lines import Lines
 from burn.codegen.cpu.loops import open_kernel, scratch
 from burn.codegen.cpu.operands import both, panel_mask, place_rows
 from burn.codegen.cpu.panels import Tiled
@@ -47,9 +49,36 @@ WIDTH = 2 * LINES
 SUMS = WIDTH * WIDTH * 4
 """Bytes of the sums of a strip and a panel."""
 
-PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0))
-"""Parts of the left and of the right side that are multiplied, small ones first. Neighbours share a side, which stays in its
-registers."""
+
+class Sides(Protocol):
+    """Both sides in registers: `products` of a part of the left and one of the right side, small ones first, by `instruction`. A
+    register's rows lie `strides` apart in memory, a part BYTES from the one before, and a block of the depth `steps`."""
+
+    @property
+    def instruction(self) -> str: ...
+    @property
+    def products(self) -> tuple[tuple[int, int], ...]: ...
+    @property
+    def strides(self) -> tuple[int, int]: ...
+    @property
+    def steps(self) -> tuple[int, int]: ...
+    @property
+    def here(self) -> Int:
+        """Blocks of the depth that are summed at a time."""
+        ...
+
+    @property
+    def units(self) -> int:
+        """In how many units each block of a panel is copied."""
+        ...
+
+    def between(self, start: Int, stop: Int) -> None: ...
+    def copy_left(self, first: Int, tiles: Int) -> None: ...
+    def copy_panels(self, panel: Int, end: Int, into: Int, first: Int, stop: Int) -> None: ...
+    def copy_unit(self, panel: Int, unit: Int, into: Int) -> None: ...
+    def bases(self, strip: Int, place: Int) -> tuple[Value, ...]:
+        """Where the first blocks of both tiles of the left side lie, and of the right side's."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -74,6 +103,11 @@ class Schedule:
     @staticmethod
     def of(kernel: Tiled) -> Schedule:
         rows, depth = product([v.extent for v in kernel.rows]), kernel.inner.extent
+        if kernel.run > 1:
+            blocks = kernel.byte_blocks
+            assert isinstance(blocks, int)
+            strips = tile_strips(ceildiv(rows, WIDTH), blocks * 2 * BYTES)
+            return Schedule(blocks * BLOCK, False, False, strips, 1, 0, 1, tile_beside(kernel, blocks, blocks))
         part = tile_part(depth, BLOCK)
         parts = not isinstance(depth, int) or depth > part
         strips = tile_strips(ceildiv(rows, WIDTH), part * WIDTH * PARTS * 2)
@@ -108,19 +142,25 @@ class _Printer:
         self.kernel, self.schedule = tiled, schedule
         self.code, self.emitter = open_kernel(kernel.buffers, (*argument_names(kernel), ACROSS, GROUPS), target, sites)
         self.row_count = product([v.extent for v in tiled.rows])
-        self.epilogue = Epilogue(tiled, LINES, "f32", self.emitter)
-        left, right, turned, self.sums = self._scratch()
-        blocks = schedule.part // BLOCK
-        self.splits = Splits(tiled, blocks, schedule.ragged, left, right, turned, self.emitter)
+        self.epilogue = Epilogue(tiled, LINES, "i32" if tiled.run > 1 else "f32", self.emitter)
+        self.checks = tiled.run == 1  # whether sums may have to be formed again
+        self.sides, self.sums = self._sides()
 
-    def _scratch(self) -> list[Value]:
-        """Room for a block of rows, for panels, for a block that is turned, and for sums."""
-        schedule, code = self.schedule, self.code
-        tile = schedule.part // BLOCK * PARTS * BYTES
-        held = schedule.held * schedule.strips if schedule.parts else 2
-        sizes = (schedule.strips * 2 * tile, max(2, schedule.panels) * 2 * tile, 2 * BYTES, held * SUMS)
+    def _sides(self) -> tuple[Sides, Value]:
+        """Both sides, with room for what is copied, and for sums."""
+        schedule, code, kernel = self.schedule, self.code, self.kernel
+        blocks = schedule.part // BLOCK
+        sums = (schedule.held * schedule.strips if schedule.parts else 2) * SUMS
+        parts = PARTS if kernel.run == 1 else 1
+        tile = blocks * parts * BYTES
+        sizes: list[int] = [sums, schedule.strips * 2 * tile]
+        sizes += [max(2, schedule.panels) * 2 * tile, 2 * BYTES] if kernel.run == 1 else [tile]
         memory = scratch(code, self.emitter.worker, sum(sizes))
-        return [code.gep(memory, sum(sizes[:i]), "i8") for i in range(len(sizes))]
+        places = [code.gep(memory, sum(sizes[:i]), "i8") for i in range(len(sizes))]
+        if kernel.run > 1:
+            return Lines(kernel, places[1], places[2], self.emitter), places[0]
+        left, right, turned = places[1:]
+        return Splits(kernel, blocks, schedule.ragged, left, right, turned, self.emitter), places[0]
 
     def print(self) -> str:
         code, emitter, kernel = self.code, self.emitter, self.kernel
@@ -167,22 +207,26 @@ class _Printer:
 
     def _parts(self, first: Int, strips: Int, panel: Int, panels: Int) -> None:
         """Part of the depth after part, for a block of strips and a group of panels."""
-        code, emitter, kernel, splits = self.code, self.emitter, self.kernel, self.splits
+        code, emitter, kernel = self.code, self.emitter, self.kernel
         depth = emitter.dim(kernel.inner.extent)
         with code.for_(0, code.max(depth, 1), self.schedule.part) as part, emitter.scope():  # of nothing, one
-            splits.start, splits.stop = part.iv, code.min(code.add(part.iv, self.schedule.part), depth)
+            self._between(part.iv, code.min(code.add(part.iv, self.schedule.part), depth))
             self._part(first, strips, panel, panels)
 
+    def _between(self, start: Int, stop: Int) -> None:
+        self.start, self.stop = start, stop
+        self.sides.between(start, stop)
+
     def _part(self, first: Int, strips: Int, panel: Int, panels: Int) -> None:
-        code, emitter, schedule, splits = self.code, self.emitter, self.schedule, self.splits
+        code, emitter, schedule, sides = self.code, self.emitter, self.schedule, self.sides
         if not schedule.parts:
-            splits.start, splits.stop = 0, emitter.dim(self.kernel.inner.extent)
-        splits.copy_left(code.mul(first, WIDTH), code.mul(strips, 2))
-        units = code.mul(splits.here, splits.units)
+            self._between(0, emitter.dim(self.kernel.inner.extent))
+        sides.copy_left(code.mul(first, WIDTH), code.mul(strips, 2))
+        units = code.mul(sides.here, sides.units)
         with code.for_(panel, panels, schedule.panels, [code.const(0)]) as few, emitter.scope():
             stop = code.min(code.add(few.iv, schedule.panels), panels)
             there = code.urem(code.sub(few.iv, panel), 2) if schedule.copies else 0
-            splits.copy_panels(few.iv, stop, there, few.carried[0], units)
+            sides.copy_panels(few.iv, stop, there, few.carried[0], units)
             with code.for_(few.iv, stop) as each, emitter.scope():
                 emitter.places[self.kernel.panel] = each.iv
                 place = code.add(code.sub(each.iv, few.iv), there)
@@ -190,14 +234,14 @@ class _Printer:
                 later = code.min(code.add(each.iv, 1), code.sub(panels, 1))
                 with code.for_(0, strips) as strip, emitter.scope():
                     self._strip(first, strips, strip.iv, place, slots, later)
-            copied = code.mul(code.mul(strips, splits.here), schedule.copies)
+            copied = code.mul(code.mul(strips, sides.here), schedule.copies)
             few.yield_(code.value(code.min(copied, units)))
 
     # ---- a strip and a panel -------------------------------------------------------------------------------------------
     def _strip(self, first: Int, strips: Int, strip: Int, place: Int, slots: Int | None, later: Int) -> None:
         """Sums a strip, number `strip` of those from `first` on, and panel number `place` of those that are there. Meanwhile the
         strip before it is written, and lines of panel `later` are copied."""
-        code, emitter, schedule, splits = self.code, self.emitter, self.schedule, self.splits
+        code, emitter, schedule, sides = self.code, self.emitter, self.schedule, self.sides
         sums, others = (self._sums(slots, s) for s in (strip, code.max(code.sub(strip, 1), 0)))
         start, last, rows = self._first(), self._last(), code.mul(code.add(first, strip), WIDTH)
         corners = [(t, code.gep(sums, t // 2 * LINES * WIDTH + t % 2 * LINES, "f32")) for t in range(4)]
@@ -219,10 +263,10 @@ class _Printer:
 
         def beside(block: Int) -> None:
             for line in range(schedule.copies):
-                number = code.add(code.mul(code.add(code.mul(strip, splits.here), block), schedule.copies), line)
-                number = code.min(number, code.sub(code.mul(splits.here, splits.units), 1))
+                number = code.add(code.mul(code.add(code.mul(strip, sides.here), block), schedule.copies), line)
+                number = code.min(number, code.sub(code.mul(sides.here, sides.units), 1))
                 with emitter.scope():
-                    splits.copy_unit(later, number, code.sub(1, place))
+                    sides.copy_unit(later, number, code.sub(1, place))
             if schedule.rows:
                 begin = code.mul(block, schedule.rows)
                 with self._if(last), emitter.scope():
@@ -232,16 +276,14 @@ class _Printer:
                 self._write_few(code.add(code.sub(rows, WIDTH), begin), others, begin, inside)
 
         def checked(block: Int) -> None:
-            if schedule.rows:
+            if schedule.rows and self.checks:
                 begin = code.mul(block, schedule.rows)
                 kept = code.gep(others, code.mul(code.min(begin, WIDTH - schedule.rows), WIDTH), "f32")
                 strange = self._strange(kept, schedule.rows)
                 with self._if(both(code, both(code, waits, code.cmp("slt", begin, WIDTH)), strange)), emitter.scope():
                     self._sum_plainly(code.add(code.sub(rows, WIDTH), begin), schedule.rows, kept)
 
-        left = splits.left_tile(code.mul(strip, 2))
-        right = splits.right_tile(code.mul(place, 2))
-        self._multiply(left, right, checked, beside)
+        self._multiply(sides.bases(strip, place), checked, beside)
         for t, at in corners:
             tile(self.code, "tilestored64", t, at, apart)
         over = code.cmp("eq", strip, code.sub(strips, 1)) if schedule.rows else None
@@ -254,25 +296,25 @@ class _Printer:
         slot = code.urem(strip, 2) if slots is None else code.add(slots, strip)
         return code.gep(self.sums, code.mul(slot, SUMS), "i8")
 
-    def _multiply(
-        self, left: Value, right: Value, before: Callable[[Int], None], beside: Callable[[Int], None]
-    ) -> None:
+    def _multiply(self, bases: tuple[Value, ...], before: Callable[[Int], None], beside: Callable[[Int], None]) -> None:
         """Adds the products of one part of the depth. What is to be done beside each block's is spread among their instructions:
         not many fit into a core's window, and it is to hold some of both kinds at any time."""
-        code, splits = self.code, self.splits
-        line = code.const(4 * LINES)
-        size = splits.blocks * PARTS * BYTES
-        sides = (left, code.gep(left, size, "i8"), right, code.gep(right, size, "i8"))
-        with code.for_(0, splits.here) as block:
+        code, sides = self.code, self.sides
+        strides = tuple(code.const(stride) for stride in sides.strides)
+        parts = max(max(pair) for pair in sides.products) + 1
+        with code.for_(0, sides.here) as block:
             before(block.iv)
-            at = code.mul(block.iv, PARTS * BYTES)
             addresses = [
-                [code.gep(code.gep(side, at, "i8"), part * BYTES, "i8") for part in range(PARTS)] for side in sides
+                [
+                    code.gep(code.gep(base, code.mul(block.iv, sides.steps[t // 2]), "i8"), part * BYTES, "i8")
+                    for part in range(parts)
+                ]
+                for t, base in enumerate(bases)
             ]
             with code.aside() as pieces:
                 beside(block.iv)
             left_over = iter(pieces)
-            instructions = _block(addresses, line)
+            instructions = _block(addresses, strides, sides)
             share = -(-len(pieces) // len(instructions))
             for name, operands in instructions:
                 tile(self.code, name, *operands)
@@ -296,19 +338,20 @@ class _Printer:
         """Whether this is the first part of the depth; None where there is but one."""
         if not self.schedule.parts:
             return None
-        return self.code.cmp("eq", self.splits.start, 0)
+        return self.code.cmp("eq", self.start, 0)
 
     def _last(self) -> Value | None:
         if not self.schedule.parts:
             return None
-        return self.code.cmp("eq", self.splits.stop, self.emitter.dim(self.kernel.inner.extent))
+        return self.code.cmp("eq", self.stop, self.emitter.dim(self.kernel.inner.extent))
 
     def _write(self, first: Int, sums: Value) -> None:
         """Writes the rows of a strip, those that exist."""
         code, emitter = self.code, self.emitter
         left = code.min(code.sub(emitter.dim(self.row_count), first), WIDTH)
-        with code.if_(self._strange(sums, WIDTH)), emitter.scope():
-            self._sum_plainly(first, left, sums)
+        if self.checks:
+            with code.if_(self._strange(sums, WIDTH)), emitter.scope():
+                self._sum_plainly(first, left, sums)
         self.epilogue.rolled(first, left, sums)
 
     def _write_few(self, first: Int, sums: Value, begin: Int, inside: Value | None) -> None:
@@ -356,15 +399,17 @@ class _Printer:
             code.store(depth.results[0], sums, code.add(code.mul(row.iv, WIDTH), code.mul(c.iv, LINES)))
 
 
-def _block(addresses: list[list[Value]], line: Value) -> list[tuple[str, tuple[Value | int, ...]]]:
+def _block(
+    addresses: list[list[Value]], strides: tuple[Value, ...], sides: Sides
+) -> list[tuple[str, tuple[Value | int, ...]]]:
     """The instructions that multiply a block: `addresses` are those of the parts of both tiles of the left side, and of the right
     side's. The four registers behind those of the sums hold one part of each."""
     made: list[tuple[str, tuple[Value | int, ...]]] = []
     there: list[int | None] = [None, None]
-    for product_ in PRODUCTS:
-        for side, part in enumerate(product_):
+    for pair in sides.products:
+        for side, part in enumerate(pair):
             if there[side] != part:
-                made += [("tileloadd64", (4 + t, addresses[t][part], line)) for t in (2 * side, 2 * side + 1)]
-        there = list(product_)
-        made += [("tdpbf16ps", (t, 4 + t // 2, 6 + t % 2)) for t in range(4)]
+                made += [("tileloadd64", (4 + t, addresses[t][part], strides[side])) for t in (2 * side, 2 * side + 1)]
+        there = list(pair)
+        made += [(sides.instruction, (t, 4 + t // 2, 6 + t % 2)) for t in range(4)]
     return made

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from burn.codegen.cpu.dots import VNNI
 from burn.codegen.cpu.heuristics.registers import most_rows, tile_cost
-from burn.codegen.cpu.heuristics.tiles import fill_tiles
+from burn.codegen.cpu.heuristics.tiles import bytes_fill, fill_tiles
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim
 from burn.dialect.dims import product as product_of
@@ -46,9 +47,12 @@ def fits_three(columns: int, lanes: int, target: Target) -> bool:
     return columns > 0 and columns % (3 * lanes) == 0
 
 
-def interleaved_width(columns: int, target: Target) -> int:
+def interleaved_width(product: Product, target: Target) -> int:
     """The same where bytes are multiplied in runs, and a run of the left side is read for each vector: four vectors beside six
     rows."""
+    columns = product.columns
+    if target.tiles and product.interleaved == VNNI and bytes_fill(product.rows, columns, product.line) is not None:
+        return 2 * target.lanes(4)  # as wide as tile registers take them
     most = 4 if target.vector_registers >= 32 else 2
     return _fitting(columns, (most, 2, 1), target.lanes(4))
 

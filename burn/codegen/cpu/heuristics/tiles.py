@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from burn.codegen.cpu.dots import VNNI
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.launches import THREADS
@@ -16,7 +17,11 @@ than copied. Of 96 columns and a depth of 96, vectors are as fast with a thousan
 def wants_of_tiles(kernel: ContractionKernel, target: Target) -> tuple[tuple[Dim, int], ...] | None:
     """Whether a contraction is summed in tile registers: where there are some, both sides can be copied by whole vectors, and
     enough is multiplied with what is copied. If so, the sizes that only a run can tell, with the least that each has to be."""
-    if not target.tiles or target.small or kernel.dtype != "float32":
+    if not target.tiles or target.small:
+        return None
+    if kernel.dtype == "int32":
+        return _wants_of_bytes(kernel)
+    if kernel.dtype != "float32":
         return None
     tiled = Tiled.of(kernel, 32)
     if tiled is None or not tiled.rows or tiled.lhs.dtype != "float32" or tiled.rhs.dtype != "float32":
@@ -26,6 +31,26 @@ def wants_of_tiles(kernel: ContractionKernel, target: Target) -> tuple[tuple[Dim
     if not _tile_rows_at_hand(tiled) or not (tiled.side_by_side or coefficient(tiled.rhs.offset, tiled.inner) == 1):
         return None
     return fill_tiles(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent)
+
+
+def _wants_of_bytes(kernel: ContractionKernel) -> tuple[tuple[Dim, int], ...] | None:
+    """The same for products of bytes, of which registers take lines of 64 out of panels as they lie there."""
+    tiled = Tiled.of(kernel, 32)
+    if tiled is None or tiled.run != VNNI or not tiled.rows or tiled.byte_blocks is None:
+        return None
+    return bytes_fill(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent * VNNI)
+
+
+BYTE_SIZES = (16, 32)
+"""Rows and columns from which on products of bytes are summed in tile registers: a strip has 32 of both."""
+
+
+def bytes_fill(rows: Dim, columns: Dim, line: Dim) -> tuple[tuple[Dim, int], ...] | None:
+    """Whether a product of bytes, of which `line` lie side by side on the left, is large enough for tile registers."""
+    if not isinstance(line, int) or line == 0 or line % 64:
+        return None
+    asked = [(size, least) for size, least in zip((rows, columns), BYTE_SIZES, strict=True) if factor(size) < least]
+    return None if any(isinstance(size, int) for size, _ in asked) else tuple(asked)
 
 
 def fill_tiles(rows: Dim, columns: Dim, depth: Dim) -> tuple[tuple[Dim, int], ...] | None:
@@ -138,6 +163,13 @@ def tile_groups(units: Dim, others: Dim) -> Dim:
     two units, but none of fewer than two strips or panels."""
     few = ceildiv(2 * THREADS, dim_max(units, 1))
     return dim_max(1, dim_min(few, floordiv(others, 2)))
+
+
+def bytes_pay(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ...]:
+    """`tiles_pay` for bytes: for each block of 64 of the depth a strip and a panel take 64 cycles, and copying a strip 40, where
+    vectors take 480."""
+    most, each = ceildiv(units * groups, THREADS), ceildiv(others, groups)
+    return ((60 * units * others - THREADS * (8 * most * each + 5 * most), 0),)
 
 
 def tiles_pay(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ...]:

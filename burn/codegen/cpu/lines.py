@@ -1,0 +1,90 @@
+"""Products of bytes in tile registers: where these find both sides.
+
+A register holds 16 lines of 64 bytes. Of the left side a line is 64 neighbours of a row's depth; strips of rows are copied, as
+rows of a convolution lie apart, and those that there are not are the last one again. Of the right side it is a run of four
+neighbours for each of 16 columns, which is how the pass `pack` lays panels out: nothing of it is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from burn.codegen.cpu.counting import split
+from burn.codegen.cpu.operands import Operands
+from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.cpu.splits import BYTES, LINES
+from burn.codegen.host.emit import Int, Value
+from burn.dialect.dims import LoopVar, floordiv, product
+
+LINE = 64
+"""Bytes of a line."""
+
+
+class Lines:
+    """See `Sides`. `left` has room for all blocks of the depth for every tile of rows, `zeros` for a line of what is outside."""
+
+    instruction = "tdpbusd"
+    products = ((0, 0),)
+
+    def __init__(self, kernel: Tiled, left: Value, zeros: Value, emitter: ScalarEmitter) -> None:
+        self.kernel, self.left = kernel, left
+        self.code, self.emitter = emitter.code, emitter
+        self.row_count = product([v.extent for v in kernel.rows])
+        self.read = Operands(kernel, 1, LINES, False, None, None, 0, emitter, zeros if kernel.valid else None)
+        lines = floordiv(kernel.inner.extent * kernel.run, LINE)
+        self.inner = emitter.dim(lines)
+        self.here = emitter.dim(product([*(v.extent for v in kernel.outer), lines]))
+        row = kernel.width * kernel.run
+        self.strides = LINE, row
+        self.steps = BYTES, LINES * row
+
+    units = 0
+
+    def between(self, start: Int, stop: Int) -> None:
+        """The depth is taken as a whole."""
+
+    def copy_left(self, first: Int, tiles: Int) -> None:
+        """So many tiles of rows, from row `first` on."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        last = code.sub(emitter.dim(self.row_count), 1)
+        sizes = [emitter.dim(loop.extent) for loop in kernel.rows]
+        with code.for_(0, code.mul(tiles, LINES)) as number, emitter.scope():
+            row = code.min(code.add(first, number.iv), last)
+            emitter.rows = {row: split(code, row, sizes)}
+            tile, line = code.udiv(number.iv, LINES), code.urem(number.iv, LINES)
+            target = code.gep(self._left_tile(tile), code.mul(line, LINE), "i8")
+            self._copy_row(row, target, kernel.outer, 0)
+            emitter.rows = {}
+
+    def _copy_row(self, row: Int, target: Value, outer: Sequence[LoopVar], number: Int) -> None:
+        """A row's lines, at place `number` of the outer loops that are around."""
+        code, emitter = self.code, self.emitter
+        if outer:
+            size = emitter.dim(outer[0].extent)
+            with code.for_(0, size) as loop, emitter.scope():
+                emitter.places[outer[0]] = loop.iv
+                self._copy_row(row, target, outer[1:], code.add(code.mul(number, size), loop.iv))
+            return
+        source, first = self.read.row_address(row), code.mul(number, self.inner)
+        with code.for_(0, self.inner) as block:
+            loaded = code.load(source, code.mul(block.iv, LINE), f"vector<{LINE}xi8>")
+            code.store(loaded, target, code.mul(code.add(first, block.iv), BYTES))
+
+    def copy_panels(self, panel: Int, end: Int, into: Int, first: Int, stop: Int) -> None:
+        """Panels are read where they lie."""
+
+    def copy_unit(self, panel: Int, unit: Int, into: Int) -> None:
+        """The same."""
+
+    def bases(self, strip: Int, place: Int) -> tuple[Value, ...]:
+        """Where the blocks of the current panel, and of a strip's rows, begin."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        with emitter.scope():
+            emitter.places |= dict.fromkeys((*kernel.outer, kernel.inner), 0)
+            panel = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "i8")
+        upper = code.mul(strip, 2)
+        return self._left_tile(upper), self._left_tile(code.add(upper, 1)), panel, code.gep(panel, LINE, "i8")
+
+    def _left_tile(self, tile: Int) -> Value:
+        return self.code.gep(self.left, self.code.mul(tile, self.code.mul(self.here, BYTES)), "i8")
