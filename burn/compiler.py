@@ -10,6 +10,7 @@ import numpy as np
 from burn.codegen.backend import Backend, Built, in_halves, within
 from burn.codegen.cpu.backend import CPU, FOLDING, PIPELINE
 from burn.codegen.cpu.target import TARGETS, Target, host_target
+from burn.codegen.tuning.modes import Mode, mode_of
 from burn.dialect.constants import constant_array
 from burn.dialect.control import Group
 from burn.dialect.mlir import context
@@ -60,9 +61,8 @@ def compile_program(
     backend = backend_for(target, device, as_text, architecture, exact)
     passes = backend.passes if passes is None else passes
     passes = within(passes, budget) if budget else passes
-    artefact = _compile(
-        program, backend, passes if precision == FULL else in_halves(passes, precision), autotune, device
-    )
+    mode = mode_of(autotune)
+    artefact = _compile(program, backend, passes if precision == FULL else in_halves(passes, precision), mode, device)
     _compile_count += 1
     return artefact
 
@@ -104,10 +104,11 @@ def environment(backend: Backend | None = None) -> Environment:
     return Environment(backend or backend_for(), _evaluate)
 
 
-def _compile(program: Program, backend: Backend, passes: str, autotune: str = "off", device: Device = HOST) -> Artefact:
-    pipeline.run(pipeline.parse(passes), program, environment(backend))
-    if autotune != "off":
-        backend = _tuned(program, backend, autotune, device)
+OFF = Mode()
+
+
+def _compile(program: Program, backend: Backend, passes: str, mode: Mode = OFF, device: Device = HOST) -> Artefact:
+    backend = _passed(program, backend, passes, mode, device)
     return _artefact(program, backend.build(program), backend)
 
 
@@ -117,15 +118,13 @@ def described(
     target: str | None = None,
     device: Device = HOST,
     precision: str = FULL,
-    autotune: str = "off",
+    autotune: str | None = None,
     exact: bool = False,
 ) -> tuple[Artefact, list[str]]:
     """As `compile_program`, with what each launch computes as text: the kernels of its group, or the op that the library does."""
     backend = backend_for(target, device, exact=exact)
     passes = backend.passes if precision == FULL else in_halves(backend.passes, precision)
-    pipeline.run(pipeline.parse(passes), program, environment(backend))
-    if autotune != "off":
-        backend = _tuned(program, backend, autotune, device)
+    backend = _passed(program, backend, passes, mode_of(autotune), device)
     built = backend.build(program)
     ops = [operation.opview for operation in built.operations]
     with context():
@@ -133,17 +132,23 @@ def described(
     return _artefact(program, built, backend), texts
 
 
-def _tuned(program: Program, backend: Backend, mode: str, device: Device) -> Backend:
-    """The back end of a card, with the shapes that are fastest there."""
+def _passed(program: Program, backend: Backend, passes: str, mode: Mode, device: Device) -> Backend:
+    """Takes a program through the passes; the back end then, with the forms that are fastest where that is asked for."""
+    from burn.codegen.tuning.clock import seconds
+    from burn.codegen.tuning.search import Trial
+
+    def measure(trials: Sequence[Trial]) -> Sequence[Sequence[float]]:
+        artefacts = [_artefact(trial.program, trial.built, backend) for trial in trials]
+        return seconds(program, artefacts, device)
+
+    pipeline.run(pipeline.parse(passes), program, environment(backend))
+    if mode.name == "off":
+        return backend
     from burn.codegen.triton.backend import GPU
-    from burn.codegen.triton.tuning import seconds, tuned
+    from burn.codegen.triton.tuning import tuned
 
     assert isinstance(backend, GPU)
-
-    def measure(built: Built) -> Sequence[float]:
-        return seconds(program, _artefact(program, built, backend), device)
-
-    return tuned(program, backend, mode, device.facts()["name"], measure)
+    return tuned(program, backend, mode.name, device.facts()["name"], measure)
 
 
 def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
