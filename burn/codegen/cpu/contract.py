@@ -79,35 +79,44 @@ class Schedule:
         if target.compact:
             return Schedule.plain(kernel, vectors)
         tile = tile_rows(rows, vectors, bool(kernel.valid), target)
-        split = split_depth(tile, vectors, target)
-        even = isinstance(rows, int) and rows % tile == 0
         part = depth_part(kernel, rows)
         turns = turns_rows(kernel, tile, target)
         block = (turned_block if turns else row_block)(kernel, rows, tile, part)
-        copies = copies_panel(kernel, rows, tile, block)
-        fetches = fetches_epilogue(kernel)
-        rolls = rolls_epilogue(kernel, tile * vectors)
-        held = held_tiles(kernel, rows, tile, block) if part else 0
-        ahead = fetches_ahead(kernel, tile, vectors, block)
+        copies, outside = copies_panel(kernel, rows, tile, block), rows_outside(kernel, block)
+        return Schedule.ordered(kernel, target, rows, tile, part, turns, block, copies, outside)
+
+    @staticmethod
+    def ordered(
+        kernel: Tiled,
+        target: Target,
+        rows: Dim,
+        tile: int,
+        part: int | None,
+        turns: bool,
+        block: int | None,
+        copies: bool,
+        outside: bool,
+    ) -> Schedule:
+        """The one with this order of tiles, and what follows from it. A block that is turned is a number, and panels that do not
+        lie side by side are copied; else any order is right."""
+        vectors = kernel.width // vector_lanes(kernel, target)
         together = places_together(target)
-        ragged = any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0))
-        outside = rows_outside(kernel, block)
         return Schedule(
-            kernel.width,
-            tile,
-            split,
-            block,
-            even,
-            copies,
-            turns,
-            fetches,
-            rolls,
-            part,
-            held,
-            ahead,
-            together,
-            ragged,
-            outside,
+            width=kernel.width,
+            tile=tile,
+            split=split_depth(tile, vectors, target),
+            block=block,
+            even=isinstance(rows, int) and rows % tile == 0,
+            copies=copies,
+            turns=turns,
+            fetches=fetches_epilogue(kernel),
+            rolls=rolls_epilogue(kernel, tile * vectors),
+            part=part,
+            held=held_tiles(kernel, rows, tile, block) if part else 0,
+            ahead=fetches_ahead(kernel, tile, vectors, block),
+            together=together,
+            ragged=any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0)),
+            rows_outside=outside,
         )
 
     @staticmethod

@@ -21,7 +21,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.errors import CompileError
 from burn.kernels.liveness import Liveness
-from burn.kernels.wants import Product, Wants
+from burn.kernels.wants import Convolution, Product, Wants
 from burn.runtime.artefact import KernelImage, Target
 
 PIPELINE = pipeline("align", ("attention_forward", "attention_backward"))
@@ -64,6 +64,9 @@ class GPU:
 
     def panel(self, product: Product) -> int:
         raise CompileError("Triton kernels read no panels: leave out the pass 'pack'")
+
+    def at_points(self, convolution: Convolution, pays: bool) -> bool:
+        return pays
 
     @property
     def runs_on(self) -> Target:

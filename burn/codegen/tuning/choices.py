@@ -20,23 +20,27 @@ F = TypeVar("F")
 class Choices:
     """picked: forms by the keys of what has them; the usual ones where there is none. seen: where it is given, all that each may
     have is noted there. seed: where it is given, forms are drawn by it, each as likely as the others, and whatever is picked: for
-    tests, as all must give right results."""
+    tests, as all must give right results. asked: where it is given, keys are noted there by the source nodes that they are asked
+    for, by passes, before there are launches."""
 
     picked: Mapping[str, Form] = field(default_factory=dict)
     seen: dict[str, list[Form]] | None = None
     seed: int | None = None
+    asked: dict[str, set[str]] | None = None
 
     @property
     def are_usual(self) -> bool:
         """Whether every form is the usual one, and nobody asks which ones there are."""
-        return not self.picked and self.seen is None and self.seed is None
+        return not self.picked and self.seen is None and self.seed is None and self.asked is None
 
-    def of(self, key: Callable[[], str]) -> Choice:
-        """The choice for something that is known by a key, which takes time to make."""
-        return NO_CHOICE if self.are_usual else Choice(self, key())
-
-    def with_more(self, picked: Mapping[str, Form]) -> Choices:
-        return Choices({**self.picked, **picked}, self.seen, self.seed)
+    def of(self, key: Callable[[], str], node: str = "") -> Choice:
+        """The choice for something that is known by a key, which takes time to make, and comes from a source node."""
+        if self.are_usual:
+            return NO_CHOICE
+        made = key()
+        if self.asked is not None and node:
+            self.asked.setdefault(node, set()).add(made)
+        return Choice(self, made)
 
 
 USUAL = Choices()

@@ -1,5 +1,7 @@
-"""How much time a compilation spends on finding faster forms of what it makes, and who asked for that. BURN_AUTOTUNE says it where
-the caller does not; it is read here alone, when something is compiled."""
+"""How much time a compilation spends on finding faster forms of what it makes, and who asked for that.
+
+BURN_AUTOTUNE says so where the caller does not; it is read here alone, when something is compiled.
+"""
 
 from __future__ import annotations
 
