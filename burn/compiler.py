@@ -161,7 +161,7 @@ def _passes_tuned(
     program: Program, backend: Backend, steps: Sequence[pipeline.Pass], mode: Mode, device: Device
 ) -> Backend:
     """With the fastest of what passes decide for a CPU."""
-    from burn.codegen.cpu.tuning import passes_tuned
+    from burn.codegen.cpu.tuning import passes_tuned, told_apart
     from burn.codegen.tuning.clock import check
 
     check(program)
@@ -169,7 +169,7 @@ def _passes_tuned(
         return backend
 
     def taken(backend: CPU) -> Program:
-        copy = program.copy()
+        copy = told_apart(program.copy())
         pipeline.run(steps, copy, environment(backend))
         return copy
 
