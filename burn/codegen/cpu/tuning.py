@@ -15,7 +15,7 @@ from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.candidates import Panel, Points
 from burn.codegen.tuning.book import Book
 from burn.codegen.tuning.choices import Choices, Form
-from burn.codegen.tuning.search import Measure, Trial, search, tell
+from burn.codegen.tuning.search import Measure, Trial, search
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.query import blocks
@@ -48,11 +48,21 @@ def told_apart(program: Program) -> Program:
 
 def passes_tuned(taken: Pass, backend: CPU, mode: str, measure: Measure) -> CPU:
     """The back end with the fastest of what passes decide."""
-    book = Book.of(machine(backend))
+    book, seen = Book.of(machine(backend)), _seen(taken, backend)
     for kind in (Points, Panel):
-        found = search(Decided(taken, backend, kind), mode, book, measure)
+        known = {key: forms for key, forms in seen.items() if isinstance(forms[0], kind)}
+        found = search(Decided(taken, backend, known), mode, book, measure)
         backend = replace(backend, choices=Choices({**backend.choices.picked, **found}))
+        if any(known[key][0] != form for key, form in found.items()):
+            seen = _seen(taken, backend)
     return backend
+
+
+def _seen(taken: Pass, backend: CPU) -> dict[str, list[Form]]:
+    """What passes decide, and what each might be."""
+    seen: dict[str, list[Form]] = {}
+    taken(replace(backend, choices=replace(backend.choices, seen=seen)))
+    return seen
 
 
 def kernels_tuned(program: Program, backend: CPU, mode: str, measure: Measure) -> CPU:
@@ -63,21 +73,17 @@ def kernels_tuned(program: Program, backend: CPU, mode: str, measure: Measure) -
 
 @dataclass(frozen=True)
 class Decided:
-    """What passes decide, of one kind. See `burn.codegen.tuning.search.Subject`."""
+    """What passes decide, of one kind. See `burn.codegen.tuning.search.Subject`. known: its forms."""
 
     taken: Pass
     backend: CPU
-    kind: type
+    known: dict[str, list[Form]]
 
     worth = WORTH
     by_turns = True
 
     def forms(self) -> dict[str, list[Form]]:
-        seen: dict[str, list[Form]] = {}
-        tell("looking at the program")
-        self.taken(replace(self.backend, choices=replace(self.backend.choices, seen=seen)))
-        tell("")
-        return {key: forms for key, forms in seen.items() if isinstance(forms[0], self.kind)}
+        return self.known
 
     def prepare(self, trials: Sequence[Mapping[str, Form]]) -> set[tuple[str, int]]:
         return set()
