@@ -98,7 +98,10 @@ class Schedule:
         outside: bool,
     ) -> Schedule:
         """The one with this order of tiles, and what follows from it. A block that is turned is a number, and panels that do not
-        lie side by side are copied; else any order is right."""
+        lie side by side are copied; else any order is right. A block has no more tiles than there are."""
+        tiles = ceildiv(rows, tile)
+        if block is not None and isinstance(tiles, int):
+            block = max(1, min(block, tiles))
         vectors = kernel.width // vector_lanes(kernel, target)
         together = places_together(target)
         return Schedule(
