@@ -33,8 +33,8 @@ class Mode:
 
     @property
     def key(self) -> str:
-        """What tells programs apart that were compiled so."""
-        return self.name if self.seed is None else f"any:{self.seed}"
+        """What tells programs apart that were compiled so; a wish may not have been granted."""
+        return f"{self.name}{'?' * self.wished}" if self.seed is None else f"any:{self.seed}"
 
 
 def mode_of(given: str | None) -> Mode:
