@@ -94,7 +94,17 @@ def close(got: Any, want: np.ndarray, least: float = 2e-6) -> None:
 
 # ---- every form is right -----------------------------------------------------------------------------------------------------
 
-PRODUCTS = [(1, 7, 5), (3, 1, 17), (8, 64, 48), (67, 129, 131), (61, 1100, 33), (150, 2050, 70), (257, 64, 48), (0, 5, 7), (5, 0, 7)]
+PRODUCTS = [
+    (1, 7, 5),
+    (3, 1, 17),
+    (8, 64, 48),
+    (67, 129, 131),
+    (61, 1100, 33),
+    (150, 2050, 70),
+    (257, 64, 48),
+    (0, 5, 7),
+    (5, 0, 7),
+]
 
 
 @pytest.mark.parametrize("target", HERE)
@@ -372,13 +382,15 @@ def test_the_book(tmp_path: Path) -> None:
 
 @dataclass
 class Counted:
-    """A clock by which the first of some programs, which has the usual forms, is always the fastest."""
+    """A clock by which the first of some programs, which has the usual forms, is always the fastest; or the slowest, where
+    `others` is less than 1."""
 
     calls: int = 0
+    others: float = 10.0
 
     def __call__(self, program: Program, artefacts: Sequence[Any], device: Any) -> list[list[float]]:
         self.calls += 1
-        return [[10.0**number] * len(artefact.kernels) for number, artefact in enumerate(artefacts)]
+        return [[self.others**number] * len(artefact.kernels) for number, artefact in enumerate(artefacts)]
 
 
 @pytest.fixture
@@ -431,6 +443,17 @@ def test_what_is_compiled_without_is_another_program(own_cache: Path, counted: C
     assert counted.calls
     assert tuned.artefact.code == usual.artefact.code  # all others are slower
     assert burn.compile(product, TYPES, autotune="off").artefact.code == usual.artefact.code
+
+
+def test_what_is_faster_is_compiled(own_cache: Path, counted: Counted) -> None:
+    counted.others = 0.1
+    x, w = random(90, 150), random(150, 80)
+    usual, tuned = (burn.compile(product, TYPES, autotune=mode) for mode in ("off", "fast"))
+    assert tuned.artefact.code != usual.artefact.code
+    close(tuned(x, w), np.tanh(x.astype(np.float64) @ w))
+    calls = counted.calls
+    again = burn.compile(product, TYPES, autotune="fast", cache=False)
+    assert counted.calls == calls and again.artefact.code == tuned.artefact.code
 
 
 @pytest.mark.parametrize("mode", ["fast", "full"])

@@ -96,7 +96,7 @@ class CPU:
         if self._is_plain:
             return pays
         choice = self.choices.of(lambda: digest("points", repr(convolution)), convolution.node)
-        return choice.pick(Points(pays), lambda: [Points(not pays)]).taken
+        return choice.pick(Points(pays), lambda: candidates.points(convolution, pays)).taken
 
     @property
     def _is_plain(self) -> bool:

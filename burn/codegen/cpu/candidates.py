@@ -21,7 +21,7 @@ from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.types import DTYPES
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, LoopKernel
-from burn.kernels.wants import Product
+from burn.kernels.wants import Convolution, Product
 
 NEVER, BY_TIME, ALWAYS = "never", "by time", "always"
 """When tile registers sum a product that has the sizes for them: never, where a model of time says so (the usual way), always."""
@@ -175,6 +175,16 @@ class Points:
     """Whether a convolution becomes products at points (`winograd`)."""
 
     taken: bool
+
+
+FEWEST_CHANNELS = 8
+"""Of pixels and results, for which it is tried whether a convolution is quicker at points: of fewer, evaluating tiles takes as
+many operations as their products save."""
+
+
+def points(convolution: Convolution, pays: bool) -> list[Points]:
+    few = any(isinstance(n, int) and n < FEWEST_CHANNELS for n in (convolution.channels, convolution.outputs))
+    return [] if few and not pays else [Points(not pays)]
 
 
 def panels(product: Product, target: Target) -> list[Panel]:
