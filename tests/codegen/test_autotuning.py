@@ -155,6 +155,22 @@ def test_products_of_other_types(dtype: str) -> None:
         np.testing.assert_array_equal(run(x, w), want)
 
 
+@pytest.mark.parametrize("rows", ["1", "13", "n"])
+def test_products_with_weights_of_a_few_bits(rows: str) -> None:
+    """In blocks of 64, which lie in panels as bytes do."""
+    numbers, scale = rng.integers(0, 16, (70, 5, 64)).astype(np.uint8), random(70, 5)
+    held = numbers[..., ::2] | numbers[..., 1::2] << 4
+    w = ((numbers - 8.0) * scale[..., None]).reshape(70, 320)
+
+    def function(x: Any) -> Any:
+        return ops.block_dot(x, burn.constant(held), burn.constant(scale), None, bits=4, block=64)
+
+    for run in every(function, [f"float32[{rows}, 320]"]):
+        for n in (0, 1, 9, 40) if rows == "n" else (int(rows),):
+            x = random(n, 320)
+            close(run(x), x.astype(np.float64) @ w.T, 1e-5)
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_batches(batch: int) -> None:
     x, w = random(batch, 19, 43), random(batch, 43, 50)

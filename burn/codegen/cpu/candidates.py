@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from burn.codegen.cpu import attention, attention_gradient, contract, loops
+from burn.codegen.cpu.blocks import Blocks
 from burn.codegen.cpu.heuristics.attention import prepares_once
 from burn.codegen.cpu.heuristics.blocks import HELD, PART, STAGE, rows_outside
 from burn.codegen.cpu.heuristics.lanes import choose_lane, possible_lanes
@@ -148,7 +149,7 @@ class _Order:
 
 def _wider(kernel: ContractionKernel, usual: contract.Schedule, target: Target) -> Iterator[contract.Schedule]:
     """In panels of other widths, where the right side does not lie in some."""
-    if panels_of(kernel):
+    if panels_of(kernel) or Blocks.of(kernel) is not None:
         return
     lanes, columns = target.lanes(DTYPES[kernel.dtype].size), kernel.column.extent
     most = 2 * panel_vectors(target)
