@@ -41,10 +41,10 @@ def seconds(program: Program, artefacts: Sequence[Artefact], device: Device) -> 
     check(program)
     count = len(program.inputs) - program.random_state
     given = [_made_up(type_, number) for number, type_ in enumerate(program.input_types[:count])]
-    executables = [Executable(artefact, device=device) for artefact in artefacts]
     best = [[float("inf")] * len(artefact.kernels) for artefact in artefacts]
     start, turns = time.perf_counter(), 0
     try:
+        executables = [Executable(artefact, device=device) for artefact in artefacts]
         while turns <= RUNS or (len(artefacts) > 1 and turns < MOST and time.perf_counter() - start < LONG):
             for executable, least in zip(executables, best, strict=True):
                 rows = {id(row.kernel): row.seconds for row in executable.profile(*given).rows}
