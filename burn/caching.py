@@ -10,18 +10,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from burn.codegen.tuning.modes import mode_of
 from burn.errors import TypeMismatch
-from burn.runtime import Artefact, Cache, Executable, _native
+from burn.runtime import Artefact, Cache, Executable, _native, host
 from burn.runtime.device import CPU, Device
-from burn.runtime.host import features
 
 if TYPE_CHECKING:
     from burn.dialect.program import Program
 
 FULL = "float32"
-AUTOTUNING = ("off", "fast", "full")
-"""How much time a compilation spends on finding the fastest shapes of a card's kernels."""
-
 PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
 """What products are computed in, by short names; the long ones do as well."""
 
@@ -40,7 +37,7 @@ def artefact_of(
     target: str | None = None,
     device: Device = CPU,
     precision: str = FULL,
-    autotune: str = "off",
+    autotune: str | None = None,
     exact: bool = False,
     budget: str = "",
 ) -> Artefact:
@@ -48,18 +45,19 @@ def artefact_of(
 
     identity: what the program depends on, entirely; the options, the CPU and burn itself are added. None for a program
     that is not kept. precision, autotune, exact: see `burn.load`; budget: options of the pass `recompute`. Raises what `make` and
-    the compiler raise, and TypeMismatch for a precision that there is not, or autotuning of what does not run on a card."""
+    the compiler raise, and TypeMismatch for a precision or an autotuning that there is not."""
     precision = precision_of(precision)
-    check_autotuning(autotune, device)
+    mode = mode_of(autotune)
     store = None if identity is None else Cache.from_environment()
     options: Options = {"passes": passes, "target": target, "device": device, "precision": precision}
     options |= {"autotune": autotune, "exact": exact, "budget": budget}
     if store is None or identity is None:
         return _compile(make, options)
-    processor = (target or " ".join(sorted(features()))) + " exact" * exact
+    processor = (target or " ".join(sorted(host.features()))) + " exact" * exact
     card = f"{device.kind} {device.facts()['architecture']}" if device.is_card else ""
-    if autotune != "off":
-        card += f" {device.facts()['name']} {autotune}"
+    if not mode.is_off:
+        tuned_on = device.facts()["name"] if device.is_card else f"{host.processor()} {_native.num_threads()} threads"
+        card += f" {tuned_on} {mode.key}"
     key = "\n".join(
         [*identity, processor, card, precision, passes or "", budget, _native.__version__, _sources()]
     ).encode()
@@ -77,7 +75,7 @@ def executable(
     cache: bool = True,
     device: Device = CPU,
     precision: str = FULL,
-    autotune: str = "off",
+    autotune: str | None = None,
     exact: bool = False,
     budget: str = "",
 ) -> Executable:
@@ -96,16 +94,6 @@ def precision_of(name: str) -> str:
     if found not in PRECISIONS.values():
         raise TypeMismatch(f"there is no precision {name!r}", [f"there are {', '.join(PRECISIONS)}"])
     return found
-
-
-def check_autotuning(mode: str, device: Device) -> None:
-    """Raises TypeMismatch for a mode that there is not, and for what does not run on a card."""
-    if mode not in AUTOTUNING:
-        raise TypeMismatch(f"there is no autotuning {mode!r}", [f"there are {', '.join(AUTOTUNING)}"])
-    if mode != "off" and not device.is_card:
-        raise TypeMismatch(
-            "autotuning is for programs on a card", ["what runs on the CPU has one shape for each kernel"]
-        )
 
 
 def _identity(program: Program) -> list[str]:

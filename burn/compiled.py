@@ -37,7 +37,7 @@ def compile(
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
-    autotune: str = "off",
+    autotune: str | None = None,
     exact: bool = False,
     donate: Sequence[int | str] = (),
     cache: bool = True,
@@ -52,7 +52,7 @@ def compile(
     every size of them. donate: arguments, by position or name, that each call gives up: results may take over their memory, so
     that what they held is lost, whether or not that is done. Their arrays must be writable and share no memory. cache: take the
     compiled program from the disk cache, where there is one of the same text and constants, and put it there. precision: "bf16"
-    or "fp16" for products in that type, see `burn.load`; so are exact, and autotune for a card.
+    or "fp16" for products in that type, see `burn.load`; so are exact and autotune.
 
     Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
     which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and
@@ -107,7 +107,7 @@ def executable_of(
     cache: bool = True,
     device: Device = CPU,
     precision: str = FULL,
-    autotune: str = "off",
+    autotune: str | None = None,
     exact: bool = False,
     budget: str = "",
 ) -> Executable:

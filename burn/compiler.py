@@ -10,12 +10,15 @@ import numpy as np
 from burn.codegen.backend import Backend, Built, in_halves, within
 from burn.codegen.cpu.backend import CPU, FOLDING, PIPELINE
 from burn.codegen.cpu.target import TARGETS, Target, host_target
+from burn.codegen.tuning.choices import Choices
+from burn.codegen.tuning.modes import Mode, mode_of
+from burn.codegen.tuning.search import Measure, Trial
 from burn.dialect.constants import constant_array
 from burn.dialect.control import Group
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import Container, TensorType
-from burn.errors import TypeMismatch
+from burn.errors import CompileError, TypeMismatch
 from burn.kernels.text import group_text
 from burn.passes import pipeline
 from burn.passes.environment import Environment
@@ -45,7 +48,7 @@ def compile_program(
     passes: str | None = None,
     device: Device = HOST,
     precision: str = FULL,
-    autotune: str = "off",
+    autotune: str | None = "off",
     exact: bool = False,
     budget: str = "",
     as_text: bool = False,
@@ -60,9 +63,8 @@ def compile_program(
     backend = backend_for(target, device, as_text, architecture, exact)
     passes = backend.passes if passes is None else passes
     passes = within(passes, budget) if budget else passes
-    artefact = _compile(
-        program, backend, passes if precision == FULL else in_halves(passes, precision), autotune, device
-    )
+    mode = mode_of(autotune)
+    artefact = _compile(program, backend, passes if precision == FULL else in_halves(passes, precision), mode, device)
     _compile_count += 1
     return artefact
 
@@ -104,10 +106,11 @@ def environment(backend: Backend | None = None) -> Environment:
     return Environment(backend or backend_for(), _evaluate)
 
 
-def _compile(program: Program, backend: Backend, passes: str, autotune: str = "off", device: Device = HOST) -> Artefact:
-    pipeline.run(pipeline.parse(passes), program, environment(backend))
-    if autotune != "off":
-        backend = _tuned(program, backend, autotune, device)
+OFF = Mode()
+
+
+def _compile(program: Program, backend: Backend, passes: str, mode: Mode = OFF, device: Device = HOST) -> Artefact:
+    backend = _passed(program, backend, passes, mode, device)
     return _artefact(program, backend.build(program), backend)
 
 
@@ -117,15 +120,13 @@ def described(
     target: str | None = None,
     device: Device = HOST,
     precision: str = FULL,
-    autotune: str = "off",
+    autotune: str | None = None,
     exact: bool = False,
 ) -> tuple[Artefact, list[str]]:
     """As `compile_program`, with what each launch computes as text: the kernels of its group, or the op that the library does."""
     backend = backend_for(target, device, exact=exact)
     passes = backend.passes if precision == FULL else in_halves(backend.passes, precision)
-    pipeline.run(pipeline.parse(passes), program, environment(backend))
-    if autotune != "off":
-        backend = _tuned(program, backend, autotune, device)
+    backend = _passed(program, backend, passes, mode_of(autotune), device)
     built = backend.build(program)
     ops = [operation.opview for operation in built.operations]
     with context():
@@ -133,17 +134,70 @@ def described(
     return _artefact(program, built, backend), texts
 
 
-def _tuned(program: Program, backend: Backend, mode: str, device: Device) -> Backend:
-    """The back end of a card, with the shapes that are fastest there."""
+def _passed(program: Program, backend: Backend, passes: str, mode: Mode, device: Device) -> Backend:
+    """Takes a program through the passes; the back end then, with the forms that are fastest where that is asked for."""
+    steps = pipeline.parse(passes)
+    if mode.seed is not None and isinstance(backend, CPU):
+        backend = replace(backend, choices=Choices(seed=mode.seed))
+    if mode.name != "off":
+        backend = _or_usual(mode, backend, lambda: _passes_tuned(program, backend, steps, mode, device))
+    pipeline.run(steps, program, environment(backend))
+    if mode.name != "off":
+        return _or_usual(mode, backend, lambda: _kernels_tuned(program, backend, mode, device))
+    return backend
+
+
+def _or_usual(mode: Mode, backend: Backend, tune: Callable[[], Backend]) -> Backend:
+    """What cannot be tuned has its usual forms where only the environment asks for more."""
+    try:
+        return tune()
+    except CompileError:
+        if not mode.wished:
+            raise
+        return backend
+
+
+def _passes_tuned(
+    program: Program, backend: Backend, steps: Sequence[pipeline.Pass], mode: Mode, device: Device
+) -> Backend:
+    """With the fastest of what passes decide for a CPU."""
+    from burn.codegen.cpu.tuning import passes_tuned, told_apart
+    from burn.codegen.tuning.clock import check
+
+    check(program)
+    if not isinstance(backend, CPU):
+        return backend
+
+    def taken(backend: CPU) -> Program:
+        copy = told_apart(program.copy())
+        pipeline.run(steps, copy, environment(backend))
+        return copy
+
+    return passes_tuned(taken, backend, mode.name, _clock(backend, device))
+
+
+def _kernels_tuned(program: Program, backend: Backend, mode: Mode, device: Device) -> Backend:
+    """With the fastest forms of a fused program's kernels."""
+    clock = _clock(backend, device)
+    if isinstance(backend, CPU):
+        from burn.codegen.cpu.tuning import kernels_tuned
+
+        return kernels_tuned(program, backend, mode.name, clock)
     from burn.codegen.triton.backend import GPU
-    from burn.codegen.triton.tuning import seconds, tuned
+    from burn.codegen.triton.tuning import tuned
 
     assert isinstance(backend, GPU)
+    return tuned(program, backend, mode.name, device.facts()["name"], clock)
 
-    def measure(built: Built) -> Sequence[float]:
-        return seconds(program, _artefact(program, built, backend), device)
 
-    return tuned(program, backend, mode, device.facts()["name"], measure)
+def _clock(backend: Backend, device: Device) -> Measure:
+    from burn.codegen.tuning.clock import seconds
+
+    def measure(trials: Sequence[Trial]) -> Sequence[Sequence[float]]:
+        artefacts = [_artefact(trial.program, trial.built, backend) for trial in trials]
+        return seconds(trials[0].program, artefacts, device)
+
+    return measure
 
 
 def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
@@ -194,6 +248,6 @@ def value_spec(name: str, type_: TensorType, container: Container | None, donate
     return ValueSpec(name, container.dtype, dims, None, container.kinds, container.shape is None)
 
 
-def executable(program: Program, device: Device = HOST, **options) -> Executable:
+def executable(program: Program, device: Device = HOST, autotune: str | None = None, **options) -> Executable:
     donate = [program.input_names[i] for i in program.given_up]
-    return Executable(compile_program(program, device=device, **options), donate, device)
+    return Executable(compile_program(program, device=device, autotune=autotune, **options), donate, device)

@@ -45,7 +45,7 @@ def load(
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
-    autotune: str = "off",
+    autotune: str | None = None,
     exact: bool = False,
     signed_by: str | os.PathLike[str] | None = None,
     train: Literal[False] = False,
@@ -76,7 +76,7 @@ def load(
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
-    autotune: str = "off",
+    autotune: str | None = None,
     exact: bool = False,
     signed_by: str | os.PathLike[str] | None = None,
     train: bool = False,
@@ -94,7 +94,8 @@ def load(
     CPU to compile for, this machine's by default. device: where it runs: "cpu", or a card, "cuda" or "cuda:1". precision:
     "bf16" or "fp16" for products, convolutions, attention and what is pointwise between them in that type, of a model in
     float32; norms, softmax and sums stay float32, and so do inputs and outputs. autotune: "fast" or "full" to time a few or more
-    shapes of a card's kernels while compiling, and keep the fastest on disk, or "off". exact: sum products as they stand, slower:
+    forms of kernels while compiling, with as many threads as there are then, and keep the fastest on disk, or "off";
+    BURN_AUTOTUNE, or "off", by default. exact: sum products as they stand, slower:
     no convolution by fewer multiplications (Winograd), which are within five times a plain sum's rounding, and no float32 as
     several bfloat16 (AMX). signed_by: a file with the Ed25519 public
     key (PEM) that a compiled program must be signed with; nothing else of it is looked at before. train: give a module to be
@@ -129,7 +130,7 @@ def load(
         if compiled and path.suffix != COMPILED:
             hint = f"rename it to {path.stem}{COMPILED} if you would run it as a program"
             raise ModelError(f"{path} holds machine code", [Problem(f"its name does not end in {COMPILED}", hint=hint)])
-        if compiled and (dims or target or precision_of(precision) != FULL or autotune != "off" or exact):
+        if compiled and (dims or target or precision_of(precision) != FULL or autotune not in (None, "off") or exact):
             what = "sizes, target, precision, exactness and the shapes of kernels cannot be changed any more"
             raise ModelError(f"{path} is compiled already", [Problem(what)])
         if path.suffix == COMPILED:
@@ -148,7 +149,7 @@ def _load_model(
     target: str | None,
     device: Device,
     precision: str,
-    autotune: str,
+    autotune: str | None,
     exact: bool,
 ) -> Executable:
     """An ONNX model in memory. Its bytes are all there is to it."""

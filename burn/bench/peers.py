@@ -29,11 +29,16 @@ class Where:
 
     device: str = "cpu"
     precision: str = "fp32"
-    autotune: str = "off"
+    autotune: str | None = None
 
     @property
     def is_card(self) -> bool:
         return self.device != "cpu"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a CPU in fp32, which every engine knows."""
+        return not self.is_card and self.precision == "fp32"
 
 
 HOST = Where()
@@ -76,7 +81,7 @@ class FilePeer:
     distribution = ""
 
     def lacks(self, subject: Subject, where: Where = HOST) -> str:
-        return "it is timed on the CPU in fp32 only" if where != HOST else _not_installed(self.distribution)
+        return "it is timed on the CPU in fp32 only" if not where.is_plain else _not_installed(self.distribution)
 
 
 class Burn(FilePeer):
@@ -158,7 +163,7 @@ class TorchPeer:
     def lacks(self, subject: Subject, where: Where = HOST) -> str:
         if subject.module is None:
             return "the model has no torch module"
-        if where != HOST and self.name not in AUTOCAST:
+        if not where.is_plain and self.name not in AUTOCAST:
             return "it is timed on the CPU in fp32 only"
         return _not_installed(self.distribution)
 

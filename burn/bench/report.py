@@ -18,6 +18,7 @@ from burn.bench.cold import Cold
 from burn.bench.interleave import Timing
 from burn.bench.peers import PEERS, version
 from burn.bench.subject import Feeds
+from burn.runtime.host import processor
 
 
 @dataclass
@@ -176,15 +177,6 @@ def _row(row: Row) -> dict[str, Any]:
     if row.cold is not None:
         values["cold"] = asdict(row.cold)
     return values
-
-
-def processor() -> str:
-    """This machine's, as the system calls it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 def _ms(seconds: float) -> str:

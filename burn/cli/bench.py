@@ -22,10 +22,11 @@ from burn.bench.subject import Feeds, Subject, find
 from burn.bench.training import CLOSE, STEPPERS, Setting, Trained, show_trained
 from burn.bench.training import measure as trained
 from burn.bench.twins import CARD_CASES, CASES
-from burn.caching import AUTOTUNING, PRECISIONS
+from burn.caching import PRECISIONS
 from burn.cli.common import Size
 from burn.cli.profile import profiled, show_profile
 from burn.cli.profile import roofline as measured
+from burn.codegen.tuning.modes import MODES
 from burn.errors import BurnError
 
 PROFILED = 5  # runs, of which a profile is the mean
@@ -89,7 +90,7 @@ def main() -> None:
     show_default=True,
     help="of products; torch's autocast",
 )
-@click.option("--autotune", type=click.Choice(AUTOTUNING), default="off", show_default=True, help="burn's, on a card")
+@click.option("--autotune", type=click.Choice(MODES), help="burn's; off, or BURN_AUTOTUNE, by default")
 def models(
     models: tuple[str, ...],
     peers: list[str],
@@ -104,7 +105,7 @@ def models(
     roofline: bool,
     device: str,
     precision: str,
-    autotune: str,
+    autotune: str | None,
 ) -> None:
     """Time engines on models. MODEL is an ONNX file, or in a checkout a name from benchmarks/registry.py. `train` in its place
     times training steps."""
@@ -118,7 +119,7 @@ def models(
             raise BurnError(f"no model has a size named {', '.join(sorted(unused))}")
         where = Where(device, precision, autotune)
         if cold and where != Where():
-            raise BurnError("fresh processes are timed on the CPU in fp32 only")
+            raise BurnError("fresh processes are timed on the CPU in fp32 only, as they are by default")
         if roofline and where.is_card:
             raise BurnError("--roofline is for the CPU: what a card reaches is not measured yet")
         cpus = threads if where.is_card else bind(threads)
@@ -131,7 +132,7 @@ def models(
             if cold:
                 _add_cold(results[-1], subject, threads)
             if roofline:
-                profiles[subject.label] = _profiled(subject, threads, precision)
+                profiles[subject.label] = _profiled(subject, threads, precision, autotune)
     except BurnError as error:
         log.print(str(error), style="red", markup=False)
         sys.exit(1)
@@ -189,10 +190,10 @@ def train(
         json_path.write_text(json.dumps([result.as_json() for result in results], indent=1) + "\n")
 
 
-def _profiled(subject: Subject, threads: int, precision: str) -> dict[str, Any]:
+def _profiled(subject: Subject, threads: int, precision: str, autotune: str | None) -> dict[str, Any]:
     import burn
 
-    executable = burn.load(subject.path, threads=threads, precision=precision)
+    executable = burn.load(subject.path, threads=threads, precision=precision, autotune=autotune)
     return profiled(executable.profile(**subject.feeds, repeat=PROFILED), measured())
 
 

@@ -12,6 +12,7 @@ import click
 
 from burn.cli.common import Named, Progress, Size, command, console, existing, make_inputs, print_json
 from burn.cli.profile import profiled, roofline, show_profile
+from burn.codegen.tuning.modes import MODES
 from burn.errors import BurnError
 
 if TYPE_CHECKING:
@@ -45,10 +46,8 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 )
 @click.option(
     "--autotune",
-    type=click.Choice(["off", "fast", "full"]),
-    default="off",
-    help="time kernels' shapes on a card",
-    show_default=True,
+    type=click.Choice(MODES),
+    help="time a few or more forms of kernels, and take the fastest; off, or BURN_AUTOTUNE, by default",
 )
 @click.option("--exact", is_flag=True, help="sum products as they stand (no Winograd)")
 @click.option("--threads", type=click.IntRange(1), help="the number of cores by default")
@@ -72,7 +71,7 @@ def main(
     repeat: int,
     device: str,
     precision: str,
-    autotune: str,
+    autotune: str | None,
     exact: bool,
     threads: int | None,
     signed_by: Path | None,
@@ -166,12 +165,12 @@ def _described(
     dims: dict[str, int],
     device: str,
     precision: str,
-    autotune: str,
+    autotune: str | None,
     exact: bool,
     threads: int | None,
 ) -> tuple[Executable, list[str]]:
     """The model compiled, with what each kernel computes: that is not kept on disk."""
-    from burn.caching import check_autotuning, precision_of
+    from burn.caching import precision_of
     from burn.compiler import described
     from burn.loading import read_program, set_num_threads
     from burn.runtime.device import device as as_device
@@ -180,7 +179,6 @@ def _described(
     if threads is not None:
         set_num_threads(threads)
     where = as_device(device)
-    check_autotuning(autotune, where)
     given = {"device": where, "precision": precision_of(precision), "autotune": autotune, "exact": exact}
     artefact, texts = described(read_program(model, dims), **given)
     return Executable(artefact, device=where), texts

@@ -13,7 +13,7 @@ from typing import Protocol
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
-from burn.kernels.wants import Product, Wants
+from burn.kernels.wants import Convolution, Product, Wants
 from burn.runtime.artefact import KernelImage, Target
 
 
@@ -97,6 +97,10 @@ class Backend(Protocol):
 
     def panel(self, product: Product) -> int:
         """Columns of a panel in which `pack` lays out the right side."""
+        ...
+
+    def at_points(self, convolution: Convolution, pays: bool) -> bool:
+        """Whether a convolution becomes products at points. pays: what `winograd` expects of it."""
         ...
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from burn.dialect.dims import Dim
 from burn.kernels.body import ContractionKernel
@@ -13,7 +13,7 @@ from burn.kernels.body import ContractionKernel
 class Product:
     """A product whose right side is laid out in panels: rows by columns, sums of type `dtype`. `depth` places are read one behind
     the other on both sides; 0: those of a window's pixels, which lie apart, but `line` of them. `interleaved` of them lie side by
-    side in a panel."""
+    side in a panel. From a source `node`, which is no part of it."""
 
     rows: Dim
     columns: int
@@ -21,6 +21,22 @@ class Product:
     dtype: str
     interleaved: int = 1
     line: Dim = 0
+    node: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One with filters of 3 x 3, or the gradient of its filter: `images` of so many results (`sizes`), each of `outputs`, of
+    pixels that have so many `channels`; `constant`: its filter is. From a source `node`, which is no part of it."""
+
+    images: Dim
+    sizes: tuple[Dim, ...]
+    channels: Dim
+    outputs: Dim
+    dtype: str
+    constant: bool
+    gradient: bool
+    node: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, number, reshape
 from burn.dialect.dims import ceildiv, product
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op
+from burn.dialect.op import Op, current_node
 from burn.dialect.types import type_of
 from burn.kernels.wants import Product
 
@@ -25,7 +25,7 @@ def packed(op: Op, width: Callable[[Product], int]) -> ir.Value:
         last = type_of(x).rank - 1
         zero = number(0.0, "float32")
         x = ops.pad(x, zero, low=(0,) * (last + 1), high=(0,) * last + (missing,))
-    wide = width(Product(product(type_of(x).shape[:-1]), rows, 0, "float32"))
+    wide = width(Product(product(type_of(x).shape[:-1]), rows, 0, "float32", node=current_node()))
     half = 1 << (op.bits - 1)
     mask = sum(half << shift for shift in range(0, 8, op.bits))
     bytes_ = _rows_filled(ops.xor(op.weight, number(mask, "uint8")), wide)

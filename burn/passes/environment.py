@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from burn.dialect.program import Program
-from burn.kernels.wants import Product, Wants
+from burn.kernels.wants import Convolution, Product, Wants
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +27,8 @@ class Device(Protocol):
     def byte_run(self) -> int: ...
 
     def panel(self, product: Product) -> int: ...
+
+    def at_points(self, convolution: Convolution, pays: bool) -> bool: ...
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op
+from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
 from burn.dialect.query import VIEWS, blocks, erase_dead, is_named, op_of
 from burn.dialect.types import DTYPES, type_of
@@ -266,7 +266,8 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
     lhs, inner = op.lhs, op.lhs_contract[-1]
     run = packing.run(op, type_of(lhs).shape[inner]) if once and inner == type_of(lhs).rank - 1 else 1
     rows = product([n for a, n in enumerate(type_of(lhs).shape) if _is_free(op, a)])
-    width = packing.width(Product(rows, columns, type_of(lhs).shape[inner], summed, run, type_of(lhs).shape[inner]))
+    line = type_of(lhs).shape[inner]
+    width = packing.width(Product(rows, columns, line, summed, run, line, source_name(op)))
     if once:
         with ir.InsertionPoint(loop) if loop is not None else nullcontext():
             for view in reversed(views):
@@ -315,7 +316,8 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     ordered = ops.transpose(split, permutation=(rank - 2, *range(rank - 2), rank - 1))
     ordered = _filled(ordered, rank - 2, run)
     images, *pixels, _ = type_of(op.operation.results[0]).shape
-    read = Product(product([images, *pixels]), each, channels if is_pixel else 0, summed, run, channels)
+    depth = channels if is_pixel else 0
+    read = Product(product([images, *pixels]), each, depth, summed, run, channels, source_name(op))
     packed = _interleaved(_panels(ordered, 1, packing.width(read)), run)
     x = _filled(op.x, type_of(op.x).rank - 1, run)
     x, attrs = _bordered(x, op) if packing.borders else (x, op.attrs)

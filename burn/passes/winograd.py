@@ -16,12 +16,12 @@ from typing import ClassVar
 from burn.dialect import ops
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op
+from burn.dialect.op import Op, current_node, source_name
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, is_named, splat
 from burn.dialect.tiles import counts
 from burn.dialect.types import type_of
-from burn.kernels.wants import Product
+from burn.kernels.wants import Convolution, Product
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -108,18 +108,38 @@ class Winograd:
                     if not isinstance(op, Op):
                         continue
                     with op.operation.location, ir.InsertionPoint(op.operation):
-                        if _is_plain(op) and self._takes(op, constant(op.weight)):
+                        if _is_plain(op) and self._takes(op, constant(op.weight), env):
                             made = _convolution(op, env)
-                        elif (padded := _gradient_of(op)) is not None and self._pays(_shape(op), _shape(op.rhs)):
+                        elif (padded := _gradient_of(op)) is not None and self._asks(
+                            op, _shape(op), _shape(op.rhs), env, gradient=True
+                        ):
                             made = _gradient(op, *padded)
                         else:
                             continue
                     op.operation.results[0].replace_all_uses_with(made)
             erase_dead(program.block)
 
-    def _takes(self, op: Op, constant: bool) -> bool:
+    def _takes(self, op: Op, constant: bool, env: Environment) -> bool:
         weight = _shape(op.weight)
-        return not (constant and self._grows(weight)) and self._pays(weight, _shape(op), constant)
+        return not (constant and self._grows(weight)) and self._asks(op, weight, _shape(op), env, constant)
+
+    def _asks(
+        self,
+        op: Op,
+        weight: tuple[Dim, ...],
+        y: tuple[Dim, ...],
+        env: Environment,
+        constant: bool = False,
+        gradient: bool = False,
+    ) -> bool:
+        """What the device says, which is told what is expected here."""
+        pays = self._pays(weight, y, constant)
+        if self.always or env.backend is None:
+            return pays
+        (images, *sizes, _), (*_, channels, outputs) = y, weight
+        dtype = type_of(op.operation.results[0]).dtype
+        facts = images, tuple(sizes), channels, outputs, dtype, constant, gradient
+        return env.backend.at_points(Convolution(*facts, node=source_name(op)), pays)
 
     def _grows(self, weight: tuple[Dim, ...]) -> bool:
         """Whether a constant filter would be too large at the points."""
@@ -188,7 +208,7 @@ def _evaluated(weight: ir.Value, tiles: Dim, env: Environment) -> tuple[ir.Value
     many columns these hold."""
     channels, outputs = _shape(weight)[2:]
     assert isinstance(outputs, int)
-    read = Product(tiles, outputs, channels, type_of(weight).dtype)
+    read = Product(tiles, outputs, channels, type_of(weight).dtype, node=current_node())
     width = 0 if env.backend is None else env.backend.panel(read)
     if not width or outputs % width:
         return _filter(ops.reshape(weight, shape=(1, TAPS, TAPS, channels, outputs))), None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from functools import cache
+from pathlib import Path
 
 from burn.errors import Problem
 from burn.runtime import _native
@@ -21,6 +22,16 @@ def features() -> frozenset[str]:
 def architecture() -> str:
     machine = platform.machine().lower()
     return _ARCHITECTURES.get(machine, machine)
+
+
+@cache
+def processor() -> str:
+    """This machine's CPU, as the system calls it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or architecture()
 
 
 def missing_features(target: Target) -> list[Problem]:

@@ -31,7 +31,7 @@ def compile_module(
     target: str | None = None,
     device: Device = CPU,
     precision: str = FULL,
-    autotune: str = "off",
+    autotune: str | None = None,
     exact: bool = False,
     donate: Sequence[int | str] = (),
     cache: bool = True,

@@ -62,6 +62,11 @@ class Schedule:
         once = not dots and prepares_once(kernel, rows, block)
         return Schedule(tile, vectors, key_vectors, block, keys, lanes, dots, once)
 
+    @property
+    def key_width(self) -> int:
+        """What blocks of keys are multiples of."""
+        return self.key_vectors * self.lanes
+
     def count(self, kernel: AttentionKernel) -> Dim:
         """Iterations of a launch: blocks of rows x batches."""
         blocks = ceildiv(product([v.extent for v in kernel.rows]), self.rows)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from burn.codegen.backend import Built, pipeline
+from burn.codegen.cpu import candidates
 from burn.codegen.cpu.brief import is_brief
+from burn.codegen.cpu.candidates import Panel, Points
 from burn.codegen.cpu.heuristics import points
 from burn.codegen.cpu.heuristics.panels import interleaved_width, packed_width
 from burn.codegen.cpu.heuristics.programs import written_numbers
@@ -14,11 +17,12 @@ from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.entry import Entry, EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text, module_text
+from burn.codegen.tuning.choices import USUAL, Choices, digest
 from burn.dialect.control import Group
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.errors import CompileError
-from burn.kernels.wants import Product, Wants
+from burn.kernels.wants import Convolution, Product, Wants
 from burn.runtime.artefact import Target as ArtefactTarget
 
 GRADIENTS = ("attention_forward", "attention_backward")
@@ -48,10 +52,12 @@ FOLDING = "decompose,fuse,release"
 
 @dataclass(frozen=True)
 class CPU:
-    """See `Backend`. Its code is an object; LLVM's text where another compiler is to go on (`as_text`)."""
+    """See `Backend`. Its code is an object; LLVM's text where another compiler is to go on (`as_text`). choices: which forms
+    kernels have, panels, and convolutions at points."""
 
     target: Target
     as_text: bool = False
+    choices: Choices = USUAL
 
     @property
     def name(self) -> str:
@@ -79,9 +85,24 @@ class CPU:
         return self.target.byte_run
 
     def panel(self, product: Product) -> int:
-        if product.interleaved > 1:
-            return interleaved_width(product, self.target)
-        return packed_width(product, self.target)
+        of = interleaved_width(product, self.target) if product.interleaved > 1 else None
+        usual = Panel(packed_width(product, self.target) if of is None else of)
+        if self._is_plain:
+            return usual.width
+        choice = self.choices.of(lambda: digest("panel", repr(product)), product.node)
+        return choice.pick(usual, lambda: candidates.panels(product, self.target)).width
+
+    def at_points(self, convolution: Convolution, pays: bool) -> bool:
+        if self._is_plain:
+            return pays
+        choice = self.choices.of(lambda: digest("points", repr(convolution)), convolution.node)
+        return choice.pick(Points(pays), lambda: candidates.points(convolution, pays)).taken
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether products are laid out in the usual way: where code is to be short, and where sums are wanted as they stand, as
+        how many vectors a panel has decides into how many a sum is split."""
+        return self.target.compact or self.target.exact
 
     @property
     def runs_on(self) -> ArtefactTarget:
@@ -91,17 +112,25 @@ class CPU:
         if not (self.as_text or self.target.is_compiled_here):
             raise CompileError(f"this machine makes no objects for {self.name}", ["ask for LLVM's text (as_text)"])
         with context():
-            entry = self._entry(program)
+            entry, chosen = self._entry(program)
             code = (compile_text if self.as_text else compile_object)(entry.functions)
-        return entry.built(code)
+        return replace(entry.built(code), chosen=chosen)
+
+    def describe(self, program: Program) -> None:
+        """Prints all of a program and compiles nothing: whoever asks which forms there are (`Choices.seen`) is told."""
+        with context():
+            self._entry(program)
 
     def mlir(self, program: Program) -> str:
         """What `build` compiles, in MLIR's own dialects."""
         with context():
-            return module_text(self._entry(program).functions)
+            return module_text(self._entry(program)[0].functions)
 
-    def _entry(self, program: Program) -> Entry:
-        target = replace(self.target, small=is_brief(program))
+    def _entry(self, program: Program) -> tuple[Entry, Mapping[int, str]]:
+        """The program printed, and which choices are behind its launches. Where forms are drawn (`Choices.seed`) no program is
+        too small for them."""
+        target = replace(self.target, small=is_brief(program) and self.choices.seed is None)
         groups = sum(isinstance(op.opview, Group) for op in program.block.operations)
-        kernels = KernelPrinter(target, small=written_numbers(target, groups))
-        return EntryBuilder(program, kernels, target.attributes, target.compact).build()
+        kernels = KernelPrinter(target, small=written_numbers(target, groups), choices=self.choices)
+        entry = EntryBuilder(program, kernels, target.attributes, target.compact).build()
+        return entry, kernels.chosen

@@ -82,37 +82,49 @@ class Schedule:
         if target.compact:
             return Schedule.plain(kernel, vectors)
         tile = tile_rows(rows, vectors, bool(kernel.valid), target)
-        split = split_depth(tile, vectors, target)
-        even = isinstance(rows, int) and rows % tile == 0
         part = depth_part(kernel, rows)
         turns = turns_rows(kernel, tile, target)
         block = (turned_block if turns else row_block)(kernel, rows, tile, part)
-        copies = copies_panel(kernel, rows, tile, block)
-        fetches = fetches_epilogue(kernel)
-        rolls = rolls_epilogue(kernel, tile * vectors)
-        held = held_tiles(kernel, rows, tile, block) if part else 0
-        ahead = fetches_ahead(kernel, tile, vectors, block)
+        copies, outside = copies_panel(kernel, rows, tile, block), rows_outside(kernel, block)
+        return Schedule.ordered(kernel, target, rows, tile, part, turns, block, copies, outside)
+
+    @staticmethod
+    def ordered(
+        kernel: Tiled,
+        target: Target,
+        rows: Dim,
+        tile: int,
+        part: int | None,
+        turns: bool,
+        block: int | None,
+        copies: bool,
+        outside: bool,
+    ) -> Schedule:
+        """The one with this order of tiles, and what follows from it. A block that is turned is a number, and panels that do not
+        lie side by side are copied; else any order is right. A block has no more tiles than there are."""
+        tiles = ceildiv(rows, tile)
+        if block is not None and isinstance(tiles, int):
+            block = max(1, min(block, tiles))
+        vectors = kernel.width // vector_lanes(kernel, target)
         together = places_together(target)
-        ragged = any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0))
-        outside = rows_outside(kernel, block)
-        narrow = None if rolls else last_vectors(kernel.column.extent, kernel.width, kernel.width // vectors)
+        rolls = rolls_epilogue(kernel, tile * vectors)
         return Schedule(
-            kernel.width,
-            tile,
-            split,
-            block,
-            even,
-            copies,
-            turns,
-            fetches,
-            rolls,
-            part,
-            held,
-            ahead,
-            together,
-            ragged,
-            outside,
-            narrow,
+            width=kernel.width,
+            tile=tile,
+            split=split_depth(tile, vectors, target),
+            block=block,
+            even=isinstance(rows, int) and rows % tile == 0,
+            copies=copies,
+            turns=turns,
+            fetches=fetches_epilogue(kernel),
+            rolls=rolls,
+            part=part,
+            held=held_tiles(kernel, rows, tile, block) if part else 0,
+            ahead=fetches_ahead(kernel, tile, vectors, block),
+            together=together,
+            ragged=any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0)),
+            rows_outside=outside,
+            narrow=None if rolls else last_vectors(kernel.column.extent, kernel.width, kernel.width // vectors),
         )
 
     @staticmethod

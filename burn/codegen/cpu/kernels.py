@@ -7,20 +7,29 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from burn.codegen.cpu import attention, attention_gradient, contract, loops, skinny, tiles
+from burn.codegen.cpu import attention, attention_gradient, candidates, contract, loops, skinny, tiles
 from burn.codegen.cpu.blocks import WORD, Blocks
+from burn.codegen.cpu.candidates import ALWAYS, BY_TIME, NEVER, Way
 from burn.codegen.cpu.heuristics.lanes import as_read, lanes_for
 from burn.codegen.cpu.heuristics.launches import grain_for, work
 from burn.codegen.cpu.heuristics.panels import panel_width
 from burn.codegen.cpu.heuristics.registers import FEW_ROWS, few_rows
-from burn.codegen.cpu.heuristics.tiles import across_panels, bytes_pay, tile_groups, tiles_pay, wants_of_tiles
+from burn.codegen.cpu.heuristics.tiles import (
+    FEWEST_SIZES,
+    across_panels,
+    bytes_pay,
+    tile_groups,
+    tiles_pay,
+    wants_of_tiles,
+)
 from burn.codegen.cpu.heuristics.wants import WANTS
 from burn.codegen.cpu.panels import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.calls import Address
 from burn.codegen.host.emit import PTR, Int, Value
 from burn.codegen.host.entry import EntryBuilder, some
-from burn.codegen.host.launches import THREADS, Launches
+from burn.codegen.host.launches import THREADS, Launch, Launches
+from burn.codegen.tuning.choices import NO_CHOICE, USUAL, Choice, Choices, digest
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, factor, product, symbol, symbols
 from burn.dialect.types import DTYPES
@@ -30,6 +39,7 @@ from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.parameters import SMALL, argument_names, fingerprint, parametrize
 from burn.kernels.rewrite import as_loops, collapse, copied, divided, lengthen
+from burn.kernels.text import kernel_text
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,8 @@ class Emitted:
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
         """See `burn.codegen.host.launches.Launch`."""
+        if self.is_by_threads:
+            entry.tell_threads()
         if self.copied is not None:
             source, target = (some(buffers[i]) for i in self.copied)
             if not entry.calls.apart(source, target):
@@ -57,36 +69,42 @@ class Emitted:
         count, grain = entry.sizes.dim(self.count), entry.sizes.dim(self.grain)
         entry.calls.launch(record, self.name, words, entry.unless_none(made, count), grain)
 
+    @property
+    def is_by_threads(self) -> bool:
+        """Whether a size of the launch depends on the number of threads."""
+        return any(symbols(size) & symbols(THREADS) for size in (*self.sizes, self.count))
+
 
 Asked = tuple[tuple[Dim, int], ...]
 """Sizes, known when the program runs, and the least that each has to be."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Functions for one kernel: of the options the first that may be, the last one where none may."""
+class Either:
+    """Functions for one kernel, between which a run decides: of the options the first that may be, the last where none may."""
 
     options: tuple[tuple[Asked, Emitted], ...]
     last: Emitted
 
     @staticmethod
-    def of(*options: tuple[Asked, Emitted | Choice]) -> Emitted | Choice:
+    def of(*options: tuple[Asked, Emitted | Either]) -> Emitted | Either:
         """The first of these that may be; the last, which need not be asked, may always be."""
         found: list[tuple[Asked, Emitted]] = []
         for asked, option in options:
-            if isinstance(option, Choice):
+            if isinstance(option, Either):
                 found += [((*asked, *more), function) for more, function in (*option.options, ((), option.last))]
             else:
                 found.append((asked, option))
         whole = next(i for i, (asked, _) in enumerate(found) if not asked)
-        return Choice(tuple(found[:whole]), found[whole][1]) if whole else found[0][1]
+        return Either(tuple(found[:whole]), found[whole][1]) if whole else found[0][1]
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
         code = entry.code
-        if any(symbols(size) & symbols(THREADS) for asked, _ in self.options for size, _ in asked):
+        functions = [*(function for _, function in self.options), self.last]
+        asked = [size for asked, _ in self.options for size, _ in asked]
+        if any(symbols(size) & symbols(THREADS) for size in asked) or any(f.is_by_threads for f in functions):
             entry.tell_threads()
         tests = [self._fits(entry, asked) for asked, _ in self.options]
-        functions = [*(function for _, function in self.options), self.last]
 
         def chosen(values: Sequence[Int]) -> Int:
             value = values[-1]
@@ -114,14 +132,33 @@ class Choice:
         return first
 
 
+@dataclass(frozen=True)
+class Noted:
+    """A launch of which it is noted, by its record, which choice is behind it."""
+
+    launch: Launch
+    key: str
+    chosen: dict[int, str]
+
+    def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
+        self.chosen[record] = self.key
+        self.launch.print(entry, buffers, record, made)
+
+
 class KernelPrinter:
-    """The functions of one program. See `burn.codegen.host.launches.Kernels`."""
+    """The functions of one program. See `burn.codegen.host.launches.Kernels`. `chosen` says, by the record of each launch, which
+    choice is behind it."""
 
     is_card = False
 
-    def __init__(self, target: Target, sites: list[str] | None = None, small: int = SMALL) -> None:
-        """small: the largest number that stays in the code, instead of becoming an argument."""
+    def __init__(
+        self, target: Target, sites: list[str] | None = None, small: int = SMALL, choices: Choices = USUAL
+    ) -> None:
+        """small: the largest number that stays in the code, instead of becoming an argument. choices: which forms kernels have;
+        code that is to be short has the usual ones."""
         self.target, self.sites, self.small = target, [] if sites is None else sites, small
+        self.choices = USUAL if target.small or target.compact else choices
+        self.chosen: dict[int, str] = {}
         self.functions: list[str] = []
         self._known: dict[str, tuple[str, tuple[str, ...]]] = {}
 
@@ -134,29 +171,42 @@ class KernelPrinter:
     def variant(self, group: Group) -> None:
         """There is none."""
 
-    def print(self, kernel: Kernel) -> Emitted | Choice:
-        match collapse(kernel):
-            case ContractionKernel() as contraction:
-                return self._contraction(contraction)
-            case AttentionKernel() as attending:
-                return self._attention(attending, attention)
-            case AttentionGradientKernel() as gradient:
-                return self._attention(gradient, attention_gradient)
-            case LoopKernel() as loop:
-                return self._loops(loop)
+    def print(self, kernel: Kernel) -> Launch:
+        kernel = collapse(kernel)
+        choice = self.choices.of(lambda: digest(kernel_text(kernel)))
+        launch = self._printed(kernel, choice)
+        return Noted(launch, choice.key, self.chosen) if choice.key else launch
+
+    def _printed(self, kernel: Kernel, choice: Choice) -> Emitted | Either:
+        match kernel:
+            case ContractionKernel():
+                return self._contraction(kernel, choice)
+            case AttentionKernel():
+                return self._attention(kernel, attention, candidates.attention_blocks, choice)
+            case AttentionGradientKernel():
+                return self._attention(kernel, attention_gradient, candidates.gradient_blocks, choice)
+            case LoopKernel():
+                return self._loops(kernel, choice)
             case other:
                 raise unreachable(other)
 
-    def _loops(self, kernel: LoopKernel) -> Emitted:
+    def _loops(self, kernel: LoopKernel, choice: Choice = NO_CHOICE) -> Emitted:
         apart = divided(kernel)
         schedule = loops.Schedule.of(apart, self.target)
         if schedule.weaves:
-            kernel = apart
-        elif apart is not kernel:
+            return self._looped(apart, schedule)
+        if apart is not kernel:
             schedule = loops.Schedule.of(kernel, self.target)
-        if not schedule.across and not self.target.compact:
-            kernel = as_read(lengthen(kernel, lanes_for(kernel, self.target)))
-            schedule = loops.Schedule.of(kernel, self.target)
+        if self.target.compact:
+            return self._looped(kernel, schedule)
+        longer = as_read(lengthen(kernel, lanes_for(kernel, self.target)))
+        if not schedule.across:
+            schedule = loops.Schedule.of(longer, self.target)
+            return self._looped(longer, choice.pick(schedule, lambda: candidates.cuts(longer, schedule, self.target)))
+        picked = choice.pick(schedule, lambda: [candidates.without_squares(longer, self.target)])
+        return self._looped(kernel if picked.across else longer, picked)
+
+    def _looped(self, kernel: LoopKernel, schedule: loops.Schedule) -> Emitted:
         places = schedule.lanes if schedule.across else 1 if schedule.abreast is None else schedule.abreast.count
         grain = grain_for(work(kernel, schedule.lane, schedule.chunk) * places)
         general, values = parametrize(kernel, small=self.small)
@@ -165,25 +215,47 @@ class KernelPrinter:
             self._emitted(general, schedule, values, emit, schedule.count(kernel), grain), copied=copied(kernel)
         )
 
-    def _contraction(self, kernel: ContractionKernel) -> Emitted | Choice:
+    def _contraction(self, kernel: ContractionKernel, choice: Choice) -> Emitted | Either:
         blocks = Blocks.of(kernel)
         if blocks is not None:
-            return self._blocks(kernel, blocks)
-        asked = wants_of_tiles(kernel, self.target)
-        if asked is None or panels_of(kernel) not in (0, tiles.WIDTH):
-            return self._for_any_rows(kernel)
-        return Choice.of(*self._tiles(kernel, asked), ((), self._for_any_rows(kernel)))
+            return self._blocks(kernel, blocks, choice)
+        fits = panels_of(kernel) in (0, tiles.WIDTH)
+        asked = wants_of_tiles(kernel, self.target) if fits else None
+        fewest = asked
+        if fits and asked is None and choice.key:
+            fewest = wants_of_tiles(kernel, self.target, FEWEST_SIZES)
+        usual = Way(NEVER if asked is None else BY_TIME, self._order(kernel))
+        way = choice.pick(usual, lambda: candidates.ways(kernel, usual, fewest is not None, self.target))
+        if way.tiles == NEVER or fewest is None:
+            return self._for_any_rows(kernel, way.order, choice)
+        launches = self._tiles(kernel, fewest, way.tiles == ALWAYS)
+        if not launches[-1][0]:
+            return Either.of(*launches)
+        return Either.of(*launches, ((), self._for_any_rows(kernel, way.order, choice)))
 
-    def _for_any_rows(self, kernel: ContractionKernel) -> Emitted | Choice:
+    def _order(self, kernel: ContractionKernel, width: int = 0) -> contract.Schedule | None:
+        """The usual order of a product's tiles; None where it is a plain loop."""
+        tiled = Tiled.of(kernel, width or panels_of(kernel) or panel_width(kernel, self.target))
+        return None if tiled is None else contract.Schedule.of(tiled, self.target)
+
+    def _for_any_rows(
+        self, kernel: ContractionKernel, order: contract.Schedule | None, choice: Choice
+    ) -> Emitted | Either:
         """Where only a run can tell how many rows there are, one row has code of its own: it needs the memory's speed."""
+        if order is None:
+            return self._loops(as_loops(kernel), choice)
         rows = product([v.extent for v in kernel.rows])
         may_be_one = not isinstance(rows, int) and factor(rows) == 1 and len(kernel.depth) == 1
         if not may_be_one or not panels_of(kernel) or self.target.is_slender or self.target.small:
-            return self._vectors(kernel)
-        return Choice.of((((rows, 2),), self._vectors(kernel)), ((), self._vectors(kernel, one_by_one=True)))
+            return self._vectors(kernel, order)
+        tiled = Tiled.of(kernel, order.width)
+        assert tiled is not None
+        alone = contract.Schedule.of(tiled, self.target, one_by_one=True)
+        return Either.of((((rows, 2),), self._vectors(kernel, order)), ((), self._vectors(kernel, alone)))
 
-    def _tiles(self, kernel: ContractionKernel, enough: Asked) -> list[tuple[Asked, Emitted]]:
-        """One function, launched over strips of rows, or across them, where there is enough to multiply."""
+    def _tiles(self, kernel: ContractionKernel, enough: Asked, always: bool = False) -> list[tuple[Asked, Emitted]]:
+        """One function, launched over strips of rows, or across them, where there is enough to multiply and a model of time says
+        so, or `always` where there is enough."""
         tiled = Tiled.of(kernel, tiles.WIDTH)
         assert tiled is not None
         schedule = tiles.Schedule.of(tiled)
@@ -195,7 +267,8 @@ class KernelPrinter:
             groups = tile_groups(units, others)
             emitted = self._emitted(general, schedule, values, emit, units * groups, -1)
             pays = bytes_pay if tiled.run > 1 else tiles_pay
-            return pays(units, others, groups), replace(emitted, sizes=(*emitted.sizes, int(across), groups))
+            asked = () if always else pays(units, others, groups)
+            return asked, replace(emitted, sizes=(*emitted.sizes, int(across), groups))
 
         match across_panels(product([v.extent for v in tiled.rows]), tiled.column.extent):
             case bool() as across:
@@ -205,32 +278,35 @@ class KernelPrinter:
                 found = [((*more, *asked), over_panels), over_strips]
         return [((*enough, *asked), launch) for asked, launch in found]
 
-    def _vectors(self, kernel: ContractionKernel, width: int = 0, one_by_one: bool = False) -> Emitted:
-        width = width or panels_of(kernel) or panel_width(kernel, self.target)
+    def _vectors(self, kernel: ContractionKernel, schedule: contract.Schedule) -> Emitted:
+        width = schedule.width
         tiled = Tiled.of(kernel, width)
-        if tiled is None:
-            return self._loops(as_loops(kernel))
-        schedule = contract.Schedule.of(tiled, self.target, one_by_one)
+        assert tiled is not None
         grain = grain_for(schedule.work(tiled), schedule.least)
         kept = {width * (WORD if tiled.blocks is not None else tiled.run)}
         general, values = parametrize(kernel, {kernel.column: width}, kept, self.small)
         emit = partial(contract.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
-    def _blocks(self, kernel: ContractionKernel, blocks: Blocks) -> Emitted | Choice:
+    def _blocks(self, kernel: ContractionKernel, blocks: Blocks, choice: Choice) -> Emitted | Either:
         """A product with numbers of a few bits: these become floats where few rows are multiplied, or in panels for many."""
         width = kernel.buffers[blocks.weight.buffer].panels
         tiled = Tiled.of(kernel, width)
         if tiled is None or not blocks.is_even(kernel) or self.target.lanes(4) == 1:
-            return self._loops(as_loops(kernel))
+            return self._loops(as_loops(kernel), choice)
         rows = product([v.extent for v in tiled.rows])
         few = few_rows(rows, tiled, self.target)
+
+        def vectors() -> Emitted:
+            usual = contract.Schedule.of(tiled, self.target)
+            return self._vectors(kernel, choice.pick(usual, lambda: candidates.orders(kernel, usual, self.target)))
+
         if few is None:
-            return self._vectors(kernel, width)
+            return vectors()
         skinny = self._skinny(kernel, tiled, few)
         if isinstance(rows, int):
             return skinny
-        return Choice.of((((rows, FEW_ROWS),), self._vectors(kernel, width)), ((), skinny))
+        return Either.of((((rows, FEW_ROWS),), vectors()), ((), skinny))
 
     def _skinny(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
         schedule = skinny.Schedule.of(tiled, rows, self.target)
@@ -239,9 +315,16 @@ class KernelPrinter:
         emit = partial(skinny.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, tiled.panel.extent, grain)
 
-    def _attention(self, kernel: AttentionKernel | AttentionGradientKernel, printer: Any) -> Emitted:
+    def _attention(
+        self,
+        kernel: AttentionKernel | AttentionGradientKernel,
+        printer: Any,
+        others: Callable[[Any, Any, Target], Sequence[Any]],
+        choice: Choice,
+    ) -> Emitted:
         """By the module `attention` or by `attention_gradient`, which have the same functions."""
-        schedule = printer.Schedule.of(kernel, self.target)
+        usual = printer.Schedule.of(kernel, self.target)
+        schedule = choice.pick(usual, lambda: others(kernel, usual, self.target))
         grain = grain_for(schedule.work(kernel))
         kept = {v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)}  # heads differ little
         general, values = parametrize(kernel, kept, small=self.small)

@@ -54,7 +54,12 @@ class Schedule:
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
-        lane = None if target.compact else choose_lane(kernel)  # vectors take a body more, for what is left
+        # vectors take a body more, for what is left
+        return Schedule.along(kernel, None if target.compact else choose_lane(kernel), target)
+
+    @staticmethod
+    def along(kernel: LoopKernel, lane: LoopVar | None, target: Target, squares: bool = True) -> Schedule:
+        """The one with this loop as the lanes'. Without `squares` none are turned."""
         lanes = 1 if lane is None else lanes_for(kernel, target)
         cuts = tuple(sums.cuts(stage, lane, lanes) for stage in kernel.stages)
         if lane is None:
@@ -64,7 +69,7 @@ class Schedule:
         rows = weaves(kernel, lane, lanes)
         if rows is not None:
             return Schedule(lane.name, lanes, None, True, cuts, rows.name, weaves=True)
-        across = choose_across(kernel, lane, lanes)
+        across = choose_across(kernel, lane, lanes) if squares else None
         if across is None:
             return Schedule(lane.name, lanes, chunk, even, cuts, abreast=Abreast.of(kernel, lane, lanes, target))
         loop, side = across

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 from burn.codegen.triton import candidates
 from burn.codegen.triton.attended import LOG2E, Attended, Known, padded
-from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.heuristics.attention import attention_block
 from burn.codegen.triton.printed import Printed, closed, opened
+from burn.codegen.tuning.choices import NO_CHOICE, Choice
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.kernels.body import AttentionKernel, Scalar
 

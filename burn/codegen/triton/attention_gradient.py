@@ -9,11 +9,11 @@ from contextlib import ExitStack
 
 from burn.codegen.triton import candidates
 from burn.codegen.triton.attended import Attended, Known, padded
-from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.copied import BYTES
 from burn.codegen.triton.heuristics.attention import gradient_block
 from burn.codegen.triton.printed import Printed, closed, opened
+from burn.codegen.tuning.choices import NO_CHOICE, Choice
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import AttentionGradientKernel, Const, Scalar, Write
 from burn.kernels.rewrite import fetches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from burn.codegen.backend import Built, pipeline
@@ -11,17 +12,17 @@ from burn.codegen.cpu.target import TARGETS
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text
 from burn.codegen.triton.abilities import Abilities
-from burn.codegen.triton.choices import USUAL, Choices
 from burn.codegen.triton.heuristics.sizes import usual_sizes
 from burn.codegen.triton.heuristics.wants import WANTS
-from burn.codegen.triton.images import Machine, compile_all
+from burn.codegen.triton.images import Machine, Source, compile_all
 from burn.codegen.triton.launches import CardKernels
+from burn.codegen.tuning.choices import USUAL, Choices
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.errors import CompileError
 from burn.kernels.liveness import Liveness
-from burn.kernels.wants import Product, Wants
-from burn.runtime.artefact import Target
+from burn.kernels.wants import Convolution, Product, Wants
+from burn.runtime.artefact import KernelImage, Target
 
 PIPELINE = pipeline("align", ("attention_forward", "attention_backward"))
 """Nothing is packed: block products read both sides as they lie."""
@@ -30,13 +31,14 @@ PIPELINE = pipeline("align", ("attention_forward", "attention_backward"))
 @dataclass(frozen=True)
 class GPU:
     """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads that go in step; host: the CPU beside
-    the card; choices: which shapes the blocks of kernels have."""
+    the card; choices: which shapes the blocks of kernels have; images: machine code that is there already."""
 
     host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
     kind: str = "cuda"
     architecture: str = "sm_90"
     warp: int = 32
     choices: Choices = USUAL
+    images: Mapping[Source, KernelImage] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -63,6 +65,9 @@ class GPU:
     def panel(self, product: Product) -> int:
         raise CompileError("Triton kernels read no panels: leave out the pass 'pack'")
 
+    def at_points(self, convolution: Convolution, pays: bool) -> bool:
+        return pays
+
     @property
     def runs_on(self) -> Target:
         host = self.host.runs_on
@@ -73,7 +78,7 @@ class GPU:
             kernels = self.kernels(program)
             entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
             code = (compile_text if self.host.as_text else compile_object)(entry.functions)
-        known = self.choices.images
+        known = self.images
         images = (
             compile_all(kernels.sources, self.machine, known) if known else compile_all(kernels.sources, self.machine)
         )

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from burn.codegen.triton import candidates
-from burn.codegen.triton.choices import NO_CHOICE, Choice
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import EIGHTS, narrowed, triton_type
 from burn.codegen.triton.heuristics.products import GROUP, product_tile
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely
 from burn.codegen.triton.printed import Printed, closed, opened
+from burn.codegen.tuning.choices import NO_CHOICE, Choice
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.types import DTYPES, HALVES
 from burn.kernels.body import EXPENSIVE, Apply, Const, ContractionKernel, Load, Scalar, Where, walk

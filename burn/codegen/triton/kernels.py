@@ -15,10 +15,11 @@ from burn.codegen.triton import (
     roles_products,
 )
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
-from burn.codegen.triton.choices import NO_CHOICE, USUAL, Choice, Choices
+from burn.codegen.triton.choices import key
 from burn.codegen.triton.heuristics.products import by_columns
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
 from burn.codegen.triton.printed import Printed
+from burn.codegen.tuning.choices import NO_CHOICE, USUAL, Choice, Choices
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.parameters import parametrize
@@ -52,7 +53,7 @@ class KernelPrinter:
                     printed := roles_products.emit(general, values, contraction, self.sites, self.usual)
                 ):
                     return self._named(printed)
-                choice = self.choices.of(general, values)
+                choice = self.choices.of(lambda: key(general, values))
                 return self._named(
                     contract.emit(general, values, contraction, self.sites, self.abilities.eights, choice, self.usual),
                     choice,
@@ -64,14 +65,14 @@ class KernelPrinter:
                 general, values = parametrize(attending, kept)
                 if self.abilities.roles and (printed := roles_attention.emit(general, values, attending, self.sites)):
                     return self._named(printed)
-                choice = self.choices.of(general, values)
+                choice = self.choices.of(lambda: key(general, values))
                 return self._named(attention.emit(general, values, attending, self.sites, choice), choice)
             case AttentionGradientKernel() as gradient:
                 kept = {v: v.extent for v in (gradient.depth, gradient.column) if isinstance(v.extent, int)}
                 general, values = parametrize(gradient, kept)
                 if self.abilities.roles and (printed := roles_gradient.emit(general, values, gradient, self.sites)):
                     return self._named(printed)
-                choice = self.choices.of(general, values)
+                choice = self.choices.of(lambda: key(general, values))
                 maps = self.abilities.maps
                 return self._named(attention_gradient.emit(general, values, gradient, self.sites, maps, choice), choice)
             case LoopKernel() as loop:

@@ -14,7 +14,6 @@ from burn.codegen.host.emit import Int
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Kernels, Launches
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
-from burn.codegen.triton.choices import USUAL, Choices
 from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
@@ -22,6 +21,7 @@ from burn.codegen.triton.heuristics.wants import wants
 from burn.codegen.triton.images import Source, module
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Argument, Printed
+from burn.codegen.tuning.choices import USUAL, Choices
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir

@@ -12,6 +12,13 @@ from burn.kernels.body import Fetched, Load, LoopKernel, Stage, Write, loop_atom
 
 def choose_lane(kernel: LoopKernel) -> LoopVar | None:
     """The loop whose neighbouring iterations touch neighbouring elements most often."""
+    scores = [(_score(kernel, v), v) for v in possible_lanes(kernel)]
+    best = max(scores, key=lambda pair: pair[0], default=None)
+    return best[1] if best is not None and best[0] > 0 else None
+
+
+def possible_lanes(kernel: LoopKernel) -> list[LoopVar]:
+    """The loops that may be the lanes'."""
     inner = {s.loops[-1] for s in kernel.stages if s.loops}
     if any(s.order != "parallel" for s in kernel.stages):
         inner = set()
@@ -21,9 +28,7 @@ def choose_lane(kernel: LoopKernel) -> LoopVar | None:
         pass  # places are compared one by one: only a parallel loop can be the lanes
     elif len(inner) == 1:
         candidates += inner
-    scores = [(_score(kernel, v), v) for v in candidates if v.extent != 1]
-    best = max(scores, key=lambda pair: pair[0], default=None)
-    return best[1] if best is not None and best[0] > 0 else None
+    return [v for v in candidates if v.extent != 1]
 
 
 def _score(kernel: LoopKernel, loop: LoopVar) -> float:

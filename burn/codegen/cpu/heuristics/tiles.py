@@ -14,7 +14,13 @@ TILE_SIZES = (64, 128, 128)
 than copied. Of 96 columns and a depth of 96, vectors are as fast with a thousand rows, and a third faster with 128."""
 
 
-def wants_of_tiles(kernel: ContractionKernel, target: Target) -> tuple[tuple[Dim, int], ...] | None:
+FEWEST_SIZES = (32, 32, 32)
+"""The same where it is tried whether tile registers pay: with fewer they are mostly empty."""
+
+
+def wants_of_tiles(
+    kernel: ContractionKernel, target: Target, least: tuple[int, int, int] = TILE_SIZES
+) -> tuple[tuple[Dim, int], ...] | None:
     """Whether a contraction is summed in tile registers: where there are some, both sides can be copied by whole vectors, and
     enough is multiplied with what is copied. If so, the sizes that only a run can tell, with the least that each has to be."""
     if not target.tiles or target.small:
@@ -30,7 +36,7 @@ def wants_of_tiles(kernel: ContractionKernel, target: Target) -> tuple[tuple[Dim
         return None  # places of a window are short parts of the depth, and of the same pixels: in place they cost less
     if not _tile_rows_at_hand(tiled) or not (tiled.side_by_side or coefficient(tiled.rhs.offset, tiled.inner) == 1):
         return None
-    return fill_tiles(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent)
+    return fill_tiles(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent, least)
 
 
 def _wants_of_bytes(kernel: ContractionKernel) -> tuple[tuple[Dim, int], ...] | None:
@@ -53,10 +59,11 @@ def bytes_fill(rows: Dim, columns: Dim, line: Dim) -> tuple[tuple[Dim, int], ...
     return None if any(isinstance(size, int) for size, _ in asked) else tuple(asked)
 
 
-def fill_tiles(rows: Dim, columns: Dim, depth: Dim) -> tuple[tuple[Dim, int], ...] | None:
+def fill_tiles(
+    rows: Dim, columns: Dim, depth: Dim, least: tuple[int, int, int] = TILE_SIZES
+) -> tuple[tuple[Dim, int], ...] | None:
     """Whether a product is large enough for tile registers: None where it is not, else what a run has to ask as above."""
-    sizes = zip((rows, columns, depth), TILE_SIZES, strict=True)
-    asked = [(size, least) for size, least in sizes if factor(size) < least]
+    asked = [(size, n) for size, n in zip((rows, columns, depth), least, strict=True) if factor(size) < n]
     return None if any(isinstance(size, int) for size, _ in asked) else tuple(asked)
 
 

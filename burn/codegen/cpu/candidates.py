@@ -1,0 +1,281 @@
+"""Forms of kernels that are worth a try beside those that the heuristics name, the most promising first: orders of a product's
+tiles, and whether tile registers sum it; the panels that passes lay out for it; blocks of attention; how loops are cut and
+vectorised.
+
+Each is right for all sizes. Where sums are wanted as they stand (`Target.exact`) none sums in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from burn.codegen.cpu import attention, attention_gradient, contract, loops
+from burn.codegen.cpu.blocks import Blocks
+from burn.codegen.cpu.heuristics.attention import prepares_once
+from burn.codegen.cpu.heuristics.blocks import HELD, PART, STAGE, rows_outside
+from burn.codegen.cpu.heuristics.lanes import choose_lane, possible_lanes
+from burn.codegen.cpu.heuristics.panels import panel_vectors
+from burn.codegen.cpu.heuristics.registers import most_rows
+from burn.codegen.cpu.panels import Tiled, panels_of
+from burn.codegen.cpu.target import Target
+from burn.dialect.dims import Dim, ceildiv, product
+from burn.dialect.types import DTYPES
+from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, LoopKernel
+from burn.kernels.wants import Convolution, Product
+
+NEVER, BY_TIME, ALWAYS = "never", "by time", "always"
+"""When tile registers sum a product that has the sizes for them: never, where a model of time says so (the usual way), always."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a product is summed. tiles: see above; NEVER also where there are none. order: of vectors; None where a side is more
+    than a load, so that the product is a plain loop."""
+
+    tiles: str
+    order: contract.Schedule | None
+
+
+def ways(kernel: ContractionKernel, usual: Way, by_tiles: bool, target: Target) -> list[Way]:
+    """Of a product. by_tiles: whether tile registers can sum it."""
+    found = [Way(tiles, usual.order) for tiles in (NEVER, ALWAYS) if by_tiles and tiles != usual.tiles]
+    if usual.order is not None:
+        found += [Way(NEVER, order) for order in orders(kernel, usual.order, target)]
+    return found
+
+
+def orders(kernel: ContractionKernel, usual: contract.Schedule, target: Target) -> list[contract.Schedule]:
+    """Of the tiles of a product that vectors sum."""
+    tiled = Tiled.of(kernel, usual.width)
+    assert tiled is not None
+    runs = _changed(tiled, usual, target), _wider(kernel, usual, target)
+    found = [order for part in _by_turns(*runs) for order in part]
+    if target.exact:
+        found = [order for order in found if (order.part, order.split) == (usual.part, usual.split)]
+    return found
+
+
+def _by_turns(*runs: Iterator[contract.Schedule]) -> Iterator[list[contract.Schedule]]:
+    """The first of each run, then the second of those that have one, and so on."""
+    left = list(runs)
+    while left:
+        part = [(run, next(run, None)) for run in left]
+        left = [run for run, each in part if each is not None]
+        yield [each for _, each in part if each is not None]
+
+
+def _changed(kernel: Tiled, usual: contract.Schedule, target: Target) -> Iterator[contract.Schedule]:
+    """In panels of the same width."""
+    rows = product([v.extent for v in kernel.rows])
+    order = _Order(kernel, usual, rows, target)
+    tile, part, block = usual.tile, usual.part, usual.block
+    tiles = ceildiv(rows, tile)
+    many = tiles if isinstance(tiles, int) else 64
+    blocks = [block * 2, max(1, block // 2)] if block else [max(1, many // 2), max(1, many // 4)]
+    vectors = usual.width // contract.vector_lanes(kernel, target)
+    lower = [n for n in (tile - 1, tile + 1, tile - 2, tile // 2) if 1 <= n <= most_rows(vectors, target)]
+    lower = [n for n in lower if not isinstance(rows, int) or n <= rows]
+    yield from order.of(block=blocks[0])
+    yield from (each for n in lower[:1] for each in order.of(tile=n))
+    yield from order.of(block=blocks[1])
+    if usual.turns:
+        yield from order.of(turns=False)
+    if kernel.side_by_side and kernel.blocks is None and not kernel.packed:
+        yield from order.of(copies=not usual.copies)
+    for other in (PART // 2, 2 * PART, PART, None):
+        if other != part and not (kernel.outer or kernel.valid) and _cuts(kernel, other):
+            yield from order.of(part=other)
+    yield from (each for n in lower[1:] for each in order.of(tile=n))
+    yield from order.of(block=1)
+    yield from order.of(block=None)
+    if kernel.batch and kernel.rows and usual.block is not None:
+        yield from order.of(outside=not usual.rows_outside)
+    if usual.ahead:
+        yield replace(usual, ahead=False)
+    yield replace(usual, fetches=not usual.fetches)
+    yield from order.of(block=blocks[0] * 2)
+
+
+def _cuts(kernel: Tiled, part: int | None) -> bool:
+    """Whether a depth can be summed in such parts. Of numbers of a few bits a panel of floats is written at a time, which must
+    not be as long as a depth can be."""
+    depth = kernel.inner.extent
+    if part is None:
+        return kernel.blocks is None
+    return not isinstance(depth, int) or depth > part
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Orders that differ from the usual one in something."""
+
+    kernel: Tiled
+    usual: contract.Schedule
+    rows: Dim
+    target: Target
+
+    def of(self, **changed: object) -> Iterator[contract.Schedule]:
+        """The order with these changes, if there is one."""
+        usual, kernel = self.usual, self.kernel
+        given = {
+            "tile": usual.tile,
+            "part": usual.part,
+            "turns": usual.turns,
+            "block": usual.block,
+            "copies": usual.copies,
+            "outside": usual.rows_outside,
+        } | changed
+        tile, block, turns = given["tile"], given["block"], given["turns"]
+        assert isinstance(tile, int) and (block is None or isinstance(block, int))
+        if turns and (block is None or not self._turns(tile)):
+            return
+        if given["part"] is not None and block is None and not self._holds(tile):
+            return
+        if "outside" not in changed:
+            given["outside"] = usual.rows_outside and rows_outside(kernel, block)
+        yield contract.Schedule.ordered(kernel, self.target, self.rows, **given)  # type: ignore[arg-type]
+
+    def _turns(self, tile: int) -> bool:
+        """Whether rows can be turned in tiles of so many."""
+        last = self.kernel.rows[-1]
+        whole = len(self.kernel.rows) == 1 or (isinstance(last.extent, int) and last.extent % tile == 0)
+        return whole and tile >= 4 and (not tile & (tile - 1) or self.target.vector_bytes >= 32)
+
+    def _holds(self, tile: int) -> bool:
+        """Whether the sums of all tiles of a panel have room between two parts of the depth."""
+        return isinstance(self.rows, int) and self.rows * self.usual.width * DTYPES[self.kernel.dtype].size <= HELD
+
+
+def _wider(kernel: ContractionKernel, usual: contract.Schedule, target: Target) -> Iterator[contract.Schedule]:
+    """In panels of other widths, where the right side does not lie in some."""
+    if panels_of(kernel) or Blocks.of(kernel) is not None:
+        return
+    lanes, columns = target.lanes(DTYPES[kernel.dtype].size), kernel.column.extent
+    most = 2 * panel_vectors(target)
+    for vectors in sorted(range(1, most + 1), key=lambda n: abs(n * lanes - usual.width)):
+        width = vectors * lanes
+        fits = not isinstance(columns, int) or vectors == 1 or (vectors - 1) * lanes < columns
+        tiled = Tiled.of(kernel, width)
+        if width != usual.width and fits and tiled is not None:
+            yield contract.Schedule.of(tiled, target)
+
+
+# ---- what passes decide ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Columns of a panel in which `pack` lays out a right side."""
+
+    width: int
+
+
+@dataclass(frozen=True)
+class Points:
+    """Whether a convolution becomes products at points (`winograd`)."""
+
+    taken: bool
+
+
+FEWEST_CHANNELS = 8
+"""Of pixels and results, for which it is tried whether a convolution is quicker at points: of fewer, evaluating tiles takes as
+many operations as their products save."""
+
+
+def points(convolution: Convolution, pays: bool) -> list[Points]:
+    few = any(isinstance(n, int) and n < FEWEST_CHANNELS for n in (convolution.channels, convolution.outputs))
+    return [] if few and not pays else [Points(not pays)]
+
+
+def panels(product: Product, target: Target) -> list[Panel]:
+    """Whole vectors, as tile registers take them first."""
+    runs = product.interleaved > 1
+    lanes = target.lanes(4 if runs else DTYPES[product.dtype].size)
+    most = 4 if runs and target.vector_registers >= 32 else max(3, panel_vectors(target))
+    sizes = [2, 4, 3, 1] if not runs else [4, 2, 1]
+    return [Panel(n * lanes) for n in sizes if n <= most and (n == 1 or (n - 1) * lanes < product.columns)]
+
+
+# ---- attention -------------------------------------------------------------------------------------------------------------
+
+MOST_ROWS, MOST_KEYS = 256, 512
+"""Of a block of attention: what a thread copies of it is some megabytes then."""
+
+
+def attention_blocks(kernel: AttentionKernel, usual: attention.Schedule, target: Target) -> list[attention.Schedule]:
+    rows, keys = product([v.extent for v in kernel.rows]), kernel.key.extent
+    tile, width = usual.tile, usual.key_width
+
+    def of(block: int, block_keys: int, tile: int = tile) -> attention.Schedule | None:
+        fits = not isinstance(rows, int) or block < rows + tile
+        fits = fits and (not isinstance(keys, int) or block_keys < keys + width)
+        if not (fits and tile <= block <= MOST_ROWS and width <= block_keys <= MOST_KEYS):
+            return None
+        once = not usual.dots and prepares_once(kernel, rows, block)
+        return replace(usual, tile=tile, rows=block, keys=block_keys, once=once)
+
+    def up(number: int, to: int) -> int:
+        return -(-number // to) * to
+
+    half, double = up(usual.rows // 2, tile), 2 * usual.rows
+    few, many = up(usual.keys // 2, width), 2 * usual.keys
+    sizes = [(double, usual.keys), (usual.rows, many), (half, usual.keys), (usual.rows, few), (double, many)]
+    sizes += [(half, many), (double, few), (half, few), (4 * usual.rows, usual.keys)]
+    if usual.dots:
+        sizes = [(usual.rows, n) for _, n in sizes]
+    found = [of(*size) for size in sizes]
+    if not usual.dots:
+        found += [of(up(usual.rows, n), usual.keys, n) for n in (tile - 2, tile // 2) if n >= 1]
+    found.insert(2, replace(usual, once=False))
+    if target.exact:
+        found = [each for each in found if each is not None and each.keys == usual.keys]
+    return [each for each in found if each is not None]
+
+
+def gradient_blocks(
+    kernel: AttentionGradientKernel, usual: attention_gradient.Schedule, target: Target
+) -> list[attention_gradient.Schedule]:
+    if target.exact:
+        return []
+    width = usual.vectors * usual.lanes
+    keys = [max(width, usual.keys // 2 // width * width), 2 * usual.keys]
+    rows = [max(usual.tile, usual.rows // 2 // usual.tile * usual.tile), 2 * usual.rows]
+    sizes = [(rows[1], usual.keys), (usual.rows, keys[0]), (rows[0], usual.keys), (usual.rows, keys[1])]
+    sizes += [(a, b) for a in rows for b in keys]
+    extent = kernel.key.extent
+    return [
+        replace(usual, rows=a, keys=b)
+        for a, b in sizes
+        if a <= MOST_ROWS and b <= MOST_KEYS and (not isinstance(extent, int) or b < extent + width)
+    ]
+
+
+# ---- loops -----------------------------------------------------------------------------------------------------------------
+
+
+def cuts(kernel: LoopKernel, usual: loops.Schedule, target: Target) -> list[loops.Schedule]:
+    """Of a kernel of loops whose usual schedule turns no squares."""
+    if kernel.folds:
+        return []
+    lane = next((v for v in kernel.parallel if v.name == usual.lane), None)
+    found: list[loops.Schedule] = []
+    if usual.abreast is not None:
+        loop = next(v for v in kernel.parallel if v.name == usual.abreast.loop)
+        for count in (usual.abreast.count - 1, usual.abreast.count + 1, usual.abreast.count // 2, 2, 3):
+            if 2 <= count <= 8 and (not isinstance(loop.extent, int) or count <= loop.extent):
+                even = isinstance(loop.extent, int) and loop.extent % count == 0
+                found.append(replace(usual, abreast=replace(usual.abreast, count=count, even=even)))
+    if lane is not None:
+        for chunk in (usual.chunk * 4, usual.chunk // 4) if usual.chunk else (STAGE,):
+            if usual.chunk or (isinstance(lane.extent, int) and lane.extent > chunk):
+                found.append(replace(usual, chunk=chunk))
+    if not target.exact:
+        found += [replace(usual, abreast=None)] if usual.abreast is not None else []
+        found += [loops.Schedule.along(kernel, other, target, squares=False) for other in possible_lanes(kernel)]
+    return found
+
+
+def without_squares(kernel: LoopKernel, target: Target) -> loops.Schedule:
+    """That of a kernel whose usual one turns squares of vectors."""
+    return loops.Schedule.along(kernel, choose_lane(kernel), target, squares=False)

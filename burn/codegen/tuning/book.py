@@ -1,0 +1,54 @@
+"""What autotuning found, on disk: a file for each machine and key, in burn's cache folder. A file that is damaged, or tells of a
+form that is not tried any more, counts for nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from burn.codegen.tuning.choices import Form
+from burn.runtime.cache import Cache
+from burn.runtime.files import save_text
+
+
+@dataclass(frozen=True)
+class Book:
+    """folder: a machine's; none where nothing is kept."""
+
+    folder: Path | None
+
+    @staticmethod
+    def of(machine: str) -> Book:
+        """machine: a card's name, or all that times depend on of a CPU."""
+        cache = Cache.from_environment()
+        name = re.sub(r"\W+", "-", machine).strip("-")
+        return Book(cache.directory / "tuned" / name if cache.size else None)
+
+    def get(self, key: str, forms: Sequence[Form], tried: int) -> Form | None:
+        """The fastest one of `forms`, if the first `tried` of them have been timed, or more."""
+        if self.folder is None:
+            return None
+        try:
+            noted = json.loads((self.folder / f"{key}.json").read_text())
+            by_text = {_text(form): form for form in forms}
+            return by_text.get(noted["shape"]) if noted["tried"] >= min(tried, len(forms)) else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, key: str, form: Form, times: Mapping[int, float], tried: int) -> None:
+        """times: seconds by the numbers of forms, of the first `tried` of which some could not be had."""
+        if self.folder is None:
+            return
+        microseconds = {number: round(seconds * 1e6, 3) for number, seconds in times.items()}
+        noted = {"shape": _text(form), "tried": tried, "microseconds": microseconds}
+        with suppress(OSError):  # what is not kept is timed again
+            self.folder.mkdir(parents=True, exist_ok=True)
+            save_text(self.folder / f"{key}.json", json.dumps(noted))
+
+
+def _text(form: Form) -> str:
+    return json.dumps({"kind": type(form).__name__, **asdict(form)})

@@ -1,0 +1,154 @@
+"""The search for the fastest forms of what a program is made of: `search` is the entry point.
+
+The program runs with every part in its first form, then in its second, and so on, so that each is timed among those that it
+works beside. What was fastest is noted on disk (`book.py`) and is not timed again. A clock that other work on the machine
+disturbs, a CPU's, is asked by turns: the program in its usual form, in another, and so on again and again; and what was found
+runs once more, all of it together, to be kept where it still is faster.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from burn.codegen.backend import Built
+from burn.codegen.tuning.book import Book
+from burn.codegen.tuning.choices import Form
+from burn.dialect.program import Program
+
+TRIED = {"fast": 4, "full": 16}
+"""Forms that are timed of each part, by mode; the usual one among them."""
+
+Forms = Mapping[str, Sequence[Form]]
+"""By key, the usual one first."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A program that the passes have been through, as code in some forms. behind: by the number of a launch, the keys of what its
+    time is counted for."""
+
+    program: Program
+    built: Built
+    behind: Mapping[int, Collection[str]]
+
+
+Measure = Callable[[Sequence[Trial]], Sequence[Sequence[float]]]
+"""Seconds of each launch, by its number, of each of some trials, which run by turns."""
+
+
+class Subject(Protocol):
+    """What is searched through. worth: of the usual form's time what another takes at most. by_turns: see above."""
+
+    @property
+    def worth(self) -> float: ...
+
+    @property
+    def by_turns(self) -> bool: ...
+
+    def forms(self) -> dict[str, list[Form]]:
+        """All that there are, by key, the usual one first."""
+        ...
+
+    def prepare(self, trials: Sequence[Mapping[str, Form]]) -> set[tuple[str, int]]:
+        """Whatever is done once for all of the trials to come; which forms, by number, there cannot be after all."""
+        ...
+
+    def build(self, picked: Mapping[str, Form]) -> Trial: ...
+
+
+def search(subject: Subject, mode: str, book: Book, measure: Measure) -> dict[str, Form]:
+    """The fastest forms, by key. Raises CompileError."""
+    forms = {key: found for key, found in subject.forms().items() if len(found) > 1}
+    tried = TRIED[mode]
+    picked = {key: form for key, found in forms.items() if (form := book.get(key, found, tried)) is not None}
+    unknown = {key: found[:tried] for key, found in forms.items() if key not in picked}
+    if unknown:
+        unfit = subject.prepare([_trial(picked, unknown, number) for number in _rounds(unknown)])
+        times = _timed(subject, picked, unknown, unfit, measure)
+        best = {key: _fastest(times.get(key, {}), subject.worth) for key in unknown}
+        if subject.by_turns and any(best.values()):
+            best = _confirmed(subject, picked, unknown, best, measure)
+        tell("")
+        for key, number in best.items():
+            picked[key] = unknown[key][number]
+            book.put(key, picked[key], times.get(key, {}), len(unknown[key]))
+    return picked
+
+
+def _fastest(times: Mapping[int, float], worth: float) -> int:
+    """The usual one, unless another is clearly faster; what no run came by stays as it is, too."""
+    if not times:
+        return 0
+    best = min(times, key=lambda number: times[number])
+    return best if times[best] <= worth * times[0] else 0
+
+
+def _trial(picked: Mapping[str, Form], forms: Forms, number: int) -> dict[str, Form]:
+    """Every part in its form of that number; in the usual one, if it has no such."""
+    return {**picked, **{key: found[number if number < len(found) else 0] for key, found in forms.items()}}
+
+
+def _rounds(forms: Forms) -> range:
+    return range(max(map(len, forms.values())))
+
+
+def _timed(
+    subject: Subject, picked: Mapping[str, Form], forms: Forms, unfit: Collection[tuple[str, int]], measure: Measure
+) -> dict[str, dict[int, float]]:
+    """Seconds of each part, by the number of its form. What does not run at all has none."""
+    times: dict[str, dict[int, float]] = {}
+    usual: Trial | None = None
+    for number in _rounds(forms):
+        fit = {key: found for key, found in forms.items() if (key, number) not in unfit and number < len(found)}
+        tell(f"building {number + 1} of {len(_rounds(forms))}")
+        trial = subject.build({**_trial(picked, forms, 0), **_trial({}, fit, number)})
+        tell(f"timing {number + 1} of {len(_rounds(forms))}")
+        if not subject.by_turns:
+            (found,) = measure([trial])
+            for key, seconds in _by_key(found, trial, fit).items():
+                times.setdefault(key, {})[number] = seconds
+            continue
+        if usual is None:
+            usual = trial
+            continue
+        before, now = measure([usual, trial])
+        meanwhile = _by_key(before, usual, fit)
+        for key, seconds in _by_key(now, trial, fit).items():
+            if key in meanwhile:  # as if the usual one had taken as long each time
+                taken = times.setdefault(key, {0: meanwhile[key]})
+                taken[number] = seconds * taken[0] / meanwhile[key]
+    return {key: taken for key, taken in times.items() if 0 in taken}
+
+
+def _confirmed(
+    subject: Subject, picked: Mapping[str, Form], forms: Forms, best: Mapping[str, int], measure: Measure
+) -> dict[str, int]:
+    """Of the numbers of forms that were fastest, those that are so again, in the company of the others; none of them where the
+    whole program is no faster."""
+    tell("timing all of the fastest")
+    usual = subject.build(_trial(picked, forms, 0))
+    found = subject.build({**picked, **{key: forms[key][number] for key, number in best.items()}})
+    before, now = measure([usual, found])
+    if sum(now) >= sum(before):
+        return dict.fromkeys(best, 0)
+    old, new = _by_key(before, usual, forms), _by_key(now, found, forms)
+    return {key: number if new.get(key, 0.0) < old.get(key, 0.0) else 0 for key, number in best.items()}
+
+
+def _by_key(seconds: Iterable[float], trial: Trial, keys: Collection[str]) -> dict[str, float]:
+    """What the launches of each of these keys take; nothing for what did not run."""
+    found: dict[str, float] = {}
+    for launch, each in enumerate(seconds):
+        for key in trial.behind.get(launch, ()):
+            if key in keys and each:
+                found[key] = found.get(key, 0.0) + each
+    return found
+
+
+def tell(text: str) -> None:
+    """A line on a terminal that is written over by the next."""
+    if sys.stderr.isatty():
+        print(f"\r\033[Kautotuning: {text}" if text else "\r\033[K", end="", file=sys.stderr, flush=True)
