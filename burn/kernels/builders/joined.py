@@ -10,6 +10,7 @@ from dataclasses import replace
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, floordiv, product
 from burn.dialect.mlir import ir
+from burn.dialect.op import Op
 from burn.dialect.query import op_of
 from burn.dialect.types import type_of
 from burn.kernels.body import ContractionKernel, Kernel, LoopKernel, Write
@@ -43,22 +44,23 @@ def build(group: Group, wants: Wants) -> list[Call]:
     inner = product(shape[axis + 1 :])
     calls: list[Call] = []
     before: Dim = 0
+    ops, arguments, handed_on = group.ops, group.arguments, 0
     for x in root.xs:
         size = type_of(x).shape[axis]
         if size != 0:
-            section = _section(group, x)
-            handed_on = len(shared_buffers(calls))
-            for call in MAKERS[section.kind](section, wants):
+            section = _section(ops, arguments, x)
+            made = MAKERS[section.kind](section, wants)
+            for call in made:
                 kernel = _placed(call, size * inner, shape[axis] * inner, before * inner)
                 bindings = tuple(("shared", b[1] + handed_on) if b and b[0] == "shared" else b for b in call.bindings)
                 calls.append(Call(kernel, bindings, section))
+            handed_on += len(shared_buffers(made))
         before = before + size
     return calls
 
 
-def _section(group: Group, value: ir.Value) -> Section:
+def _section(ops: list[Op], arguments: list[ir.Value], value: ir.Value) -> Section:
     """What a part needs of the group's ops."""
-    ops = group.ops
     wanted, needed = {value}, []
     for op in reversed(ops):
         if wanted & set(op.operation.results):
@@ -66,7 +68,7 @@ def _section(group: Group, value: ir.Value) -> Section:
             wanted |= set(op.operation.operands)
     kinds = [ANCHORS[op.OP_NAME] for op in needed if op.OP_NAME in ANCHORS]
     assert len(kinds) <= 1
-    return Section(kinds[0] if kinds else "loop", needed[::-1], [value], group.arguments)
+    return Section(kinds[0] if kinds else "loop", needed[::-1], [value], arguments)
 
 
 def _placed(call: Call, part: Dim, whole: Dim, before: Dim) -> Kernel:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from burn.dialect.control import captured, defined_symbols
 from burn.dialect.dims import Dim, product
 from burn.dialect.mentions import used_symbols
@@ -117,16 +119,18 @@ class Choice:
     def _take_parts(self, op: Op, cluster: Cluster) -> None:
         """Brings what makes a part of a joining, and nothing else, to where it is joined: it writes the part to its place."""
         axis = op.axis % len(cluster.space)
-        for x in op.xs:
+        parts = list(op.xs)
+        makes = Counter(id(self.cluster_of(x)) for x in parts)
+        for x in parts:
             other, size = self.cluster_of(x), type_of(x).shape[axis]
             if (
                 other is not None
                 and other is not cluster
                 and other.kind in MAKERS
                 and isinstance(size, int)
+                and makes[id(other)] == 1
                 and len(list(x.uses)) == 1
                 and self._serves(other, op, cluster)
-                and sum(self.cluster_of(v) is other for v in op.xs) == 1
                 and len(cluster.members) + len(other.members) <= self.max_ops
                 and not leads_to(cluster.needs - {other}, other)
             ):
