@@ -111,8 +111,11 @@ def measured(
             if missing := peer.lacks(it):
                 print(f"{it.label}: no {name}: {missing}", flush=True)
                 continue
-            runs[name] = peer.load(it, threads, None)
-            results[name] = runs[name](it.feeds)
+            try:
+                run = peer.load(it, threads, None)
+                results[name], runs[name] = run(it.feeds), run
+            except Exception as error:  # whatever an engine says: the others are timed all the same
+                print(f"{it.label}: no {name}: {type(error).__name__}: {error}"[:600], flush=True)
     if len(runs) == 1:
         raise BurnError("there is nothing to compare with", ["install onnxruntime or openvino"])
     for name, result in results.items():

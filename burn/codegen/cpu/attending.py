@@ -10,13 +10,14 @@ from contextlib import contextmanager
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
+from burn.codegen.cpu.head import open_kernel, scratch
 from burn.codegen.cpu.heuristics.registers import places_together
-from burn.codegen.cpu.loops import conversions_size, open_kernel, scratch
 from burn.codegen.cpu.operands import place_rows
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.turns import Body, behind, in_turns
 from burn.codegen.host.emit import Function, Int, Value, vector
 from burn.dialect.dims import LoopVar, product
+from burn.dialect.types import DTYPES
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, Scalar
 from burn.kernels.parameters import argument_names
 
@@ -55,7 +56,7 @@ class Attending:
         for name, size in sizes.items():
             starts[name] = end
             end = code.add(end, self.round_up(size, 64))
-        memory = scratch(code, self.emitter.worker, code.mul(end, conversions_size(self.dtype)))
+        memory = scratch(code, self.emitter.worker, code.mul(end, DTYPES[self.dtype].size))
         return {name: code.gep(memory, start, self.element) for name, start in starts.items()}
 
     # ---- rows and the keys that they see -------------------------------------------------------------------------------

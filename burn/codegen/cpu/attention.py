@@ -26,11 +26,12 @@ from burn.codegen.cpu.heuristics.attention import (
     weighed_rows,
 )
 from burn.codegen.cpu.lanes import Lanes
-from burn.codegen.cpu.loops import across, conversions_size
+from burn.codegen.cpu.reductions import across
 from burn.codegen.cpu.squares import transposed
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product, substitute
+from burn.dialect.types import DTYPES
 from burn.kernels.body import AttentionKernel, Load, Reduction, Scalar
 
 
@@ -51,7 +52,7 @@ class Schedule:
 
     @staticmethod
     def of(kernel: AttentionKernel, target: Target) -> Schedule:
-        lanes = target.lanes(conversions_size(kernel.dtype))
+        lanes = target.lanes(DTYPES[kernel.dtype].size)
         rows = product([v.extent for v in kernel.rows])
         tile, vectors = attention_tile(rows, target)
         extent = kernel.key.extent

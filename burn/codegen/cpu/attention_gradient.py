@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from burn.codegen.cpu.attending import Attending
 from burn.codegen.cpu.heuristics.attention import attention_keys, gradient_rows, gradient_tile
-from burn.codegen.cpu.loops import conversions_size
 from burn.codegen.cpu.squares import transposed
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import Dim, LoopVar, product
+from burn.dialect.types import DTYPES
 from burn.kernels.body import AttentionGradientKernel, Scalar, Write
 
 LN2 = 0.6931471805599453
@@ -40,7 +40,7 @@ class Schedule:
 
     @staticmethod
     def of(kernel: AttentionGradientKernel, target: Target) -> Schedule:
-        lanes = target.lanes(conversions_size(kernel.dtype))
+        lanes = target.lanes(DTYPES[kernel.dtype].size)
         tile, vectors = gradient_tile(target)
         bounded = kernel.first != 0 or kernel.stop != kernel.key.extent
         keys = attention_keys(kernel.key.extent, vectors * lanes)

@@ -68,7 +68,7 @@ def _by_turns(*runs: Iterator[contract.Schedule]) -> Iterator[list[contract.Sche
 def _changed(kernel: Tiled, usual: contract.Schedule, target: Target) -> Iterator[contract.Schedule]:
     """In panels of the same width."""
     rows = product([v.extent for v in kernel.rows])
-    order = _Order(kernel, usual, rows, target)
+    changes = _Orders(kernel, usual, rows, target)
     tile, part, block = usual.tile, usual.part, usual.block
     tiles = ceildiv(rows, tile)
     many = tiles if isinstance(tiles, int) else 64
@@ -76,25 +76,25 @@ def _changed(kernel: Tiled, usual: contract.Schedule, target: Target) -> Iterato
     vectors = usual.width // contract.vector_lanes(kernel, target)
     lower = [n for n in (tile - 1, tile + 1, tile - 2, tile // 2) if 1 <= n <= most_rows(vectors, target)]
     lower = [n for n in lower if not isinstance(rows, int) or n <= rows]
-    yield from order.of(block=blocks[0])
-    yield from (each for n in lower[:1] for each in order.of(tile=n))
-    yield from order.of(block=blocks[1])
+    yield from changes.of(block=blocks[0])
+    yield from (each for n in lower[:1] for each in changes.of(tile=n))
+    yield from changes.of(block=blocks[1])
     if usual.turns:
-        yield from order.of(turns=False)
+        yield from changes.of(turns=False)
     if kernel.side_by_side and kernel.blocks is None and not kernel.packed:
-        yield from order.of(copies=not usual.copies)
+        yield from changes.of(copies=not usual.copies)
     for other in (PART // 2, 2 * PART, PART, None):
         if other != part and not (kernel.outer or kernel.valid) and _cuts(kernel, other):
-            yield from order.of(part=other)
-    yield from (each for n in lower[1:] for each in order.of(tile=n))
-    yield from order.of(block=1)
-    yield from order.of(block=None)
+            yield from changes.of(part=other)
+    yield from (each for n in lower[1:] for each in changes.of(tile=n))
+    yield from changes.of(block=1)
+    yield from changes.of(block=None)
     if kernel.batch and kernel.rows and usual.block is not None:
-        yield from order.of(outside=not usual.rows_outside)
+        yield from changes.of(rows_outside=not usual.rows_outside)
     if usual.ahead:
         yield replace(usual, ahead=False)
     yield replace(usual, fetches=not usual.fetches)
-    yield from order.of(block=blocks[0] * 2)
+    yield from changes.of(block=blocks[0] * 2)
 
 
 def _cuts(kernel: Tiled, part: int | None) -> bool:
@@ -107,7 +107,7 @@ def _cuts(kernel: Tiled, part: int | None) -> bool:
 
 
 @dataclass(frozen=True)
-class _Order:
+class _Orders:
     """Orders that differ from the usual one in something."""
 
     kernel: Tiled
@@ -115,26 +115,16 @@ class _Order:
     rows: Dim
     target: Target
 
-    def of(self, **changed: object) -> Iterator[contract.Schedule]:
+    def of(self, **changed: bool | int | None) -> Iterator[contract.Schedule]:
         """The order with these changes, if there is one."""
-        usual, kernel = self.usual, self.kernel
-        given = {
-            "tile": usual.tile,
-            "part": usual.part,
-            "turns": usual.turns,
-            "block": usual.block,
-            "copies": usual.copies,
-            "outside": usual.rows_outside,
-        } | changed
-        tile, block, turns = given["tile"], given["block"], given["turns"]
-        assert isinstance(tile, int) and (block is None or isinstance(block, int))
-        if turns and (block is None or not self._turns(tile)):
+        order = replace(self.usual.order, **changed)
+        if order.turns and (order.block is None or not self._turns(order.tile)):
             return
-        if given["part"] is not None and block is None and not self._holds(tile):
+        if order.part is not None and order.block is None and not self._holds(order.tile):
             return
-        if "outside" not in changed:
-            given["outside"] = usual.rows_outside and rows_outside(kernel, block)
-        yield contract.Schedule.ordered(kernel, self.target, self.rows, **given)  # type: ignore[arg-type]
+        if order.rows_outside and "rows_outside" not in changed and not rows_outside(self.kernel, order.block):
+            order = replace(order, rows_outside=False)
+        yield contract.Schedule.ordered(self.kernel, self.target, self.rows, order)
 
     def _turns(self, tile: int) -> bool:
         """Whether rows can be turned in tiles of so many."""

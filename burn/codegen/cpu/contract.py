@@ -14,6 +14,7 @@ from functools import partial
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import dots, math
 from burn.codegen.cpu.epilogue import Epilogue
+from burn.codegen.cpu.head import open_kernel
 from burn.codegen.cpu.heuristics.blocks import (
     COPIED_TILES,
     STAGE,
@@ -29,20 +30,30 @@ from burn.codegen.cpu.heuristics.blocks import (
 from burn.codegen.cpu.heuristics.epilogue import fetches_epilogue, parts_masks, rolls_epilogue
 from burn.codegen.cpu.heuristics.panels import last_vectors
 from burn.codegen.cpu.heuristics.registers import places_together, split_depth, tile_rows
-from burn.codegen.cpu.loops import conversions_size, open_kernel
 from burn.codegen.cpu.operands import Operands, both, know_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.turns import behind, in_turns
 from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, exact_div, factor, product
-from burn.kernels.body import (
-    ContractionKernel,
-)
+from burn.dialect.types import DTYPES
+from burn.kernels.body import ContractionKernel
 from burn.kernels.parameters import argument_names
 
 LINE = 64
 """Bytes of a cache line."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Of the tiles of a product: what the other fields of its `Schedule`, which has these too, follow from."""
+
+    tile: int
+    part: int | None
+    turns: bool
+    block: int | None
+    copies: bool
+    rows_outside: bool
 
 
 @dataclass(frozen=True)
@@ -86,22 +97,17 @@ class Schedule:
         turns = turns_rows(kernel, tile, target)
         block = (turned_block if turns else row_block)(kernel, rows, tile, part)
         copies, outside = copies_panel(kernel, rows, tile, block), rows_outside(kernel, block)
-        return Schedule.ordered(kernel, target, rows, tile, part, turns, block, copies, outside)
+        return Schedule.ordered(kernel, target, rows, Order(tile, part, turns, block, copies, outside))
+
+    @property
+    def order(self) -> Order:
+        return Order(self.tile, self.part, self.turns, self.block, self.copies, self.rows_outside)
 
     @staticmethod
-    def ordered(
-        kernel: Tiled,
-        target: Target,
-        rows: Dim,
-        tile: int,
-        part: int | None,
-        turns: bool,
-        block: int | None,
-        copies: bool,
-        outside: bool,
-    ) -> Schedule:
+    def ordered(kernel: Tiled, target: Target, rows: Dim, order: Order) -> Schedule:
         """The one with this order of tiles, and what follows from it. A block that is turned is a number, and panels that do not
         lie side by side are copied; else any order is right. A block has no more tiles than there are."""
+        tile, part, block = order.tile, order.part, order.block
         tiles = ceildiv(rows, tile)
         if block is not None and isinstance(tiles, int):
             block = max(1, min(block, tiles))
@@ -114,8 +120,8 @@ class Schedule:
             split=split_depth(tile, vectors, target),
             block=block,
             even=isinstance(rows, int) and rows % tile == 0,
-            copies=copies,
-            turns=turns,
+            copies=order.copies,
+            turns=order.turns,
             fetches=fetches_epilogue(kernel),
             rolls=rolls,
             part=part,
@@ -123,7 +129,7 @@ class Schedule:
             ahead=fetches_ahead(kernel, tile, vectors, block),
             together=together,
             ragged=any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0)),
-            rows_outside=outside,
+            rows_outside=order.rows_outside,
             narrow=None if rolls else last_vectors(kernel.column.extent, kernel.width, kernel.width // vectors),
         )
 
@@ -152,7 +158,7 @@ class Schedule:
 
 
 def vector_lanes(kernel: Tiled, target: Target) -> int:
-    return min(target.lanes(conversions_size(kernel.dtype)), kernel.width)
+    return min(target.lanes(DTYPES[kernel.dtype].size), kernel.width)
 
 
 def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
@@ -421,7 +427,7 @@ class _Printer:
                 emitter.places[loop] = 0
             emitter.places[kernel.inner] = read.start
             panel = code.gep(read.column_address(), emitter.dim(stride), read.right)
-        row = kernel.width * kernel.run * conversions_size(kernel.rhs.dtype)
+        row = kernel.width * kernel.run * DTYPES[kernel.rhs.dtype].size
         step = code.udiv(code.add(self.in_block, row - 1), self.in_block)
         length = emitter.dim(read.depth) if self.schedule.part is None else read.length()
         place = code.add(code.mul(self.place, length), emitter.dim(read.run_start()))

@@ -14,12 +14,13 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import dots
 from burn.codegen.cpu.blocks import BlockReader, Blocks
 from burn.codegen.cpu.counting import following, split
+from burn.codegen.cpu.head import scratch
 from burn.codegen.cpu.heuristics.blocks import STAGE, TURNED_PLACES
-from burn.codegen.cpu.loops import conversions_size, scratch
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Function, Int, Value, vector
 from burn.dialect.dims import Dim, Expr, LoopVar, coefficient, exact_div, product
+from burn.dialect.types import DTYPES
 from burn.errors import CompileError
 from burn.kernels.body import Load
 from burn.kernels.lower import linear
@@ -73,11 +74,11 @@ class Operands:
         zeros, panel = kernel.inner.extent * kernel.run, self.depth * kernel.width
         turned = self.depth * (self.tile * (self.turns or 0))
         sizes: list[Int | None] = [
-            code.mul(self.emitter.dim(zeros), conversions_size(kernel.lhs.dtype)) if kernel.valid and zeroed else None,
-            self.tile * STAGE * conversions_size(kernel.dtype) if self.read_as != kernel.lhs.dtype else None,
-            code.mul(self.emitter.dim(panel), conversions_size(kernel.rhs.dtype)) if copies else None,
-            code.mul(self.emitter.dim(turned), conversions_size(kernel.dtype)) if self.turns else None,
-            held * self.tile * kernel.width * conversions_size(kernel.dtype) if held else None,
+            code.mul(self.emitter.dim(zeros), DTYPES[kernel.lhs.dtype].size) if kernel.valid and zeroed else None,
+            self.tile * STAGE * DTYPES[kernel.dtype].size if self.read_as != kernel.lhs.dtype else None,
+            code.mul(self.emitter.dim(panel), DTYPES[kernel.rhs.dtype].size) if copies else None,
+            code.mul(self.emitter.dim(turned), DTYPES[kernel.dtype].size) if self.turns else None,
+            held * self.tile * kernel.width * DTYPES[kernel.dtype].size if held else None,
         ]
         starts: list[Int] = []
         end: Int = 0

@@ -14,7 +14,7 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.blocks import BlockReader, Parameters
 from burn.codegen.cpu.epilogue import Epilogue
-from burn.codegen.cpu.loops import open_kernel
+from burn.codegen.cpu.head import open_kernel
 from burn.codegen.cpu.operands import place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target

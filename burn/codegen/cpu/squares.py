@@ -6,18 +6,19 @@ from burn.codegen.host.emit import Function, Value, lanes_of
 
 
 def transposed(code: Function, rows: list[Value]) -> list[Value]:
-    """As many vectors as each has lanes, turned, by interleaving halves once for each bit of the number of lanes."""
-    lanes = len(rows)
+    """As many vectors as each has lanes, turned: halves of pairs of vectors change places, then their quarters, and so on."""
+    lanes, rows = len(rows), list(rows)
     half = lanes // 2
-    low = [i // 2 + lanes * (i % 2) for i in range(lanes)]
-    high = [half + place for place in low]
-
-    def interleave(a: Value, b: Value, places: list[int]) -> Value:
-        return code.raw(f"vector.shuffle {a}, {b} {places} : {a.type}, {b.type}", a.type)
-
-    for _ in range(lanes.bit_length() - 1):
-        pairs = [(rows[i], rows[i + half]) for i in range(half)]
-        rows = [interleave(a, b, places) for a, b in pairs for places in (low, high)]
+    while half:
+        starts = [i - half if i & half else i for i in range(lanes)]  # of the low half that comes to each lane
+        low = [start + lanes * ((i & half) > 0) for i, start in enumerate(starts)]
+        high = [place + half for place in low]
+        for i in (i for i in range(lanes) if not i & half):
+            a, b = rows[i], rows[i + half]
+            rows[i], rows[i + half] = (
+                code.raw(f"vector.shuffle {a}, {b} {picked} : {a.type}, {b.type}", a.type) for picked in (low, high)
+            )
+        half //= 2
     return rows
 
 

@@ -23,6 +23,7 @@ from typing import Protocol
 from burn.codegen.cpu import math
 from burn.codegen.cpu.amx import apart, configure, tile
 from burn.codegen.cpu.epilogue import Epilogue
+from burn.codegen.cpu.head import open_kernel, scratch
 from burn.codegen.cpu.heuristics.tiles import (
     TILE_SPACE,
     tile_beside,
@@ -33,7 +34,6 @@ from burn.codegen.cpu.heuristics.tiles import (
     tile_strips,
 )
 from burn.codegen.cpu.lines import Lines
-from burn.codegen.cpu.loops import open_kernel, scratch
 from burn.codegen.cpu.operands import both, panel_mask, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.splits import BLOCK, BYTES, LINES, PARTS, Splits
