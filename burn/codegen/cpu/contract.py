@@ -35,7 +35,7 @@ from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.turns import behind, in_turns
 from burn.codegen.host.emit import Int, Value, vector
-from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, exact_div, factor, product
+from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, dim_max, exact_div, factor, product
 from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel
 from burn.kernels.parameters import argument_names
@@ -110,7 +110,7 @@ class Schedule:
         tile, part, block = order.tile, order.part, order.block
         tiles = ceildiv(rows, tile)
         if block is not None and isinstance(tiles, int):
-            block = max(1, min(block, tiles))
+            block = max(1, min(block, tiles) if order.turns else ceildiv(tiles, max(1, ceildiv(tiles, block))))
         vectors = kernel.width // vector_lanes(kernel, target)
         together = places_together(target)
         rolls = rolls_epilogue(kernel, tile * vectors)
@@ -146,11 +146,17 @@ class Schedule:
             return self.block * COPIED_TILES
         return COPIED_TILES if self.copies else 1
 
+    def blocks(self, kernel: Tiled) -> tuple[Dim, Dim]:
+        """How many blocks of tiles there are, and tiles of each: as many in all of them, of which the last ones may not exist."""
+        tiles = ceildiv(product([v.extent for v in kernel.rows]), self.tile)
+        if self.block is None:
+            return 1, tiles
+        blocks = ceildiv(tiles, self.block)
+        return blocks, self.block if self.turns else ceildiv(tiles, dim_max(blocks, 1))
+
     def count(self, kernel: Tiled) -> Dim:
         """Iterations of a launch: tiles x panels x batches."""
-        tiles = ceildiv(product([v.extent for v in kernel.rows]), self.tile)
-        blocked = ceildiv(tiles, self.block) * self.block if self.block else tiles
-        return product([v.extent for v in kernel.batch]) * blocked * kernel.panel.extent
+        return product([v.extent for v in kernel.batch]) * product(self.blocks(kernel)) * kernel.panel.extent
 
     def work(self, kernel: Tiled) -> Dim:
         """Vector operations of one iteration."""
@@ -206,10 +212,7 @@ class _Printer:
     def _tiles(self, begin: Int, end: Int) -> None:
         """A range of tiles, one after the other."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
-        tiles = ceildiv(self.row_count, self.tile)
-        block = self.schedule.block
-        blocks = ceildiv(tiles, block) if block else 1
-        in_block: Dim = block if block else tiles
+        blocks, in_block = self.schedule.blocks(kernel)
         panels = kernel.panel.extent
         read = self.read
         carried = [code.const(-1) for memory in (read.copied, read.turned) if memory is not None]

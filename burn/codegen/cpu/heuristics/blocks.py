@@ -47,15 +47,27 @@ def held_tiles(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> int:
     return tiles * max(1, min(most // tiles, panels) if isinstance(panels, int) else most // tiles)
 
 
+NEAR_ROWS = 128 * 1024
+"""Bytes of a batch's left side that stay at hand while panels of the right side pass by."""
+
+GROUP_TILES = 2
+"""Tiles of rows that read a panel of a group one after the other, before the next group of the same rows."""
+
+
 def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int | None:
     """How many tiles of rows are taken through all panels before the next; None for all of them, panel by panel.
 
-    A right side that fits in the cache stays there: few rows at a time. A larger one passes by once for each block."""
+    A right side that fits in the cache stays there: few rows at a time. But where each batch of few rows has its own, it comes
+    from memory, and panels are asked for ahead. A larger one passes by once for each block."""
     depth = kernel.places
     width = DTYPES[kernel.lhs.dtype].size
     right = depth * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
     if isinstance(right, int) and right <= L2_BLOCK:
-        return 1
+        if rows_outside(kernel, GROUP_TILES):
+            return GROUP_TILES
+        left = rows * depth * width
+        near = kernel.packed and kernel.batch and not kernel.valid and isinstance(left, int) and left <= NEAR_ROWS
+        return None if near else 1
     footprint = (
         part * kernel.run * width
         if part

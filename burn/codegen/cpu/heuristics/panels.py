@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn.codegen.cpu.dots import VNNI
-from burn.codegen.cpu.heuristics.registers import most_rows, tile_cost
+from burn.codegen.cpu.heuristics.registers import most_rows, tile_cost, tile_rows
 from burn.codegen.cpu.heuristics.tiles import bytes_fill, fill_tiles
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim
@@ -30,21 +30,11 @@ def panel_vectors(target: Target) -> int:
 def packed_width(product: Product, target: Target) -> int:
     """Columns of a panel that is packed once: whole vectors, fewer of them where that wastes less."""
     columns, usual, lanes = product.columns, panel_vectors(target), target.lanes(DTYPES[product.dtype].size)
-    if fits_three(columns, lanes, target):
-        return 3 * lanes
     if target.compact:
         return _fitting(columns, (usual, 1), lanes)
     if target.tiles and product.dtype == "float32" and fill_tiles(product.rows, columns, product.depth) is not None:
         return _fitting(columns, (2, 1), lanes)  # as wide as tile registers take them
-    return _cheapest(columns, usual, lanes, target)
-
-
-def fits_three(columns: int, lanes: int, target: Target) -> bool:
-    """Whether a panel has three vectors, beside four rows: with 16 registers, of which two columns leave 12 sums six rows, that
-    is seven loads for 12 multiply-adds and not eight, and four streams of rows beside the panel's. Panels come out even."""
-    if target.compact or target.vector_bytes != 32 or target.vector_registers != 16:
-        return False
-    return columns > 0 and columns % (3 * lanes) == 0
+    return _cheapest(product.rows, columns, lanes, target)
 
 
 def interleaved_width(product: Product, target: Target) -> int:
@@ -68,9 +58,7 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
     few = {1: 8, 2: 4}.get(rows, usual) if isinstance(rows, int) else usual
     if few > usual:
         return _fitting(columns, (few, usual, 2, 1), lanes) if isinstance(columns, int) else few * lanes
-    if isinstance(columns, int) and fits_three(columns, lanes, target):
-        return 3 * lanes
-    return _cheapest(columns, usual, lanes, target) if isinstance(columns, int) else usual * lanes
+    return _cheapest(rows, columns, lanes, target) if isinstance(columns, int) else usual * lanes
 
 
 SPARED = 1 / 8
@@ -86,17 +74,30 @@ def last_vectors(columns: Dim, width: int, lanes: int) -> int | None:
     return left if vectors - left >= SPARED * panels * vectors else None
 
 
-def _cheapest(columns: int, most: int, lanes: int, target: Target) -> int:
-    """The width, of up to `most` vectors, whose panels take least beside many rows. Of two vectors are wider than one
-    everywhere else."""
-    if most == 2:
-        return _fitting(columns, (2, 1), lanes)
+GAIN = 0.98
+"""What three vectors have to be of the cost of two: their panels are longer, and fewer rows share them."""
 
-    def cost(vectors: int) -> float:
-        rows = most_rows(vectors, target)
-        return -(-max(1, columns) // (vectors * lanes)) * tile_cost(rows, vectors) / rows
 
-    return min(range(most, 0, -1), key=cost) * lanes
+def _cheapest(rows: Dim, columns: int, lanes: int, target: Target) -> int:
+    """The width whose panels take least: with 32 registers, up to four vectors, beside many rows; with 16, two vectors beside six
+    rows, or three beside four, which is seven loads for 12 multiply-adds and not eight, and four streams of rows beside the
+    panel's; one where two are mostly empty."""
+    usual = panel_vectors(target)
+    columns = max(1, columns)
+
+    def cost(vectors: int, rows: Dim | None) -> float:
+        panels = -(-columns // (vectors * lanes))
+        if not isinstance(rows, int):
+            most = most_rows(vectors, target)
+            return panels * tile_cost(most, vectors) / most
+        tile = tile_rows(rows, vectors, False, target)
+        return panels * -(-rows // tile) * tile_cost(tile, vectors)
+
+    if usual > 2:
+        return min(range(usual, 0, -1), key=lambda vectors: cost(vectors, None)) * lanes
+    few = _fitting(columns, (2, 1), lanes)
+    wide = target.vector_bytes == 32 and columns > few
+    return 3 * lanes if wide and cost(3, rows) < GAIN * cost(few // lanes, rows) else few
 
 
 def _fitting(columns: int, widths: tuple[int, ...], lanes: int) -> int:
