@@ -1,0 +1,141 @@
+"""Panels: as wide as what their rows cost, and read by blocks of tiles that no run has more of than rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import burn
+from burn.codegen.cpu.contract import Schedule
+from burn.codegen.cpu.heuristics.panels import packed_width
+from burn.codegen.cpu.heuristics.wants import WANTS
+from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.target import TARGETS, host_targets
+from burn.compiler import compile_program
+from burn.dialect import ops
+from burn.dialect.control import Group
+from burn.dialect.dims import Dim, evaluate, symbol
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.kernels.body import ContractionKernel
+from burn.kernels.builders import kernels
+from burn.kernels.wants import Product
+from burn.passes import pipeline
+from burn.runtime import _native
+from burn.runtime.executable import Executable
+from burn.runtime.host import features
+
+RUNNABLE = [target.name for target in host_targets(features())]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "vectors"),
+    [
+        (16, 256, 3),  # four tiles of four rows, and not three of six, two of whose rows do not exist
+        (784, 128, 2),  # three vectors would read 144 columns
+        (64, 512, 3),
+        (49, 512, 2),
+        (128, 20000, 3),
+        (7, 24, 3),
+        (100, 16, 2),
+        (100, 8, 1),
+        (100, 3, 1),
+        (symbol("rows"), 768, 3),
+        (symbol("rows"), 64, 2),
+    ],
+)
+def test_widths_beside_sixteen_registers(rows: Dim, columns: int, vectors: int) -> None:
+    assert packed_width(Product(rows, columns, 64, "float32"), TARGETS["avx2"]) == vectors * 8
+
+
+def product(batch: tuple[int, ...], rows: Dim, depth: int, columns: int, weights: np.ndarray | None = None) -> Program:
+    """[*batch, rows, depth] by [*batch, depth, columns], which is a constant."""
+    axes = tuple(range(len(batch)))
+    program = Program.create([("x", TensorType("float32", (*batch, rows, depth)))])
+    with program.building():
+        if weights is None:
+            weights = np.ones((*batch, depth, columns), np.float32)
+        contract = len(batch) + 1, len(batch)
+        y = ops.dot_general(
+            program.inputs[0],
+            ops.weight(key=program.weights.add_array(weights, "w"), shape=weights.shape, dtype="float32"),
+            lhs_batch=axes,
+            rhs_batch=axes,
+            lhs_contract=contract[:1],
+            rhs_contract=contract[1:],
+        )
+    return program.finish([("y", y)])
+
+
+def tiled(program: Program, width: int) -> Tiled:
+    with context():
+        pipeline.run(pipeline.parse(f"pack{{vector-bytes={2 * width}}},fuse,release"), program)
+        groups = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
+        found = [call.kernel for group in groups for call in kernels(group, WANTS)]
+    (kernel,) = (kernel for kernel in found if isinstance(kernel, ContractionKernel))
+    made = Tiled.of(kernel, width)
+    assert made is not None and made.packed
+    return made
+
+
+def test_a_block_has_no_more_tiles_than_a_run() -> None:
+    """So that they ask for all of the next panel. Beyond, blocks are alike."""
+    rows = symbol("rows")
+    kernel = tiled(product((), rows, 512, 1024), 32)
+    schedule = Schedule.of(kernel, TARGETS["avx512"])
+    assert schedule.ahead and schedule.block is not None
+
+    def blocks(number: int) -> tuple[Dim, ...]:
+        return tuple(evaluate(size, {"rows": number}) for size in schedule.blocks(kernel))
+
+    tile, most = schedule.tile, schedule.block
+    assert blocks(0)[1] == 0
+    assert blocks(1) == (1, 1)
+    assert blocks(5 * tile - 1) == (1, 5)
+    assert blocks(most * tile) == (1, most)
+    assert blocks((most + 2) * tile) == (2, most // 2 + 1)
+
+
+def test_right_sides_of_batches_of_few_rows_are_asked_for() -> None:
+    near = Schedule.of(tiled(product((36,), 16, 256, 256), 32), TARGETS["avx512"])
+    assert near.block is None and near.ahead
+    far = Schedule.of(tiled(product((36,), 1600, 256, 256), 32), TARGETS["avx512"])
+    assert far.block == 1 and not far.ahead
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """More of them, so that ranges begin anywhere."""
+    before = _native.num_threads()
+    burn.set_num_threads(3)
+    yield
+    burn.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("batch", [(), (5,)], ids=["one", "batch"])
+@pytest.mark.parametrize("depth", [40, 1600])
+@pytest.mark.parametrize("columns", [23, 47, 72, 200])
+def test_rows_that_only_a_run_knows(columns: int, depth: int, batch: tuple[int, ...], target: str) -> None:
+    random = np.random.default_rng(7)
+    weights = random.standard_normal((*batch, depth, columns)).astype(np.float32)
+    program = product(batch, symbol("rows"), depth, columns, weights)
+    run = Executable(compile_program(program, target=target))
+    for rows in (0, 1, 7, 31, 32, 131):
+        x = random.standard_normal((*batch, rows, depth)).astype(np.float32)
+        np.testing.assert_allclose(run(x), x.astype("f8") @ weights, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("rows", [1, 3, 16, 49])
+def test_batches_of_few_rows(rows: int, target: str) -> None:
+    random = np.random.default_rng(8)
+    weights = random.standard_normal((9, 70, 130)).astype(np.float32)
+    x = random.standard_normal((9, rows, 70)).astype(np.float32)
+    got = Executable(compile_program(product((9,), rows, 70, 130, weights), target=target))(x)
+    np.testing.assert_allclose(got, x.astype("f8") @ weights, rtol=1e-4, atol=1e-4)
