@@ -1,12 +1,21 @@
-"""The names `burn-bench` knows in a checkout: those of tests/models, with the sizes that they are usually timed at."""
+"""The names `burn-bench` knows in a checkout: those of tests/models, with the sizes that they are usually timed at.
+
+Models that come as ONNX files have torch modules, too, where all of their operators are known to tests/models/onnx_in_torch.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from burn.bench.subject import Subject
 from burn.errors import BurnError
-from tests.models import MODELS, TorchModule, Unavailable, model_path, random_inputs
+from tests.models import MODELS, ModelCase, TorchModule, Unavailable, model_path, random_inputs
+
+if TYPE_CHECKING:
+    import torch
 
 # A dynamic model is timed at one sentence, one image or one decoding step unless sizes are given.
 SIZES: dict[str, dict[str, int]] = {
@@ -20,6 +29,18 @@ SIZES: dict[str, dict[str, int]] = {
     "unet": {"batch": 1},
     "t5_small": {"batch": 1, "seq": 64, "target": 32},
 }
+
+IN_TORCH = (
+    "mnist",
+    "ultraface",
+    "seeded_densenet121",
+    "seeded_inception_v2",
+    "seeded_resnet50",
+    "seeded_shufflenet",
+    "seeded_squeezenet",
+    "seeded_vgg19",
+)
+"""Files whose operators are all in tests/models/onnx_in_torch.py."""
 
 
 def subject(name: str, sizes: Mapping[str, int]) -> Subject:
@@ -37,5 +58,19 @@ def subject(name: str, sizes: Mapping[str, int]) -> Subject:
         path = model_path(stem, exporter or None)  # type: ignore[arg-type]
     except Unavailable as reason:
         raise BurnError(f"the model '{name}' is not here", [str(reason)]) from None
-    module = case.source.build if isinstance(case.source, TorchModule) else None
-    return Subject(name, path, random_inputs(case, **chosen), chosen, module)
+    return Subject(name, path, random_inputs(case, **chosen), chosen, _module(case, path))
+
+
+def _module(case: ModelCase, path: Path) -> Callable[[], torch.nn.Module] | None:
+    """What builds the torch module that a file was exported from, or one that computes the same."""
+    if isinstance(case.source, TorchModule):
+        return case.source.build
+    return partial(_in_torch, path) if case.name in IN_TORCH else None
+
+
+def _in_torch(path: Path) -> torch.nn.Module:
+    import onnx
+
+    from tests.models.onnx_in_torch import OnnxInTorch
+
+    return OnnxInTorch(onnx.load(path)).eval()

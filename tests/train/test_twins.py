@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree  # noqa: E402
 
 import burn  # noqa: E402
 from tests.models import MODELS, Unavailable, model_path  # noqa: E402
-from tests.train.onnx_in_torch import OnnxInTorch  # noqa: E402
+from tests.models.onnx_in_torch import OnnxInTorch  # noqa: E402
 from tests.train.twins import EXPORTED, TWINS, Twin  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -111,8 +111,7 @@ def of_file(name: str, batch: int, training: bool) -> tuple[float, str]:
     (spec,) = MODELS[name].inputs
     x = np.random.default_rng(3).standard_normal((batch, *spec.dims[1:]), np.float32)  # type: ignore[misc]
     model = burn.load(path, train=True, dynamic={spec.name: {0: "n"}} if batch > 1 else None).train(training)
-    twin = OnnxInTorch(onnx.load(path)).train(training)
-    twin.weights = {k: v.double().requires_grad_(True) for k, v in twin.weights.items()}
+    twin = OnnxInTorch(onnx.load(path)).double().train(training)
     backward(twin(torch.from_numpy(x).double()))
     return furthest(of_burn(model, x), {k: v.grad.numpy() for k, v in twin.weights.items() if v.grad is not None})
 
