@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import burn
-from burn.codegen.cpu.heuristics.tiles import TILE_PART
+from burn.codegen.cpu.heuristics.tiles import TILE_PART, tile_groups, tiles_pay
 from burn.codegen.cpu.target import TARGETS
 from burn.compiler import executable
 from burn.dialect import ops
-from burn.dialect.dims import Dim, symbol
+from burn.dialect.dims import Dim, evaluate, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.runtime import _native
@@ -188,6 +188,22 @@ def test_threads_share_panels_or_strips(compiled, threads: int) -> None:
             check(run(a, b), a, b)
     finally:
         burn.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("panels", "strips", "threads", "pay"),
+    [
+        (96, 4, 1, True),
+        (96, 4, 2, True),
+        (96, 4, 16, False),  # vectors are shared out evenly, and hardly slower by then
+        (24, 4, 2, True),
+        (256, 64, 16, True),  # copies hardly count beside so many products
+        (1, 2, 8, False),
+    ],
+)
+def test_tile_registers_by_the_number_of_threads(panels: int, strips: int, threads: int, pay: bool) -> None:
+    groups = evaluate(tile_groups(panels, strips), {"<threads>": threads})
+    assert all(evaluate(n, {"<threads>": threads}) >= least for n, least in tiles_pay(panels, strips, groups)) == pay
 
 
 def test_convolutions_of_one_pixel(compiled) -> None:

@@ -179,9 +179,16 @@ def bytes_pay(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ..
     return ((60 * units * others - THREADS * (8 * most * each + 5 * most), 0),)
 
 
+FEW_THREADS = 3
+"""Threads beside which tile registers multiply at full speed. With 4 to 16 threads, on virtual CPUs of a busy host, MiniLM, BERT,
+GPT-2 and Whisper are as fast with vectors, or faster: a lower clock for tiles, or cores that share them."""
+
+
 def tiles_pay(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ...]:
     """What a run has to ask, beside sizes: whether the thread with most to do is quicker with tile registers. For each place of
     the depth the products of a strip and a panel take 3.6 ns, and copying one of these 4; vectors take twice as long as tiles
-    where both wait for memory, but are shared out evenly. So the last bits of a result may depend on the number of threads."""
+    where both wait for memory (a fifth longer beside many threads), but are shared out evenly. So the last bits of a result may
+    depend on the number of threads."""
     most, each = ceildiv(units * groups, THREADS), ceildiv(others, groups)
-    return ((20 * units * others - THREADS * (10 * most * each + 11 * (most + each)), 0),)
+    vectors = 12 + 8 * dim_max(dim_min(FEW_THREADS + 1 - THREADS, 1), 0)
+    return ((vectors * units * others - THREADS * (10 * most * each + 11 * (most + each)), 0),)
