@@ -32,7 +32,6 @@ SIZES: dict[str, dict[str, int]] = {
 
 IN_TORCH = (
     "mnist",
-    "ultraface",
     "seeded_densenet121",
     "seeded_inception_v2",
     "seeded_resnet50",
