@@ -110,7 +110,8 @@ class Schedule:
         tile, part, block = order.tile, order.part, order.block
         tiles = ceildiv(rows, tile)
         if block is not None and isinstance(tiles, int):
-            block = max(1, min(block, tiles) if order.turns else ceildiv(tiles, max(1, ceildiv(tiles, block))))
+            alike = -(-tiles // max(1, -(-tiles // block)))
+            block = max(1, min(block, tiles) if order.turns else alike)
         vectors = kernel.width // vector_lanes(kernel, target)
         together = places_together(target)
         rolls = rolls_epilogue(kernel, tile * vectors)
