@@ -6,7 +6,7 @@
 
 `--write` puts the tables of the figures' targets and numbers of threads in place of those that the page had, and leaves the
 others, which may be of another machine, as they are. Each model, number of threads, target and peer is one figure; what is
-measured again replaces what was there. Engines that are not installed, and models that are not here, are named and left
+measured again replaces what was there. Engines that are not installed or fail, and models that are not here, are named and left
 out. `--target` restricts burn alone; with `--seen-as-target` its peers find such a CPU, too (older/). Medians over turns
 (burn/bench/interleave.py: a block begins when no other engine's threads spin any more).
 """
