@@ -194,6 +194,7 @@ def _compiled(module: Any, example: tuple[Any, ...]) -> Any:
     import torch
     from torch._inductor import config
 
+    torch._dynamo.reset()  # the ninth module of one class is not compiled any more, but for this
     config.freezing = True  # weights are constants, as they are for every other peer
     return torch.compile(module)
 
