@@ -24,6 +24,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from pages import Tables, heading, page_of
+
 import burn
 from burn.bench.interleave import Plan, bind, interleave
 from burn.bench.peers import PEERS, Run, version
@@ -144,18 +146,13 @@ def measured(
     ]
 
 
-HEADING = "## "
-
-
-def tables(figures: Iterable[Figure]) -> dict[tuple[str, int], str]:
+def tables(figures: Iterable[Figure]) -> Tables:
     """By target and number of threads, with the geometric mean of the ratios to the fastest peer, and the worst."""
     groups: dict[tuple[str, int], list[Figure]] = {}
     for figure in figures:
         groups.setdefault((figure.target, figure.threads), []).append(figure)
     return {
-        (target, threads): "\n\n".join(
-            [f"{HEADING}{target}, {threads} thread{'s' * (threads > 1)}", _origin(found), _table(found)]
-        )
+        (target, threads): "\n\n".join([heading(target, threads), _origin(found), _table(found)])
         for (target, threads), found in groups.items()
     }
 
@@ -165,15 +162,6 @@ def _origin(found: Sequence[Figure]) -> str:
     versions = sorted({f"{figure.peer} {figure.version}" for figure in found})
     machines = sorted({figure.machine for figure in found})
     return f"{', '.join(machines)}; {' to '.join(dict.fromkeys([days[0], days[-1]]))}; {', '.join(versions)}."
-
-
-def tables_of(page: str) -> dict[tuple[str, int], str]:
-    """Those that a page has."""
-    found: dict[tuple[str, int], str] = {}
-    for part in f"\n{page}".split(f"\n{HEADING}")[1:]:
-        target, threads = part.splitlines()[0].split(", ")
-        found[target, int(threads.partition(" ")[0])] = f"{HEADING}{part.strip()}"
-    return found
 
 
 def _table(found: Sequence[Figure]) -> str:
@@ -203,24 +191,21 @@ def _place(label: str) -> int:
     return next((place for place, known in enumerate(MODELS) if known.partition(":")[0] == name), len(MODELS))
 
 
+INTRODUCTION = (
+    "# burn on the CPU, beside its peers",
+    "Written by `python benchmarks/cpu.py`: float32, one call at a time. Medians by turns in one process; in "
+    "brackets burn's time over that peer's, and in the last column over the fastest peer's: below 1 burn is ahead. "
+    "A target (`vnni` is AVX-512 with products of bytes, `amx` has tile registers) restricts burn; its peers take all "
+    "instructions that the CPU has, which is named with the widest target that it can stand in for, and what it was "
+    "seen as where they could not. Models from PyTorch and `seeded` "
+    "ones have random weights.",
+)
+"""Of the page."""
+
+
 def document(figures: Sequence[Figure], before: str = "") -> str:
     """The page, with the tables of the page before that there are no figures for."""
-    order = list(TARGETS)
-    parts = sorted(
-        (tables_of(before) | tables(figures)).items(), key=lambda item: (order.index(item[0][0]), -item[0][1])
-    )
-    return "\n\n".join(
-        [
-            "# burn on the CPU, beside its peers",
-            "Written by `python benchmarks/cpu.py`: float32, one call at a time. Medians by turns in one process; in "
-            "brackets burn's time over that peer's, and in the last column over the fastest peer's: below 1 burn is ahead. "
-            "A target (`vnni` is AVX-512 with products of bytes, `amx` has tile registers) restricts burn; its peers take all "
-            "instructions that the CPU has, which is named with the widest target that it can stand in for, and what it was "
-            "seen as where they could not. Models from PyTorch and `seeded` "
-            "ones have random weights.",
-            *(part for _, part in parts),
-        ]
-    )
+    return page_of(INTRODUCTION, tables(figures), before)
 
 
 def read(path: Path) -> list[Figure]:

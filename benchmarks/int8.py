@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from pages import Tables, heading, page_of
 from rows.decided import DECIDED, Decided, Sample, make
 
 import burn
@@ -72,8 +73,13 @@ class _Reader:
         return next(self.left, None)
 
 
-def _ort_static(form: str, activations: str) -> Maker:
-    """form: QDQ or QOperator; activations: a type's name there."""
+PRODUCTS = ("MatMul", "Gemm")
+"""What is quantised of transformers. ONNX Runtime's default, everything, gives masked scores of attention, -3.4e38, a scale of
+1e36: all other scores are 0 behind it, in any engine."""
+
+
+def _ort_static(form: str, activations: str, operators: Sequence[str] = ()) -> Maker:
+    """form: QDQ or QOperator; activations: a type's name there; operators: what the tool quantises, by default all it knows."""
 
     def quantise(path: Path, made: Path, samples: Sequence[Sample]) -> None:
         from onnxruntime import quantization as tools
@@ -87,6 +93,7 @@ def _ort_static(form: str, activations: str) -> Maker:
                 made,
                 Reader(samples),
                 quant_format=tools.QuantFormat[form],
+                op_types_to_quantize=list(operators) or None,
                 per_channel=True,
                 activation_type=tools.QuantType[activations],
                 weight_type=tools.QuantType.QInt8,
@@ -130,8 +137,8 @@ MAKERS: dict[str, dict[str, Maker]] = {
     "bert_base": {
         "burn static": _burn_static,
         "burn dynamic": _burn_dynamic,
-        "onnxruntime QDQ int8": _ort_static("QDQ", "QInt8"),
-        "onnxruntime QDQ uint8": _ort_static("QDQ", "QUInt8"),
+        "onnxruntime QDQ int8": _ort_static("QDQ", "QInt8", PRODUCTS),
+        "onnxruntime QDQ uint8": _ort_static("QDQ", "QUInt8", PRODUCTS),
         "onnxruntime dynamic": _ort_dynamic,
     },
 }
@@ -230,19 +237,14 @@ def accuracy(
     )
 
 
-HEADING = "## "
-
-
-def tables(times: Iterable[Time], accuracies: Iterable[Accuracy]) -> dict[tuple[str, int], str]:
+def tables(times: Iterable[Time], accuracies: Iterable[Accuracy]) -> Tables:
     """By target and number of threads."""
     known = {found.key: found for found in accuracies}
     groups: dict[tuple[str, int], list[Time]] = {}
     for time in times:
         groups.setdefault((time.target, time.threads), []).append(time)
     return {
-        (target, threads): "\n\n".join(
-            [f"{HEADING}{target}, {threads} thread{'s' * (threads > 1)}", _origin(found, known), _table(found, known)]
-        )
+        (target, threads): "\n\n".join([heading(target, threads), _origin(found, known), _table(found, known)])
         for (target, threads), found in groups.items()
     }
 
@@ -287,36 +289,25 @@ def _table(found: Sequence[Time], known: dict[tuple[str, str, str], Accuracy]) -
     return "\n".join(lines)
 
 
-def tables_of(page: str) -> dict[tuple[str, int], str]:
-    """Those that a page has."""
-    found: dict[tuple[str, int], str] = {}
-    for part in f"\n{page}".split(f"\n{HEADING}")[1:]:
-        target, threads = part.splitlines()[0].split(", ")
-        found[target, int(threads.partition(" ")[0])] = f"{HEADING}{part.strip()}"
-    return found
+INTRODUCTION = (
+    "# Quantised models on the CPU, burn beside ONNX Runtime",
+    "Written by `python benchmarks/int8.py`: ResNet-50 (one picture of 224 by 224) and BERT-base (one sentence of 128 "
+    "tokens), quantised to 8 bits by `burn quantize` and by ONNX Runtime's tools, each file run by both engines. Of "
+    "BERT, ONNX Runtime's static tool quantises products alone: by default it also quantises attention's masked scores "
+    "(-3.4e38), and what it writes answers nothing. Medians by turns in one process; the "
+    "ratio is burn's time over ONNX Runtime's: below 1 burn is ahead.",
+    "The weights are random, but for batch norms, which have the statistics of inputs as they are drawn here, and the "
+    "last layer, which is fitted to tell 100 classes of synthetic pictures or sentences apart "
+    "(`benchmarks/rows/decided.py`). So the float model's scores are decided, and the share of fresh inputs for which a "
+    "quantised model ranks the same class first (same top 1) means something; what trained networks would answer to "
+    "pictures and texts it does not say.",
+)
+"""Of the page."""
 
 
 def document(times: Sequence[Time], accuracies: Sequence[Accuracy], before: str = "") -> str:
     """The page, with the tables of the page before that there are no figures for."""
-    order = list(TARGETS)
-    parts = sorted(
-        (tables_of(before) | tables(times, accuracies)).items(),
-        key=lambda item: (order.index(item[0][0]), -item[0][1]),
-    )
-    return "\n\n".join(
-        [
-            "# Quantised models on the CPU, burn beside ONNX Runtime",
-            "Written by `python benchmarks/int8.py`: ResNet-50 (one picture of 224 by 224) and BERT-base (one sentence of 128 "
-            "tokens), quantised to 8 bits by `burn quantize` and by ONNX Runtime's tools, each file run by both engines. Medians "
-            "by turns in one process; the ratio is burn's time over ONNX Runtime's: below 1 burn is ahead.",
-            "The weights are random, but for batch norms, which have the statistics of inputs as they are drawn here, and the "
-            "last layer, which is fitted to tell 100 classes of synthetic pictures or sentences apart "
-            "(`benchmarks/rows/decided.py`). So the float model's scores are decided, and the share of fresh inputs for which a "
-            "quantised model ranks the same class first (same top 1) means something; what trained networks would answer to "
-            "pictures and texts it does not say.",
-            *(part for _, part in parts),
-        ]
-    )
+    return page_of(INTRODUCTION, tables(times, accuracies), before)
 
 
 def read(path: Path) -> tuple[list[Time], list[Accuracy]]:

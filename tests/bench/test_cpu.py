@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
@@ -19,14 +19,10 @@ pytest.importorskip("onnxruntime")
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def cpu() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cpu_benchmark", Path(__file__).parents[2] / "benchmarks" / "cpu.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where its dataclasses look their annotations up
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def cpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("cpu")
 
 
 def test_a_part_is_added_to_the_figures(cpu: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +75,8 @@ def test_a_page_keeps_other_tables(cpu: ModuleType) -> None:
     newer = cpu.document([replace(one, burn=0.03, day="2026-01-04")], page)
     titles = [line for line in newer.splitlines() if line.startswith("## ")]
     assert titles == ["## vnni, 2 threads", "## avx2, 2 threads", "## avx2, 1 thread"]
-    kept, changed = cpu.tables_of(page), cpu.tables_of(newer)
+    tables_of = importlib.import_module("pages").tables_of
+    kept, changed = tables_of(page), tables_of(newer)
     assert [key for key in kept if kept[key] != changed[key]] == [("avx2", 2)]
     assert "30.00 ms" in changed["avx2", 2] and "2026-01-04" in changed["avx2", 2]
 
