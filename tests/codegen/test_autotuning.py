@@ -171,6 +171,11 @@ def test_products_with_weights_of_a_few_bits(rows: str) -> None:
             close(run(x), x.astype(np.float64) @ w.T, 1e-5)
 
 
+def test_no_rows_by_a_depth_that_a_run_tells() -> None:
+    for run in every(lambda x, w: x @ w, ["float32[0, k]", "float32[k, 50]"]):
+        assert run(random(0, 700), random(700, 50)).shape == (0, 50)
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_batches(batch: int) -> None:
     x, w = random(batch, 19, 43), random(batch, 43, 50)

@@ -8,7 +8,7 @@ import pytest
 
 from burn.codegen.cpu.backend import CPU, PIPELINE
 from burn.codegen.cpu.target import TARGETS, host_targets
-from burn.compiler import compile_program, environment
+from burn.compiler import compile_program, environment, executable
 from burn.dialect import ops
 from burn.dialect.control import Group
 from burn.dialect.dims import symbol
@@ -116,6 +116,18 @@ def test_products_along_any_axis(target: str, axis: int, rows: int) -> None:
     middle = np.exp(wide * wide) if axis == 2 else np.concatenate([wide, wide[..., :2]], axis=2)
     expected = np.concatenate([np.maximum(wide @ a.astype("f8"), 0), middle, wide @ b.astype("f8")], axis=axis)
     np.testing.assert_allclose(run(given), expected, atol=1e-4)
+
+
+def test_parts_without_elements() -> None:
+    """Sizes of 0 beside the axis: no part has anything to write."""
+    program = Program.create([("x", TensorType("float32", (2, 0)))])
+    with program.building("parts"):
+        (x,) = program.inputs
+        parts = [ops.tanh(x), ops.slice(ops.exp(x), starts=(0, 0), sizes=(1, 0), steps=(1, 1))]
+        y = ops.concat(parts, axis=0)
+    run = executable(program.finish([("y", y)]))
+    found = run(np.zeros((2, 0), "f4"))
+    assert found.shape == (3, 0)
 
 
 def test_profiles_tell_of_each_part() -> None:

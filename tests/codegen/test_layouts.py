@@ -58,6 +58,22 @@ def test_rows_that_are_woven(dtype: str, target: str) -> None:
                 np.testing.assert_array_equal(shuffled, want.reshape(rows, 3, count * length))
 
 
+@pytest.mark.parametrize("target", [target.name for target in host_targets(features())])
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_rows_that_are_repeated(count: int, target: str) -> None:
+    """An element several times behind each other: the rows that are woven are one and the same."""
+    program = Program.create([("x", TensorType("float32", (symbol("n"), 37, 1))), ("z", TensorType("float32", (64, 1)))])
+    with program.building("repeat"):
+        x, z = program.inputs
+        y = ops.broadcast_to(x, shape=(symbol("n"), 37, count))
+        w = ops.broadcast_to(z, shape=(64, count))
+    run = executable(program.finish([("y", y), ("w", w)]), target=target)
+    for rows in (2, 0):
+        x, z = (RNG.standard_normal(shape).astype("float32") for shape in ((rows, 37, 1), (64, 1)))
+        for got, given in zip(run(x, z), (x, z), strict=True):
+            np.testing.assert_array_equal(got, np.repeat(given, count, -1))
+
+
 def _dot(lhs: int, rhs: int) -> Any:
     def dot(a: Tensor, b: Tensor) -> Tensor:
         return Tensor(ops.dot_general(a.value, b.value, lhs_contract=(lhs,), rhs_contract=(rhs,)))

@@ -204,7 +204,7 @@ class KernelPrinter:
             schedule = loops.Schedule.of(longer, self.target)
             return self._looped(longer, choice.pick(schedule, lambda: candidates.cuts(longer, schedule, self.target)))
         picked = choice.pick(schedule, lambda: [candidates.without_squares(longer, self.target)])
-        return self._looped(kernel if picked.across else longer, picked)
+        return self._looped(kernel if picked == schedule else longer, picked)  # the other may go across, too: it weaves
 
     def _looped(self, kernel: LoopKernel, schedule: loops.Schedule) -> Emitted:
         places = schedule.lanes if schedule.across else 1 if schedule.abreast is None else schedule.abreast.count

@@ -94,8 +94,9 @@ class _Printer:
         self.lane = next((v for v in kernel_loops(kernel) if v.name == schedule.lane), None)
         self.lanes = schedule.lanes
         self.across = next((v for v in kernel.parallel if v.name == schedule.across), None)
-        found = crosswise(kernel, self.lane) if self.across and self.lane else {}
-        self.crosswise = found[self.across] if self.across else []
+        self.crosswise: list[Load] = []
+        if self.across is not None and self.lane is not None and not schedule.weaves:
+            self.crosswise = crosswise(kernel, self.lane)[self.across]
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.emitter.lane, self.emitter.lanes = self.lane, self.lanes
         self.reductions = Reductions(self.code, self.emitter, kernel.parallel, self.lane, self.lanes, schedule.even)

@@ -47,7 +47,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
     ops, arguments, handed_on = group.ops, group.arguments, 0
     for x in root.xs:
         size = type_of(x).shape[axis]
-        if size != 0:
+        if size * inner != 0:
             section = _section(ops, arguments, x)
             made = MAKERS[section.kind](section, wants)
             for call in made:

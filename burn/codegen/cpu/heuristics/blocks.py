@@ -44,6 +44,7 @@ def held_tiles(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> int:
     most = HELD // (tile * kernel.width * DTYPES[kernel.dtype].size)
     if not isinstance(tiles, int):
         return most
+    tiles = max(1, tiles)  # of a batch without rows
     return tiles * max(1, min(most // tiles, panels) if isinstance(panels, int) else most // tiles)
 
 
