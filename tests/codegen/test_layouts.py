@@ -62,7 +62,9 @@ def test_rows_that_are_woven(dtype: str, target: str) -> None:
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_rows_that_are_repeated(count: int, target: str) -> None:
     """An element several times behind each other: the rows that are woven are one and the same."""
-    program = Program.create([("x", TensorType("float32", (symbol("n"), 37, 1))), ("z", TensorType("float32", (64, 1)))])
+    program = Program.create(
+        [("x", TensorType("float32", (symbol("n"), 37, 1))), ("z", TensorType("float32", (64, 1)))]
+    )
     with program.building("repeat"):
         x, z = program.inputs
         y = ops.broadcast_to(x, shape=(symbol("n"), 37, count))
