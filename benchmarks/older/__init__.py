@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -37,6 +38,9 @@ BITS: dict[str, tuple[tuple[int, int, str, tuple[int, ...]], ...]] = {
 """By target: leaf, part of it, register and bits that such a CPU has not. Source: Intel's Software Developer's Manual, volume 2A,
 CPUID."""
 
+SETTINGS = {"avx2": {"ATEN_CPU_CAPABILITY": "avx2"}}
+"""By target: PyTorch also reads what the kernel tells of the CPU, unless its environment says what to take."""
+
 REGISTERS = ("eax", "ebx", "ecx", "edx")
 
 
@@ -55,10 +59,16 @@ def seen_as(target: str) -> Iterator[None]:
     library = _library()
     if library.hide((_Hidden * len(rows))(*rows), len(rows)):
         raise BurnError(f"this machine cannot appear to be {target}", ["its kernel or its CPU has no faults of cpuid"])
+    before = {name: os.environ.get(name) for name in SETTINGS[target]}
+    os.environ |= SETTINGS[target]
     try:
         yield
     finally:
         library.show()
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
 @functools.cache
