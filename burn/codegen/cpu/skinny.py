@@ -7,14 +7,15 @@ them. `emit` is the entry point; for many rows contract.py reads panels of float
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import math
+from burn.codegen.cpu import dots, math
 from burn.codegen.cpu.blocks import BlockReader, Parameters
+from burn.codegen.cpu.digits import Digits
 from burn.codegen.cpu.epilogue import Epilogue
-from burn.codegen.cpu.head import open_kernel
+from burn.codegen.cpu.head import open_kernel, scratch
 from burn.codegen.cpu.operands import place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
@@ -34,15 +35,21 @@ TOGETHER = 4
 @dataclass(frozen=True)
 class Schedule:
     """A panel of `width` columns at a time; `rows` rows are summed together, and `even` says that there are no more. Else so many
-    as TOGETHER says are, and what is left of them one by one."""
+    as TOGETHER says are, and what is left of them one by one. With `digits` rows are whole numbers (digits.py), one after the
+    other."""
 
     width: int
     rows: int
     even: bool
+    digits: bool
 
     @staticmethod
     def of(kernel: Tiled, rows: int, target: Target) -> Schedule:
-        return Schedule(kernel.width, rows, product([v.extent for v in kernel.rows]) == rows)
+        assert kernel.blocks is not None
+        beside = coefficient(kernel.lhs.offset, kernel.inner) == 1 and kernel.width % target.lanes(4) == 0
+        held = Digits.hold(kernel.blocks, kernel.inner.extent) and not target.exact
+        digits = target.byte_run == dots.VNNI and beside and held
+        return Schedule(kernel.width, rows, product([v.extent for v in kernel.rows]) == rows, digits)
 
     def work(self, kernel: Tiled) -> Dim:
         """Vector operations of one iteration: a panel."""
@@ -68,20 +75,60 @@ class _Printer:
 
     def print(self) -> str:
         code, emitter = self.code, self.emitter
-        begin, end = code.arguments[2:]
-        with code.for_(begin, end) as panels, emitter.scope():
-            emitter.places[self.kernel.panel] = panels.iv
-            if self.schedule.even:
-                self._rows(list(range(self.schedule.rows)))
-            else:
-                rows = emitter.dim(product([v.extent for v in self.kernel.rows]))
-                whole = code.mul(code.udiv(rows, TOGETHER), TOGETHER)
-                with code.for_(0, whole, TOGETHER) as loop, emitter.scope():
-                    self._rows([code.add(loop.iv, r) for r in range(TOGETHER)])
-                with code.for_(whole, rows) as loop, emitter.scope():
-                    self._rows([loop.iv])
+        if not self.schedule.digits:
+            self._panels(self._in_floats)
+        else:
+            rows, digits = self._row_count, Digits(self.blocks, self.kernel.lhs.dtype, emitter, self.lanes)
+            blocks = emitter.dim(self.blocks.loops[0].extent)
+            length = code.mul(digits.size, blocks)
+            memory = scratch(code, emitter.worker, code.mul(length, rows))
+            with code.for_(0, rows, 1, [code.const(True, "i1")]) as loop, emitter.scope():
+                written = digits.write(self._row(loop.iv), code.gep(memory, code.mul(loop.iv, length), "i8"))
+                loop.yield_(code.op("arith.andi", loop.carried[0], written))
+            written = loop.results[0]
+            with code.if_(written), emitter.scope():
+                self._panels(lambda: self._in_digits(digits, memory, length))
+            with code.else_(), emitter.scope():
+                self._panels(self._in_floats)
         code.return_()
         return code.text()
+
+    @property
+    def _row_count(self) -> Int:
+        return self.emitter.dim(product([v.extent for v in self.kernel.rows]))
+
+    def _panels(self, body: Callable[[], None]) -> None:
+        begin, end = self.code.arguments[2:]
+        with self.code.for_(begin, end) as panels, self.emitter.scope():
+            self.emitter.places[self.kernel.panel] = panels.iv
+            body()
+
+    def _in_digits(self, digits: Digits, memory: Value, length: Int) -> None:
+        """All rows of the panel, one after the other."""
+        code, emitter = self.code, self.emitter
+        blocks, words = (emitter.dim(loop.extent) for loop in self.blocks.loops[:2])
+        with code.for_(0, self._row_count) as rows, emitter.scope():
+            records = code.gep(memory, code.mul(rows.iv, length), "i8")
+            with code.for_(0, blocks, 1, [code.const(0, self.type)] * self.vectors) as loop, emitter.scope():
+                record = code.gep(records, code.mul(loop.iv, digits.size), "i8")
+                parameters = self.reader.parameters(loop.iv)
+                with code.for_(0, words, 1, digits.starts(record, self.vectors)) as inner, emitter.scope():
+                    held = self.reader.word(loop.iv, inner.iv)
+                    inner.yield_(*digits.added(record, inner.iv, held, inner.carried))
+                loop.yield_(*digits.finished(record, parameters, inner.results, loop.carried))
+            self.epilogue.written([rows.iv], loop.results, None)
+
+    def _in_floats(self) -> None:
+        code, emitter = self.code, self.emitter
+        if self.schedule.even:
+            self._rows(list(range(self.schedule.rows)))
+            return
+        rows = self._row_count
+        whole = code.mul(code.udiv(rows, TOGETHER), TOGETHER)
+        with code.for_(0, whole, TOGETHER) as loop, emitter.scope():
+            self._rows([code.add(loop.iv, r) for r in range(TOGETHER)])
+        with code.for_(whole, rows) as loop, emitter.scope():
+            self._rows([loop.iv])
 
     def _rows(self, rows: list[Int]) -> None:
         """Some rows of the panel, all of them at once."""

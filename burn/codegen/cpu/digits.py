@@ -1,0 +1,201 @@
+"""Rows of floats as whole numbers, so that products with numbers of a few bits are sums of products of bytes.
+
+For each block of the depth the largest magnitude of a row gives a unit, a power of two, in which every number of the block is a
+whole one below 2^23. That has three digits, int8, of base 256. A sum of numbers by weights is three sums of bytes by bytes, each
+of them exact in int32, and what they come to is put together once a block: where an instruction adds up four such products in
+each lane (dots.py), that is half the work that the multiply-adds of floats and the making of these are.
+
+The error is that of the unit: a number is off by at most 2^-23 of its block's largest, and so a sum by at most 2^-23 of that
+times the sum of the weights' magnitudes. Blocks whose numbers are not finite, or so large or small that a float could not hold
+what comes out on the way, are not written; the caller sums floats then.
+
+A row's record of a block: its digits, the highest first, each of them as the words of the weights go through the depth; where
+the sums of the three start; the sum of the row's numbers, and the unit, in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import dots
+from burn.codegen.cpu.blocks import WORD, Blocks, Parameters
+from burn.codegen.cpu.lanes import Lanes
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.host.emit import Int, Value, vector
+from burn.dialect.dims import Dim, factor
+
+DIGITS = 3
+"""Of a whole number, in base 256."""
+
+PLACES = 22
+"""Binary places of a unit below the largest number's highest bit: the number is below 2^23 units."""
+
+ROOM = 0x020000
+"""Of a float's mantissa: a number so near to the next power of two counts as one, as its highest digit would not be an int8."""
+
+SMALLEST, LARGEST = 127 - 100, 127 + 100
+"""Exponents, as floats hold them, between which a block's largest number lies."""
+
+MOST = 1 << 31
+"""What a sum of int32 stays below."""
+
+
+@dataclass(frozen=True, eq=False)
+class Digits:
+    """The left side of a product with `blocks`, whose rows are of `dtype`, each number beside the next one."""
+
+    blocks: Blocks
+    dtype: str
+    emitter: ScalarEmitter
+    lanes: int
+
+    @staticmethod
+    def hold(blocks: Blocks, depth: Dim) -> bool:
+        """Whether sums of a block fit into int32; depth: of all blocks."""
+        longest = blocks.words * blocks.each
+        longest = longest if isinstance(longest, int) else depth
+        return isinstance(longest, int) and longest * 128 * ((1 << blocks.bits) - 1) < MOST
+
+    @property
+    def _length(self) -> Int:
+        """Numbers of a block."""
+        return self.emitter.code.mul(self.emitter.dim(self.blocks.words), self.blocks.each)
+
+    @property
+    def _parts(self) -> int:
+        """Numbers of a byte."""
+        return 8 // self.blocks.bits
+
+    @property
+    def size(self) -> Int:
+        """Bytes of a record."""
+        code = self.emitter.code
+        return code.add(code.mul(self._length, DIGITS), 4 * (DIGITS + 2))
+
+    # ---- writing ---------------------------------------------------------------------------------------------------------------
+    def write(self, row: Value, memory: Value) -> Value:
+        """The records of a row's blocks; whether all of them are."""
+        code, emitter = self.emitter.code, self.emitter
+        every = code.const(True, "i1")
+        with code.for_(0, emitter.dim(self.blocks.loops[0].extent), 1, [every]) as loop, emitter.scope():
+            numbers = code.gep(row, code.mul(loop.iv, self._length), conversions.element_type(self.dtype))
+            record = code.gep(memory, code.mul(loop.iv, self.size), "i8")
+            loop.yield_(code.op("arith.andi", loop.carried[0], self._write_block(numbers, record)))
+        return loop.results[0]
+
+    def _write_block(self, numbers: Value, record: Value) -> Value:
+        code, length = self.emitter.code, self._length
+        lanes = self._lanes()
+        chunks = code.udiv(length, lanes * self._parts)
+        integers = vector(lanes, "i32")
+        with code.for_(0, chunks, 1, [code.const(0, integers)]) as loop, self.emitter.scope():
+            largest = loop.carried[0]
+            for value in self._chunk(numbers, loop.iv, lanes):
+                largest = code.op("arith.maxsi", largest, (value.as_int() & 0x7FFFFFFF).value)
+            loop.yield_(largest)
+        largest = Lanes(code, self._reduced("maxsi", loop.results[0]))  # of floats without a sign, as integers
+        exponent = (largest + ROOM) & 0x7F800000
+        into_units = ((127 + 127 + PLACES) << 23) - exponent
+        factor_ = Lanes(code, code.splat(into_units.as_float().value, lanes))
+        with code.for_(0, chunks, 1, [code.const(0, integers)] * DIGITS) as loop, self.emitter.scope():
+            sums = [Lanes(code, v) for v in loop.carried]
+            for part, value in enumerate(self._chunk(numbers, loop.iv, lanes)):
+                at = code.add(code.mul(loop.iv, lanes), code.mul(code.udiv(length, self._parts), part))
+                whole = (value * factor_).op("math.roundeven").to_int("i32")
+                for digit in reversed(range(DIGITS)):
+                    higher = (whole + 128) >> 8
+                    sums[digit] = sums[digit] + (whole - (higher << 8))
+                    code.store(whole.resize("i8").value, record, code.add(at, code.mul(length, digit)))
+                    whole = higher
+            loop.yield_(*(s.value for s in sums))
+        ends = code.gep(record, code.mul(length, DIGITS), "i8")
+        sums = [Lanes(code, self._reduced("add", v)) for v in loop.results]
+        for digit, total in enumerate(sums):
+            code.store((total * -(1 << self.blocks.bits - 1)).value, ends, digit)
+        unit = (exponent - (PLACES << 23)).as_float()
+        code.store(self._joined(sums).value, ends, DIGITS)
+        code.store(unit.value, ends, DIGITS + 1)
+        is_held = largest.below(LARGEST << 23) & ~largest.below(SMALLEST << 23)
+        return (largest.equals(0) | is_held).value
+
+    def _lanes(self) -> int:
+        """Of a vector of a block's numbers that lie so far apart as there are of them in a byte."""
+        most = factor(self.blocks.words * WORD)
+        return min(self.lanes, most & -most)
+
+    def _chunk(self, numbers: Value, chunk: Int, lanes: int) -> list[Lanes]:
+        """By their place in a byte, floats of `lanes` bytes."""
+        code, each = self.emitter.code, self._parts
+        element = conversions.element_type(self.dtype)
+        loaded = code.load(numbers, code.mul(chunk, lanes * each), vector(lanes * each, element))
+        loaded = conversions.convert(code, loaded, self.dtype, "float32")
+        if each == 1:
+            return [Lanes(code, loaded)]
+        found: list[Lanes] = []
+        for part in range(each):
+            places = list(range(part, lanes * each, each))
+            types = f"{loaded.type}, {loaded.type}"
+            found.append(
+                Lanes(code, code.pure(f"vector.shuffle {loaded}, {loaded} {places} : {types}", vector(lanes, "f32")))
+            )
+        return found
+
+    def _reduced(self, kind: str, value: Value) -> Value:
+        return self.emitter.code.raw(f"vector.reduction <{kind}>, {value} : {value.type} into i32", "i32")
+
+    # ---- reading ---------------------------------------------------------------------------------------------------------------
+    def starts(self, record: Value, vectors: int) -> list[Value]:
+        """Of the sums, by digit and vector: weights are read as they are without their zero point, which these make up for."""
+        code, ends = self.emitter.code, self._ends(record)
+        found: list[Value] = []
+        for digit in range(DIGITS):
+            found += [code.splat(code.load(ends, digit, "i32"), self.lanes)] * vectors
+        return found
+
+    def added(self, record: Value, word: Int, held: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
+        """The sums with the products of a word of each column."""
+        code, bits, length = self.emitter.code, self.blocks.bits, self._length
+        sums = list(sums)
+        half = sum(1 << (bits - 1) + at for at in range(0, 32, bits))
+        mask = sum(((1 << bits) - 1) << at for at in range(0, 32, 8))
+        bytes_ = vector(self.lanes * WORD, "i8")
+        for part in range(self._parts):
+            at = code.add(code.mul(code.udiv(length, self._parts), part), code.mul(word, WORD))
+            numbers = [
+                code.pure(f"vector.bitcast {w.value} : {w.type} to {bytes_}", bytes_)
+                for w in ((Lanes(code, w) ^ half).shift_right_logical(bits * part) & mask for w in held)
+            ]
+            for digit in range(DIGITS):
+                address = code.gep(record, code.add(at, code.mul(length, digit)), "i8")
+                wide = code.splat(code.load(address, 0, "i32"), self.lanes)
+                wide = code.pure(f"vector.bitcast {wide} : {wide.type} to {bytes_}", bytes_)
+                for c, number in enumerate(numbers):
+                    place = digit * len(held) + c
+                    sums[place] = dots.multiplied(code, sums[place], number, wide, dots.VNNI)
+        return sums
+
+    def finished(self, record: Value, parameters: Parameters, sums: Sequence[Value], total: Sequence[Value]) -> list[Value]:
+        """The totals with a block's sums, in floats: (sum - zero * x's sum) * unit * scale."""
+        code, ends = self.emitter.code, self._ends(record)
+        vectors = len(total)
+        x, unit = (Lanes(code, code.splat(code.load(ends, DIGITS + i, "f32"), self.lanes)) for i in range(2))
+        made: list[Value] = []
+        for c in range(vectors):
+            joined = self._joined([Lanes(code, sums[digit * vectors + c]) for digit in range(DIGITS)])
+            if parameters.zeros is not None:
+                joined = Lanes(code, parameters.zeros[c]).mad(-x, joined)
+            made.append((joined * unit).mad(Lanes(code, parameters.scales[c]), Lanes(code, total[c])).value)
+        return made
+
+    def _joined(self, digits: Sequence[Lanes]) -> Lanes:
+        """The number that has these digits, or sums of digits."""
+        highest, *rest = (digit.to_float("f32") for digit in digits)
+        for digit in rest:
+            highest = highest.mad(256.0, digit)
+        return highest
+
+    def _ends(self, record: Value) -> Value:
+        code = self.emitter.code
+        return code.gep(record, code.mul(self._length, DIGITS), "i8")
