@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.scalars import ScalarEmitter
-from burn.codegen.host.emit import Int, Value, vector
+from burn.codegen.host.emit import Int, Value, bits, vector
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, coefficient, substitute
 from burn.kernels.body import Apply, Const, ContractionKernel, Convert, Load, Scalar
 
 WORD = 4
 """Bytes of a word."""
+
+WORDS = 4
+"""Of most blocks, so that a block's parameters are so much less than its words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +115,11 @@ class Parameters:
 
 
 class BlockReader:
-    """Prints what is read of a panel, whose place the emitter knows: `vectors` of `lanes` columns."""
+    """Prints what is read of a panel, whose place the emitter knows: `vectors` of `lanes` columns. What lies `ahead` bytes behind
+    words that are read is asked for."""
 
-    def __init__(self, blocks: Blocks, lanes: int, vectors: int, emitter: ScalarEmitter) -> None:
-        self.blocks, self.lanes, self.vectors = blocks, lanes, vectors
+    def __init__(self, blocks: Blocks, lanes: int, vectors: int, emitter: ScalarEmitter, ahead: int = 0) -> None:
+        self.blocks, self.lanes, self.vectors, self.ahead = blocks, lanes, vectors, ahead
         self.emitter, self.code = emitter, emitter.code
         self.words, self.floats = vector(lanes, "i32"), vector(lanes, "f32")
 
@@ -130,17 +134,22 @@ class BlockReader:
         emitter.places[self.blocks.loops[0]] = block
         element = conversions.element_type(side.dtype)
         base = code.gep(emitter.pointers[side.buffer], emitter.dim(side.offset), element)
+        if self.ahead:
+            code.ask(base, self.ahead // WORDS, self.vectors * self.lanes * bits(element) // 8)
         loaded = [code.load(base, c * self.lanes, vector(self.lanes, element)) for c in range(self.vectors)]
         return [conversions.convert(code, value, side.dtype, "float32") for value in loaded]
 
-    def word(self, block: Int, word: Int) -> list[Value]:
-        """A word of each column."""
+    def word(self, block: Int, word: Int, columns: range | None = None) -> list[Value]:
+        """A word of each column; columns: the vectors that are wanted, all of them by default."""
         code, emitter, side = self.code, self.emitter, self.blocks.weight
+        columns, size = columns or range(self.vectors), self.lanes * WORD
         emitter.places[self.blocks.loops[0]], emitter.places[self.blocks.loops[1]] = block, word
         base = code.gep(emitter.pointers[side.buffer], emitter.dim(side.offset), "i8")
+        if self.ahead:
+            code.ask(base, self.ahead + columns.start * size, len(columns) * size)
         found: list[Value] = []
-        for c in range(self.vectors):
-            loaded = code.load(base, c * self.lanes * WORD, vector(self.lanes * WORD, "i8"))
+        for c in columns:
+            loaded = code.load(base, c * size, vector(size, "i8"))
             found.append(code.pure(f"vector.bitcast {loaded} : {loaded.type} to {self.words}", self.words))
         return found
 

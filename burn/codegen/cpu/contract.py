@@ -40,9 +40,6 @@ from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel
 from burn.kernels.parameters import argument_names
 
-LINE = 64
-"""Bytes of a cache line."""
-
 
 @dataclass(frozen=True)
 class Order:
@@ -413,8 +410,7 @@ class _Printer:
         code, (panel, step) = self.code, ahead
         start = code.gep(panel, code.mul(first, step), "i8")
         if isinstance(step, int):
-            for byte in range(0, places * step, LINE):
-                code.prefetch(start, byte, "i8", False)
+            code.ask(start, 0, places * step)
         else:
             for place in range(places):
                 code.prefetch(start, code.mul(place, step), "i8", False)

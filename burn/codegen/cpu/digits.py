@@ -2,8 +2,8 @@
 
 For each block of the depth the largest magnitude of a row gives a unit, a power of two, in which every number of the block is a
 whole one below 2^23. That has three digits, int8, of base 256. A sum of numbers by weights is three sums of bytes by bytes, each
-of them exact in int32, and what they come to is put together once a block: where an instruction adds up four such products in
-each lane (dots.py), that is half the work that the multiply-adds of floats and the making of these are.
+of them exact, and what they come to is put together once a block: as an instruction adds up four such products in each lane, or
+two (dots.py), that is half the work that the multiply-adds of floats and the making of these are.
 
 The error is that of the unit: a number is off by at most 2^-23 of its block's largest, and so a sum by at most 2^-23 of that
 times the sum of the weights' magnitudes. Blocks whose numbers are not finite, or so large or small that a float could not hold
@@ -20,9 +20,10 @@ from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import dots
-from burn.codegen.cpu.blocks import WORD, Blocks, Parameters
+from burn.codegen.cpu.blocks import WORD, BlockReader, Blocks, Parameters
 from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Dim, factor
 
@@ -38,25 +39,37 @@ ROOM = 0x020000
 SMALLEST, LARGEST = 127 - 100, 127 + 100
 """Exponents, as floats hold them, between which a block's largest number lies."""
 
-MOST = 1 << 31
-"""What a sum of int32 stays below."""
+MOST, MOST_OF_PAIRS = 1 << 31, 1 << 15
+"""What a sum of int32 stays below, and one of int16."""
 
 
 @dataclass(frozen=True, eq=False)
 class Digits:
-    """The left side of a product with `blocks`, whose rows are of `dtype`, each number beside the next one."""
+    """The left side of a product with `blocks`, whose rows are of `dtype`, each number beside the next one. `run` is the target's
+    (dots.py), and `turn` what `turn_of` says."""
 
     blocks: Blocks
     dtype: str
     emitter: ScalarEmitter
     lanes: int
+    turn: int
+    run: int
 
     @staticmethod
-    def hold(blocks: Blocks, depth: Dim) -> bool:
-        """Whether sums of a block fit into int32; depth: of all blocks."""
-        longest = blocks.words * blocks.each
-        longest = longest if isinstance(longest, int) else depth
-        return isinstance(longest, int) and longest * 128 * ((1 << blocks.bits) - 1) < MOST
+    def turn_of(blocks: Blocks, depth: Dim, lanes: int, target: Target) -> int | None:
+        """Words of a block that are summed in a turn of the loop, in int16 where pairs are added up; None where sums do not fit,
+        or there is no instruction. depth: of all blocks."""
+        words = blocks.words
+        longest = words * blocks.each if isinstance(words, int) else depth
+        largest = 128 * ((1 << blocks.bits) - 1)  # of a product
+        if target.byte_run == 1 or not isinstance(longest, int) or longest * largest >= MOST:
+            return None
+        if target.byte_run == dots.VNNI:
+            return 1
+        most = (MOST_OF_PAIRS - 1) // (largest * blocks.each // 2)
+        if not isinstance(words, int) or lanes * WORD != dots.FEW_BITS:
+            return None  # longer vectors without VNNI are as quick in floats, which one instruction makes (blocks.py)
+        return next((n for n in range(most, 0, -1) if words % n == 0), None)
 
     @property
     def _length(self) -> Int:
@@ -146,15 +159,34 @@ class Digits:
         return self.emitter.code.raw(f"vector.reduction <{kind}>, {value} : {value.type} into i32", "i32")
 
     # ---- reading ---------------------------------------------------------------------------------------------------------------
-    def starts(self, record: Value, vectors: int) -> list[Value]:
-        """Of the sums, by digit and vector: weights are read as they are without their zero point, which these make up for."""
+    def summed(self, record: Value, reader: BlockReader, block: Int, columns: range) -> list[Value]:
+        """A block's sums, by digit and vector of columns."""
+        code, words = self.emitter.code, self.emitter.dim(self.blocks.words)
+        with code.for_(0, words, self.turn, self._starts(record, len(columns))) as loop, self.emitter.scope():
+
+            def added(word: Int, sums: Sequence[Value]) -> list[Value]:
+                return self._added(record, word, reader.word(block, word, columns), sums)
+
+            if self.run == dots.VNNI:
+                loop.yield_(*added(loop.iv, loop.carried))
+                return loop.results
+            pairs = vector(2 * self.lanes, "i16")
+            with code.for_(0, self.turn, 1, [code.const(0, pairs)] * len(loop.carried)) as turn, self.emitter.scope():
+                turn.yield_(*added(code.add(loop.iv, turn.iv), turn.carried))
+            ones = code.const(1, pairs)
+            sums = zip(loop.carried, turn.results, strict=True)
+            loop.yield_(*(dots.multiplied(code, total, pair, ones, dots.PAIRS) for total, pair in sums))
+        return loop.results
+
+    def _starts(self, record: Value, vectors: int) -> list[Value]:
+        """Weights are read as they are without their zero point, which these make up for."""
         code, ends = self.emitter.code, self._ends(record)
         found: list[Value] = []
         for digit in range(DIGITS):
             found += [code.splat(code.load(ends, digit, "i32"), self.lanes)] * vectors
         return found
 
-    def added(self, record: Value, word: Int, held: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
+    def _added(self, record: Value, word: Int, held: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
         """The sums with the products of a word of each column."""
         code, bits, length = self.emitter.code, self.blocks.bits, self._length
         sums = list(sums)
@@ -173,20 +205,28 @@ class Digits:
                 wide = code.pure(f"vector.bitcast {wide} : {wide.type} to {bytes_}", bytes_)
                 for c, number in enumerate(numbers):
                     place = digit * len(held) + c
-                    sums[place] = dots.multiplied(code, sums[place], number, wide, dots.VNNI)
+                    sums[place] = self._multiplied(sums[place], number, wide)
         return sums
 
-    def finished(self, record: Value, parameters: Parameters, sums: Sequence[Value], total: Sequence[Value]) -> list[Value]:
-        """The totals with a block's sums, in floats: (sum - zero * x's sum) * unit * scale."""
+    def _multiplied(self, total: Value, numbers: Value, digits: Value) -> Value:
+        code = self.emitter.code
+        if self.run == dots.VNNI:
+            return dots.multiplied(code, total, numbers, digits, self.run)
+        return code.op("arith.addi", total, dots.of_few_bits(code, numbers, digits))
+
+    def finished(
+        self, record: Value, parameters: Parameters, sums: Sequence[Value], totals: Sequence[Value], columns: range
+    ) -> list[Value]:
+        """The totals of some columns with a block's sums, in floats: (sum - zero * x's sum) * unit * scale. `sums` are these
+        columns' only."""
         code, ends = self.emitter.code, self._ends(record)
-        vectors = len(total)
         x, unit = (Lanes(code, code.splat(code.load(ends, DIGITS + i, "f32"), self.lanes)) for i in range(2))
         made: list[Value] = []
-        for c in range(vectors):
-            joined = self._joined([Lanes(code, sums[digit * vectors + c]) for digit in range(DIGITS)])
+        for at, c in enumerate(columns):
+            joined = self._joined([Lanes(code, total) for total in sums[at :: len(columns)]])
             if parameters.zeros is not None:
                 joined = Lanes(code, parameters.zeros[c]).mad(-x, joined)
-            made.append((joined * unit).mad(Lanes(code, parameters.scales[c]), Lanes(code, total[c])).value)
+            made.append((joined * unit).mad(Lanes(code, parameters.scales[c]), Lanes(code, totals[c])).value)
         return made
 
     def _joined(self, digits: Sequence[Lanes]) -> Lanes:

@@ -1,8 +1,8 @@
 """Instructions that multiply bytes: in every lane of int32 a run of neighbours along the depth, uint8 by int8, is added up.
 
 AVX-512's VNNI takes runs of four (vpdpbusd, which does not saturate). Elsewhere on x86-64 both sides are widened to 16 bits, the
-left one beforehand, and runs of two are added up exactly (pmaddwd); pmaddubsw, which takes bytes, saturates. `Target.byte_run`
-says what a CPU has.
+left one beforehand, and runs of two are added up exactly (pmaddwd); pmaddubsw, which takes bytes, saturates, but not with numbers
+of a few bits. `Target.byte_run` says what a CPU has.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ VNNI, PAIRS = 4, 2
 
 _PAIRS = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}
 """Sums of pairs of products, by the vector's bits."""
+
+FEW_BITS = 32
+"""Bytes of the vectors of numbers that `of_few_bits` takes."""
 
 
 def read_as(run: int) -> str:
@@ -35,6 +38,11 @@ def multiplied(code: Function, sums: Value, left: Value, right: Value, run: int)
     if run == VNNI:
         return _call(code, f"avx512.vpdpbusd.{bits(type_) * lanes_of(type_)}", type_, sums, left, right)
     return code.op("arith.addi", sums, _call(code, _PAIRS[bits(type_) * lanes_of(type_)], type_, left, right))
+
+
+def of_few_bits(code: Function, numbers: Value, signed: Value) -> Value:
+    """Sums of pairs in int16, of uint8 numbers by int8: exact where two such products cannot exceed int16."""
+    return _call(code, "avx2.pmadd.ub.sw", vector(FEW_BITS // 2, "i16"), numbers, signed)
 
 
 def _call(code: Function, name: str, type_: str, *operands: Value) -> Value:

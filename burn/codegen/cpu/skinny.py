@@ -1,8 +1,10 @@
-"""Prints products of few rows with weights of a few bits: these are read once, as they are, and become floats in registers.
+"""Prints products of few rows with weights of a few bits: these are read once, as they are.
 
-Such a product takes as long as memory takes to hand over its weight: what is done for each number must be little. For one row
-the numbers of a block are summed first, and what they come to is scaled; for more rows each number is scaled, once for all of
-them. `emit` is the entry point; for many rows contract.py reads panels of floats, which `Operands` writes.
+Such a product takes as long as memory takes to hand over its weight: what is done for each number must be little. Up to three
+rows are taken apart into digits, which are multiplied by the weight's numbers as bytes by bytes (digits.py). Else, and where rows
+hold what has no digits, numbers become floats in registers: for one row those of a block are summed first, and what they come to
+is scaled; for more rows each number is scaled, once for all of them. `emit` is the entry point; for many rows contract.py reads
+panels of floats, which `Operands` writes.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import dots, math
+from burn.codegen.cpu import math
 from burn.codegen.cpu.blocks import BlockReader, Parameters
 from burn.codegen.cpu.digits import Digits
 from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.head import open_kernel, scratch
+from burn.codegen.cpu.heuristics.registers import DIGIT_ROWS, vectors_beside
 from burn.codegen.cpu.operands import place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
@@ -24,6 +27,10 @@ from burn.dialect.dims import Dim, coefficient, product
 from burn.errors import CompileError
 from burn.kernels.body import ContractionKernel
 from burn.kernels.parameters import argument_names
+
+AHEAD = 4096
+"""Bytes: what lies so far behind the numbers that are read is asked for. A CPU that follows their reading stops at the end of a
+page, and asks for little at once."""
 
 SPLIT = 2
 """Sums that a row has of a block, so that multiply-adds do not wait for each other."""
@@ -35,21 +42,25 @@ TOGETHER = 4
 @dataclass(frozen=True)
 class Schedule:
     """A panel of `width` columns at a time; `rows` rows are summed together, and `even` says that there are no more. Else so many
-    as TOGETHER says are, and what is left of them one by one. With `digits` rows are whole numbers (digits.py), one after the
-    other."""
+    as TOGETHER says are, and what is left of them one by one. With a `turn` rows are whole numbers (digits.py), one after the
+    other, and `beside` vectors of columns are summed at a time."""
 
     width: int
     rows: int
     even: bool
-    digits: bool
+    turn: int | None
+    beside: int
 
     @staticmethod
     def of(kernel: Tiled, rows: int, target: Target) -> Schedule:
         assert kernel.blocks is not None
-        beside = coefficient(kernel.lhs.offset, kernel.inner) == 1 and kernel.width % target.lanes(4) == 0
-        held = Digits.hold(kernel.blocks, kernel.inner.extent) and not target.exact
-        digits = target.byte_run == dots.VNNI and beside and held
-        return Schedule(kernel.width, rows, product([v.extent for v in kernel.rows]) == rows, digits)
+        lanes = target.lanes(4)
+        straight = coefficient(kernel.lhs.offset, kernel.inner) == 1 and kernel.width % lanes == 0
+        turn = None
+        if straight and rows <= DIGIT_ROWS and not target.exact and not target.small:
+            turn = Digits.turn_of(kernel.blocks, kernel.inner.extent, lanes, target)
+        even = product([v.extent for v in kernel.rows]) == rows
+        return Schedule(kernel.width, rows, even, turn, vectors_beside(kernel.width // lanes, target))
 
     def work(self, kernel: Tiled) -> Dim:
         """Vector operations of one iteration: a panel."""
@@ -66,32 +77,35 @@ class _Printer:
         tiled = Tiled.of(kernel, schedule.width)
         assert tiled is not None and tiled.blocks is not None
         self.kernel, self.blocks, self.schedule = tiled, tiled.blocks, schedule
-        self.lanes = min(target.lanes(4), tiled.width)
+        self.lanes, self.run = min(target.lanes(4), tiled.width), target.byte_run
         self.vectors = tiled.width // self.lanes
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, "f32")
         self.epilogue = Epilogue(tiled, self.lanes, "f32", self.emitter)
-        self.reader = BlockReader(self.blocks, self.lanes, self.vectors, self.emitter)
+        self.reader = BlockReader(self.blocks, self.lanes, self.vectors, self.emitter, AHEAD)
 
     def print(self) -> str:
         code, emitter = self.code, self.emitter
-        if not self.schedule.digits:
+        if self.schedule.turn is None:
             self._panels(self._in_floats)
         else:
-            rows, digits = self._row_count, Digits(self.blocks, self.kernel.lhs.dtype, emitter, self.lanes)
-            blocks = emitter.dim(self.blocks.loops[0].extent)
-            length = code.mul(digits.size, blocks)
-            memory = scratch(code, emitter.worker, code.mul(length, rows))
-            with code.for_(0, rows, 1, [code.const(True, "i1")]) as loop, emitter.scope():
-                written = digits.write(self._row(loop.iv), code.gep(memory, code.mul(loop.iv, length), "i8"))
-                loop.yield_(code.op("arith.andi", loop.carried[0], written))
-            written = loop.results[0]
-            with code.if_(written), emitter.scope():
+            digits = Digits(self.blocks, self.kernel.lhs.dtype, emitter, self.lanes, self.schedule.turn, self.run)
+            length = code.mul(digits.size, emitter.dim(self.blocks.loops[0].extent))
+            memory = scratch(code, emitter.worker, code.mul(length, self._row_count))
+            with code.if_(self._written(digits, memory, length)), emitter.scope():
                 self._panels(lambda: self._in_digits(digits, memory, length))
             with code.else_(), emitter.scope():
                 self._panels(self._in_floats)
         code.return_()
         return code.text()
+
+    def _written(self, digits: Digits, memory: Value, length: Int) -> Value:
+        """Writes the digits of all rows; whether they have some."""
+        code = self.code
+        with code.for_(0, self._row_count, 1, [code.const(True, "i1")]) as loop, self.emitter.scope():
+            written = digits.write(self._row(loop.iv), code.gep(memory, code.mul(loop.iv, length), "i8"))
+            loop.yield_(code.op("arith.andi", loop.carried[0], written))
+        return loop.results[0]
 
     @property
     def _row_count(self) -> Int:
@@ -106,16 +120,18 @@ class _Printer:
     def _in_digits(self, digits: Digits, memory: Value, length: Int) -> None:
         """All rows of the panel, one after the other."""
         code, emitter = self.code, self.emitter
-        blocks, words = (emitter.dim(loop.extent) for loop in self.blocks.loops[:2])
+        blocks, beside = emitter.dim(self.blocks.loops[0].extent), self.schedule.beside
         with code.for_(0, self._row_count) as rows, emitter.scope():
             records = code.gep(memory, code.mul(rows.iv, length), "i8")
             with code.for_(0, blocks, 1, [code.const(0, self.type)] * self.vectors) as loop, emitter.scope():
                 record = code.gep(records, code.mul(loop.iv, digits.size), "i8")
                 parameters = self.reader.parameters(loop.iv)
-                with code.for_(0, words, 1, digits.starts(record, self.vectors)) as inner, emitter.scope():
-                    held = self.reader.word(loop.iv, inner.iv)
-                    inner.yield_(*digits.added(record, inner.iv, held, inner.carried))
-                loop.yield_(*digits.finished(record, parameters, inner.results, loop.carried))
+                totals: list[Value] = []
+                for first in range(0, self.vectors, beside):
+                    columns = range(first, min(first + beside, self.vectors))
+                    sums = digits.summed(record, self.reader, loop.iv, columns)
+                    totals += digits.finished(record, parameters, sums, loop.carried, columns)
+                loop.yield_(*totals)
             self.epilogue.written([rows.iv], loop.results, None)
 
     def _in_floats(self) -> None:

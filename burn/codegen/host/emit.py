@@ -18,6 +18,8 @@ SHORT = 32
 """Only loops of so many lines that hold no vectors and no other loops are left to LLVM's vectoriser. In the others it finds
 nothing; and its search takes time that is exponential in the length of a chain of values that are used twice (a minimum with
 its test for NaN), such as unrolling makes of inner loops."""
+LINE = 64
+"""Bytes of a cache line."""
 
 
 @dataclass(frozen=True)
@@ -359,6 +361,11 @@ class Function:
                 f"llvm.intr.masked.store {value}, {address}, {mask} {{alignment = {align} : i32}} : "
                 f"{value.type}, {mask.type} into {PTR}"
             )
+
+    def ask(self, base: Value, first: int, size: int) -> None:
+        """Asks for the cache lines of `size` bytes that will be read, from byte `first` on. There need not be any memory."""
+        for byte in range(first, first + size, LINE):
+            self.prefetch(base, byte, "i8", False)
 
     def prefetch(self, base: Value, offset: Int, element: str, write: bool) -> None:
         """Asks for a cache line that will be read, or written."""

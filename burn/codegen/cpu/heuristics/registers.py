@@ -52,6 +52,17 @@ FEW_ROWS = 8
 reads from a cache."""
 
 
+DIGIT_ROWS = 3
+"""Rows up to which they are better multiplied as digits of bytes, one after the other, than together as floats (skinny.py). Where
+only a run can tell how many there are, up to FEW_ROWS of them: most often there is one."""
+
+
+def vectors_beside(vectors: int, target: Target) -> int:
+    """Vectors of columns whose sums of digits are in registers at a time, beside the weights' words: as many in each group."""
+    groups = -(-vectors // (4 if target.vector_registers >= 32 else 3))
+    return -(-vectors // groups)
+
+
 def few_rows(rows: Dim, kernel: Tiled, target: Target) -> int | None:
     """Rows that are summed together where numbers become floats in registers: all of a few; one where only a run can tell how
     many there are; None for many."""

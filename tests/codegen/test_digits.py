@@ -1,0 +1,141 @@
+"""Products of few rows with weights of a few bits where the rows are digits of bytes: numbers of any size, and what is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from burn.codegen.cpu.target import TARGETS, host_targets
+from burn.compiler import executable
+from burn.dialect import ops
+from burn.dialect.dims import symbol
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.errors import BurnError
+from burn.runtime.executable import Executable
+from burn.runtime.host import features
+
+INSTRUCTIONS = {"vnni": "vpdpbusd", "avx2": "pmadd.ub.sw"}
+"""Of the targets that multiply digits."""
+
+RUNNABLE = [target.name for target in host_targets(features()) if target.name in INSTRUCTIONS]
+
+pytestmark = pytest.mark.skipif(not RUNNABLE, reason="this CPU has no such instructions")
+
+DEPTH, COLUMNS, BLOCK = 96, 70, 32
+
+
+class Weight:
+    """4 bits in blocks; `value` is what they stand for."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        numbers = rng.integers(0, 16, (COLUMNS, DEPTH // BLOCK, BLOCK)).astype("uint8")
+        self.bytes = numbers[..., ::2] | numbers[..., 1::2] << 4
+        self.scale = rng.uniform(-0.1, 0.1, numbers.shape[:2]).astype("float32")
+        self.value = ((numbers - 8.0) * self.scale[..., None]).reshape(COLUMNS, DEPTH).T
+
+    def product(self, target: str, rows: int | str = 1, exact: bool = False) -> Executable:
+        program = Program.create(
+            [("x", TensorType("float32", (symbol(rows) if isinstance(rows, str) else rows, DEPTH)))]
+        )
+        with program.building("product"):
+            held = [(self.bytes, "uint8"), (self.scale, "float32")]
+            parts = [ops.weight(key=program.weights.add_array(a, "w"), shape=a.shape, dtype=d) for a, d in held]
+            y = ops.block_dot(program.inputs[0], *parts, None, bits=4, block=BLOCK)
+        return executable(program.finish([("y", y)]), target=target, exact=exact)
+
+
+WEIGHT = Weight()
+
+
+def bound(x: np.ndarray) -> np.ndarray:
+    """2^-23 of a block's largest number for each weight, as digits.py says, and the rounding of float32's sums."""
+    blocks = (len(x), DEPTH // BLOCK, BLOCK)
+    largest = np.repeat(np.abs(x.reshape(blocks)).max(-1), BLOCK, -1)
+    sums = np.abs(WEIGHT.value)
+    return 2.0**-23 * (largest @ sums + 4 * (np.abs(x) @ sums))
+
+
+@pytest.fixture
+def text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    path = tmp_path / "code.mlir"
+    monkeypatch.setenv("BURN_DUMP_MLIR", str(path))
+    return path
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize(
+    ("rows", "exact", "used"), [(1, False, True), (3, False, True), (4, False, False), (1, True, False)]
+)
+def test_few_rows_are_digits(target: str, rows: int, exact: bool, used: bool, text: Path) -> None:
+    run = WEIGHT.product(target, rows, exact)
+    assert (INSTRUCTIONS[target] in text.read_text()) == used
+    x = np.random.default_rng(1).standard_normal((rows, DEPTH)).astype("float32")
+    wide = x.astype("float64")
+    assert (np.abs(run(x) - wide @ WEIGHT.value) <= bound(wide)).all()
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_numbers_of_any_size(target: str) -> None:
+    """From subnormal ones on to such as a float can just hold the sum of, and near to powers of two."""
+    run, rng = WEIGHT.product(target), np.random.default_rng(2)
+    base = rng.standard_normal((1, DEPTH))
+    for size in (1.0, 1e-30, 1e-31, 1e-36, 1e-40, 1e28, 1e31, 1e36):
+        x = (base * size).astype("float32")
+        wide = x.astype("float64")
+        assert (np.abs(run(x) - wide @ WEIGHT.value) <= bound(wide) + 2.0**-140).all(), size
+    for largest in np.nextafter(np.array([2, 4, 1.984375, 1.9921875, 1.998046875], "float32"), np.float32(0)):
+        x = base.clip(-0.9, 0.9).astype("float32")
+        x[0, 7], x[0, 40] = largest, -largest
+        wide = x.astype("float64")
+        assert (np.abs(run(x) - wide @ WEIGHT.value) <= bound(wide)).all(), largest
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_blocks_of_sizes_that_differ(target: str) -> None:
+    """A large number costs its own block's small ones their last bits, and no other block's."""
+    x = np.random.default_rng(3).standard_normal((1, DEPTH)).astype("float32")
+    x[0, BLOCK : 2 * BLOCK] *= np.float32(1e12)
+    x[0, 2 * BLOCK :] = 0
+    wide = x.astype("float64")
+    assert (np.abs(WEIGHT.product(target)(x) - wide @ WEIGHT.value) <= bound(wide)).all()
+    x[0, BLOCK:] = 0
+    wide = x.astype("float64")
+    assert (np.abs(WEIGHT.product(target)(x) - wide @ WEIGHT.value) <= bound(wide)).all()
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_numbers_that_are_not_finite(target: str, number: float) -> None:
+    """In one row of three: the others' sums are as ever."""
+    x = np.random.default_rng(4).standard_normal((3, DEPTH)).astype("float32")
+    x[1, 33] = number
+    with np.errstate(invalid="ignore"):
+        wanted = (x.astype("float64")[:, :, None] * WEIGHT.value).sum(1)
+    got = WEIGHT.product(target, 3)(x)
+    assert np.array_equal(np.isnan(got), np.isnan(wanted))
+    assert np.array_equal(got[1], wanted[1].astype("float32"), equal_nan=True)
+    others = np.delete(x, 1, 0).astype("float64")
+    assert (np.abs(np.delete(got, 1, 0) - others @ WEIGHT.value) <= bound(others)).all()
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_any_number_of_rows(target: str, text: Path) -> None:
+    run, rng = WEIGHT.product(target, "rows"), np.random.default_rng(5)
+    assert INSTRUCTIONS[target] in text.read_text()
+    for rows in (0, 1, 2, 7, 8, 9, 33):
+        x = rng.standard_normal((rows, DEPTH)).astype("float32")
+        wide = x.astype("float64")
+        assert (np.abs(run(x) - wide @ WEIGHT.value) <= bound(wide)).all(), rows
+
+
+def test_other_targets_take_floats(text: Path) -> None:
+    assert set(INSTRUCTIONS) < set(TARGETS)
+    try:
+        WEIGHT.product("avx512")
+    except BurnError:
+        pytest.skip("this CPU has no AVX-512")
+    assert not any(name in text.read_text() for name in INSTRUCTIONS.values())
