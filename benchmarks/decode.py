@@ -32,6 +32,9 @@ from burn.errors import BurnError
 SAME = 1e-3
 """How far scores may be apart, of the largest."""
 
+ROUNDED = 0.1
+"""The same where ONNX Runtime rounds activations to 8 bits: burn keeps them."""
+
 PLAN = Plan(runs=24, rounds=6)
 
 TURNS = 3
@@ -66,7 +69,8 @@ def measured(name: str, folder: Path, threads: int, past: int) -> Figure:
     runs: dict[str, Callable[[Any], Any]] = {"burn": burn.load(path, threads=threads).run}
     runs["onnxruntime"] = PEERS["onnxruntime"].load(subject, threads, None)
     scores = {engine: run(given)["logits"] for engine, run in runs.items()}
-    if not (apart := difference(*({"logits": s} for s in scores.values()))) <= SAME:
+    most = ROUNDED if shape.level == 4 else SAME
+    if not (apart := difference(*({"logits": s} for s in scores.values()))) <= most:
         raise BurnError(f"{name}: scores differ", [f"by {apart:.1e} of the largest"])
     calls: dict[str, Callable[[], Any]] = {engine: lambda run=run: run(given) for engine, run in runs.items()}
     if not shape.block:
@@ -105,7 +109,8 @@ def document(figures: list[Figure], threads: int, past: int) -> str:
         "# Tokens a second on the CPU, beside its peers",
         f"Written by `python benchmarks/decode.py` on {datetime.date.today()}: {processor()}, {threads} threads, {versions}. "
         f"Tokens a second at batch 1, behind {past} tokens, random weights; medians by turns in one process. Weights are what a "
-        "step reads; beside them, of the memory's bandwidth, what burn reaches. In brackets a peer's time over burn's.",
+        "step reads; beside them, of the memory's bandwidth, what burn reaches. In brackets a peer's time over burn's. In files of "
+        "level 4 ONNX Runtime rounds activations to 8 bits, which burn does not.",
         f"| {' | '.join(['model', 'weights', 'burn', 'reads', *engines])} |\n|{' --- |' * (4 + len(engines))}\n"
         + "\n".join(f.row(engines) for f in figures),
     ]

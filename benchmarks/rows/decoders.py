@@ -2,7 +2,7 @@
 and values of the tokens before, and gives scores, and keys and values with the new ones.
 
 Weights are float32, or 4 bits in blocks (MatMulNBits), as `burn quantize --weights int4` and ONNX Runtime's tools make them; the
-embedding is kept in halves then.
+embedding is kept in halves then. At level 4, which many exporters write for CPUs, ONNX Runtime rounds activations to 8 bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ MICROSOFT = "com.microsoft"
 DECODERS = {
     "gpt2-small": GPT2_SMALL,
     "gpt2-small-int4": replace(GPT2_SMALL, block=32),
+    "gpt2-small-int4-level4": replace(GPT2_SMALL, block=32, level=4),
     "llama-1b-int4": replace(LLAMA_1B, block=32),
+    "llama-1b-int4-level4": replace(LLAMA_1B, block=32, level=4),
 }
 
 
@@ -136,7 +138,7 @@ class _Writer:
         size = (columns, depth // block, block // 2)
         values = self.constant(self.rng.integers(0, 256, size, np.uint8))
         scales = self.constant(self.rng.uniform(0.003, 0.006, columns * (depth // block)).astype(np.float32))
-        sizes = {"K": depth, "N": columns, "bits": 4, "block_size": block}
+        sizes = {"K": depth, "N": columns, "bits": 4, "block_size": block, "accuracy_level": self.shape.level}
         return self.node("MatMulNBits", x, values, scales, domain=MICROSOFT, **sizes)
 
     # ---- nodes -------------------------------------------------------------------------------------------------------------
