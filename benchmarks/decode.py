@@ -109,8 +109,8 @@ def document(figures: list[Figure], threads: int, past: int) -> str:
         "# Tokens a second on the CPU, beside its peers",
         f"Written by `python benchmarks/decode.py` on {datetime.date.today()}: {processor()}, {threads} threads, {versions}. "
         f"Tokens a second at batch 1, behind {past} tokens, random weights; medians by turns in one process. Weights are what a "
-        "step reads; beside them, of the memory's bandwidth, what burn reaches. In brackets a peer's time over burn's. In files of "
-        "level 4 ONNX Runtime rounds activations to 8 bits, which burn does not.",
+        "step reads; beside them, of the memory's bandwidth, what burn reaches. In brackets a peer's time over burn's. In files "
+        "of level 4 ONNX Runtime rounds activations to 8 bits, which burn does not.",
         f"| {' | '.join(['model', 'weights', 'burn', 'reads', *engines])} |\n|{' --- |' * (4 + len(engines))}\n"
         + "\n".join(f.row(engines) for f in figures),
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Shape:
     """rotary: places turn queries and keys, norms are of squares and the hidden layer is gated, as in Llama (arXiv:2302.13971);
     else places are learned, as in GPT-2. shared: heads of keys and values; room: tokens that there is room for; block: of 4-bit
-    weights, 0 for those of floats; level: MatMulNBits' `accuracy_level`, which at 4 lets a runtime round activations to 8 bits."""
+    weights, 0 for those of floats; level: MatMulNBits' `accuracy_level`, at 4 activations may become bytes."""
 
     layers: int
     width: int
