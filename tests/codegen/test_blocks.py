@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, dtype_of_numpy, numpy_dtype
 from burn.errors import TypeMismatch
+from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
 RUNNABLE = [target.name for target in host_targets(features())]
@@ -171,3 +173,59 @@ def test_wrong_operands_are_refused() -> None:
             ops.block_dot(
                 program.inputs[0], weight, scale, constant(program, np.ones((8, 1), "float32")), bits=4, block=32
             )
+
+
+IN_TILES = [
+    Case(128, 256, 256, zero=False),
+    Case(67, 96 + 64, 130, block=16),
+    Case(97, 1600, 160, bits=8, block=64),
+    Case(300, 800, 200, bits=2, scale="float16"),
+    Case(33, 896, 200, block=128, zero=False),
+    Case(130, 1020, 140, block=16, dynamic=True),
+]
+"""Large enough for tile registers, with depths in one part and in several."""
+
+
+@pytest.fixture
+def text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    path = tmp_path / "code.mlir"
+    monkeypatch.setenv("BURN_DUMP_MLIR", str(path))
+    return path
+
+
+def in_tiles(weight: Weight, text: Path) -> Executable:
+    case = weight.case
+    rows = symbol("rows") if case.dynamic else case.rows
+    program = Program.create([("x", TensorType(case.dtype, (rows, case.depth)))])
+    with program.building("product"):
+        y = weight.product(program, program.inputs[0])
+    run = executable(program.finish([("y", y)]), target="amx")
+    assert "tdpbf16ps" in text.read_text()
+    return run
+
+
+@pytest.mark.skipif("amx" not in RUNNABLE, reason="this CPU has no tile registers")
+@pytest.mark.parametrize("case", IN_TILES, ids=str)
+def test_many_rows_in_tile_registers(text: Path, case: Case) -> None:
+    rng = np.random.default_rng(7)
+    weight = Weight(rng, case)
+    run = in_tiles(weight, text)
+    for rows in (case.rows, 5, 1, 0, 65) if case.dynamic else (case.rows,):
+        x = rng.standard_normal((rows, case.depth)).astype("float32")
+        close(run(x), x, weight.value)
+
+
+@pytest.mark.skipif("amx" not in RUNNABLE, reason="this CPU has no tile registers")
+def test_numbers_that_tile_registers_cannot_sum(text: Path) -> None:
+    """Strips with infinities and NaN are summed in float32."""
+    rng, case = np.random.default_rng(8), Case(70, 160, 136)
+    weight = Weight(rng, case)
+    x = rng.standard_normal((case.rows, case.depth)).astype("float32")
+    x[3, 40], x[35, 0], x[69, 159] = np.inf, np.nan, -np.inf
+    got = in_tiles(weight, text)(x)
+    with np.errstate(invalid="ignore"):
+        wanted = np.einsum("rk,ck->rc", x.astype("float64"), weight.value)
+    assert np.array_equal(np.isnan(got), np.isnan(wanted))
+    assert np.array_equal(np.isinf(got), np.isinf(wanted))
+    whole = np.isfinite(x).all(1)
+    close(got[whole], x[whole], weight.value)

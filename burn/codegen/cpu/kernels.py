@@ -15,6 +15,7 @@ from burn.codegen.cpu.heuristics.launches import grain_for, work
 from burn.codegen.cpu.heuristics.panels import panel_width
 from burn.codegen.cpu.heuristics.registers import FEW_ROWS, few_rows
 from burn.codegen.cpu.heuristics.tiles import (
+    FEW_BITS_SIZES,
     FEWEST_SIZES,
     across_panels,
     bytes_pay,
@@ -297,16 +298,21 @@ class KernelPrinter:
         rows = product([v.extent for v in tiled.rows])
         few = few_rows(rows, tiled, self.target)
 
-        def vectors() -> Emitted:
+        def many() -> Emitted | Either:
+            enough = wants_of_tiles(kernel, self.target, FEW_BITS_SIZES)
+            launches = [] if enough is None else self._tiles(kernel, enough)
+            if launches and not launches[-1][0]:
+                return Either.of(*launches)
             usual = contract.Schedule.of(tiled, self.target)
-            return self._vectors(kernel, choice.pick(usual, lambda: candidates.orders(kernel, usual, self.target)))
+            order = choice.pick(usual, lambda: candidates.orders(kernel, usual, self.target))
+            return Either.of(*launches, ((), self._vectors(kernel, order)))
 
         if few is None:
-            return vectors()
+            return many()
         skinny = self._skinny(kernel, tiled, few)
         if isinstance(rows, int):
             return skinny
-        return Either.of((((rows, FEW_ROWS),), vectors()), ((), skinny))
+        return Either.of((((rows, FEW_ROWS),), many()), ((), skinny))
 
     def _skinny(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
         schedule = skinny.Schedule.of(tiled, rows, self.target)

@@ -1,4 +1,4 @@
-"""Copies both sides of a contraction into the layout of tile registers, as bfloat16.
+"""Copies both sides of a contraction into the layout of tile registers, as bfloat16; numbers of a few bits become floats first.
 
 A float32 is the sum of three bfloat16: itself rounded, what is left rounded, and what is left of that (Henry, Tang, Heinecke,
 Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations, arXiv 1904.06376). A tile register
@@ -9,6 +9,7 @@ as both sides agree: place j of a block of 32 stands beside place j + 16, so tha
 
 from __future__ import annotations
 
+from burn.codegen.cpu.blocks import BlockReader, Blocks
 from burn.codegen.cpu.operands import both, panel_mask, place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
@@ -44,7 +45,8 @@ _WORDS = "vector<16xi32>"
 class Splits:
     """`left` and `right` have room for `blocks` blocks of the depth for every tile of rows, or of columns. What is copied is
     from `start` to `stop` of the innermost contraction loop. `ragged` says that the depth is no multiple of a block, and
-    `turned` has room for a block that is turned. See `Sides`."""
+    `turned` has room for a block that is turned. `narrow` is the kernel in panels as wide as a tile, where its right side is
+    numbers of a few bits: the panels that these were packed in are some tiles wide. See `Sides`."""
 
     instruction = "tdpbf16ps"
     products = PRODUCTS
@@ -52,9 +54,17 @@ class Splits:
     steps = PARTS * BYTES, PARTS * BYTES
 
     def __init__(
-        self, kernel: Tiled, blocks: int, ragged: bool, left: Value, right: Value, turned: Value, emitter: ScalarEmitter
+        self,
+        kernel: Tiled,
+        narrow: Tiled | None,
+        blocks: int,
+        ragged: bool,
+        left: Value,
+        right: Value,
+        turned: Value,
+        emitter: ScalarEmitter,
     ) -> None:
-        self.kernel, self.blocks, self.ragged = kernel, blocks, ragged
+        self.kernel, self.narrow, self.blocks, self.ragged = kernel, narrow, blocks, ragged
         self.left, self.right, self.turned = left, right, turned
         self.code, self.emitter = emitter.code, emitter
         self.row_count = product([v.extent for v in kernel.rows])
@@ -91,8 +101,7 @@ class Splits:
 
     @property
     def units(self) -> int:
-        """In how many units each block of a panel is copied: lines of both tiles, or tiles."""
-        return LINES if self.kernel.side_by_side else 2
+        return units(self.kernel)
 
     def copy_panels(self, panel: Int, end: Int, into: Int, first: Int, stop: Int) -> None:
         """Units from `first` to `stop` of panels, each two tiles of columns, to places from `into` on."""
@@ -103,7 +112,12 @@ class Splits:
     def copy_unit(self, panel: Int, unit: Int, into: Int) -> None:
         """Part of a panel; what of the next one lies at its place is asked for."""
         block, which = self.code.udiv(unit, self.units), self.code.urem(unit, self.units)
-        (self._line_straight if self.kernel.side_by_side else self._tile_turned)(panel, block, which, into)
+        if self.narrow is not None and self.narrow.blocks is not None:
+            self._words(self.narrow, self.narrow.blocks, panel, block, which, into)
+        elif self.kernel.side_by_side:
+            self._line_straight(panel, block, which, into)
+        else:
+            self._tile_turned(panel, block, which, into)
 
     def _rows_straight(self, first: Int, tiles: Int) -> None:
         """A row's elements lie side by side: a block of them is a row of a tile."""
@@ -168,6 +182,25 @@ class Splits:
                 pair.append(code.load(at, c * LINES, _LANES, both(code, mask, self._in_depth(place))))
             tile = code.add(code.mul(into, 2), c)
             self._store(pair, code.gep(self.right_tile(tile), code.mul(line, LINES), "i32"), block)
+
+    def _words(self, narrow: Tiled, blocks: Blocks, panel: Int, block: Int, which: Int, into: Int) -> None:
+        """Numbers of a few bits: those of two words of a tile's columns, half a block of the depth apart, become floats."""
+        code, words = self.code, self.emitter.dim(blocks.words)
+        column, upper = code.urem(which, 2), code.udiv(which, 2)
+        last = code.sub(self.emitter.dim(narrow.panel.extent), 1)  # what lies behind it may not have been packed
+        self.emitter.places[narrow.panel] = code.min(code.add(code.mul(panel, 2), column), last)
+        reader = BlockReader(blocks, LINES, 1, self.emitter)
+        first = code.add(code.udiv(code.add(self.start, code.mul(block, BLOCK)), blocks.each), upper)
+        numbers: list[list[Value]] = []
+        for half in range(2):
+            word = code.add(first, half * LINES // blocks.each)
+            number = code.udiv(word, words)
+            parameters, held = reader.parameters(number), reader.word(number, code.urem(word, words))
+            numbers.append([reader.scaled(held, place, parameters)[0] for place in range(blocks.each)])
+        tile = self.right_tile(code.add(code.mul(into, 2), column))
+        for place, pair in enumerate(zip(*numbers, strict=True)):
+            line = code.add(code.mul(upper, blocks.each), place)
+            self._store(list(pair), code.gep(tile, code.mul(line, LINES), "i32"), block)
 
     def _tile_turned(self, panel: Int, block: Int, which: Int, into: Int) -> None:
         """A column's elements lie side by side along the depth: squares are turned."""
@@ -246,6 +279,13 @@ class Splits:
         if step is None:
             raise CompileError("internal: a contraction's operand does not advance evenly")
         return self.emitter.dim(step)
+
+
+def units(kernel: Tiled) -> int:
+    """In how many units each block of a panel is copied: lines of both tiles, tiles, or what a word holds of a tile's columns."""
+    if kernel.blocks is not None:
+        return 2 * LINES // kernel.blocks.each
+    return LINES if kernel.side_by_side else 2
 
 
 def depth_side_by_side(kernel: Tiled, side: Load) -> bool:

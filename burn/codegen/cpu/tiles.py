@@ -34,9 +34,10 @@ from burn.codegen.cpu.heuristics.tiles import (
     tile_strips,
 )
 from burn.codegen.cpu.lines import Lines
-from burn.codegen.cpu.operands import both, panel_mask, place_rows
+from burn.codegen.cpu.operands import both
 from burn.codegen.cpu.panels import Tiled
-from burn.codegen.cpu.splits import BLOCK, BYTES, LINES, PARTS, Splits
+from burn.codegen.cpu.plainly import sum_rows
+from burn.codegen.cpu.splits import BLOCK, BYTES, LINES, PARTS, Splits, units
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import Dim, ceildiv, factor, product, symbol
@@ -113,7 +114,7 @@ class Schedule:
         strips = tile_strips(ceildiv(rows, WIDTH), part * WIDTH * PARTS * 2)
         held = tile_held(strips * SUMS) if parts else 1
         ragged = factor(depth) % BLOCK != 0
-        copies = tile_copies(kernel, strips)
+        copies = tile_copies(kernel, units(kernel), strips)
         panels = tile_panels(kernel, part * WIDTH * PARTS * 2)
         beside = tile_beside(kernel, part // BLOCK, -(-depth // BLOCK) if isinstance(depth, int) else None)
         return Schedule(part, parts, ragged, strips, held, copies, panels, beside)
@@ -140,6 +141,7 @@ class _Printer:
         tiled = Tiled.of(kernel, WIDTH)
         assert tiled is not None
         self.kernel, self.schedule = tiled, schedule
+        self.narrow = None if tiled.blocks is None else Tiled.of(kernel, LINES)
         self.code, self.emitter = open_kernel(kernel.buffers, (*argument_names(kernel), ACROSS, GROUPS), target, sites)
         self.row_count = product([v.extent for v in tiled.rows])
         self.epilogue = Epilogue(tiled, LINES, "i32" if tiled.run > 1 else "f32", self.emitter)
@@ -160,7 +162,7 @@ class _Printer:
         if kernel.run > 1:
             return Lines(kernel, places[1], places[2], self.emitter), places[0]
         left, right, turned = places[1:]
-        return Splits(kernel, blocks, schedule.ragged, left, right, turned, self.emitter), places[0]
+        return Splits(kernel, self.narrow, blocks, schedule.ragged, left, right, turned, self.emitter), places[0]
 
     def print(self) -> str:
         code, emitter, kernel = self.code, self.emitter, self.kernel
@@ -362,6 +364,9 @@ class _Printer:
         loads = [code.load(kept, place * LINES, self.epilogue.type) for place in range(2 * len(rows))]
         self.epilogue.written(rows, loads, None, None if inside is None else code.splat(inside, LINES))
 
+    def _sum_plainly(self, first: Int, count: Int, sums: Value) -> None:
+        sum_rows(self.kernel, self.narrow, LINES, first, count, sums, self.emitter)
+
     def _strange(self, sums: Value, count: int) -> Value:
         """Whether an element of so many rows, an even number, is not finite: zero times it is not zero then."""
         code, type_ = self.code, self.epilogue.type
@@ -379,24 +384,6 @@ class _Printer:
             total = math.apply(code, "add", "float32", total, other)
         bad = code.cmpf("uno", total, total)
         return code.raw(f"vector.reduction <or>, {bad} : {bad.type} into i1", "i1")
-
-    def _sum_plainly(self, first: Int, left: Int, sums: Value) -> None:
-        """Sums a strip's rows in float32."""
-        code, emitter, kernel = self.code, self.emitter, self.kernel
-        with code.for_(0, 2) as c, emitter.scope(), code.for_(0, left) as row, emitter.scope():
-            place_rows(emitter, kernel.rows, code.add(first, row.iv))
-            mask = panel_mask(emitter, kernel, c.iv, LINES)
-            emitter.lane, emitter.lanes = kernel.within, LINES
-            with emitter.under(mask):
-                emitter.places[kernel.within] = code.mul(c.iv, LINES)
-                zero = code.const(0, self.epilogue.type)
-                with code.for_(0, emitter.dim(kernel.inner.extent), 1, [zero]) as depth, emitter.scope():
-                    emitter.places[kernel.inner] = depth.iv
-                    pair = emitter.wide(kernel.lhs), emitter.wide(kernel.rhs)
-                    depth.yield_(math.apply(code, "fma", kernel.dtype, *pair, depth.carried[0]))
-            emitter._varies.clear()
-            emitter.lane, emitter.lanes = None, 1
-            code.store(depth.results[0], sums, code.add(code.mul(row.iv, WIDTH), code.mul(c.iv, LINES)))
 
 
 def _block(

@@ -13,6 +13,8 @@ TILE_SIZES = (64, 128, 128)
 """Rows, columns and places of the depth from which on a contraction is summed in tile registers: with fewer, less is multiplied
 than copied. Of 96 columns and a depth of 96, vectors are as fast with a thousand rows, and a third faster with 128."""
 
+FEW_BITS_SIZES = (33, 128, 128)
+"""The same for weights of a few bits, which become floats in any case: more than a strip of rows."""
 
 FEWEST_SIZES = (32, 32, 32)
 """The same where it is tried whether tile registers pay: with fewer they are mostly empty."""
@@ -36,6 +38,8 @@ def wants_of_tiles(
         return None  # places of a window are short parts of the depth, and of the same pixels: in place they cost less
     if not _tile_rows_at_hand(tiled) or not (tiled.side_by_side or coefficient(tiled.rhs.offset, tiled.inner) == 1):
         return None
+    if tiled.blocks is not None and factor(tiled.inner.extent) % 32 != 0:
+        return None  # words of the depth go by twos, half a register's line apart
     return fill_tiles(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent, least)
 
 
@@ -108,7 +112,7 @@ TILE_PANELS = 200 * 1024
 def tile_panels(kernel: Tiled, size: int) -> int:
     """Panels, of so many bytes each, that are copied together."""
     panels, most = kernel.panel.extent, max(1, TILE_PANELS // size)
-    if kernel.packed:
+    if kernel.packed or kernel.blocks is not None:
         return 1
     return max(1, min(most, panels)) if isinstance(panels, int) else most
 
@@ -117,14 +121,16 @@ TILE_STRIPS = 8
 """Strips of rows that a thread has at least where there are many."""
 
 
-TILE_LINES = 4
-"""Lines of a panel, of 16 for each block, that are copied beside the products of a block at most."""
+TILE_UNITS = 4
+"""Units of a panel that are copied beside the products of a block at most."""
 
 
-def tile_copies(kernel: Tiled, strips: int) -> int:
-    """Lines of the next panel that are copied beside the products of a block: enough for the strips that a thread is handed at
-    least. Only panels that were packed lie in one piece: of others, several are copied together before."""
-    return min(TILE_LINES, -(-16 // min(strips, TILE_STRIPS))) if kernel.packed else 0
+def tile_copies(kernel: Tiled, units: int, strips: int) -> int:
+    """Units of the next panel, of so many for each block, that are copied beside the products of a block: enough for the strips
+    that a thread is handed at least. Only panels that were packed lie in one piece: of others, several are copied together
+    before."""
+    in_one_piece = kernel.packed or kernel.blocks is not None
+    return min(TILE_UNITS, -(-units // min(strips, TILE_STRIPS))) if in_one_piece else 0
 
 
 TILE_CODE = 1600

@@ -1,0 +1,66 @@
+"""Sums of a strip's rows in float32, one row after the other: for what tile registers cannot sum (tiles.py).
+
+`sum_rows` is the entry point."""
+
+from __future__ import annotations
+
+from burn.codegen.cpu import math
+from burn.codegen.cpu.blocks import BlockReader, Blocks
+from burn.codegen.cpu.operands import panel_mask, place_rows
+from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.host.emit import Int, Value, vector
+
+
+def sum_rows(
+    kernel: Tiled, narrow: Tiled | None, lanes: int, first: Int, count: Int, sums: Value, emitter: ScalarEmitter
+) -> None:
+    """Writes the sums of `count` rows from row `first` on, of the panel whose place the emitter knows, row behind row. narrow: as
+    in `Splits`."""
+    code, panel = emitter.code, emitter.places[kernel.panel]
+    vectors = kernel.width // lanes
+    with code.for_(0, vectors) as c, emitter.scope(), code.for_(0, count) as row, emitter.scope():
+        place_rows(emitter, kernel.rows, code.add(first, row.iv))
+        if narrow is not None and narrow.blocks is not None:
+            last = code.sub(emitter.dim(narrow.panel.extent), 1)
+            emitter.places[narrow.panel] = code.min(code.add(code.mul(panel, vectors), c.iv), last)
+            total = _sum_blocks(narrow, narrow.blocks, emitter)
+        else:
+            total = _sum(kernel, lanes, c.iv, emitter)
+        code.store(total, sums, code.add(code.mul(row.iv, kernel.width), code.mul(c.iv, lanes)))
+
+
+def _sum(kernel: Tiled, lanes: int, column: Int, emitter: ScalarEmitter) -> Value:
+    """Of vector number `column` of the panel."""
+    code, zero = emitter.code, emitter.code.const(0, vector(lanes, "f32"))
+    mask = panel_mask(emitter, kernel, column, lanes)
+    emitter.lane, emitter.lanes = kernel.within, lanes
+    with emitter.under(mask):
+        emitter.places[kernel.within] = code.mul(column, lanes)
+        with code.for_(0, emitter.dim(kernel.inner.extent), 1, [zero]) as depth, emitter.scope():
+            emitter.places[kernel.inner] = depth.iv
+            pair = emitter.wide(kernel.lhs), emitter.wide(kernel.rhs)
+            depth.yield_(math.apply(code, "fma", kernel.dtype, *pair, depth.carried[0]))
+    emitter._varies.clear()
+    emitter.lane, emitter.lanes = None, 1
+    return depth.results[0]
+
+
+def _sum_blocks(kernel: Tiled, blocks: Blocks, emitter: ScalarEmitter) -> Value:
+    """Of the panel, whose numbers become floats once more."""
+    code, lanes, words = emitter.code, kernel.width, emitter.dim(blocks.words)
+    reader, zero = BlockReader(blocks, lanes, 1, emitter), code.const(0, vector(lanes, "f32"))
+    with code.for_(0, emitter.dim(blocks.loops[0].extent), 1, [zero]) as block, emitter.scope():
+        parameters = reader.parameters(block.iv)
+        with code.for_(0, words, 1, block.carried) as word, emitter.scope():
+            held, total = reader.word(block.iv, word.iv), word.carried[0]
+            start = code.mul(code.add(code.mul(block.iv, words), word.iv), blocks.each)
+            for place in range(blocks.each):
+                with emitter.scope():
+                    emitter.places[kernel.inner] = code.add(start, place)
+                    left = code.splat(emitter.value(kernel.lhs), lanes)
+                (value,) = reader.scaled(held, place, parameters)
+                total = math.apply(code, "fma", kernel.dtype, left, value, total)
+            word.yield_(total)
+        block.yield_(*word.results)
+    return block.results[0]
