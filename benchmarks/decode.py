@@ -5,7 +5,8 @@
 
 A step takes a token behind `--past` others. Both runtimes take the same ONNX file, which is made in FOLDER if it is not there
 (rows/decoders.py, random weights), and must give the same scores; torch takes the float32 shapes alone, and keeps keys and values
-where they are. A step reads every weight once: the share of the memory's bandwidth, measured around it, says how good it is.
+where they are. A step reads every weight once: the share of the memory's bandwidth, measured around it, says how good it is. What reading a prompt
+takes shows in the products of many rows with a weight of 4 bits, which the page's second table has.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rows.decoders import DECODERS, feeds, write
+import numpy as np
+from rows.decoders import DECODERS, feeds, write, write_product
 from rows.shapes import Shape
 
 import burn
@@ -32,10 +34,18 @@ from burn.errors import BurnError
 SAME = 1e-3
 """How far scores may be apart, of the largest."""
 
+LEVELS = {0: "onnxruntime", 4: "onnxruntime, level 4"}
+"""Files of products: at level 4 ONNX Runtime rounds activations to 8 bits."""
+
+PRODUCT_ROWS = (1, 8, 16, 64, 128, 512)
+
 ROUNDED = 0.1
 """The same where ONNX Runtime rounds activations to 8 bits: burn keeps them."""
 
 PLAN = Plan(runs=24, rounds=6)
+
+PRODUCT = DECODERS["llama-1b-int4"]
+"""Whose hidden layer is multiplied."""
 
 TURNS = 3
 """Of the memory's bandwidth, before and behind: what else runs on its machine takes a share of it."""
@@ -81,6 +91,52 @@ def measured(name: str, folder: Path, threads: int, past: int) -> Figure:
     return Figure(name, shape, {engine: timing.median for engine, timing in timings.items()}, statistics.median(rates))
 
 
+@dataclass(frozen=True)
+class ProductFigure:
+    """Of so many rows: medians in seconds by engine."""
+
+    rows: int
+    times: dict[str, float]
+
+    def row(self, engines: list[str], operations: float) -> str:
+        ours = self.times["burn"]
+        cells = [f"{1e3 * self.times[e]:.2f} ms ({self.times[e] / ours:.2f})" for e in engines]
+        return f"| {' | '.join([str(self.rows), f'{1e3 * ours:.2f} ms', f'{operations / ours / 1e9:.0f}', *cells])} |"
+
+
+def products(shape: Shape, folder: Path, threads: int) -> list[ProductFigure]:
+    """Of the hidden layer's first weight. Raises BurnError where results differ."""
+    runs: dict[str, Callable[[Any], Any]] = {}
+    for level, engine in LEVELS.items():
+        path = folder / f"product-level{level}.onnx"
+        if not path.exists():
+            write_product(replace(shape, level=level), path)
+        if not runs:
+            runs["burn"] = burn.load(path, threads=threads).run
+        runs[engine] = PEERS["onnxruntime"].load(Subject("product", path, {}, {}), threads, None)
+    rng, figures = np.random.default_rng(0), []
+    for rows in PRODUCT_ROWS:
+        given = {"x": rng.standard_normal((rows, shape.width), np.float32)}
+        results = {engine: run(given) for engine, run in runs.items()}
+        for (engine, result), most in zip(results.items(), (0.0, SAME, ROUNDED), strict=True):
+            if not (apart := difference(results["burn"], result)) <= most:
+                raise BurnError(f"{engine}: products differ", [f"by {apart:.1e} of the largest"])
+        calls: dict[str, Callable[[], Any]] = {e: (lambda run=run, given=given: run(given)) for e, run in runs.items()}
+        timings = interleave(calls, PLAN).timings
+        figures.append(ProductFigure(rows, {engine: timing.median for engine, timing in timings.items()}))
+    return figures
+
+
+def products_table(shape: Shape, figures: list[ProductFigure]) -> list[str]:
+    engines, each = list(LEVELS.values()), 2.0 * shape.width * shape.hidden
+    head = ["rows", "burn", "GFLOP/s", *engines]
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *(f.row(engines, each * f.rows) for f in figures)]
+    return [
+        f"Products of so many rows with a weight of 4 bits, {shape.width} by {shape.hidden}, as a prompt has them:",
+        "\n".join(lines),
+    ]
+
+
 def _bandwidth() -> float:
     return statistics.median(measure().levels[-1].rate for _ in range(TURNS))
 
@@ -102,7 +158,7 @@ def _torch(shape: Shape, threads: int, past: int) -> Callable[[], Any]:
     return run
 
 
-def document(figures: list[Figure], threads: int, past: int) -> str:
+def document(figures: list[Figure], threads: int, past: int, more: list[str]) -> str:
     engines = [e for e in ("onnxruntime", "torch.compile") if any(e in f.times for f in figures)]
     versions = ", ".join(f"{e} {version(PEERS[e])}" for e in engines)
     lines = [
@@ -113,6 +169,7 @@ def document(figures: list[Figure], threads: int, past: int) -> str:
         "of level 4 ONNX Runtime rounds activations to 8 bits, which burn does not.",
         f"| {' | '.join(['model', 'weights', 'burn', 'reads', *engines])} |\n|{' --- |' * (4 + len(engines))}\n"
         + "\n".join(f.row(engines) for f in figures),
+        *more,
     ]
     return "\n\n".join(lines) + "\n"
 
@@ -130,9 +187,11 @@ def main() -> None:
     figures: list[Figure] = []
     for name in args.models:
         figures.append(measured(name, args.files, threads, args.past))
-        print(document(figures[-1:], threads, args.past).splitlines()[-1], flush=True)
+        print(figures[-1].row(list(figures[-1].times)[1:]), flush=True)
+    table = products_table(PRODUCT, products(PRODUCT, args.files, threads))
+    print(*table, sep="\n")
     if args.write:
-        args.write.write_text(document(figures, threads, args.past))
+        args.write.write_text(document(figures, threads, args.past, table))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,18 @@ def write(shape: Shape, path: Path) -> None:
     onnx.save(_Writer(shape).model(), path)
 
 
+def write_product(shape: Shape, path: Path) -> None:
+    """The product of any number of rows `x` with a hidden layer's first weight."""
+    writer = _Writer(shape)
+    y = writer.product("x", shape.width, shape.hidden)
+    writer.nodes.append(helper.make_node("Identity", [y], ["y"]))
+    sides = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", size])
+        for name, size in (("x", shape.width), ("y", shape.hidden))
+    ]
+    onnx.save(writer.whole("product", sides[:1], sides[1:]), path)
+
+
 def feeds(shape: Shape, past: int) -> dict[str, np.ndarray]:
     """A step's inputs behind so many tokens."""
     rng = np.random.default_rng(1)
@@ -72,7 +84,13 @@ class _Writer:
         scores = self.product(self.norm(x), s.width, s.words)
         self.nodes.append(helper.make_node("Identity", [scores], ["logits"]))
         self.outputs.insert(0, helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, 1, s.words]))
-        graph = helper.make_graph(self.nodes, "decoder", self.inputs, self.outputs, self.constants)
+        return self.whole("decoder", self.inputs, self.outputs)
+
+    def whole(
+        self, name: str, inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto]
+    ) -> onnx.ModelProto:
+        """What was written so far."""
+        graph = helper.make_graph(self.nodes, name, inputs, outputs, self.constants)
         domains = [helper.make_opsetid("", 20), helper.make_opsetid(MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=domains, ir_version=9)
 
