@@ -159,13 +159,21 @@ class Digits:
         return self.emitter.code.raw(f"vector.reduction <{kind}>, {value} : {value.type} into i32", "i32")
 
     # ---- reading ---------------------------------------------------------------------------------------------------------------
-    def summed(self, record: Value, reader: BlockReader, block: Int, columns: range) -> list[Value]:
-        """A block's sums, by digit and vector of columns."""
+    def summed(
+        self, records: Sequence[Value], reader: BlockReader, block: Int, columns: range
+    ) -> list[Sequence[Value]]:
+        """A block's sums by row, and of each by digit and vector of columns."""
+        each = DIGITS * len(columns)
+        sums = self._summed(records, reader, block, columns)
+        return [sums[first : first + each] for first in range(0, len(sums), each)]
+
+    def _summed(self, records: Sequence[Value], reader: BlockReader, block: Int, columns: range) -> list[Value]:
         code, words = self.emitter.code, self.emitter.dim(self.blocks.words)
-        with code.for_(0, words, self.turn, self._starts(record, len(columns))) as loop, self.emitter.scope():
+        starts = [start for record in records for start in self._starts(record, len(columns))]
+        with code.for_(0, words, self.turn, starts) as loop, self.emitter.scope():
 
             def added(word: Int, sums: Sequence[Value]) -> list[Value]:
-                return self._added(record, word, reader.word(block, word, columns), sums)
+                return self._added(records, word, reader.word(block, word, columns), sums)
 
             if self.run == dots.VNNI:
                 loop.yield_(*added(loop.iv, loop.carried))
@@ -186,7 +194,7 @@ class Digits:
             found += [code.splat(code.load(ends, digit, "i32"), self.lanes)] * vectors
         return found
 
-    def _added(self, record: Value, word: Int, held: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
+    def _added(self, records: Sequence[Value], word: Int, held: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
         """The sums with the products of a word of each column."""
         code, bits, length = self.emitter.code, self.blocks.bits, self._length
         sums = list(sums)
@@ -199,13 +207,14 @@ class Digits:
                 code.pure(f"vector.bitcast {w.value} : {w.type} to {bytes_}", bytes_)
                 for w in ((Lanes(code, w) ^ half).shift_right_logical(bits * part) & mask for w in held)
             ]
-            for digit in range(DIGITS):
-                address = code.gep(record, code.add(at, code.mul(length, digit)), "i8")
-                wide = code.splat(code.load(address, 0, "i32"), self.lanes)
-                wide = code.pure(f"vector.bitcast {wide} : {wide.type} to {bytes_}", bytes_)
-                for c, number in enumerate(numbers):
-                    place = digit * len(held) + c
-                    sums[place] = self._multiplied(sums[place], number, wide)
+            for r, record in enumerate(records):
+                for digit in range(DIGITS):
+                    address = code.gep(record, code.add(at, code.mul(length, digit)), "i8")
+                    wide = code.splat(code.load(address, 0, "i32"), self.lanes)
+                    wide = code.pure(f"vector.bitcast {wide} : {wide.type} to {bytes_}", bytes_)
+                    for c, number in enumerate(numbers):
+                        place = (r * DIGITS + digit) * len(held) + c
+                        sums[place] = self._multiplied(sums[place], number, wide)
         return sums
 
     def _multiplied(self, total: Value, numbers: Value, digits: Value) -> Value:
@@ -215,19 +224,16 @@ class Digits:
         return code.op("arith.addi", total, dots.of_few_bits(code, numbers, digits))
 
     def finished(
-        self, record: Value, parameters: Parameters, sums: Sequence[Value], totals: Sequence[Value], columns: range
-    ) -> list[Value]:
-        """The totals of some columns with a block's sums, in floats: (sum - zero * x's sum) * unit * scale. `sums` are these
-        columns' only."""
+        self, record: Value, parameters: Parameters, sums: Sequence[Value], total: Value, column: int
+    ) -> Value:
+        """The total of a vector of columns with a block's sums, in floats: (sum - zero * x's sum) * unit * scale. `sums` are
+        those of its digits."""
         code, ends = self.emitter.code, self._ends(record)
         x, unit = (Lanes(code, code.splat(code.load(ends, DIGITS + i, "f32"), self.lanes)) for i in range(2))
-        made: list[Value] = []
-        for at, c in enumerate(columns):
-            joined = self._joined([Lanes(code, total) for total in sums[at :: len(columns)]])
-            if parameters.zeros is not None:
-                joined = Lanes(code, parameters.zeros[c]).mad(-x, joined)
-            made.append((joined * unit).mad(Lanes(code, parameters.scales[c]), Lanes(code, totals[c])).value)
-        return made
+        joined = self._joined([Lanes(code, value) for value in sums])
+        if parameters.zeros is not None:
+            joined = Lanes(code, parameters.zeros[column]).mad(-x, joined)
+        return (joined * unit).mad(Lanes(code, parameters.scales[column]), Lanes(code, total)).value
 
     def _joined(self, digits: Sequence[Lanes]) -> Lanes:
         """The number that has these digits, or sums of digits."""

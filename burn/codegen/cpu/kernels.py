@@ -13,7 +13,7 @@ from burn.codegen.cpu.candidates import ALWAYS, BY_TIME, NEVER, Way
 from burn.codegen.cpu.heuristics.lanes import as_read, lanes_for
 from burn.codegen.cpu.heuristics.launches import grain_for, work
 from burn.codegen.cpu.heuristics.panels import panel_width
-from burn.codegen.cpu.heuristics.registers import FEW_ROWS, few_rows
+from burn.codegen.cpu.heuristics.registers import few_rows, more_rows
 from burn.codegen.cpu.heuristics.tiles import (
     FEW_BITS_SIZES,
     FEWEST_SIZES,
@@ -296,7 +296,8 @@ class KernelPrinter:
         if tiled is None or not blocks.is_even(kernel) or self.target.lanes(4) == 1:
             return self._loops(as_loops(kernel), choice)
         rows = product([v.extent for v in tiled.rows])
-        few = few_rows(rows, tiled, self.target)
+        digits = skinny.turn_of(tiled, self.target) is not None
+        few = few_rows(rows, tiled, self.target, digits)
 
         def many() -> Emitted | Either:
             enough = wants_of_tiles(kernel, self.target, FEW_BITS_SIZES)
@@ -309,10 +310,10 @@ class KernelPrinter:
 
         if few is None:
             return many()
-        skinny = self._skinny(kernel, tiled, few)
+        few_of_them = self._skinny(kernel, tiled, few)
         if isinstance(rows, int):
-            return skinny
-        return Either.of((((rows, FEW_ROWS),), many()), ((), skinny))
+            return few_of_them
+        return Either.of((((rows, more_rows(self.target, digits)),), many()), ((), few_of_them))
 
     def _skinny(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
         schedule = skinny.Schedule.of(tiled, rows, self.target)

@@ -1,7 +1,7 @@
 """Prints products of few rows with weights of a few bits: these are read once, as they are.
 
-Such a product takes as long as memory takes to hand over its weight: what is done for each number must be little. Up to three
-rows are taken apart into digits, which are multiplied by the weight's numbers as bytes by bytes (digits.py). Else, and where rows
+Such a product takes as long as memory takes to hand over its weight: what is done for each number must be little. Few rows
+are taken apart into digits, which are multiplied by the weight's numbers as bytes by bytes (digits.py). Else, and where rows
 hold what has no digits, numbers become floats in registers: for one row those of a block are summed first, and what they come to
 is scaled; for more rows each number is scaled, once for all of them. `emit` is the entry point; for many rows contract.py reads
 panels of floats, which `Operands` writes.
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.blocks import BlockReader, Parameters
-from burn.codegen.cpu.digits import Digits
+from burn.codegen.cpu.digits import DIGITS, Digits
 from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.head import open_kernel, scratch
-from burn.codegen.cpu.heuristics.registers import DIGIT_ROWS, vectors_beside
+from burn.codegen.cpu.heuristics.registers import DigitRows
 from burn.codegen.cpu.operands import place_rows
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
@@ -42,29 +42,33 @@ TOGETHER = 4
 @dataclass(frozen=True)
 class Schedule:
     """A panel of `width` columns at a time; `rows` rows are summed together, and `even` says that there are no more. Else so many
-    as TOGETHER says are, and what is left of them one by one. With a `turn` rows are whole numbers (digits.py), one after the
-    other, and `beside` vectors of columns are summed at a time."""
+    as TOGETHER says are, and what is left of them one by one. With a `turn` rows are whole numbers (digits.py), of which `digits`
+    says how many are summed together."""
 
     width: int
     rows: int
     even: bool
     turn: int | None
-    beside: int
+    digits: DigitRows
 
     @staticmethod
     def of(kernel: Tiled, rows: int, target: Target) -> Schedule:
-        assert kernel.blocks is not None
-        lanes = target.lanes(4)
-        straight = coefficient(kernel.lhs.offset, kernel.inner) == 1 and kernel.width % lanes == 0
-        turn = None
-        if straight and rows <= DIGIT_ROWS and not target.exact and not target.small:
-            turn = Digits.turn_of(kernel.blocks, kernel.inner.extent, lanes, target)
+        digits = DigitRows.of(target)
         even = product([v.extent for v in kernel.rows]) == rows
-        return Schedule(kernel.width, rows, even, turn, vectors_beside(kernel.width // lanes, target))
+        return Schedule(kernel.width, rows, even, turn_of(kernel, target) if rows <= digits.most else None, digits)
 
     def work(self, kernel: Tiled) -> Dim:
         """Vector operations of one iteration: a panel."""
         return kernel.inner.extent * (self.rows * self.width // 8 + 1)
+
+
+def turn_of(kernel: Tiled, target: Target) -> int | None:
+    """Words that are multiplied in a turn of the loop where rows are digits; None where they are not."""
+    assert kernel.blocks is not None
+    lanes = target.lanes(4)
+    if target.exact or target.small or coefficient(kernel.lhs.offset, kernel.inner) != 1 or kernel.width % lanes:
+        return None
+    return Digits.turn_of(kernel.blocks, kernel.inner.extent, lanes, target)
 
 
 def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
@@ -118,33 +122,49 @@ class _Printer:
             body()
 
     def _in_digits(self, digits: Digits, memory: Value, length: Int) -> None:
-        """All rows of the panel, one after the other."""
+        def some(rows: list[Int]) -> None:
+            self._digit_rows(rows, digits, memory, length)
+
+        count, together = self.schedule.rows, self.schedule.digits.together
+        if not self.schedule.even:
+            self._all_rows(together, some)
+            return
+        for first in range(0, count, together):
+            some(list(range(first, min(first + together, count))))
+
+    def _digit_rows(self, rows: list[Int], digits: Digits, memory: Value, length: Int) -> None:
+        """Some rows of the panel, all of them at once, a few vectors of columns after the other."""
         code, emitter = self.code, self.emitter
-        blocks, beside = emitter.dim(self.blocks.loops[0].extent), self.schedule.beside
-        with code.for_(0, self._row_count) as rows, emitter.scope():
-            records = code.gep(memory, code.mul(rows.iv, length), "i8")
-            with code.for_(0, blocks, 1, [code.const(0, self.type)] * self.vectors) as loop, emitter.scope():
-                record = code.gep(records, code.mul(loop.iv, digits.size), "i8")
-                parameters = self.reader.parameters(loop.iv)
-                totals: list[Value] = []
-                for first in range(0, self.vectors, beside):
-                    columns = range(first, min(first + beside, self.vectors))
-                    sums = digits.summed(record, self.reader, loop.iv, columns)
-                    totals += digits.finished(record, parameters, sums, loop.carried, columns)
-                loop.yield_(*totals)
-            self.epilogue.written([rows.iv], loop.results, None)
+        beside = self.schedule.digits.beside(self.vectors, DIGITS * len(rows))
+        starts = [code.gep(memory, code.mul(row, length), "i8") for row in rows]
+        totals = [code.const(0, self.type)] * (len(rows) * self.vectors)
+        with code.for_(0, emitter.dim(self.blocks.loops[0].extent), 1, totals) as loop, emitter.scope():
+            records = [code.gep(start, code.mul(loop.iv, digits.size), "i8") for start in starts]
+            parameters, totals = self.reader.parameters(loop.iv), list(loop.carried)
+            for first in range(0, self.vectors, beside):
+                columns = range(first, min(first + beside, self.vectors))
+                sums = digits.summed(records, self.reader, loop.iv, columns)
+                for r, (record, of_row) in enumerate(zip(records, sums, strict=True)):
+                    for place, c in enumerate(columns):
+                        at = r * self.vectors + c
+                        totals[at] = digits.finished(record, parameters, of_row[place :: len(columns)], totals[at], c)
+            loop.yield_(*totals)
+        self.epilogue.written(rows, loop.results, None)
 
     def _in_floats(self) -> None:
-        code, emitter = self.code, self.emitter
         if self.schedule.even:
             self._rows(list(range(self.schedule.rows)))
-            return
-        rows = self._row_count
-        whole = code.mul(code.udiv(rows, TOGETHER), TOGETHER)
-        with code.for_(0, whole, TOGETHER) as loop, emitter.scope():
-            self._rows([code.add(loop.iv, r) for r in range(TOGETHER)])
-        with code.for_(whole, rows) as loop, emitter.scope():
-            self._rows([loop.iv])
+        else:
+            self._all_rows(TOGETHER, self._rows)
+
+    def _all_rows(self, together: int, some: Callable[[list[Int]], None]) -> None:
+        """So many at a time as long as there are so many, and one by one."""
+        code, rows = self.code, self._row_count
+        whole = code.mul(code.udiv(rows, together), together)
+        with code.for_(0, whole, together) as loop, self.emitter.scope():
+            some([code.add(loop.iv, r) for r in range(together)])
+        with code.for_(whole, rows) as loop, self.emitter.scope():
+            some([loop.iv])
 
     def _rows(self, rows: list[Int]) -> None:
         """Some rows of the panel, all of them at once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from burn.codegen.cpu.panels import Tiled
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim
@@ -52,21 +54,37 @@ FEW_ROWS = 8
 reads from a cache."""
 
 
-DIGIT_ROWS = 3
-"""Rows up to which they are better multiplied as digits of bytes, one after the other, than together as floats (skinny.py). Where
-only a run can tell how many there are, up to FEW_ROWS of them: most often there is one."""
+@dataclass(frozen=True)
+class DigitRows:
+    """Up to `most` rows are better multiplied as digits of bytes than as floats (skinny.py), so many `together`; `sums` of them,
+    for each digit, row and vector of columns, are in registers beside the weights' words. Where only a run can tell how many rows
+    there are, FEW_ROWS at least are multiplied so: most often there is one."""
+
+    most: int
+    together: int
+    sums: int
+
+    @staticmethod
+    def of(target: Target) -> DigitRows:
+        return DigitRows(16, 4, 24) if target.vector_registers >= 32 else DigitRows(3, 1, 9)
+
+    def beside(self, vectors: int, sums: int) -> int:
+        """Vectors of columns, of so many sums each, that are summed at a time: as many in each group."""
+        groups = -(-vectors // max(1, self.sums // sums))
+        return -(-vectors // groups)
 
 
-def vectors_beside(vectors: int, target: Target) -> int:
-    """Vectors of columns whose sums of digits are in registers at a time, beside the weights' words: as many in each group."""
-    groups = -(-vectors // (4 if target.vector_registers >= 32 else 3))
-    return -(-vectors // groups)
-
-
-def few_rows(rows: Dim, kernel: Tiled, target: Target) -> int | None:
+def few_rows(rows: Dim, kernel: Tiled, target: Target, digits: bool) -> int | None:
     """Rows that are summed together where numbers become floats in registers: all of a few; one where only a run can tell how
-    many there are; None for many."""
+    many there are, or digits are better for them; None for many."""
     vectors = kernel.width // min(target.lanes(4), kernel.width)
     if not isinstance(rows, int):
         return 1
-    return rows if 0 < rows <= min(FEW_ROWS, tile_rows(rows, vectors, False, target)) else None
+    if 0 < rows <= min(FEW_ROWS, tile_rows(rows, vectors, False, target)):
+        return rows
+    return 1 if digits and 0 < rows <= DigitRows.of(target).most else None
+
+
+def more_rows(target: Target, digits: bool) -> int:
+    """Rows from which on there are many, where only a run can tell how many there are."""
+    return max(FEW_ROWS, DigitRows.of(target).most + 1 if digits else 0)
