@@ -5,8 +5,8 @@
 
 A step takes a token behind `--past` others. Both runtimes take the same ONNX file, which is made in FOLDER if it is not there
 (rows/decoders.py, random weights), and must give the same scores; torch takes the float32 shapes alone, and keeps keys and values
-where they are. A step reads every weight once: the share of the memory's bandwidth, measured around it, says how good it is. What reading a
-prompt takes shows in the products of many rows with a weight of 4 bits, which the page's second table has.
+where they are. A step reads every weight once: the share of the memory's bandwidth, measured around it, says how good it is. What
+reading a prompt takes shows in the products of many rows with a weight of 4 bits, which the page's second table has.
 """
 
 from __future__ import annotations
