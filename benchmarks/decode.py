@@ -34,13 +34,13 @@ from burn.errors import BurnError
 SAME = 1e-3
 """How far scores may be apart, of the largest."""
 
+ROUNDED = 0.1
+"""The same where ONNX Runtime rounds activations to 8 bits: burn keeps them."""
+
 LEVELS = {0: "onnxruntime", 4: "onnxruntime, level 4"}
 """Files of products: at level 4 ONNX Runtime rounds activations to 8 bits."""
 
 PRODUCT_ROWS = (1, 8, 16, 64, 128, 512)
-
-ROUNDED = 0.1
-"""The same where ONNX Runtime rounds activations to 8 bits: burn keeps them."""
 
 PLAN = Plan(runs=24, rounds=6)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from burn.codegen.cpu import kernels
 from burn.codegen.cpu.target import host_targets
 from burn.compiler import compile_program, executable
 from burn.dialect import ops
@@ -187,42 +189,45 @@ IN_TILES = [
 
 
 @pytest.fixture
-def text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    path = tmp_path / "code.mlir"
-    monkeypatch.setenv("BURN_DUMP_MLIR", str(path))
-    return path
+def in_tiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Weight], Executable]:
+    """Compiles products for tile registers, which are taken wherever there is enough to multiply."""
+    text = tmp_path / "code.mlir"
+    monkeypatch.setenv("BURN_DUMP_MLIR", str(text))
+    monkeypatch.setattr(kernels, "tiles_pay", lambda *_: ())
 
+    def compile_(weight: Weight) -> Executable:
+        case = weight.case
+        rows = symbol("rows") if case.dynamic else case.rows
+        program = Program.create([("x", TensorType(case.dtype, (rows, case.depth)))])
+        with program.building("product"):
+            y = weight.product(program, program.inputs[0])
+        run = executable(program.finish([("y", y)]), target="amx")
+        assert "tdpbf16ps" in text.read_text()
+        return run
 
-def in_tiles(weight: Weight, text: Path) -> Executable:
-    case = weight.case
-    rows = symbol("rows") if case.dynamic else case.rows
-    program = Program.create([("x", TensorType(case.dtype, (rows, case.depth)))])
-    with program.building("product"):
-        y = weight.product(program, program.inputs[0])
-    run = executable(program.finish([("y", y)]), target="amx")
-    assert "tdpbf16ps" in text.read_text()
-    return run
+    return compile_
 
 
 @pytest.mark.skipif("amx" not in RUNNABLE, reason="this CPU has no tile registers")
 @pytest.mark.parametrize("case", IN_TILES, ids=str)
-def test_many_rows_in_tile_registers(text: Path, case: Case) -> None:
+def test_many_rows_in_tile_registers(in_tiles: Callable[[Weight], Executable], case: Case) -> None:
     rng = np.random.default_rng(7)
     weight = Weight(rng, case)
-    run = in_tiles(weight, text)
+    run = in_tiles(weight)
     for rows in (case.rows, 5, 1, 0, 65) if case.dynamic else (case.rows,):
         x = rng.standard_normal((rows, case.depth)).astype("float32")
         close(run(x), x, weight.value)
 
 
 @pytest.mark.skipif("amx" not in RUNNABLE, reason="this CPU has no tile registers")
-def test_numbers_that_tile_registers_cannot_sum(text: Path) -> None:
+@pytest.mark.parametrize("depth", [160, 1600])
+def test_numbers_that_tile_registers_cannot_sum(in_tiles: Callable[[Weight], Executable], depth: int) -> None:
     """Strips with infinities and NaN are summed in float32."""
-    rng, case = np.random.default_rng(8), Case(70, 160, 136)
+    rng, case = np.random.default_rng(8), Case(70, depth, 136)
     weight = Weight(rng, case)
     x = rng.standard_normal((case.rows, case.depth)).astype("float32")
     x[3, 40], x[35, 0], x[69, 159] = np.inf, np.nan, -np.inf
-    got = in_tiles(weight, text)(x)
+    got = in_tiles(weight)(x)
     with np.errstate(invalid="ignore"):
         wanted = np.einsum("rk,ck->rc", x.astype("float64"), weight.value)
     assert np.array_equal(np.isnan(got), np.isnan(wanted))

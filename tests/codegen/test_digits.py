@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.target import TARGETS, host_targets
+from burn.codegen.cpu.target import TARGETS, Target, compact, host_targets
 from burn.compiler import executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
@@ -33,33 +33,35 @@ DEPTH, COLUMNS, BLOCK = 96, 70, 32
 class Weight:
     """4 bits in blocks; `value` is what they stand for."""
 
-    def __init__(self) -> None:
+    def __init__(self, block: int = BLOCK, depth: int = DEPTH, numbers: np.ndarray | None = None) -> None:
         rng = np.random.default_rng(0)
-        numbers = rng.integers(0, 16, (COLUMNS, DEPTH // BLOCK, BLOCK)).astype("uint8")
+        self.block, self.depth = block, depth
+        if numbers is None:
+            numbers = rng.integers(0, 16, (COLUMNS, depth // block, block))
+        numbers = numbers.astype("uint8")
         self.bytes = numbers[..., ::2] | numbers[..., 1::2] << 4
         self.scale = rng.uniform(-0.1, 0.1, numbers.shape[:2]).astype("float32")
-        self.value = ((numbers - 8.0) * self.scale[..., None]).reshape(COLUMNS, DEPTH).T
+        self.value = ((numbers - 8.0) * self.scale[..., None]).reshape(COLUMNS, depth).T
 
-    def product(self, target: str, rows: int | str = 1, exact: bool = False) -> Executable:
-        program = Program.create(
-            [("x", TensorType("float32", (symbol(rows) if isinstance(rows, str) else rows, DEPTH)))]
-        )
+    def product(self, target: str | Target, rows: int | str = 1, exact: bool = False) -> Executable:
+        shape = symbol(rows) if isinstance(rows, str) else rows, self.depth
+        program = Program.create([("x", TensorType("float32", shape))])
         with program.building("product"):
             held = [(self.bytes, "uint8"), (self.scale, "float32")]
             parts = [ops.weight(key=program.weights.add_array(a, "w"), shape=a.shape, dtype=d) for a, d in held]
-            y = ops.block_dot(program.inputs[0], *parts, None, bits=4, block=BLOCK)
+            y = ops.block_dot(program.inputs[0], *parts, None, bits=4, block=self.block)
         return executable(program.finish([("y", y)]), target=target, exact=exact)
+
+    def check(self, got: np.ndarray, x: np.ndarray) -> None:
+        """Within 2^-23 of a block's largest number for each weight, as digits.py says, and the rounding of float32's sums."""
+        wide, sums = x.astype("float64"), np.abs(self.value)
+        blocks = np.abs(wide).reshape(len(x), self.depth // self.block, self.block)
+        largest = np.repeat(blocks.max(-1), self.block, -1)
+        bound = 2.0**-23 * (largest @ sums + 4 * (np.abs(wide) @ sums)) + 2.0**-140
+        assert (np.abs(got - wide @ self.value) <= bound).all()
 
 
 WEIGHT = Weight()
-
-
-def bound(x: np.ndarray) -> np.ndarray:
-    """2^-23 of a block's largest number for each weight, as digits.py says, and the rounding of float32's sums."""
-    blocks = (len(x), DEPTH // BLOCK, BLOCK)
-    largest = np.repeat(np.abs(x.reshape(blocks)).max(-1), BLOCK, -1)
-    sums = np.abs(WEIGHT.value)
-    return 2.0**-23 * (largest @ sums + 4 * (np.abs(x) @ sums))
 
 
 @pytest.fixture
@@ -77,8 +79,7 @@ def test_few_rows_are_digits(target: str, rows: int, exact: bool, text: Path) ->
     run = WEIGHT.product(target, rows, exact)
     assert (INSTRUCTIONS[target] in text.read_text()) == used
     x = np.random.default_rng(1).standard_normal((rows, DEPTH)).astype("float32")
-    wide = x.astype("float64")
-    assert (np.abs(run(x) - wide @ WEIGHT.value) <= bound(wide)).all()
+    WEIGHT.check(run(x), x)
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
@@ -88,13 +89,11 @@ def test_numbers_of_any_size(target: str) -> None:
     base = rng.standard_normal((1, DEPTH))
     for size in (1.0, 1e-30, 1e-31, 1e-36, 1e-40, 1e28, 1e31, 1e36):
         x = (base * size).astype("float32")
-        wide = x.astype("float64")
-        assert (np.abs(run(x) - wide @ WEIGHT.value) <= bound(wide) + 2.0**-140).all(), size
+        WEIGHT.check(run(x), x)
     for largest in np.nextafter(np.array([2, 4, 1.984375, 1.9921875, 1.998046875], "float32"), np.float32(0)):
         x = base.clip(-0.9, 0.9).astype("float32")
         x[0, 7], x[0, 40] = largest, -largest
-        wide = x.astype("float64")
-        assert (np.abs(run(x) - wide @ WEIGHT.value) <= bound(wide)).all(), largest
+        WEIGHT.check(run(x), x)
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
@@ -103,11 +102,9 @@ def test_blocks_of_sizes_that_differ(target: str) -> None:
     x = np.random.default_rng(3).standard_normal((1, DEPTH)).astype("float32")
     x[0, BLOCK : 2 * BLOCK] *= np.float32(1e12)
     x[0, 2 * BLOCK :] = 0
-    wide = x.astype("float64")
-    assert (np.abs(WEIGHT.product(target)(x) - wide @ WEIGHT.value) <= bound(wide)).all()
+    WEIGHT.check(WEIGHT.product(target)(x), x)
     x[0, BLOCK:] = 0
-    wide = x.astype("float64")
-    assert (np.abs(WEIGHT.product(target)(x) - wide @ WEIGHT.value) <= bound(wide)).all()
+    WEIGHT.check(WEIGHT.product(target)(x), x)
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
@@ -121,8 +118,26 @@ def test_numbers_that_are_not_finite(target: str, number: float) -> None:
     got = WEIGHT.product(target, 3)(x)
     assert np.array_equal(np.isnan(got), np.isnan(wanted))
     assert np.array_equal(got[1], wanted[1].astype("float32"), equal_nan=True)
-    others = np.delete(x, 1, 0).astype("float64")
-    assert (np.abs(np.delete(got, 1, 0) - others @ WEIGHT.value) <= bound(others)).all()
+    WEIGHT.check(np.delete(got, 1, 0), np.delete(x, 1, 0))
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("block", [8, 16, 24, 64, 256, 1536])
+def test_blocks_of_any_size(target: str, block: int) -> None:
+    """Fewer words than a turn of the loop has, as many, and many turns; two columns' worth of largest sums among them."""
+    numbers = np.random.default_rng(6).integers(0, 16, (COLUMNS, 1536 // block, block))
+    numbers[:2] = np.array([0, 15])[:, None, None]
+    weight, x = Weight(block, 1536, numbers), np.random.default_rng(7).standard_normal((2, 1536)).astype("float32")
+    x[1] = np.nextafter(np.float32(1.984375), np.float32(0))  # of three largest digits
+    weight.check(weight.product(target, 2)(x), x)
+    weight.check(weight.product(target, 2)(-x), -x)
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_short_code_has_floats(target: str, text: Path) -> None:
+    x = np.random.default_rng(8).standard_normal((1, DEPTH)).astype("float32")
+    WEIGHT.check(WEIGHT.product(compact(TARGETS[target]))(x), x)
+    assert INSTRUCTIONS[target] not in text.read_text() and "prefetch" not in text.read_text()
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
@@ -131,8 +146,7 @@ def test_any_number_of_rows(target: str, text: Path) -> None:
     assert INSTRUCTIONS[target] in text.read_text()
     for rows in (0, 1, 2, 7, 8, 16, 17, 33):
         x = rng.standard_normal((rows, DEPTH)).astype("float32")
-        wide = x.astype("float64")
-        assert (np.abs(run(x) - wide @ WEIGHT.value) <= bound(wide)).all(), rows
+        WEIGHT.check(run(x), x)
 
 
 def test_other_targets_take_floats(text: Path) -> None:

@@ -20,8 +20,8 @@ from burn.kernels.body import Apply, Const, ContractionKernel, Convert, Load, Sc
 WORD = 4
 """Bytes of a word."""
 
-WORDS = 4
-"""Of most blocks, so that a block's parameters are so much less than its words."""
+BLOCK_WORDS = 4
+"""Words of most blocks: for each word so much less of a block's parameters is read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class BlockReader:
         element = conversions.element_type(side.dtype)
         base = code.gep(emitter.pointers[side.buffer], emitter.dim(side.offset), element)
         if self.ahead:
-            code.ask(base, self.ahead // WORDS, self.vectors * self.lanes * bits(element) // 8)
+            code.ask(base, self.ahead // BLOCK_WORDS, self.vectors * self.lanes * bits(element) // 8)
         loaded = [code.load(base, c * self.lanes, vector(self.lanes, element)) for c in range(self.vectors)]
         return [conversions.convert(code, value, side.dtype, "float32") for value in loaded]
 

@@ -5,9 +5,9 @@ whole one below 2^23. That has three digits, int8, of base 256. A sum of numbers
 of them exact, and what they come to is put together once a block: as an instruction adds up four such products in each lane, or
 two (dots.py), that is half the work that the multiply-adds of floats and the making of these are.
 
-The error is that of the unit: a number is off by at most 2^-23 of its block's largest, and so a sum by at most 2^-23 of that
-times the sum of the weights' magnitudes. Blocks whose numbers are not finite, or so large or small that a float could not hold
-what comes out on the way, are not written; the caller sums floats then.
+The error is that of the unit: a number is off by 2^-23 of its block's largest (and a hundredth of that), and so a sum by no more
+than that times the sum of the weights' magnitudes. Blocks whose numbers are not finite, or so large or small that a float could
+not hold what comes out on the way, are not written; the caller sums floats then.
 
 A row's record of a block: its digits, the highest first, each of them as the words of the weights go through the depth; where
 the sums of the three start; the sum of the row's numbers, and the unit, in floats.
@@ -25,7 +25,6 @@ from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
-from burn.dialect.dims import Dim, factor
 
 DIGITS = 3
 """Of a whole number, in base 256."""
@@ -43,33 +42,45 @@ MOST, MOST_OF_PAIRS = 1 << 31, 1 << 15
 """What a sum of int32 stays below, and one of int16."""
 
 
+@dataclass(frozen=True)
+class Steps:
+    """What is decided while sizes are numbers: how many words of a block are summed in a turn of the loop, in int16 where pairs
+    are added up, and how many numbers of each place in a byte are written at a time."""
+
+    words: int
+    written: int
+
+    @staticmethod
+    def of(blocks: Blocks, lanes: int, target: Target) -> Steps | None:
+        """None where sums do not fit, or there is no instruction."""
+        words = blocks.words
+        if not isinstance(words, int) or words == 0 or target.byte_run == 1:
+            return None
+        largest = 128 * ((1 << blocks.bits) - 1)  # of a product
+        if words * blocks.each * largest >= MOST:
+            return None
+        size = words * WORD
+        written = min(lanes, size & -size)
+        if target.byte_run == dots.VNNI:
+            return Steps(1, written)
+        if lanes * WORD != dots.FEW_BITS:
+            return None  # longer vectors without VNNI are as quick in floats, which one instruction makes (blocks.py)
+        most = (MOST_OF_PAIRS - 1) // (largest * blocks.each // 2)
+        turn = next((n for n in range(most, 0, -1) if words % n == 0), None)
+        return None if turn is None else Steps(turn, written)
+
+
 @dataclass(frozen=True, eq=False)
 class Digits:
     """The left side of a product with `blocks`, whose rows are of `dtype`, each number beside the next one. `run` is the target's
-    (dots.py), and `turn` what `turn_of` says."""
+    (dots.py)."""
 
     blocks: Blocks
     dtype: str
     emitter: ScalarEmitter
     lanes: int
-    turn: int
+    steps: Steps
     run: int
-
-    @staticmethod
-    def turn_of(blocks: Blocks, depth: Dim, lanes: int, target: Target) -> int | None:
-        """Words of a block that are summed in a turn of the loop, in int16 where pairs are added up; None where sums do not fit,
-        or there is no instruction. depth: of all blocks."""
-        words = blocks.words
-        longest = words * blocks.each if isinstance(words, int) else depth
-        largest = 128 * ((1 << blocks.bits) - 1)  # of a product
-        if target.byte_run == 1 or not isinstance(longest, int) or longest * largest >= MOST:
-            return None
-        if target.byte_run == dots.VNNI:
-            return 1
-        most = (MOST_OF_PAIRS - 1) // (largest * blocks.each // 2)
-        if not isinstance(words, int) or lanes * WORD != dots.FEW_BITS:
-            return None  # longer vectors without VNNI are as quick in floats, which one instruction makes (blocks.py)
-        return next((n for n in range(most, 0, -1) if words % n == 0), None)
 
     @property
     def _length(self) -> Int:
@@ -100,7 +111,7 @@ class Digits:
 
     def _write_block(self, numbers: Value, record: Value) -> Value:
         code, length = self.emitter.code, self._length
-        lanes = self._lanes()
+        lanes = self.steps.written
         chunks = code.udiv(length, lanes * self._parts)
         integers = vector(lanes, "i32")
         with code.for_(0, chunks, 1, [code.const(0, integers)]) as loop, self.emitter.scope():
@@ -132,11 +143,6 @@ class Digits:
         code.store(unit.value, ends, DIGITS + 1)
         is_held = largest.below(LARGEST << 23) & ~largest.below(SMALLEST << 23)
         return (largest.equals(0) | is_held).value
-
-    def _lanes(self) -> int:
-        """Of a vector of a block's numbers that lie so far apart as there are of them in a byte."""
-        most = factor(self.blocks.words * WORD)
-        return min(self.lanes, most & -most)
 
     def _chunk(self, numbers: Value, chunk: Int, lanes: int) -> list[Lanes]:
         """By their place in a byte, floats of `lanes` bytes."""
@@ -170,7 +176,7 @@ class Digits:
     def _summed(self, records: Sequence[Value], reader: BlockReader, block: Int, columns: range) -> list[Value]:
         code, words = self.emitter.code, self.emitter.dim(self.blocks.words)
         starts = [start for record in records for start in self._starts(record, len(columns))]
-        with code.for_(0, words, self.turn, starts) as loop, self.emitter.scope():
+        with code.for_(0, words, self.steps.words, starts) as loop, self.emitter.scope():
 
             def added(word: Int, sums: Sequence[Value]) -> list[Value]:
                 return self._added(records, word, reader.word(block, word, columns), sums)
@@ -179,7 +185,10 @@ class Digits:
                 loop.yield_(*added(loop.iv, loop.carried))
                 return loop.results
             pairs = vector(2 * self.lanes, "i16")
-            with code.for_(0, self.turn, 1, [code.const(0, pairs)] * len(loop.carried)) as turn, self.emitter.scope():
+            with (
+                code.for_(0, self.steps.words, 1, [code.const(0, pairs)] * len(loop.carried)) as turn,
+                self.emitter.scope(),
+            ):
                 turn.yield_(*added(code.add(loop.iv, turn.iv), turn.carried))
             ones = code.const(1, pairs)
             sums = zip(loop.carried, turn.results, strict=True)

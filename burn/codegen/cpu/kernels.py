@@ -290,23 +290,25 @@ class KernelPrinter:
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
     def _blocks(self, kernel: ContractionKernel, blocks: Blocks, choice: Choice) -> Emitted | Either:
-        """A product with numbers of a few bits: these become floats where few rows are multiplied, or in panels for many."""
+        """A product with numbers of a few bits: for few rows these are read once, as they are; for many they become floats in
+        panels, or on the way to tile registers."""
         width = kernel.buffers[blocks.weight.buffer].panels
         tiled = Tiled.of(kernel, width)
         if tiled is None or not blocks.is_even(kernel) or self.target.lanes(4) == 1:
             return self._loops(as_loops(kernel), choice)
         rows = product([v.extent for v in tiled.rows])
-        digits = skinny.turn_of(tiled, self.target) is not None
+        digits = skinny.steps_of(tiled, self.target) is not None
         few = few_rows(rows, tiled, self.target, digits)
 
         def many() -> Emitted | Either:
             enough = wants_of_tiles(kernel, self.target, FEW_BITS_SIZES)
-            launches = [] if enough is None else self._tiles(kernel, enough)
+            usual = Way(NEVER if enough is None else BY_TIME, contract.Schedule.of(tiled, self.target))
+            way = choice.pick(usual, lambda: candidates.ways(kernel, usual, enough is not None, self.target))
+            launches = [] if enough is None or way.tiles == NEVER else self._tiles(kernel, enough, way.tiles == ALWAYS)
             if launches and not launches[-1][0]:
                 return Either.of(*launches)
-            usual = contract.Schedule.of(tiled, self.target)
-            order = choice.pick(usual, lambda: candidates.orders(kernel, usual, self.target))
-            return Either.of(*launches, ((), self._vectors(kernel, order)))
+            assert way.order is not None
+            return Either.of(*launches, ((), self._vectors(kernel, way.order)))
 
         if few is None:
             return many()
@@ -318,6 +320,8 @@ class KernelPrinter:
     def _skinny(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
         schedule = skinny.Schedule.of(tiled, rows, self.target)
         grain = grain_for(schedule.work(tiled))
+        if schedule.steps is not None:
+            grain = -1 * grain  # a thread writes all rows' digits before its panels
         general, values = parametrize(kernel, {kernel.column: tiled.width}, {tiled.width * WORD})
         emit = partial(skinny.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, tiled.panel.extent, grain)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.blocks import BlockReader, Parameters
-from burn.codegen.cpu.digits import DIGITS, Digits
+from burn.codegen.cpu.digits import DIGITS, Digits, Steps
 from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.head import open_kernel, scratch
 from burn.codegen.cpu.heuristics.registers import DigitRows
@@ -36,39 +36,44 @@ SPLIT = 2
 """Sums that a row has of a block, so that multiply-adds do not wait for each other."""
 
 TOGETHER = 4
-"""Rows that are summed together where only a run can tell how many there are, as long as there are so many."""
+"""Rows that are summed together, in floats, where only a run can tell how many there are, or there are more than registers hold:
+as long as there are so many."""
 
 
 @dataclass(frozen=True)
 class Schedule:
     """A panel of `width` columns at a time; `rows` rows are summed together, and `even` says that there are no more. Else so many
-    as TOGETHER says are, and what is left of them one by one. With a `turn` rows are whole numbers (digits.py), of which `digits`
+    as TOGETHER says are, and what is left of them one by one. With `steps` rows are whole numbers (digits.py), of which `digits`
     says how many are summed together."""
 
     width: int
     rows: int
     even: bool
-    turn: int | None
+    steps: Steps | None
     digits: DigitRows
 
     @staticmethod
     def of(kernel: Tiled, rows: int, target: Target) -> Schedule:
         digits = DigitRows.of(target)
         even = product([v.extent for v in kernel.rows]) == rows
-        return Schedule(kernel.width, rows, even, turn_of(kernel, target) if rows <= digits.most else None, digits)
+        return Schedule(kernel.width, rows, even, steps_of(kernel, target) if rows <= digits.most else None, digits)
 
     def work(self, kernel: Tiled) -> Dim:
         """Vector operations of one iteration: a panel."""
-        return kernel.inner.extent * (self.rows * self.width // 8 + 1)
+        count = product([v.extent for v in kernel.rows])
+        rows = count if isinstance(count, int) else self.rows
+        return kernel.inner.extent * (rows * self.width // 8 + 1)
 
 
-def turn_of(kernel: Tiled, target: Target) -> int | None:
-    """Words that are multiplied in a turn of the loop where rows are digits; None where they are not."""
+def steps_of(kernel: Tiled, target: Target) -> Steps | None:
+    """None where rows are not taken apart: sums are to be as they stand, code short, or rows do not lie in one piece."""
     assert kernel.blocks is not None
     lanes = target.lanes(4)
-    if target.exact or target.small or coefficient(kernel.lhs.offset, kernel.inner) != 1 or kernel.width % lanes:
+    if target.exact or target.small or target.compact:
         return None
-    return Digits.turn_of(kernel.blocks, kernel.inner.extent, lanes, target)
+    if coefficient(kernel.lhs.offset, kernel.inner) != 1 or kernel.width % lanes:
+        return None
+    return Steps.of(kernel.blocks, lanes, target)
 
 
 def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
@@ -86,14 +91,15 @@ class _Printer:
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.type = vector(self.lanes, "f32")
         self.epilogue = Epilogue(tiled, self.lanes, "f32", self.emitter)
-        self.reader = BlockReader(self.blocks, self.lanes, self.vectors, self.emitter, AHEAD)
+        ahead = 0 if target.compact else AHEAD
+        self.reader = BlockReader(self.blocks, self.lanes, self.vectors, self.emitter, ahead)
 
     def print(self) -> str:
         code, emitter = self.code, self.emitter
-        if self.schedule.turn is None:
+        if self.schedule.steps is None:
             self._panels(self._in_floats)
         else:
-            digits = Digits(self.blocks, self.kernel.lhs.dtype, emitter, self.lanes, self.schedule.turn, self.run)
+            digits = Digits(self.blocks, self.kernel.lhs.dtype, emitter, self.lanes, self.schedule.steps, self.run)
             length = code.mul(digits.size, emitter.dim(self.blocks.loops[0].extent))
             memory = scratch(code, emitter.worker, code.mul(length, self._row_count))
             with code.if_(self._written(digits, memory, length)), emitter.scope():
@@ -160,9 +166,10 @@ class _Printer:
     def _all_rows(self, together: int, some: Callable[[list[Int]], None]) -> None:
         """So many at a time as long as there are so many, and one by one."""
         code, rows = self.code, self._row_count
-        whole = code.mul(code.udiv(rows, together), together)
-        with code.for_(0, whole, together) as loop, self.emitter.scope():
-            some([code.add(loop.iv, r) for r in range(together)])
+        whole = code.mul(code.udiv(rows, together), together) if together > 1 else 0
+        if together > 1:
+            with code.for_(0, whole, together) as loop, self.emitter.scope():
+                some([code.add(loop.iv, r) for r in range(together)])
         with code.for_(whole, rows) as loop, self.emitter.scope():
             some([loop.iv])
 

@@ -110,7 +110,7 @@ class Splits:
             self.copy_unit(each.iv, unit.iv, code.add(code.sub(each.iv, panel), into))
 
     def copy_unit(self, panel: Int, unit: Int, into: Int) -> None:
-        """Part of a panel; what of the next one lies at its place is asked for."""
+        """Part of a panel; where it is copied line by line, what of the next one lies at its place is asked for."""
         block, which = self.code.udiv(unit, self.units), self.code.urem(unit, self.units)
         if self.narrow is not None and self.narrow.blocks is not None:
             self._words(self.narrow, self.narrow.blocks, panel, block, which, into)

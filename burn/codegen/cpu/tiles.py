@@ -86,7 +86,7 @@ class Sides(Protocol):
 class Schedule:
     """The depth is taken `part` places at a time; `parts` says that there may be several, and `ragged` that the last block of
     one may be short. `strips` of rows are copied together; sums are held for `held` panels between parts. Beside each block that
-    is multiplied, `copies` lines of the next panel are copied (0: `panels` are copied together before), and `rows` of the strip
+    is multiplied, `copies` units of the next panel are copied (0: `panels` are copied together before), and `rows` of the strip
     before are written (0: a strip is written when it has been summed).
 
     A launch goes over strips, or across them: over panels. The other side is cut into groups, each of which all of them meet in
@@ -242,7 +242,7 @@ class _Printer:
     # ---- a strip and a panel -------------------------------------------------------------------------------------------
     def _strip(self, first: Int, strips: Int, strip: Int, place: Int, slots: Int | None, later: Int) -> None:
         """Sums a strip, number `strip` of those from `first` on, and panel number `place` of those that are there. Meanwhile the
-        strip before it is written, and lines of panel `later` are copied."""
+        strip before it is written, and units of panel `later` are copied."""
         code, emitter, schedule, sides = self.code, self.emitter, self.schedule, self.sides
         sums, others = (self._sums(slots, s) for s in (strip, code.max(code.sub(strip, 1), 0)))
         start, last, rows = self._first(), self._last(), code.mul(code.add(first, strip), WIDTH)

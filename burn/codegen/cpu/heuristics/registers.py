@@ -58,7 +58,7 @@ reads from a cache."""
 class DigitRows:
     """Up to `most` rows are better multiplied as digits of bytes than as floats (skinny.py), so many `together`; `sums` of them,
     for each digit, row and vector of columns, are in registers beside the weights' words. Where only a run can tell how many rows
-    there are, FEW_ROWS at least are multiplied so: most often there is one."""
+    there are, all below FEW_ROWS are, too: most often there is one."""
 
     most: int
     together: int
