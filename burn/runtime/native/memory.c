@@ -2,11 +2,14 @@
  *
  * A block has a 64-byte header in front of it. Large blocks are mapped, with huge pages asked for: a network's arena is
  * walked end to end every inference and 4 KiB pages would cost it in TLB misses. Only blocks that are many huge pages long
- * end at one: a parameter of 1 MiB would take twice its memory. The kernel zeroes fresh pages, which
- * for a large output costs more than computing it, so a few freed mappings are kept for the next block of about the
- * same size.
+ * end at one: a parameter of 1 MiB would take twice its memory.
+ *
+ * The kernel zeroes fresh pages, which for an output costs more than computing it, and malloc gives back what lies free at its
+ * end. So freed blocks that are some pages long are kept for the next ones of about the same size, the last ones freed: a
+ * decoder has as many outputs as twice its layers, in every step.
  */
 #include <stdlib.h> /* which says whether it is glibc's */
+#include <string.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -14,8 +17,8 @@
 #include "runtime.h"
 #include "system.h"
 
-enum { KEPT_BLOCKS = 8, MANY = 16 };
-static const int64_t LARGE = 1 << 20, PAGE = 4 << 10, HUGE_PAGE = 2 << 20, KEPT_BYTES = 256 << 20, LIMIT = (int64_t)1 << 46;
+enum { KEPT_BLOCKS = BURN_HAS_PAGES ? 256 : 1, MANY = 16 };
+static const int64_t LARGE = 1 << 20, SOME_PAGES = 16 << 10, PAGE = 4 << 10, HUGE_PAGE = 2 << 20, KEPT_BYTES = 256 << 20, LIMIT = (int64_t)1 << 46;
 
 typedef struct header {
     int64_t capacity; /* bytes of the whole block, header included */
@@ -31,62 +34,69 @@ static void acquire(void) { burn_lock_take(&lock); }
 static void release(void) { burn_lock_give(&lock); }
 static void guard(void) { burn_at_fork(acquire, release, release); }
 
-static header *kept[KEPT_BLOCKS];
+static header *kept[KEPT_BLOCKS]; /* those freed first come first */
+static int32_t kept_count;
 static int64_t kept_bytes;
+
+static header *removed(int32_t place) {
+    header *block = kept[place];
+    memmove(kept + place, kept + place + 1, (size_t)(kept_count - place - 1) * sizeof *kept);
+    kept_count--;
+    kept_bytes -= block->capacity;
+    return block;
+}
 
 /* The smallest kept block that fits without wasting more than half of it. */
 static header *take_kept(int64_t capacity) {
-    int best = -1;
+    int32_t best = -1;
     burn_once_call(&once, guard);
     acquire();
-    for (int i = 0; i < KEPT_BLOCKS; i++)
-        if (kept[i] && kept[i]->capacity >= capacity && kept[i]->capacity / 2 <= capacity &&
-            (best < 0 || kept[i]->capacity < kept[best]->capacity))
+    for (int32_t i = 0; i < kept_count; i++)
+        if (kept[i]->capacity >= capacity && kept[i]->capacity / 2 <= capacity &&
+            (best < 0 || kept[i]->capacity <= kept[best]->capacity))
             best = i;
-    header *block = best < 0 ? NULL : kept[best];
-    if (block) {
-        kept[best] = NULL;
-        kept_bytes -= block->capacity;
-    }
+    header *block = best < 0 ? NULL : removed(best);
     release();
     return block;
 }
 
-static int keep(header *block) {
-    int done = 0;
-    acquire();
-    for (int i = 0; i < KEPT_BLOCKS && !done && kept_bytes + block->capacity <= KEPT_BYTES; i++)
-        if (!kept[i]) {
-            kept[i] = block;
-            kept_bytes += block->capacity;
-            done = 1;
-        }
-    release();
-    return done;
+static void give_back(header *block) {
+    if (block->mapped)
+        burn_pages_free(block, block->capacity);
+    else
+        burn_aligned_free(block);
 }
+
+/* Keeps a block, in place of those that were freed first where there are too many. */
+static void keep(header *block) {
+    header *old[KEPT_BLOCKS];
+    int32_t count = 0;
+    acquire();
+    while (kept_count == KEPT_BLOCKS || (kept_count > 0 && kept_bytes + block->capacity > KEPT_BYTES))
+        old[count++] = removed(0);
+    kept[kept_count++] = block;
+    kept_bytes += block->capacity;
+    release();
+    while (count > 0)
+        give_back(old[--count]);
+}
+
+static int is_kept(int64_t capacity) { return BURN_HAS_PAGES && capacity >= SOME_PAGES && capacity <= KEPT_BYTES; }
 
 void *burn_memory_new(int64_t bytes) {
     if (bytes < 0 || bytes > LIMIT || (uint64_t)bytes > SIZE_MAX - 2 * (uint64_t)HUGE_PAGE)
         return NULL;
-    header *block;
     int64_t capacity = bytes + (int64_t)sizeof(header);
-    if (bytes < LARGE || !BURN_HAS_PAGES) {
-        capacity = (capacity + BURN_ALIGNMENT - 1) / BURN_ALIGNMENT * BURN_ALIGNMENT;
-        block = burn_aligned_new(capacity);
-        if (!block)
-            return NULL;
-        block->mapped = 0;
-    } else {
-        const int64_t page = capacity < MANY * HUGE_PAGE ? PAGE : HUGE_PAGE;
-        capacity = (capacity + page - 1) / page * page;
-        block = take_kept(capacity);
-        if (block)
-            return block + 1;
-        block = burn_pages_new(capacity);
-        if (!block)
-            return NULL;
-        block->mapped = 1;
-    }
+    const int large = bytes >= LARGE && BURN_HAS_PAGES;
+    const int64_t unit = !large ? BURN_ALIGNMENT : capacity < MANY * HUGE_PAGE ? PAGE : HUGE_PAGE;
+    capacity = (capacity + unit - 1) / unit * unit;
+    header *block = is_kept(capacity) ? take_kept(capacity) : NULL;
+    if (block)
+        return block + 1;
+    block = large ? burn_pages_new(capacity) : burn_aligned_new(capacity);
+    if (!block)
+        return NULL;
+    block->mapped = large;
     block->capacity = capacity;
     return block + 1;
 }
@@ -95,24 +105,22 @@ void burn_memory_free(void *memory) {
     if (!memory)
         return;
     header *block = (header *)memory - 1;
-    if (!block->mapped)
-        burn_aligned_free(block);
-    else if (!keep(block))
-        burn_pages_free(block, block->capacity);
+    if (is_kept(block->capacity))
+        keep(block);
+    else
+        give_back(block);
 }
 
 void burn_memory_trim(void) {
     header *freed[KEPT_BLOCKS];
     acquire();
-    for (int i = 0; i < KEPT_BLOCKS; i++) {
-        freed[i] = kept[i];
-        kept[i] = NULL;
-    }
+    const int32_t count = kept_count;
+    memcpy(freed, kept, (size_t)count * sizeof *kept);
+    kept_count = 0;
     kept_bytes = 0;
     release();
-    for (int i = 0; i < KEPT_BLOCKS; i++)
-        if (freed[i])
-            burn_pages_free(freed[i], freed[i]->capacity);
+    for (int32_t i = 0; i < count; i++)
+        give_back(freed[i]);
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
