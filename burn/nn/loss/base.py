@@ -10,6 +10,7 @@ import numpy as np
 from burn.dialect.compose import wide
 from burn.dialect.types import FLOATS
 from burn.errors import TypeMismatch
+from burn.nn.loss.reductions import mean, summed
 from burn.nn.module import Layer
 from burn.nn.parameter import Buffer
 from burn.tensors import Tensor
@@ -31,7 +32,7 @@ class Loss(Layer):
     def _reduced(self, loss: Tensor) -> Tensor:
         if self.reduction == "none":
             return loss
-        return loss.sum() if self.reduction == "sum" else loss.mean()
+        return summed(loss) if self.reduction == "sum" else mean(loss)
 
     def extra_repr(self) -> str:
         return f"reduction={self.reduction!r}"

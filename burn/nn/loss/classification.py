@@ -11,6 +11,7 @@ from burn.dialect.types import FLOATS, INTEGERS
 from burn.errors import TypeMismatch
 from burn.nn.checks import Probability
 from burn.nn.loss.base import Loss, Reduction, Weights, buffer, same_shape
+from burn.nn.loss.reductions import mean, weighted
 from burn.tensors import Tensor
 
 
@@ -48,7 +49,7 @@ class _Classes(Loss):
             every = log_p if self.weight is None else log_p * self._along(log_p, axis)
             even = ops.select(counts, -every.sum(axis), 0.0)
             loss = loss * (1.0 - smoothing) + even * (smoothing / classes)
-        return loss.sum() / share.sum() if self.reduction == "mean" else self._reduced(loss)
+        return weighted(loss.sum(), share.sum()) if self.reduction == "mean" else self._reduced(loss)
 
     def _along(self, x: Tensor, axis: int) -> Tensor:
         assert self.weight is not None
@@ -153,7 +154,7 @@ class KLDivLoss(Loss):
             loss = ops.select(target > 0.0, target * safe.log(), 0.0) - target * x
         if not self.by_batch:
             return self._reduced(loss)
-        return loss.reshape(x.shape[0], -1).sum(1).mean() if x.ndim else loss.sum()
+        return mean(loss.reshape(x.shape[0], -1).sum(1)) if x.ndim else loss.sum()
 
 
 class MultiMarginLoss(Loss):

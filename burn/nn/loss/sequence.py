@@ -9,6 +9,7 @@ from burn import ops
 from burn.dialect import compose
 from burn.errors import TypeMismatch
 from burn.nn.loss.base import Loss, Reduction
+from burn.nn.loss.reductions import mean
 from burn.tensors import Tensor, constant
 from burn.tensors.control import scan
 from burn.tensors.functions import concat
@@ -60,7 +61,7 @@ class CTCLoss(Loss):
         if self.zero_infinity:
             loss = ops.select(loss == float("inf"), 0.0, loss)
         if self.reduction == "mean":
-            return (loss / ops.max(lengths, 1).astype(loss.dtype)).mean()
+            return mean(loss / ops.max(lengths, 1).astype(loss.dtype))
         return self._reduced(loss.reshape(()) if single and self.reduction == "none" else loss)
 
     def _losses(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
