@@ -28,6 +28,7 @@ from burn.cli.profile import profiled, show_profile
 from burn.cli.profile import roofline as measured
 from burn.codegen.tuning.modes import MODES
 from burn.errors import BurnError
+from burn.runtime.files import save_text
 
 PROFILED = 5  # runs, of which a profile is the mean
 PIPE_WIDTH = 110  # columns of a table that no terminal shows
@@ -144,7 +145,7 @@ def models(
         show_profile(out, profile)
     if json_path is not None:
         figures = as_json(results, reference, threads) | ({"profiles": profiles} if roofline else {})
-        json_path.write_text(json.dumps(figures, indent=1) + "\n")
+        save_text(json_path, json.dumps(figures, indent=1) + "\n")
     sys.exit(1 if any(row.error for result in results for row in result.rows) else 0)
 
 
@@ -187,7 +188,7 @@ def train(
     terminal = Console(highlight=False)
     show_trained(terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH), results, setting)
     if json_path is not None:
-        json_path.write_text(json.dumps([result.as_json() for result in results], indent=1) + "\n")
+        save_text(json_path, json.dumps([result.as_json() for result in results], indent=1) + "\n")
 
 
 def _profiled(subject: Subject, threads: int, precision: str, autotune: str | None) -> dict[str, Any]:

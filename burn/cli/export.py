@@ -147,7 +147,11 @@ def _model(text: str, weights: Path | None) -> Callable[..., Any]:
 
     found = find(text)
     if inspect.isclass(found) or (callable(found) and not isinstance(found, Module) and not _parameters(found)):
-        needed = [p.name for p in _parameters(found) if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+        variadic = (
+            inspect.Parameter.VAR_POSITIONAL,
+            inspect.Parameter.VAR_KEYWORD,
+        )  # all that a class without __init__ has
+        needed = [p.name for p in _parameters(found) if p.default is p.empty and p.kind not in variadic]
         if needed:
             hint = "name a function without parameters that makes it"
             raise BurnError(

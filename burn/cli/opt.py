@@ -19,6 +19,7 @@ from burn.kernels.text import program_text
 from burn.passes import pipeline
 from burn.passes.fold import drop_unused_weights
 from burn.passes.verify import Verify
+from burn.runtime.files import save_text
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -143,7 +144,7 @@ def write_text(text: str, output: Path | None) -> None:
         click.echo(text)
         return
     try:
-        output.write_text(text + "\n")
+        save_text(output, text + "\n")
     except OSError as error:
         raise BurnError(f"cannot write {output}", [error.strerror or str(error)]) from None
 

@@ -197,22 +197,14 @@ def _limits(model: Path, dims: dict[str, int], specs: Any, given: dict[str, str]
 
 def _save(path: Path, outputs: dict[str, Any]) -> None:
     """Written whole or not at all."""
-    import os
-    import tempfile
-
     import numpy as np
+
+    from burn.runtime.files import whole
 
     if path.suffix != ".npz":
         raise BurnError(f"{path}: outputs are saved to .npz files")
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".npz", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **outputs)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole(path) as file:
+        np.savez(file, **outputs)
 
 
 def _summary(name: str, array: Any) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from burn.errors import BurnError, ModelError, Problem
 from burn.nn.checks import FrozenDict, frozen, problem_of, spelled
+from burn.runtime.files import save_text
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -180,7 +181,7 @@ class Config:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a .json, .yaml or .yml file."""
         write = {"json": self.to_json, "yaml": self.to_yaml}[_format(path)]
-        Path(path).write_text(write() + "\n", encoding="utf-8")
+        save_text(Path(path), write() + "\n")
 
     @classmethod
     def load(cls: type[C], path: str | os.PathLike[str]) -> C:

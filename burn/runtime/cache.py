@@ -9,9 +9,13 @@ turns the cache off).
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import os
 import re
+import shutil
+import tempfile
 import time
 import warnings
 from contextlib import suppress
@@ -20,6 +24,7 @@ from pathlib import Path
 
 from burn.errors import BurnError, ModelError, Problem
 from burn.runtime.artefact import Artefact
+from burn.runtime.files import save_text
 
 DEFAULT_SIZE = 10 * 10**9
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -28,6 +33,7 @@ _MOST_DIGITS = 18
 _SUFFIX = ".burn"
 _ABANDONED_SECONDS = 24 * 3600  # a temporary file this old belongs to a process that died
 _TOTAL = "bytes"
+_HOMELESS = "nothing is cached: HOME is not set and this user has no home folder (BURN_CACHE_DIR names a folder)"
 _ROOM = 16  # a sixteenth of the cache is freed at a time: each time every entry is looked at
 
 
@@ -45,17 +51,21 @@ class Cache:
 
     @staticmethod
     def from_environment() -> Cache:
-        """Raises BurnError when a variable is malformed."""
+        """Raises BurnError when a variable is malformed. Where nothing says where the user's files are, as in a container without
+        HOME whose user has no entry in passwd, the cache is off, with a CacheWarning."""
         directory = os.environ.get("BURN_CACHE_DIR")
-        size = os.environ.get("BURN_CACHE_SIZE")
-        path = (
-            Path(directory) if directory else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "burn"
-        )
+        text = os.environ.get("BURN_CACHE_SIZE")
+        size = DEFAULT_SIZE if text is None else parse_size(text)
         try:
-            path = path.expanduser()
-        except RuntimeError as error:
-            raise BurnError("BURN_CACHE_DIR is malformed", [f"'{directory}': {error}"]) from None
-        return Cache(path, DEFAULT_SIZE if size is None else parse_size(size))
+            if directory:
+                return Cache(Path(directory).expanduser(), size)
+            return Cache(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "burn", size)
+        except RuntimeError as error:  # of pathlib's: there is no home folder
+            if directory:
+                raise BurnError("BURN_CACHE_DIR is malformed", [f"'{directory}': {error}"]) from None
+        if size:
+            warnings.warn(_HOMELESS, CacheWarning, stacklevel=2)
+        return Cache(_of_this_process(), 0)
 
     def get(self, key: bytes) -> Artefact | None:
         """The artefact put under `key`; None when there is none, or when it is damaged (it is then dropped, with a
@@ -119,6 +129,16 @@ class Cache:
                 return f"others may write to {place} (chmod go-w)"
         return None
 
+    def folder(self, name: str) -> Path:
+        """A folder in the cache for code that others keep there; one of this process alone if somebody else may write to it."""
+        path = self.directory / name
+        with suppress(OSError):
+            for each in (self.directory, path):
+                make_private(each)
+            if self.distrusted(path / "any") is None:
+                return path
+        return _of_this_process() / name
+
     def _path(self, key: bytes) -> Path:
         name = hashlib.sha256(key).hexdigest()
         return self.directory / name[:2] / f"{name[2:]}{_SUFFIX}"
@@ -144,7 +164,7 @@ class Cache:
             total = None
         if total is None or total > self.size:
             total = self._evict(keep=added)
-        note.write_text(str(total))
+        save_text(note, str(total), durable=False)
 
     def _evict(self, keep: Path) -> int:
         """Brings the cache below its size where it is above; returns the bytes that are left."""
@@ -162,6 +182,14 @@ class Cache:
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
                     path.unlink()
         return total
+
+
+@functools.cache
+def _of_this_process() -> Path:
+    """A private folder of an unpredictable name that is gone when the process ends."""
+    folder = tempfile.mkdtemp(prefix="burn-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def make_private(folder: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from burn.errors import ModelError
+
+_DESCRIPTORS = ("/proc/", "/dev/fd/")
 
 
 def mapped(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
@@ -49,10 +53,21 @@ def opened(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes `path`'s place when the block ends, on the disk by then; nothing is left where it fails.
+def whole(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
+    """A file to write to that takes `path`'s place when the block ends; nothing is left if it fails. durable: it is on the disk
+    by then, so that a loss of power leaves the old file or the new one.
+
+    Until then it has a name that nobody can guess, in the same folder. A file that was there leaves its permissions; a link is
+    replaced, and not written through. A device, a pipe, or a standard stream by its path (/dev/stdout) stays, and gets the bytes.
     Raises OSError, which names `path`."""
+    if is_stream(path):
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            _pour(file, path)
+        return
     try:
+        _refuse_folder(path)
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
     except OSError as error:
         error.filename = str(path)
@@ -61,8 +76,9 @@ def whole(path: Path) -> Iterator[BinaryIO]:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, _default_mode())  # mkstemp's files are private
+            os.fchmod(file.fileno(), _mode(path))  # mkstemp's files are private
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException as error:
         if isinstance(error, OSError) and error.filename == temporary:
@@ -70,12 +86,76 @@ def whole(path: Path) -> Iterator[BinaryIO]:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+    if durable:
+        _settle(path.parent)
 
 
-def save_text(path: Path, text: str) -> None:
-    """In UTF-8, whole or not at all."""
-    with whole(path) as file:
+def put(made: Path, path: Path) -> None:
+    """Moves a finished file of the same file system to `path`, by the rules of `whole`. Raises OSError."""
+    if is_stream(path):
+        with made.open("rb") as file:
+            _pour(file, path)
+        made.unlink()
+        return
+    _refuse_folder(path)
+    os.chmod(made, _mode(path))
+    os.replace(made, path)
+    _settle(path.parent)
+
+
+def save_text(path: Path, text: str, durable: bool = True) -> None:
+    """In UTF-8, whole or not at all; see `whole`."""
+    with whole(path, durable) as file:
         file.write(text.encode())
+
+
+def is_stream(path: Path) -> bool:
+    """Bytes written there go somewhere else than to a file that could be replaced."""
+    if _names_descriptor(path):
+        return True
+    with suppress(OSError, ValueError):
+        mode = path.stat().st_mode
+        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+    return False
+
+
+def _names_descriptor(path: Path) -> bool:
+    """/dev/stdout is a link to one of the process's descriptors, whatever that is."""
+    if str(path).startswith(_DESCRIPTORS):
+        return True
+    with suppress(OSError, ValueError):
+        return os.readlink(path).startswith(_DESCRIPTORS)
+    return False
+
+
+def _pour(file: BinaryIO, path: Path) -> None:
+    truncate = os.O_TRUNC if _names_descriptor(path) else 0
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | truncate), "wb") as stream:
+        shutil.copyfileobj(file, stream)
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+
+
+def _mode(path: Path) -> int:
+    """Permissions of the file that is replaced, or those of a new one."""
+    with suppress(OSError):
+        status = path.lstat()
+        if stat.S_ISREG(status.st_mode):
+            return stat.S_IMODE(status.st_mode) & 0o777
+    return _default_mode()
+
+
+def _settle(folder: Path) -> None:
+    """The new name on the disk, where the file system can do that: a checkpoint is not lost with the one that it replaces."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _default_mode() -> int:

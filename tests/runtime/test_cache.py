@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 import subprocess
 import sys
@@ -188,3 +189,28 @@ def test_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for wrong in ("", "many", "-1", "1PB", "1.GB"):
         with pytest.raises(BurnError, match="is no size"):
             parse_size(wrong)
+
+
+def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A container whose user has no entry in passwd, and no HOME."""
+    for name in ("HOME", "XDG_CACHE_HOME", "BURN_CACHE_DIR", "BURN_CACHE_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: (_ for _ in ()).throw(KeyError(number)))
+    with pytest.warns(CacheWarning, match="BURN_CACHE_DIR"):
+        cache = Cache.from_environment()
+    assert cache.size == 0 and cache.get(b"key") is None
+    cache.put(b"key", artefact(1))
+    monkeypatch.setenv("BURN_CACHE_DIR", "~/cache")
+    with pytest.raises(BurnError, match="BURN_CACHE_DIR is malformed"):
+        Cache.from_environment()
+    monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path))
+    assert Cache.from_environment().directory == tmp_path
+
+
+def test_folders_for_code_of_others(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    assert cache.folder("triton") == tmp_path / "cache" / "triton"
+    (tmp_path / "cache" / "triton").chmod(0o777)
+    own = cache.folder("triton")
+    assert not own.is_relative_to(tmp_path) and own.parent.stat().st_mode & 0o077 == 0
+    assert Cache(tmp_path / "absent", 0).folder("triton").name == "triton"

@@ -99,7 +99,7 @@ def compile_each(sources: Sequence[Source], machine: Machine) -> list[KernelImag
 
 
 def _folder() -> Path:
-    return Cache.from_environment().directory / "triton"
+    return Cache.from_environment().folder("triton")
 
 
 def _kept(source: Source) -> Path:

@@ -2,8 +2,21 @@
 #ifndef BURN_FILES_H
 #define BURN_FILES_H
 
-/* Gives a file another's name, whose place it takes. 0, or -1 and errno. */
-int burn_file_replace(const char *from, const char *to);
+#include <stdio.h>
+
+/* A file that is being written. It replaces `path` when it is finished, so that others see all of it or nothing. A device, a pipe
+ * or a standard stream by its path (/dev/stdout) is not replaced but written to. */
+typedef struct burn_new_file {
+    FILE *stream;
+    const char *path;
+    char *temporary; /* its name until then, which nobody can guess; NULL: the stream is `path` itself */
+    int mode;        /* permissions of the file that it replaces, or -1 */
+} burn_new_file;
+
+/* 0, or -1 and errno: there is nothing to finish then. */
+int burn_file_begin(burn_new_file *file, const char *path);
+/* Closes the stream. ok: 0 gives the file up. 0, or -1 and errno: nothing is left then. */
+int burn_file_end(burn_new_file *file, int ok);
 
 /* From now on standard input and output are bytes as they are, ends of lines included. */
 void burn_streams_of_bytes(void);

@@ -340,19 +340,11 @@ static void write_file(const char *path, int64_t count, const char *const *names
             fail(FAILED, "standard output: %s", strerror(errno));
         return;
     }
-    char partial[MOST_PATH];
-    if (snprintf(partial, sizeof partial, "%s.partial", path) >= (int)sizeof partial)
-        fail(FAILED, "%s: the name is too long", path);
-    FILE *file = fopen(partial, "wb");
-    if (!file)
+    burn_new_file file;
+    if (burn_file_begin(&file, path) != 0)
         fail(FAILED, "%s: %s", path, strerror(errno));
-    int ok = put(file, path, count, names, arrays);
-    ok = fclose(file) == 0 && ok;
-    if (!ok || burn_file_replace(partial, path) != 0) {
-        int why = errno;
-        remove(partial);
-        fail(FAILED, "%s: %s", path, strerror(why));
-    }
+    if (burn_file_end(&file, put(file.stream, path, count, names, arrays)) != 0)
+        fail(FAILED, "%s: %s", path, strerror(errno));
 }
 
 static void write_outputs(const options *o, const burn_tensor *tensors) {

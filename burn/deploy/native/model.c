@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib_keys.h"
+#include "system.h"
 
 /* One call's tables. */
 typedef struct call {
@@ -31,8 +32,7 @@ struct burn_model {
     burn_weights weights;
     void **constants;
     int64_t copied; /* constants that are ours: strings, and what nothing is stored for */
-    atomic_flag lock; /* of the free calls; held for a few instructions */
-    call *calls;
+    call *calls; /* free ones */
     _Atomic uint64_t seed, draws;
 };
 
@@ -98,6 +98,15 @@ static int32_t run_failed(const burn_model *model, const call *call, burn_failur
     }
     return failure.code;
 }
+
+/* Guards every model's free calls. It is held for a few instructions, and over a fork, so that the child finds it free: a thread
+ * that holds it in the parent is not there to give it. */
+static burn_lock stock = BURN_LOCK_NEW;
+static burn_once stock_once = BURN_ONCE_NEW;
+
+static void lock_stock(void) { burn_lock_take(&stock); }
+static void unlock_stock(void) { burn_lock_give(&stock); }
+static void guard_stock(void) { burn_at_fork(lock_stock, unlock_stock, unlock_stock); }
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
@@ -202,7 +211,7 @@ int32_t burn_model_create(const burn_model_facts *facts, const char *weights, bu
     model->facts = facts;
     model->version = version;
     model->card = card;
-    atomic_flag_clear(&model->lock);
+    burn_once_call(&stock_once, guard_stock);
     atomic_fetch_add(&models, 1);
     code = open_program(model, weights);
     if (code == BURN_DONE)
@@ -245,19 +254,12 @@ void burn_model_seed(burn_model *model, uint64_t seed) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-static void lock(burn_model *model) {
-    while (atomic_flag_test_and_set_explicit(&model->lock, memory_order_acquire))
-        ;
-}
-
-static void unlock(burn_model *model) { atomic_flag_clear_explicit(&model->lock, memory_order_release); }
-
 static call *take_call(burn_model *model) {
-    lock(model);
+    lock_stock();
     call *c = model->calls;
     if (c)
         model->calls = c->next;
-    unlock(model);
+    unlock_stock();
     if (c)
         return c;
     const burn_model_facts *facts = model->facts;
@@ -277,10 +279,10 @@ static call *take_call(burn_model *model) {
 }
 
 static void give_call(burn_model *model, call *c) {
-    lock(model);
+    lock_stock();
     c->next = model->calls;
     model->calls = c;
-    unlock(model);
+    unlock_stock();
 }
 
 /* What a null pointer to no bytes is replaced by: the program must not be told that memory is missing. */

@@ -20,6 +20,7 @@ from burn.dialect.weights import Weight, WeightStore
 from burn.errors import BurnError, ModelError
 from burn.exporters.onnx.export import build
 from burn.exporters.onnx.tensors import header, stored, stored_bytes, to_proto
+from burn.runtime.files import is_stream, put
 
 LIMIT = 1_900_000_000  # bytes of weights inside a model: a protobuf message ends at 2 GiB
 ALIGNMENT = 4096
@@ -46,7 +47,9 @@ def write(
         raise BurnError(f"{path.parent}: there is no such folder")
     model, weights = build(program, opset, path.stem)
     beside = sum(map(stored_bytes, weights.values())) > LIMIT if external_data is None else external_data
-    folder = Path(tempfile.mkdtemp(prefix=".burn-export-", dir=path.parent))
+    if beside and is_stream(path):
+        raise BurnError(f"{path} is not a file on a disk: weights cannot lie beside it")
+    folder = Path(tempfile.mkdtemp(prefix=".burn-export-", dir=None if is_stream(path) else path.parent))
     try:
         if beside:
             _write_beside(model, weights, folder / f"{path.name}.data")
@@ -58,8 +61,7 @@ def write(
         if accept is not None:
             accept(folder / path.name)
         for file in sorted(folder.iterdir(), key=lambda f: f.name == path.name):  # the model last
-            os.chmod(file, 0o644)
-            os.replace(file, path.parent / file.name)
+            put(file, path.parent / file.name)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return model

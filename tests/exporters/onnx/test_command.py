@@ -24,6 +24,12 @@ class Net(nn.Module):
     def forward(self, x):
         return ops.softmax(self.layer(x), axis=-1)
 
+class Plain(nn.Module):
+    inputs = {"x": "float32[batch, 4]"}
+
+    def forward(self, x):
+        return {"y": x * 2.0}
+
 class Sized(Net):
     def __init__(self, width):
         self.layer = nn.Linear(12, width)
@@ -122,3 +128,9 @@ def test_a_missing_size_is_asked_for(source: Path, tmp_path: Path) -> None:
     done = run(f"{source}:Net", "-o", tmp_path / "m.onnx", "--verify", "onnxruntime")
     assert done.exit_code == 1 and "--dim batch=NUMBER" in done.output
     assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_class_without_a_constructor_of_its_own(source: Path, tmp_path: Path) -> None:
+    done = run(f"{source}:Plain", "-o", tmp_path / "plain.onnx")
+    assert done.exit_code == 0, done.output
+    assert [node.op_type for node in onnx.load(tmp_path / "plain.onnx").graph.node] == ["Mul"]

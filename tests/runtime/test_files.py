@@ -1,0 +1,114 @@
+"""Files written by Python: whole, under names that cannot be guessed, never through links; devices and pipes stay as they are."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import burn
+from burn.runtime import files
+
+Write = Callable[[Path, bytes], None]
+
+
+def by_whole(path: Path, data: bytes) -> None:
+    with files.whole(path) as file:
+        file.write(data)
+
+
+def by_put(path: Path, data: bytes) -> None:
+    made = path.parent / "made" if files.is_stream(path) is False else Path(f"/tmp/made-{os.getpid()}")
+    made.write_bytes(data)
+    files.put(made, path)
+    assert not made.exists()
+
+
+WAYS = pytest.mark.parametrize("write", [by_whole, by_put])
+
+
+@WAYS
+def test_links_and_permissions(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "out").symlink_to("victim")
+    write(tmp_path / "out", b"new")
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert (tmp_path / "out").read_bytes() == b"new" and not (tmp_path / "out").is_symlink()
+    (tmp_path / "private").touch(0o600)
+    before = os.umask(0o027)
+    try:
+        write(tmp_path / "private", b"new")
+        write(tmp_path / "other", b"new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "other").stat().st_mode) == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "out", "private", "victim"]
+
+
+@WAYS
+def test_pipes_and_devices(write: Write, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    write(tmp_path / "pipe", b"x" * 200_000)
+    reader.join(20)
+    assert found == [b"x" * 200_000] and (tmp_path / "pipe").is_fifo()
+    write(Path("/dev/null"), b"x")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    with pytest.raises(OSError, match="No space left"):
+        write(Path("/dev/full"), b"x")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+    with pytest.raises(IsADirectoryError):
+        write(tmp_path, b"x")
+
+
+def test_failures_leave_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), files.whole(path) as file:
+        file.write(b"half")
+        raise ZeroDivisionError
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_concurrent_writers_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+
+    def work(byte: bytes) -> None:
+        for _ in range(20):
+            by_whole(path, byte * 300_000)
+
+    threads = [threading.Thread(target=work, args=(bytes([65 + i]),)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        if path.exists():
+            content = path.read_bytes()
+            assert len(content) == 300_000 and content == content[:1] * 300_000
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_exported_models_and_packages(tmp_path: Path) -> None:
+    """What is written by way of folders, or by seeking."""
+    out = tmp_path / "stdout"
+    script = (
+        "import sys, burn, numpy as np; f = lambda x: x * 2.0\n"
+        "burn.export(f, sys.argv[1], ('float32[n]',))\n"
+        "burn.runtime.package.save([burn.compile(f, ('float32[n]',)).artefact], sys.argv[2])\n"
+    )
+    with out.open("wb") as file:
+        subprocess.run([sys.executable, "-c", script, "/dev/stdout", "/dev/null"], stdout=file, check=True, timeout=100)
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode) and os.path.islink("/dev/stdout")
+    x = np.ones(3, np.float32)
+    np.testing.assert_array_equal(burn.load(out.read_bytes(), cache=False)(x), x * 2)
+    with pytest.raises(burn.BurnError, match="not a file on a disk"):
+        burn.export(lambda x: x * 2.0, "/dev/null", ("float32[n]",), external_data=True)
