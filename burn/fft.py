@@ -135,7 +135,7 @@ def _fitted(x: Tensor, length: Dim | None, axis: int) -> Tensor:
     """The axis cut, or filled with zeros, to `length`."""
     have, length = x.type.shape[axis], None if length is None else plain(length)
     if length is None or have == length:
-        return x
+        return x._present()
     if isinstance(length, int) and length < 1:
         raise TypeMismatch("a transform has at least one element", [f"not {length}"])
     kept = x._cut(axis, 0, dim_min(have, length))

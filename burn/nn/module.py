@@ -110,7 +110,7 @@ class Module:
         tracer = active()
         try:
             if tracer is None and hooks is None:
-                return self.forward(*args, **kwargs)
+                return _given(self.forward(*args, **kwargs))
             with nullcontext() if tracer is None else tracer.scope(self):
                 result = self.forward(*args, **kwargs)
                 result = result if hooks is None else hooks.result(self, args, result)
@@ -120,7 +120,7 @@ class Module:
             raise
         if watching is not None:
             watching.saw(self, result)
-        return result
+        return _given(result)
 
     def register_forward_hook(self, hook: After) -> Handle:
         """Calls hook(module, arguments, result) after every `forward`; what it returns, unless None, is the result instead. In a
@@ -371,6 +371,11 @@ def _tensor(value: Any) -> Any:
     if isinstance(value, Tensor) or not (isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")):
         return value
     return asarray(value)
+
+
+def _given(result: Any) -> Any:
+    """What a module returns: where it passes a parameter on as it is, the parameter's present elements."""
+    return result._present() if isinstance(result, Parameter) else result
 
 
 def _is_numbers(value: Any) -> bool:

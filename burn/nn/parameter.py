@@ -25,6 +25,7 @@ from burn.runtime.device import CPU, Device
 from burn.runtime.dtypes import name_of
 from burn.runtime.random import process
 from burn.tensors import Tensor, constant
+from burn.tensors.base import made
 from burn.tensors.tracer import active
 
 
@@ -85,6 +86,9 @@ class Parameter(Tensor):
         """What stands for it: an input or a constant of the program being traced, or its elements."""
         tracer = active()
         return self._value if tracer is None else tracer.parameter(self)
+
+    def _present(self) -> Tensor:
+        return made(self.value)
 
     @property
     def weight(self) -> Weight:

@@ -150,11 +150,16 @@ class Base:
         assert value.array is not None
         return value.array
 
+    def _present(self) -> Tensor:
+        """A tensor with the elements that this one has now: itself, as tensors do not change. A parameter, whose elements change,
+        gives another tensor; so functions that return their operand as it is return this."""
+        return self  # type: ignore[return-value]
+
     def _floating(self) -> Tensor:
         """Itself if it holds floats; integers and bools as float32. Raises TypeMismatch for other element types."""
         kind = DTYPES[self.dtype].kind
         if kind == "float":
-            return self  # type: ignore[return-value]
+            return self._present()
         if kind not in ("int", "uint", "bool"):
             raise TypeMismatch(f"this function is of floats and integers, not of {self.dtype}", [f"given {self.type}"])
         return made(compose.convert(self.value, "float32"))

@@ -67,7 +67,8 @@ def cond(
     operands = unflatten(given_structure, given)
     flag = _bool(condition)
     if active() is None:
-        return (then if flag else otherwise)(*operands)
+        leaves, structure = flatten((then if flag else otherwise)(*operands))
+        return unflatten(structure, [leaf._present() if isinstance(leaf, Tensor) else leaf for leaf in leaves])
     structures: list[Any] = []
 
     def branch(function: Callable[..., Any]) -> _region:

@@ -41,7 +41,7 @@ def constant(elements: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(elements, CardArray):
         elements = of_array(elements)
     if isinstance(elements, Base):
-        return elements if dtype is None else elements.astype(dtype)  # type: ignore[attr-defined,return-value]
+        return elements._present() if dtype is None else elements.astype(dtype)  # type: ignore[attr-defined]
     if isinstance(elements, Expr):
         current()
         return made(compose.dim_value(elements, dtype or "int64"))
@@ -104,7 +104,7 @@ def rounded(value: Any, dtype: str) -> Any:
 def lift(operand: Any, like: str | None = None) -> Tensor:
     """An operand as a tensor; a Python number or a size takes the element type `like`."""
     if isinstance(operand, Base):
-        return operand  # type: ignore[return-value]
+        return operand._present()
     if isinstance(operand, (np.ndarray, np.generic)):
         return constant(operand)
     if like is None and isinstance(operand, (bool, int, float, Expr)):

@@ -100,6 +100,9 @@ class Operators(Conversions):
     def __rpow__(self, other: Operand) -> Tensor:
         return binary("pow", other, self)
 
+    def __pos__(self) -> Tensor:
+        return self._present()
+
     def __neg__(self) -> Tensor:
         return made(build.neg(self.value))
 

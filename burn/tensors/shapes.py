@@ -98,8 +98,8 @@ class Shapes(Activations):
         return self.permute(order)
 
     def clone(self) -> Tensor:
-        """The tensor itself: tensors do not change."""
-        return self  # type: ignore[return-value]
+        """The tensor itself, since tensors do not change; of a parameter, its elements as they are now."""
+        return self._present()
 
     detach = contiguous = clone
 

@@ -103,10 +103,10 @@ class Tensor(Updating):
         return self._elements().tolist()
 
     def evaluate(self) -> Tensor:
-        """Computes what was recorded, and returns itself."""
+        """Computes what was recorded, and returns itself (a parameter: its elements as they are now)."""
         if not self.is_traced:
             self._held()
-        return self
+        return self._present()
 
     @property
     def is_evaluated(self) -> bool:
