@@ -10,6 +10,7 @@ from onnx import AttributeProto
 
 from burn.dialect.weights import Weight
 from burn.errors import ModelError, Problem
+from burn.importers.onnx.reads import Reads
 from burn.importers.onnx.tensors import ELEMENT_TYPES, TensorReader, element_name
 
 T = TypeVar("T")
@@ -26,17 +27,23 @@ class Attributes:
     domain: str
     opset: Int
     name: str
+    reads: Reads
 
     @property
     def op(self) -> str:
         return self.proto.op_type
 
     @property
+    def written_opset(self) -> Int:
+        """The opset that the file names for the node's domain."""
+        return self.opset
+
+    @property
     def tensors_of_file(self) -> TensorReader:
         raise NotImplementedError
 
     def problem(self, message: str, attribute: str = "", hint: str = "") -> Problem:
-        return Problem(message, self.name, self.op, self.domain, self.opset, attribute, hint)
+        return Problem(message, self.name, self.op, self.domain, self.written_opset, attribute, hint)
 
     def fail(self, message: str, attribute: str = "", hint: str = "") -> NoReturn:
         """Raises a ModelError that names this node."""
@@ -45,14 +52,30 @@ class Attributes:
     def has(self, name: str) -> bool:
         return any(a.name == name for a in self.proto.attribute)
 
+    def no_effect(self, *names: str | Int, because: str) -> None:
+        """Marks attributes (by name) and operands (by index) as read that do not change what this node computes.
+
+        because: the reason, for the reader of the builder."""
+        assert because
+        for name in names:
+            if isinstance(name, str):
+                self.reads.attributes.add(name)
+            else:
+                self.reads.inputs.add(name)
+
+    def attribute(self, name: str) -> AttributeProto | None:
+        """The attribute as the file has it, of any type; None when it is left out."""
+        self.reads.attributes.add(name)
+        return next((a for a in self.proto.attribute if a.name == name), None)
+
     def _get(self, name: str, kind: Any, field: str, default: Any) -> Any:
-        for attribute in self.proto.attribute:
-            if attribute.name == name:
-                if attribute.type != kind:
-                    names = AttributeProto.AttributeType
-                    found = names.Name(attribute.type) if attribute.type in names.values() else str(attribute.type)
-                    self.fail(f"must be {names.Name(kind)}, not {found}", name)
-                return getattr(attribute, field)
+        attribute = self.attribute(name)
+        if attribute is not None:
+            if attribute.type != kind:
+                names = AttributeProto.AttributeType
+                found = names.Name(attribute.type) if attribute.type in names.values() else str(attribute.type)
+                self.fail(f"must be {names.Name(kind)}, not {found}", name)
+            return getattr(attribute, field)
         if default is REQUIRED:
             self.fail("is missing", name)
         return default

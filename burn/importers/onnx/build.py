@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -291,7 +291,7 @@ class Importer:
     def _build_node(self, proto: onnx.NodeProto) -> None:
         name = proto.name or f"{proto.op_type}_{self._count}/{next((o for o in proto.output if o), '')}"
         inputs = [self._lookup(i) if i else None for i in proto.input]
-        node = Node(proto, self, domain_name(proto.domain), opset_of(proto, self.opsets), name, inputs)
+        node = Node.of(proto, self, domain_name(proto.domain), opset_of(proto, self.opsets), name, inputs)
         try:
             with ir.Location.name(name):
                 results = self._results(node)
@@ -314,14 +314,18 @@ class Importer:
 
     def _results(self, node: Node) -> list[Any]:
         contents = evaluate(node)
-        learned = self.opening is not None and any(v in self.opening.derived for v in _values(node.inputs))
+        if contents is not None and node.unread():
+            contents = None  # the rule knows less than the file says
+        learned = self.opening is not None and any(v in self.opening.derived for v in _values(node.inputs.peek()))
         if contents is not None and not learned:
             try:
                 return [self.known(c) for c in contents]
             except Unknown:
                 pass
+        node.reads.clear()
         builder = BUILDERS.get((node.domain, node.op))
         results = self._expand(node) if builder is None else as_list(builder(node))
+        self.problems += node.unread()
         missing = [o for i, o in enumerate(node.outputs) if o and (i >= len(results) or results[i] is None)]
         if missing:
             node.fail(f"output {', '.join(map(repr, missing))} is not supported")
@@ -334,6 +338,7 @@ class Importer:
     def _expand(self, node: Node) -> list[Any]:
         """The standard's own definition of an operator in terms of others, for operators without a builder."""
         types = [_type_proto(type_of(v)) if isinstance(v, ir.Value) else None for v in node.inputs]
+        node.no_effect(*(a.name for a in node.proto.attribute), because="the definition's own nodes refer to them")
         nodes = expand(node.proto, node.opset, types, self.opsets)
         if nodes is None:
             node.fail("this operator is not supported")
@@ -392,7 +397,7 @@ def _content_of(weight: Weight) -> Content | None:
     return Content.of_numbers(weight.dtype, weight.array())
 
 
-def _values(inputs: Sequence[Any]) -> Iterator[ir.Value]:
+def _values(inputs: Iterable[Any]) -> Iterator[ir.Value]:
     return (value for value in inputs if isinstance(value, ir.Value))
 
 

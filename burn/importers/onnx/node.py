@@ -6,13 +6,17 @@
 
 A builder builds at the current insertion point and returns the node's outputs: one value, or a list of them (None for
 one that the node does not name). What differs between opset versions is decided beside the rest, by `node.opset`.
+
+Every operand and attribute that the file gives must be read by the builder, or be marked by `no_effect` with a reason;
+the importer refuses the node otherwise (`unread`). A builder therefore reads what applies, and only that.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +27,11 @@ from burn.dialect.compose import number
 from burn.dialect.dims import Dim, Expr, symbol
 from burn.dialect.mlir import ir
 from burn.dialect.types import INTEGERS, TensorType, type_of
+from burn.errors import Problem
 from burn.importers.onnx.attributes import Attributes
 from burn.importers.onnx.contents import Content
+from burn.importers.onnx.functions import opset_of
+from burn.importers.onnx.reads import Operands, Reads
 from burn.importers.onnx.tensors import TensorReader
 
 if TYPE_CHECKING:
@@ -71,7 +78,20 @@ class Node(Attributes):
     domain: str
     opset: int
     name: str
-    inputs: list[Any]
+    inputs: Operands
+    reads: Reads
+
+    @staticmethod
+    def of(
+        proto: onnx.NodeProto, importer: Importer, domain: str, opset: int, name: str, inputs: Sequence[Any]
+    ) -> Node:
+        """A node of which nothing has been read."""
+        reads = Reads()
+        return Node(proto, importer, domain, opset, name, Operands(list(inputs), reads), reads)
+
+    def standard(self, opset: int) -> Node:
+        """This node, to be read by the builder of a standard operator as of that opset."""
+        return replace(self, opset=opset)
 
     @property
     def tensors_of_file(self) -> TensorReader:
@@ -80,6 +100,10 @@ class Node(Attributes):
     @property
     def outputs(self) -> list[str]:
         return list(self.proto.output)
+
+    @property
+    def written_opset(self) -> int:
+        return opset_of(self.proto, self.importer.opsets)
 
     def wants(self, index: int) -> bool:
         """Whether the node names an output."""
@@ -94,13 +118,22 @@ class Node(Attributes):
 
     # ---- operands ----------------------------------------------------------------------------------------------------
     def has_input(self, index: int) -> bool:
-        return index < len(self.inputs) and self.inputs[index] is not None
+        """True if the node gives the operand. This is no read: a builder that looks must take the operand, too."""
+        return self._peek(index) is not None
+
+    def _peek(self, index: int) -> Any:
+        return next(itertools.islice(self.inputs.peek(), index, None), None)
+
+    def _tensor(self, index: int) -> ir.Value | None:
+        value = self._peek(index)
+        if value is not None and not isinstance(value, ir.Value):
+            self.fail(f"operand {index} is {_article(type(value).__name__)}, not a tensor")
+        return value
 
     def input(self, index: int) -> Any:
         """An operand as a tensor value; None when it is absent. Fails for a sequence."""
-        value = self.inputs[index] if index < len(self.inputs) else None
-        if value is not None and not isinstance(value, ir.Value):
-            self.fail(f"operand {index} is {_article(type(value).__name__)}, not a tensor")
+        value = self._tensor(index)
+        self.reads.inputs.add(index)
         return value
 
     def tensors(self) -> list[ir.Value]:
@@ -116,7 +149,25 @@ class Node(Attributes):
         return value
 
     def type(self, index: int) -> TensorType:
-        return type_of(self.required(index))
+        """An operand's type. This is no read of its elements: `type_only` is, for operators that need no more."""
+        value = self._tensor(index)
+        if value is None:
+            self.fail(f"operand {index} is missing")
+        return type_of(value)
+
+    def type_only(self, index: int) -> TensorType:
+        """The type of an operand whose elements the operator does not use."""
+        self.reads.inputs.add(index)
+        return self.type(index)
+
+    def unread(self) -> list[Problem]:
+        """A problem for each operand and attribute that the file gives and nothing has read."""
+        attributes = self.reads.unread_attributes(self.proto, self.domain, self.opset)
+        inputs = self.reads.unread_inputs(self.inputs)
+        return [
+            *(self.problem("the attribute is not supported here", name) for name in attributes),
+            *(self.problem(f"operand {index} ('{self.proto.input[index]}') is not supported here") for index in inputs),
+        ]
 
     def content(self, index: int) -> Content | None:
         """What is known of a small operand's elements while importing."""

@@ -85,6 +85,17 @@ def signature(op: str, domain: str, version: int) -> Signature | None:
     )
 
 
+@cache
+def default_of(op: str, domain: str, version: int, attribute: str) -> AttributeProto | None:
+    """The value that an attribute has when a node leaves it out, or None when ONNX defines none."""
+    try:
+        schema = onnx.defs.get_schema(op, max_inclusive_version=max(0, min(version, ANY_COUNT)), domain=domain)
+    except onnx.defs.SchemaError:
+        return None
+    formal = schema.attributes.get(attribute)
+    return formal.default_value if formal is not None and formal.default_value.name else None
+
+
 def _parameter(parameter: OpSchema.FormalParameter, variables: set[str]) -> Parameter:
     return Parameter(
         parameter.name,

@@ -28,7 +28,7 @@ def _cast(node: Node) -> Content:
 
 @rule("CastLike")
 def _cast_like(node: Node) -> Content:
-    return convert(known(node, 0), node.type(1).dtype)
+    return convert(known(node, 0), node.type_only(1).dtype)
 
 
 def convert(content: Content, dtype: str) -> Content:

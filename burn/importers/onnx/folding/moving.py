@@ -26,7 +26,7 @@ def _shape(node: Node) -> Content:
 
 def slice_of_shape(node: Node) -> slice:
     """Shape's `start` and `end`, clamped as the standard says."""
-    rank = node.type(0).rank
+    rank = node.type_only(0).rank
     start, end = node.int("start", 0), node.int("end", rank)
 
     def clamp(bound: int) -> int:
@@ -37,7 +37,7 @@ def slice_of_shape(node: Node) -> slice:
 
 @rule("Size")
 def _size(node: Node) -> Content:
-    return Content.of("int64", product(node.type(0).shape))
+    return Content.of("int64", product(node.type_only(0).shape))
 
 
 @rule("ConstantOfShape")

@@ -78,6 +78,8 @@ def attention(node: Node) -> list[ir.Value | None]:
     if packed:
         q = split_heads(node, q, node.int("q_num_heads"), "q_num_heads")
         k, v = (split_heads(node, x, node.int("kv_num_heads"), "kv_num_heads") for x in (k, v))
+    else:
+        node.no_effect("q_num_heads", "kv_num_heads", because="4-D operands have an axis of heads")
     past: Dim = 0
     if (node.input(4) is None) != (node.input(5) is None):
         node.fail("past_key and past_value must be given together")
@@ -104,6 +106,7 @@ def attention(node: Node) -> list[ir.Value | None]:
     if node.wants(3):
         out, wanted = _with_scores(node, (q, keys, v), mask, lengths, scale, softcap, precision, place)
     else:
+        node.no_effect("qk_matmul_output_mode", because="it chooses the fourth output")
         out = ops.attention(q, keys, v, mask, lengths, scale=scale, softcap=softcap, precision=precision, **place)
     return [join_heads(out) if packed else out, k, v, wanted]
 
@@ -154,6 +157,8 @@ def rotary_embedding(node: Node) -> ir.Value:
     packed = type_of(x).rank == 3
     if packed:
         x = split_heads(node, x, node.int("num_heads"), "num_heads")
+    else:
+        node.no_effect("num_heads", because="a 4-D operand has an axis of heads")
     if node.input(3) is not None:
         cos, sin = (ops.gather(c, node.required(3), axis=0) for c in (cos, sin))
     half = node.int("rotary_embedding_dim", 0) or type_of(x).shape[-1]
@@ -177,6 +182,7 @@ def linear_attention(node: Node) -> list[ir.Value]:
     if rule not in UPDATE_RULES:
         node.fail(f"'{rule}' is none of {', '.join(UPDATE_RULES)}", "update_rule")
     gated, delta = UPDATE_RULES[rule]
+    node.no_effect("chunk_size", because="it says how to compute, not what")
     heads, groups = node.int("q_num_heads"), node.int("kv_num_heads")
     if groups < 1 or heads % groups:
         node.fail(f"{heads} query heads do not share {groups} key heads evenly", "q_num_heads")

@@ -55,7 +55,7 @@ def identity(node: Node) -> Any:
 
 @onnx_op("EyeLike")
 def eye_like(node: Node) -> ir.Value:
-    type_ = node.type(0)
+    type_ = node.type_only(0)
     if type_.rank != 2:
         node.fail(f"takes a matrix, not {type_}")
     rows = ops.iota(shape=type_.shape, axis=0)
@@ -67,9 +67,12 @@ def eye_like(node: Node) -> ir.Value:
 @onnx_op("Range")
 def range_(node: Node) -> ir.Value:
     """start, start + delta, ... : max(0, ceil((limit - start) / delta)) numbers."""
-    start, limit, delta = (ops.reshape(node.required(i), shape=()) for i in range(3))
+    start, limit = (ops.reshape(node.required(i), shape=()) for i in range(2))
     dtype = type_of(start).dtype
+    delta = ops.reshape(node.default(2, 1, dtype), shape=())
     bounds = [node.scalar(i) for i in range(3)]
+    if not node.has_input(2):  # a vendor's operator may leave it out
+        bounds[2] = 1
     if bounds[2] is not None and bounds[2] == 0:
         node.fail("a step of 0 never ends")
     known = all(b is not None and not isinstance(b, float) for b in bounds)

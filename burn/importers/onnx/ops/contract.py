@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from burn.dialect import ops
 from burn.dialect.compose import along, broadcast_to, number, reshape
 from burn.dialect.dims import Dim
@@ -54,7 +56,12 @@ def gemm(node: Node) -> ir.Value:
     left, right = (0 if node.int("transA", 0) else 1), (1 if node.int("transB", 0) else 0)
     result = ops.dot_general(a, b, lhs_contract=(left,), rhs_contract=(right,))
     result = _scaled(node, result, "alpha")
-    return ops.add(result, _scaled(node, node.required(2), "beta")) if node.has_input(2) else result
+    if node.opset < 7:
+        node.no_effect("broadcast", because="C broadcasts to the result where its shape differs")
+    if not node.has_input(2):
+        node.no_effect("beta", because="it scales C")
+        return result
+    return ops.add(result, _scaled(node, node.required(2), "beta"))
 
 
 def _scaled(node: Node, x: ir.Value, attribute: str) -> ir.Value:
@@ -152,11 +159,21 @@ def _per_axis(node: Node, attribute: str, n: int, least: int = 1) -> tuple[int, 
 
 @onnx_op("ConvTranspose")
 def conv_transpose(node: Node) -> ir.Value:
+    return transposed_convolution(node)
+
+
+def transposed_convolution(node: Node, pads: Sequence[Dim] | None = None, bias: int = 2) -> ir.Value:
+    """ConvTranspose. pads: sizes before, then after each spatial axis, in place of the attribute; bias: its operand's index."""
     x, weight = node.required(0), node.required(1)
     n = _spatial_axes(node, x, weight)
     strides, dilations = _per_axis(node, "strides", n), _per_axis(node, "dilations", n)
     extra = _per_axis(node, "output_padding", n, 0)
-    low, high = _transposed_padding(node, n, strides, dilations, extra)
+    if pads is None or node.string("auto_pad", "NOTSET") != "NOTSET":
+        low, high = _transposed_padding(node, n, strides, dilations, extra)
+    else:
+        if len(pads) != 2 * n:
+            node.fail(f"{len(pads)} pads do not fit {n} spatial axes")
+        low, high = list(pads[:n]), list(pads[n:])
     result = ops.conv_transpose(
         x,
         weight,
@@ -167,15 +184,17 @@ def conv_transpose(node: Node) -> ir.Value:
         extra=extra,
         groups=node.int("group", 1),
     )
-    if not node.has_input(2):
+    if not node.has_input(bias):
         return result
-    return ops.add(result, along(node.required(2), 1, n + 2))
+    return ops.add(result, along(node.required(bias), 1, n + 2))
 
 
 def _transposed_padding(node: Node, n: int, strides, dilations, extra) -> tuple[list[Dim], list[Dim]]:
     """What is cut off at both ends: given, or what brings the result to the wanted size."""
     auto = node.string("auto_pad", "NOTSET")
     sizes = node.ints("output_shape", None) or None
+    if sizes is not None or auto != "NOTSET":
+        node.no_effect("pads", because="the size of the result decides, or auto_pad")
     if sizes is None and auto in ("NOTSET", "VALID"):
         pads = node.ints("pads", None) or (0,) * (2 * n)
         if len(pads) != 2 * n:

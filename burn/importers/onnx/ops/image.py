@@ -214,6 +214,9 @@ def deform_conv(node: Node) -> ir.Value:
     rank = len(kernel)
     strides, dilations, pads = window_options(node, rank)
     groups, shares = node.int("group", 1), node.int("offset_group", 1)
+    given = node.ints("kernel_shape", tuple(kernel))
+    if any(isinstance(k, int) and k != g for k, g in zip(kernel, given, strict=False)):
+        node.fail(f"differs from the weight's {type_of(weight)}", "kernel_shape")
     sizes = type_of(offset).shape[2:]
     if not all(isinstance(d, int) for d in (*kernel, channels, outputs)):
         node.fail(f"the weight {type_of(weight)} and the number of channels must be known")

@@ -123,6 +123,7 @@ def top_k(node: Node) -> Any:
         node.fail(f"k = {count} is not between 0 and the {size} elements of axis {axis}")
     check_size(count, "<=", size, "TopK has so many elements to choose")
     sizes = tuple(count if i == axis else d for i, d in enumerate(shape))
+    node.no_effect("sorted", because="elements in order are what any order may be")
     ordered = ops.sort(x, axis=axis, descending=bool(node.int("largest", 1)))
     zeros, ones = (0,) * len(shape), (1,) * len(shape)
     return [ops.slice(v, starts=zeros, sizes=sizes, steps=ones) for v in ordered]

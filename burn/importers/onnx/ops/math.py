@@ -84,6 +84,7 @@ def _aligned(node: Node, right: ir.Value) -> ir.Value:
     """Before opset 7 the right operand was laid along the left one's axes from `axis` on, with `broadcast` set."""
     rank, type_ = node.type(0).rank, type_of(right)
     if not node.int("broadcast", 0) or not node.has("axis"):
+        node.no_effect("axis", because="operands of one shape are not aligned")
         return right
     after = rank - node.axis(node.int("axis"), rank) - type_.rank
     if after < 0:
@@ -137,6 +138,8 @@ def _at_most(by: ir.Value) -> ir.Value:
 def pow_(node: Node) -> ir.Value:
     """The result has the base's type, whatever the exponent's; integers to a float power are computed in float64."""
     base, exponent = node.required(0), node.required(1)
+    if node.opset < 7:
+        exponent = _aligned(node, exponent)
     dtype, other = type_of(base).dtype, type_of(exponent).dtype
     if dtype in FLOATS or dtype == other:
         common = dtype
@@ -171,7 +174,7 @@ def cast(node: Node) -> ir.Value:
 
 @onnx_op("CastLike")
 def cast_like(node: Node) -> ir.Value:
-    return _cast(node, node.type(1).dtype)
+    return _cast(node, node.type_only(1).dtype)
 
 
 def _cast(node: Node, dtype: str) -> ir.Value:

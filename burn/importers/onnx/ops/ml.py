@@ -115,6 +115,7 @@ def linear_regressor(node: Node) -> ir.Value:
 @onnx_op("LinearClassifier", domain=DOMAIN)
 def linear_classifier(node: Node) -> list[ir.Value]:
     labels = class_labels(node, "classlabels_ints")
+    node.no_effect("multi_class", because="it says how the coefficients were fitted")
     scores = affine(node, rows(node), None)
     count = type_of(scores).shape[1]
     if count == 1 and len(labels) == 2:  # one score tells two classes apart
@@ -243,6 +244,8 @@ def label_encoder(node: Node) -> ir.Value:
     if keys is None or values is None or keys.size != values.size:
         node.fail("needs as many keys as values", "keys_tensor")
     default: Weight | None = node.tensor("default_tensor", None)
+    others = ("default_string", "default_int64", "default_float")
+    node.no_effect(*others, because="the default of the values' type counts, and default_tensor before it")
     if default is not None:
         fallback = np.asarray(default.array()).reshape(-1)[:1]
     elif values.dtype == object:
@@ -277,6 +280,7 @@ def category_mapper(node: Node) -> ir.Value:
     numbers = np.array(node.ints("cats_int64s", ()), np.int64)
     if names.size != numbers.size:
         node.fail(f"{names.size} names and {numbers.size} numbers", "cats_int64s")
+    node.no_effect("default_int64", "default_string", because="the default of the result's type counts")
     if type_of(x).dtype == "string":
         return find_text(node, x, names, numbers, np.array([node.int("default_int64", -1)]))
     table = dict(zip(numbers.tolist(), names.tolist(), strict=True))

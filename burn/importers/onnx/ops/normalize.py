@@ -3,6 +3,7 @@ outputs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from burn.dialect import ops
@@ -12,15 +13,20 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 
+STASHED = "statistics are computed in float32 at least, whatever type the node names"
+
 
 @onnx_op("Softmax", "LogSoftmax", "Hardmax")
 def softmax(node: Node) -> ir.Value:
-    """Before opset 13 the axes from `axis` on were taken together."""
-    x, rank = node.required(0), node.type(0).rank
     function = {"Softmax": ops.softmax, "LogSoftmax": ops.log_softmax, "Hardmax": _hardmax}[node.op]
-    if node.opset >= 13:
-        return function(x, axis=node.axis(node.int("axis", -1), max(rank, 1)))
-    axis = node.int("axis", 1)
+    return softmax_of(node, node.required(0), function, node.opset, 1 if node.opset < 13 else -1)
+
+
+def softmax_of(node: Node, x: ir.Value, function: Callable[..., ir.Value], opset: int, default: int = -1) -> ir.Value:
+    """A function along the attribute `axis`; before opset 13 along all axes from `axis` on, taken together."""
+    rank, axis = type_of(x).rank, node.int("axis", default)
+    if opset >= 13:
+        return function(x, axis=node.axis(axis, max(rank, 1)))
     axis = rank if axis == rank else node.axis(axis, rank)
     shape = type_of(x).shape
     if axis == rank - 1:
@@ -42,6 +48,7 @@ def layer_normalization(node: Node) -> Any:
     axis, epsilon = node.axis(node.int("axis", -1), rank), node.float("epsilon", 1e-5)
     result = ops.layer_norm(x, node.required(1), node.input(2), axis=axis, epsilon=epsilon)
     if not (node.wants(1) or node.wants(2)):
+        node.no_effect("stash_type", because=STASHED)
         return result
     value, axes = convert(x, _stash(node)), tuple(range(axis, rank))
     centre = mean(value, axes, keepdims=True)
@@ -58,6 +65,7 @@ def _stash(node: Node) -> str:
 @onnx_op("RMSNormalization")
 def rms_normalization(node: Node) -> ir.Value:
     axis = node.axis(node.int("axis", -1), node.type(0).rank)
+    node.no_effect("stash_type", because=STASHED)
     return ops.rms_norm(node.required(0), node.input(1), axis=axis, epsilon=node.float("epsilon", 1e-5))
 
 
@@ -72,6 +80,7 @@ def group_normalization(node: Node) -> ir.Value:
     """Before opset 21 scale and bias had one number a group."""
     x, groups, epsilon = node.required(0), node.int("num_groups"), node.float("epsilon", 1e-5)
     scale, bias = node.required(1), node.required(2)
+    node.no_effect("stash_type", because=STASHED)
     if node.type(0).rank < 2:
         node.fail(f"takes a batch of channels, not {node.type(0)}")
     channels = node.type(0).shape[1]
@@ -155,6 +164,7 @@ def dropout(node: Node) -> Any:
     training = node.trains(node.scalar(2) if node.has_input(2) and not old else False)
     ratio = node.float("ratio", 0.5) if old else node.scalar(1) if node.has_input(1) else 0.5
     if training is False or ratio == 0:
+        node.no_effect("seed", "ratio", 1, 2, because="nothing is drawn")
         return [x, broadcast_to(kept, type_.shape)]
     given = not old and node.has_input(1)
     rate = convert(reshape(node.required(1), ()), "float32") if given else number(ratio, "float32")

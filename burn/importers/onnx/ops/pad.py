@@ -29,6 +29,7 @@ def pad(node: Node) -> ir.Value:
         return x if not any((*low, *high)) else ops.pad(x, value, low=tuple(low), high=tuple(high))
     if mode not in ("reflect", "edge", "wrap"):
         node.fail(f"'{mode}' is none of constant, reflect, edge, wrap", "mode")
+    node.no_effect("value", 2, because="only mode constant pads with a value")
     for axis in range(rank):
         before, after = low[axis] - crop_low[axis], high[axis] - crop_high[axis]
         if before != 0 or after != 0:

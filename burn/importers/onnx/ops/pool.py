@@ -80,6 +80,7 @@ def slide(x: ir.Value, kind: str, w: Windows) -> ir.Value:
 def max_pool(node: Node) -> Any:
     x, w = node.required(0), windows(node)
     if not node.wants(1):
+        node.no_effect("storage_order", because="it numbers the elements for the second output")
         return slide(x, "max", w)
     return _max_and_place(node, x, w)
 

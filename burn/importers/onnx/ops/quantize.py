@@ -43,6 +43,7 @@ def _axis(node: Node) -> int:
     """Where the scales lie; without meaning, and often out of range, for one scale."""
     rank = node.type(0).rank
     if node.type(1).shape in ((), (1,)):
+        node.no_effect("axis", because="one scale serves all elements")
         return 0
     return node.axis(node.int("axis", 1), rank)
 
@@ -83,7 +84,12 @@ def qlinear_matmul(node: Node) -> ir.Value:
 @onnx_op("QLinearConv")
 def qlinear_conv(node: Node) -> ir.Value:
     """A convolution of quantised tensors, quantised again. The weight's parameters may differ by output channel."""
-    total = convolve(node, integers(centred(node, 0, 2, None)), integers(centred(node, 3, 5, 0)), dtype="int32")
+    return quantised_convolution(node, integers(centred(node, 0, 2, None)))
+
+
+def quantised_convolution(node: Node, x: ir.Value) -> ir.Value:
+    """QLinearConv of what operand 0 stands for, [n, c, d..]."""
+    total = convolve(node, x, integers(centred(node, 3, 5, 0)), dtype="int32")
     rank = type_of(total).rank
     if node.has_input(8):
         total = ops.add(total, along(node.required(8), 1, rank))

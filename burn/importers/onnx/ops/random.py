@@ -42,7 +42,7 @@ def _enter(name: str) -> None:
 
     @onnx_op(f"Random{name}Like")
     def like(node: Node) -> ir.Value:
-        type_ = node.type(0)
+        type_ = node.type_only(0)
         dtype = node.dtype("dtype", type_.dtype if type_.dtype in FLOATS else "float32")
         return draw(key(node), shape=type_.shape, dtype=dtype, **options(node))
 

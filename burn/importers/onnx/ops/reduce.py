@@ -64,8 +64,8 @@ REDUCTIONS = {
 def reduce(node: Node) -> ir.Value:
     x, type_ = node.required(0), node.type(0)
     row = REDUCTIONS[node.op]
-    axes = _axes(node, row)
-    if axes is not None and not axes and node.int("noop_with_empty_axes", 0):
+    axes, noop = _axes(node, row), bool(node.int("noop_with_empty_axes", 0))
+    if axes is not None and not axes and noop:
         return _elementwise(node, row, x)
     if axes == ():
         axes = tuple(range(type_.rank))
@@ -101,7 +101,7 @@ def _axes(node: Node, row: Reduction) -> tuple[int, ...] | None:
     else:
         array = node.constant(1)
         if array is None:
-            if node.type(1).elements == 0:
+            if node.type_only(1).elements == 0:
                 return ()
             return None
         axes = tuple(int(a) for a in array.reshape(-1))

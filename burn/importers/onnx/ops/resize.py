@@ -46,8 +46,14 @@ def resize(node: Node) -> ir.Value:
     }
     with_sizes = node.has_input(3) and node.type(3).shape != (0,)
     with_scales = node.has_input(2) and node.type(2).shape != (0,)
+    if not with_sizes or not with_scales:
+        node.no_effect(3 if with_scales else 2, because="opsets 10 to 12 write a left-out one as an empty tensor")
     if with_sizes == with_scales:
         node.fail("needs either scales or sizes, and not both")
+    if transformation != "tf_crop_and_resize":
+        node.no_effect(1, because="only tf_crop_and_resize has a region")
+    if not with_sizes:
+        node.no_effect("keep_aspect_ratio_policy", because="it chooses between sizes")
     plan = sized(node) if with_sizes else scaled(node, 2)
     return resample(node, plan, options, roi=node.required(1) if transformation == "tf_crop_and_resize" else None)
 

@@ -153,6 +153,8 @@ def split_to_sequence(node: Node) -> TensorList | RunList:
     axis = node.axis(node.int("axis", 0), type_.rank)
     keep = node.has_input(1) or node.int("keepdims", 1) == 1
     sizes = _split_sizes(node, type_.shape[axis])
+    if node.has_input(1):
+        node.no_effect("keepdims", because="the standard says so where `split` is given")
     if sizes is None:
         parts = convert(node.required(1), "int64") if node.has_input(1) else None
         shape = [d if isinstance(d, int) else any_size(i) for i, d in enumerate(type_.shape)]
@@ -209,12 +211,12 @@ def concat_from_sequence(node: Node) -> ir.Value:
 # ---- optionals -----------------------------------------------------------------------------------------------------------
 @onnx_op("Optional")
 def optional(node: Node) -> Any:
+    type_ = node.attribute("type")
     if node.inputs and node.inputs[0] is not None:
         return node.inputs[0]
-    type_ = next((a.tp for a in node.proto.attribute if a.name == "type"), None)
     if type_ is None:
         return Nothing()
-    return Nothing(container_of(onnx.TypeProto(optional_type=onnx.TypeProto.Optional(elem_type=type_))))
+    return Nothing(container_of(onnx.TypeProto(optional_type=onnx.TypeProto.Optional(elem_type=type_.tp))))
 
 
 def _run_optional(node: Node) -> RunList | None:

@@ -27,7 +27,7 @@ def shape(node: Node) -> ir.Value:
 
 @onnx_op("Size")
 def size(node: Node) -> ir.Value:
-    return ops.dim_values(dims=(node.type(0).elements,), scalar=True)
+    return ops.dim_values(dims=(node.type_only(0).elements,), scalar=True)
 
 
 # ---- views -----------------------------------------------------------------------------------------------------------

@@ -87,6 +87,10 @@ def cased(node: Node, x: ir.Value, action: str) -> ir.Value:
     return ops.string_case(x, node.array(case_table(action == "UPPER"), f"{action.lower()}_case"))
 
 
+LOCALES = ("en_US", "en-US", "en_US.UTF-8", "C", "")
+"""Locales whose changes of case are Unicode's own."""
+
+
 @onnx_op("StringNormalizer")
 def string_normalizer(node: Node) -> ir.Value:
     """x [c] or [1, c] without the stopwords, in upper or lower case; one empty string where nothing is left."""
@@ -96,6 +100,12 @@ def string_normalizer(node: Node) -> ir.Value:
         node.fail(f"'{action}' is none of NONE, UPPER, LOWER", "case_change_action")
     if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1):
         node.fail(f"takes [c] or [1, c], not {node.type(0)}")
+    if action == "NONE":
+        node.no_effect("locale", because="no case is changed")
+    elif node.string("locale", "en_US") not in LOCALES:
+        node.fail(
+            f"'{node.string('locale')}' may change case by rules of its own; {', '.join(LOCALES)} are known", "locale"
+        )
     flat = reshape(x, shape[-1:])
     if stopwords:
         compared = flat

@@ -68,6 +68,8 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
     for column, gram in enumerate(covered):
         source[indexes[gram]] = column
     result = ops.gather(ops.concat(columns, axis=1), node.array(np.array(source, np.int64)), axis=1)
+    if mode == "TF":
+        node.no_effect("weights", because="mode TF counts only")
     if mode != "TF":
         weights, given = np.ones(len(source), np.float32), node.floats("weights", ())
         if len(given) not in (0, len(indexes)):

@@ -117,6 +117,9 @@ def gather_votes(node: Node, forest: Forest, leaf: ir.Value, aggregate: str, dty
     return ops.reduce(weights, kind=kind, axes=(1,))
 
 
+HIT_RATES = "they say how often a node is met, for the order of evaluation"
+
+
 # ---- the older operators: one list of nodes, by tree and number -----------------------------------------------------
 def _floats(node: Node, name: str) -> np.ndarray:
     if node.has(f"{name}_as_tensor"):
@@ -127,6 +130,7 @@ def _floats(node: Node, name: str) -> np.ndarray:
 def listed_forest(node: Node, prefix: str, targets: int) -> Forest:
     """From nodes_*, and target_* or class_*."""
     trees, numbers = node.ints("nodes_treeids"), node.ints("nodes_nodeids")
+    node.no_effect("nodes_hitrates", "nodes_hitrates_as_tensor", because=HIT_RATES)
     place = {pair: i for i, pair in enumerate(zip(trees, numbers, strict=True))}
     names = node.strings("nodes_modes")
     count = len(trees)
@@ -241,6 +245,7 @@ def tree_ensemble(node: Node) -> ir.Value:
 def split_forest(node: Node) -> Forest:
     """Inner nodes first, then leaves, in one numbering."""
     feature = np.array(node.ints("nodes_featureids"), np.int64)
+    node.no_effect("nodes_hitrates", because=HIT_RATES)
     split, mode = (np.asarray(node.tensor(f"nodes_{name}").array()).reshape(-1) for name in ("splits", "modes"))
     inner, weights = len(feature), np.asarray(node.tensor("leaf_weights").array()).reshape(-1)
     leaves, targets = len(weights), node.int("n_targets")

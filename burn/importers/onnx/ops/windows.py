@@ -19,6 +19,7 @@ def padding(
         if len(pads) != 2 * n or min(pads) < 0:
             node.fail(f"{list(pads)} are not pads of {n} spatial axes", "pads")
         return list(pads[:n]), list(pads[n:])
+    node.no_effect("pads", because="auto_pad decides")
     if auto == "VALID":
         return [0] * n, [0] * n
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
