@@ -16,6 +16,7 @@ from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.contract import matmul
 from burn.importers.onnx.ops.image import part
+from burn.importers.onnx.ops.normalize import softmax_of
 from burn.importers.onnx.ops.pool import averaged
 from burn.importers.onnx.ops.quantize import dequantize_linear, dynamic_range, quantize_linear
 from burn.importers.onnx.ops.vendor import DOMAIN
@@ -51,7 +52,7 @@ def qlinear_mul(node: Node) -> ir.Value:
 FUNCTIONS: dict[str, Callable[[Node, ir.Value], ir.Value]] = {
     "QLinearSigmoid": lambda node, x: ops.sigmoid(x),
     "QLinearLeakyRelu": lambda node, x: ops.leaky_relu(x, alpha=node.float("alpha", 0.01)),
-    "QLinearSoftmax": lambda node, x: ops.softmax(x, axis=node.int("axis", -1)),
+    "QLinearSoftmax": lambda node, x: softmax_of(node, x, ops.softmax, node.int("opset")),
     "QLinearGlobalAveragePool": lambda node, x: _pooled(node, x),
     "QLinearAveragePool": lambda node, x: _averaged(node, x),
     "QLinearReduceMean": lambda node, x: _reduced(node, x),

@@ -1,0 +1,44 @@
+"""Rotary position embedding as com.microsoft has it."""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.compose import reshape
+from burn.dialect.dims import exact_div
+from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
+from burn.importers.onnx.node import Node, onnx_op
+from burn.importers.onnx.ops.attention import join_heads, split_heads
+from burn.importers.onnx.ops.vendor import DOMAIN
+
+
+@onnx_op("RotaryEmbedding", domain=DOMAIN, ranks=((3, 4), (1, 2), 2, 2))
+def rotary_embedding(node: Node) -> ir.Value:
+    """Position ids are [b, s], or [1] with the first one's."""
+    x, packed = _in_heads(node)
+    places, length = node.required(1), type_of(x).shape[2]
+    if type_of(places).rank == 1:
+        first = reshape(places, (1, 1))
+        places = ops.add(ops.iota(shape=(1, length), axis=1, dtype=type_of(places).dtype), first)
+    cos, sin = (ops.gather(node.required(i), places, axis=0) for i in (2, 3))
+    out = ops.rotary_embedding(x, cos, sin, interleaved=node.int("interleaved", 0) == 1)
+    return join_heads(out) if packed else out
+
+
+def _in_heads(node: Node) -> tuple[ir.Value, bool]:
+    """The operand as [b, heads, s, d], and whether it came as [b, s, heads * d]."""
+    x, heads, width = node.required(0), node.int("num_heads", 0), node.type(2).shape[1]
+    turned = node.int("rotary_embedding_dim", 0)
+    if turned and (not isinstance(width, int) or turned != 2 * width):
+        node.fail(f"cos_cache {node.type(2)} does not rotate {turned} features", "rotary_embedding_dim")
+    if node.int("is_packed_batching", 0):
+        node.fail("rows of different lengths in one are not supported", "is_packed_batching")
+    node.no_effect("scale", because="ONNX Runtime's kernels leave it aside")
+    if type_of(x).rank == 4:
+        return x, False
+    if not heads:
+        depth = exact_div(type_of(x).shape[2], width * 2)
+        if not isinstance(depth, int):
+            node.fail(f"{type_of(x)} does not split into heads of {width * 2} features", "num_heads")
+        heads = depth
+    return split_heads(node, x, heads, "num_heads"), True

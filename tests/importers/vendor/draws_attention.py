@@ -1,0 +1,201 @@
+"""Random cases of com.microsoft's attention and rotary embedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from tests.importers.vendor.case import Array, Case, Draw, draws
+from tests.importers.vendor.truths import grouped_attention
+
+FLOAT = TensorProto.FLOAT
+
+
+def _mask(d: Draw, batch: int, length: int, past: int, total: int, kinds: tuple[str, ...]) -> Array | None:
+    kind = d.pick(*kinds)
+    if kind == "ends":
+        return d.ints(1, total + 1, batch)
+    if kind == "ends and starts":
+        ends = d.ints(1, total + 1, batch)
+        return np.concatenate([ends, ends * d.ints(0, 2, batch) // 2]).astype(np.int32)
+    if kind == "cumulated":
+        return np.concatenate([d.ints(1, total + 1, batch), np.zeros(2 * batch + 2, np.int32)])
+    shapes = {
+        "flags": (batch, total),
+        "rows": (batch, length, total),
+        "square": (batch, 1, total + 2, total + 2),
+    }
+    if kind not in shapes:
+        return None
+    flags = d.ints(0, 2, *shapes[kind])
+    flags[..., 0] = 1
+    return flags
+
+
+def _bias(d: Draw, batch: int, heads: int, length: int, total: int) -> Array | None:
+    return d.maybe(d.f(d.pick(1, batch), d.pick(1, heads), length, total))
+
+
+OPEN = {0: (0, 1), 3: (0, 1, 2), 4: (1, 3), 5: (0, 2, 3)}
+
+
+@draws("Attention")
+def attention(d: Draw) -> Case:
+    batch, length, heads, depth, width = (
+        d.size(1, 2, 3),
+        d.size(1, 3, 5),
+        d.size(1, 2, 3),
+        d.size(2, 4, 5),
+        d.size(3, 8),
+    )
+    past = d.pick(0, 0, 2, 3)
+    values = d.pick(depth, depth, 3) if not past else depth
+    sizes = [heads * depth, heads * depth, heads * values]
+    total = past + length
+    mask = _mask(d, batch, length, past, total, ("", "ends", "ends and starts", "flags", "rows"))
+    attributes = {
+        "num_heads": heads,
+        "unidirectional": d.pick(None, 0, 1),
+        "scale": d.pick(None, None, 0.3),
+        "mask_filter_value": d.pick(None, None, -50.0),
+        "do_rotary": d.pick(None, 0),
+        "past_present_share_buffer": d.pick(None, 0),
+        "rotary_embedding_dim": d.pick(None, 0),
+        "qkv_hidden_sizes": sizes if values != depth or d.flag() else None,
+    }
+    operands: list[Any] = [
+        d.f(batch, length, width),
+        d.f(width, sum(sizes)),
+        d.pick(d.f(sum(sizes)), None),
+        mask,
+        d.f(2, batch, heads, past, depth) if past else None,
+        None if past else _bias(d, batch, heads, length, total),
+    ]
+    outputs = 2 if past else [True, values == depth and d.flag()]
+    instead = {2: np.zeros(sum(sizes), np.float32)} if operands[2] is None else {}
+    return Case("Attention", operands, attributes, outputs, d.pick((), (1, 2)), instead=instead, open=OPEN)
+
+
+@draws("MultiHeadAttention")
+def multi_head_attention(d: Draw) -> Case:
+    batch, length, heads, depth = d.size(1, 2), d.size(1, 3, 5), d.size(1, 2, 3), d.size(2, 4, 5)
+    cross = d.pick("self", "self", "cross", "split")
+    keys = d.size(1, 4, 7) if cross != "self" else length
+    past = d.pick(0, 2, 3) if cross == "self" else 0
+    values = d.pick(depth, 3) if cross != "split" and not past else depth
+    room = d.pick(None, past + keys, past + keys + 2) if past else None
+    total = past + keys
+    query = d.f(batch, length, heads * depth)
+    if cross == "split":
+        key, value = d.f(batch, heads, keys, depth), d.f(batch, heads, keys, values)
+        bias = None
+    else:
+        key, value = d.f(batch, keys, heads * depth), d.f(batch, keys, heads * values)
+        bias = d.maybe(d.f(heads * (depth * 2 + values)))
+    cached = room or past
+    operands: list[Any] = [
+        query,
+        key,
+        value,
+        bias,
+        _mask(d, batch, length, past, total, ("", "", "ends", "cumulated", "flags", "rows")),
+        _bias(d, batch, heads, length, total),
+        d.f(batch, heads, cached, depth) if past else None,
+        d.f(batch, heads, cached, values) if past else None,
+        np.array([past], np.int32) if room else None,
+    ]
+    attributes = {
+        "num_heads": heads,
+        "unidirectional": d.pick(None, 0, 1) if keys == length else d.pick(None, 0),
+        "scale": d.pick(None, None, 0.3),
+        "mask_filter_value": d.pick(None, None, -50.0),
+    }
+    outputs = [True, past > 0, past > 0, d.pick(False, False, True)]
+    constant = (8,) if d.flag() else ()
+    axes = (0, 2) if cross == "split" else (0, 1)
+    free = {0: (0, 1), 1: axes, 2: axes, 4: (0, 1, 2), 5: (0, 2, 3), 6: (0, 2), 7: (0, 2)}
+    return Case("MultiHeadAttention", operands, attributes, outputs, constant, open=free, result_types={3: FLOAT})
+
+
+@draws("RotaryEmbedding")
+def rotary_embedding(d: Draw) -> Case:
+    batch, length, heads, depth, room = d.size(1, 2), d.size(1, 3), d.size(1, 2, 3), d.size(4, 6, 8), 9
+    turned = d.pick(depth, depth, depth - 2)
+    packed = d.flag()
+    x = d.f(batch, length, heads * depth) if packed else d.f(batch, heads, length, depth)
+    places = d.pick(d.ints(0, room, batch, length, dtype=np.int64), np.array([d.pick(0, 4)]))
+    attributes = {
+        "num_heads": heads if turned != depth or d.flag() else None,
+        "rotary_embedding_dim": turned if turned != depth else d.pick(None, 0),
+        "interleaved": d.pick(None, 0, 1),
+        "scale": d.pick(None, None, 1.0),
+        "is_packed_batching": d.pick(None, 0),
+    }
+    free = {0: (0, 1) if packed else (0, 2), 1: (0, 1) if places.ndim == 2 else (), 2: (0,), 3: (0,)}
+    return Case("RotaryEmbedding", [x, places, d.f(room, turned // 2), d.f(room, turned // 2)], attributes, open=free)
+
+
+@draws("GroupQueryAttention")
+def group_query_attention(d: Draw) -> Case:
+    batch, groups, share, depth = d.size(1, 2, 3), d.size(1, 2), d.size(1, 2, 3), d.pick(8, 16)
+    heads = groups * share
+    kind = d.pick("prompt", "prompt", "token", "chunk")
+    if kind == "chunk":  # several new keys behind old ones: the runtime takes one row
+        batch = 1
+    length = 1 if kind == "token" else d.size(2, 3, 5)
+    past = 0 if kind == "prompt" else d.size(2, 4)
+    total = past + length
+    lengths = np.full(batch, total, np.int32)
+    if kind == "token":
+        lengths = d.ints(1, total + 1, batch)
+        lengths[0] = total
+    cached = d.pick(past, past, total, total + 3) if past else d.pick(None, 0, total, total + 2)
+    causal = d.pick(1, 1, 1, 0)
+    packed = d.flag()
+    rotary = d.flag()
+    columns = d.pick(depth // 2, depth // 4) if rotary else depth // 2
+    norm = d.pick(False, False, True)
+    position = d.pick(False, True) if rotary else False
+    ids = np.arange(past, total)[None] + d.ints(0, 3, batch, 1, dtype=np.int64)
+    operands: list[Any] = [
+        d.f(batch, length, (heads + 2 * groups if packed else heads) * depth),
+        None if packed else d.f(batch, length, groups * depth),
+        None if packed else d.f(batch, length, groups * depth),
+        None if cached is None else d.f(batch, groups, cached, depth),
+        None if cached is None else d.f(batch, groups, cached, depth),
+        lengths - 1,
+        np.array(total, np.int32),
+        d.f(32, columns) if rotary else None,
+        d.f(32, columns) if rotary else None,
+        ids.astype(np.int64) if position else None,
+        _bias(d, batch, heads, length, total),
+        d.pick(None, None, d.f(heads)),
+        None,
+        None,
+        d.f(depth) if norm else None,
+        d.f(depth) if norm else None,
+    ]
+    attributes = {
+        "num_heads": heads,
+        "kv_num_heads": groups,
+        "do_rotary": int(rotary),
+        "rotary_interleaved": d.pick(None, 0, 1) if rotary else None,
+        "scale": d.pick(None, None, 0.2),
+        "softcap": d.pick(None, None, 2.0),
+        "local_window_size": d.pick(None, -1, 2, 3) if causal else None,
+        "smooth_softmax": d.pick(None, None, 0, 1),
+        "causal": d.pick(None, 1) if causal else 0,
+        "qk_norm_epsilon": d.pick(None, 0.1) if norm else None,
+        "k_quant_type": d.pick(None, "NONE"),
+        "v_quant_type": d.pick(None, "NONE"),
+        "sliding_window_cache": d.pick(None, 0),
+        "qk_output": d.pick(None, None, 0, 1, 2) if (lengths == total).all() else None,
+    }
+    outputs = [True, True, True, bool(attributes["qk_output"])]
+    constant = d.pick((), (), (6,))
+    free = {0: (0, 1), 1: (0, 1), 2: (0, 1), 3: (0, 2), 4: (0, 2), 5: (0,), 7: (0,), 8: (0,), 9: (0, 1), 10: (0, 2, 3)}
+    return Case(
+        "GroupQueryAttention", operands, attributes, outputs, constant, open=free, truth=grouped_attention, both=True
+    )

@@ -1,0 +1,98 @@
+"""What operators mean, in float64 and loops: for cases that ONNX Runtime's CPU provider does not run, or rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Operands = Sequence[Array | None]
+
+
+def operand(operands: Operands, index: int) -> Any:
+    return operands[index] if index < len(operands) else None
+
+
+def rotate(x: Array, cos: Array, sin: Array, positions: Sequence[int], interleaved: bool) -> Array:
+    """x [heads, s, d] by the angles of its positions."""
+    half = cos.shape[1]
+    out = x.copy()
+    for i, place in enumerate(positions):
+        c, s = cos[place].astype(np.float64), sin[place].astype(np.float64)
+        a = x[:, i, 0 : 2 * half : 2] if interleaved else x[:, i, :half]
+        b = x[:, i, 1 : 2 * half : 2] if interleaved else x[:, i, half : 2 * half]
+        first, second = a * c - b * s, a * s + b * c
+        if interleaved:
+            out[:, i, 0 : 2 * half : 2], out[:, i, 1 : 2 * half : 2] = first, second
+        else:
+            out[:, i, :half], out[:, i, half : 2 * half] = first, second
+    return out
+
+
+def grouped_attention(operands: Operands, attributes: dict[str, Any]) -> list[Array]:
+    """GroupQueryAttention, row by row and query by query."""
+    heads, groups = attributes["num_heads"], attributes["kv_num_heads"]
+    query = operands[0].astype(np.float64)
+    batch, length, width = query.shape
+    if operands[1] is None:
+        depth = width // (heads + 2 * groups)
+        q, k, v = np.split(query, [heads * depth, (heads + groups) * depth], axis=2)
+    else:
+        depth = width // heads
+        q, k, v = query, operands[1].astype(np.float64), operands[2].astype(np.float64)
+    q, k, v = (x.reshape(batch, length, -1, depth).transpose(0, 2, 1, 3) for x in (q, k, v))
+    for index in (14, 15):
+        weight = operand(operands, index)
+        if weight is not None:
+            epsilon = np.float32(attributes.get("qk_norm_epsilon") or 1e-6)
+            x = q if index == 14 else k
+            x = x / np.sqrt((x**2).mean(-1, keepdims=True) + epsilon) * weight
+            q, k = (x, k) if index == 14 else (q, x)
+    total = int(operands[6])
+    cache = operands[3]
+    room = length if cache is None else max(cache.shape[2], total)
+    scale = attributes.get("scale") or depth**-0.5
+    softcap, window = attributes.get("softcap") or 0.0, attributes.get("local_window_size") or -1
+    causal = attributes.get("causal") in (None, 1)
+    sink = operand(operands, 11)
+    smooth = attributes.get("smooth_softmax") == 1
+    out = np.zeros((batch, heads, length, depth))
+    present = [np.zeros((batch, groups, room, depth)) for _ in range(2)]
+    mode = attributes.get("qk_output") or 0
+    seen = np.zeros((batch, heads, length, total if cache is not None else length))
+    for b in range(batch):
+        ends = int(operands[5][b]) + 1
+        old = 0 if cache is None or total == length else ends - length
+        qs, ks = q[b], k[b]
+        if attributes.get("do_rotary"):
+            places = range(old, old + length)
+            ids = operand(operands, 9)
+            if ids is not None:
+                places = range(ids[0, 0], ids[0, 0] + length) if total == length else ids[b]
+            turn = attributes.get("rotary_interleaved") == 1
+            qs, ks = (rotate(x, operands[7], operands[8], places, turn) for x in (qs, ks))
+        for index, new in ((0, ks), (1, v[b])):
+            if old:
+                present[index][b, :, :old] = operands[3 + index][b, :, :old]
+            present[index][b, :, old : old + length] = new
+        for h in range(heads):
+            keys, values = (present[i][b, h // (heads // groups)] for i in range(2))
+            for i in range(length):
+                place = old + i
+                low = max(0, place + 1 - window) if window > 0 else 0
+                high = place + 1 if causal else max(ends, old + length)
+                s = keys[low:high] @ qs[h, i] * scale
+                if softcap:
+                    s = softcap * np.tanh(s / softcap)
+                bias = operand(operands, 10)
+                if bias is not None:
+                    s = s + np.broadcast_to(bias, (batch, heads, *bias.shape[2:]))[b, h, i, low:high]
+                extra = [float(sink[h])] if sink is not None else [0.0] if smooth else []
+                e = np.exp(np.concatenate([s, extra]) - max([*s, *extra]))
+                p = (e / e.sum())[: len(s)]
+                out[b, h, i] = p @ values[low:high]
+                seen[b, h, i, low:high] = s if mode == 1 else p
+    results = [out.transpose(0, 2, 1, 3).reshape(batch, length, -1), *present, seen]
+    return [r.astype(np.float32) for r in results]
