@@ -27,22 +27,27 @@ def command(function: Callable[..., Any]) -> click.Command:
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except BurnError as error:
-            message = str(error)
-        except OSError as error:
-            message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        except MemoryError:
-            message = "out of memory"
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except Exception as error:  # a mistake in burn; the user has the message, and the way to the rest
-            message = f"internal error: {type(error).__name__}: {error}\n(BURN_TRACEBACK=1 shows where)"
-        if os.environ.get("BURN_TRACEBACK"):
-            traceback.print_exc()
+        except Exception as error:
+            if os.environ.get("BURN_TRACEBACK"):
+                traceback.print_exception(error)
+            message = _message(error)
         click.echo(click.style("error: ", fg="red") + message, err=True)
         sys.exit(1)
 
     return click.command(context_settings=CONTEXT)(guarded)
+
+
+def _message(error: Exception) -> str:
+    """The text for an exception that a command ended with."""
+    if isinstance(error, BurnError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return f"internal error: {type(error).__name__}: {error}\n(BURN_TRACEBACK=1 shows where)"
 
 
 class Progress:
