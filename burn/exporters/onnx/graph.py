@@ -52,6 +52,7 @@ class Schema:
     outputs: tuple[str, ...]
     variadic: bool
     allowed: Mapping[str, frozenset[str]]  # type variable -> element types
+    least: int = 0  # inputs that a node has at least, empty names counted
 
     def input(self, index: int) -> str:
         return self.inputs[min(index, len(self.inputs) - 1)] if self.variadic else self.inputs[index]
@@ -75,7 +76,7 @@ def schema(operator: str, opset: int) -> Schema | None:
     allowed = {c.type_param_str: _elements(c.allowed_type_strs) for c in found.type_constraints}
     variadic = bool(found.inputs) and found.inputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
     inputs, outputs = (tuple(p.type_str for p in side) for side in (found.inputs, found.outputs))
-    return Schema(operator, inputs, outputs, variadic, allowed)
+    return Schema(operator, inputs, outputs, variadic, allowed, found.min_input)
 
 
 def _elements(strings: Sequence[str]) -> frozenset[str]:
@@ -207,7 +208,7 @@ class GraphWriter:
                 f"{operator} of opset {self.opset} does not give {to}",
                 _since(operator, self.opset, lambda s: to in s.given),
             )
-        results = self._add(operator, given, outputs, attrs, shared)
+        results = self._add(operator, given, outputs, attrs, shared, known.least)
         for i, name in enumerate(results):
             spelled = known.output(i)
             self.dtypes[name] = to or bound.get(spelled) or self._only(known, spelled)
@@ -232,7 +233,9 @@ class GraphWriter:
         assert len(types) == 1 or known.name in ("If", "Loop"), f"the type of {known.name}'s result is not said"
         return next(iter(types))
 
-    def _add(self, operator: str, inputs: list[str | None], outputs: int, attrs: dict, shared: bool) -> list[str]:
+    def _add(
+        self, operator: str, inputs: list[str | None], outputs: int, attrs: dict, shared: bool, least: int
+    ) -> list[str]:
         key = (operator, tuple(inputs), tuple(sorted((k, str(v)) for k, v in attrs.items())))
         if shared:
             for scope in self.scopes[: self.depth + 1]:
@@ -241,7 +244,7 @@ class GraphWriter:
         name = self._node_name(operator)
         results = [self.fresh(f"{name}_output_{i}") for i in range(outputs)]
         made = NodeProto(op_type=operator, name=name)
-        while inputs and not inputs[-1]:
+        while len(inputs) > least and not inputs[-1]:
             inputs.pop()
         made.input.extend(n or "" for n in inputs)
         made.output.extend(results)
