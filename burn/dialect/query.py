@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from burn.dialect.control import defined_symbols
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
@@ -50,8 +52,8 @@ def splat(value: ir.Value) -> float | int | bool | None:
         number = op.bits if op.bits is not None else op.value
     else:
         numbers = op.bits if op.bits is not None else op.values
-        if not numbers or any(n != numbers[0] for n in numbers):
-            return None
+        if not numbers or any(n != numbers[0] for n in numbers) or len({math.copysign(1, n) for n in numbers}) > 1:
+            return None  # 0.0 and -0.0 are equal
         number = numbers[0]
     if kind == "bool":
         return bool(number)
