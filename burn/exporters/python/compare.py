@@ -110,6 +110,7 @@ def _filling(node: Node) -> Any:
 
 
 def _content(weight: Weight) -> Any:
+    """What tells a constant from others: its type, and its elements or where they lie."""
     kind = (weight.dtype, weight.shape)
     if weight.dtype == "string":
         return kind, weight.array().reshape(-1).tolist()

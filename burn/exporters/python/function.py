@@ -409,6 +409,8 @@ def literal_constant(value: Value) -> str | None:
         return f"burn.constant({_nested_list(weight.array().tolist(), 'string')})" if count else None
     if kind not in ("float", "int", "uint", "bool") or (DTYPES[weight.dtype].bits < 8 and kind != "bool"):
         return None
+    if not count and value.type.rank > 1:  # brackets do not say the sizes that come after a 0
+        return f"burn.zeros({literal(value.type.shape)}, dtype={quoted(weight.dtype)})"
     if count > 16 or (kind == "float" and count > 1):
         return None
     return f"burn.constant({_nested_list(weight.array().tolist(), weight.dtype)}, {quoted(weight.dtype)})"

@@ -228,10 +228,16 @@ def weight_of(op: Op, weights: WeightStore) -> Weight | None:
 def _attributes(op: Op, operands: list[Any]) -> dict[str, Any]:
     """An op's attributes, its axes counted from the first."""
     attrs = op.attrs
-    if op.OP_NAME == "reduce":
-        attrs["axes"] = tuple(a % operands[0].type.rank for a in attrs["axes"])
-    if op.OP_NAME == "arg_reduce":
-        attrs["axis"] %= max(operands[0].type.rank, 1)
+    first = operands[0] if operands else None
+    first = first[0] if isinstance(first, list) and first else first
+    rank = first.type.rank if isinstance(first, Value) and isinstance(first.type, TensorType) else 0
+    for name, value in attrs.items():
+        if name == "axis" and isinstance(value, int):
+            attrs[name] = value + rank if value < 0 else value
+        elif name == "axes":
+            attrs[name] = tuple(a + rank if a < 0 else a for a in value)
+    if rank == 0 and op.OP_NAME == "arg_reduce":
+        attrs["axis"] = 0
     return attrs
 
 
@@ -246,7 +252,9 @@ def _unchanged(op: Op, operands: list[Any]) -> Value | None:
     if op.OP_NAME == "transpose":
         return operands[0] if list(op.attrs["permutation"]) == sorted(op.attrs["permutation"]) else None
     if op.OP_NAME == "slice":
-        return operands[0] if not any(op.attrs["starts"]) and set(op.attrs["steps"]) <= {1} else None
+        steps = zip(op.attrs["steps"], operands[0].type.shape, strict=True)
+        whole = not any(op.attrs["starts"]) and all(step == 1 or dim in (0, 1) for step, dim in steps)
+        return operands[0] if whole else None
     return operands[0]
 
 

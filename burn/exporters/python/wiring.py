@@ -46,20 +46,23 @@ def occurrence(nodes: list[Node], uses: Counter[Value]) -> Occurrence | None:
     slots: dict[Value, int] = {}
     constants: dict[Value, int] = {}
     free: dict[Value, None] = {}  # constants that no layer owns
+    within = {each for node in nodes for each in walk([node])}
+    within |= {argument for node in within for region in node.regions for argument in region.arguments}
     for node in nodes:
-        for value in node.constants.values():
-            if uses[value] != local[value]:
-                return None  # a layer whose weights others use too
-            constants.setdefault(value, len(constants))
-        for value in node.values:
-            if value.node in inside or is_number(value):
+        owned = {v for each in walk([node]) for v in each.constants.values()}
+        for value in all_values(node):
+            if value.node in within or value in constants:
                 continue
-            if value.node.op == "constant" and (literal_constant(value) is not None or uses[value] == local[value]):
+            if value in owned:
+                if uses[value] != local[value]:
+                    return None  # a layer whose weights others use too
+                constants[value] = len(constants)
+            elif value.node.op == "constant" and (literal_constant(value) is not None or uses[value] == local[value]):
                 if literal_constant(value) is None:
-                    constants.setdefault(value, len(constants))
-                    free.setdefault(value)
-                continue
-            slots.setdefault(value, len(slots))
+                    constants[value] = len(constants)
+                    free[value] = None
+            elif not is_number(value):
+                slots.setdefault(value, len(slots))
     if len(slots) > MOST_SLOTS:
         return None
     known: dict[Dim, str] = {}

@@ -13,7 +13,7 @@ import onnx
 
 import burn
 from burn.exporters.onnx import write
-from burn.exporters.python.generate import generate
+from burn.exporters.python.generate import Source, generate
 from burn.importers.onnx import import_onnx
 from burn.importers.weights import safetensors
 
@@ -32,12 +32,16 @@ def load(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
         return burn.load(path, cache=False, target=target).run
 
 
+def written(model: onnx.ModelProto) -> Source:
+    return generate(import_onnx(model.SerializeToString()), "Model", "model.onnx")
+
+
 def source(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
     """As burn-import does: written, read by Python, compiled."""
     with tempfile.TemporaryDirectory() as folder:
-        written = generate(import_onnx(model.SerializeToString()), "Model", "model.onnx")
-        Path(folder, "model.py").write_text(written.text)
-        safetensors.write(Path(folder, "model.safetensors"), written.tensors)
+        made = written(model)
+        Path(folder, "model.py").write_text(made.text)
+        safetensors.write(Path(folder, "model.safetensors"), made.tensors)
         module = _python(Path(folder, "model.py")).Model.from_file(Path(folder, "model.safetensors"))
         executable = burn.compile(module, target=target)
     inputs, outputs = [value.name for value in model.graph.input], [value.name for value in model.graph.output]

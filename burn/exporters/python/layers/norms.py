@@ -23,8 +23,6 @@ def _over_last_axes(node: Node, context: Context) -> Layer | None:
             return None
     if (scale is None and bias is not None) or _mixed(x, scale, bias):
         return None
-    if not context.apart(v for v in (scale, bias) if v is not None):
-        return None
     constants = {k: v for k, v in (("weight", scale), ("bias", bias)) if v is not None}
     arguments = {
         "normalized_shape": shape[0] if len(shape) == 1 else tuple(shape),
@@ -49,8 +47,6 @@ def _batch_norm(node: Node, context: Context) -> Layer | None:
     x, *parameters = node.operands
     if not all(map(context.constant, parameters)) or _mixed(x, *parameters) or not 2 <= x.type.rank <= 5:
         return None
-    if not context.apart(parameters):
-        return None
     constants: dict[str, Any] = dict(zip(("weight", "bias", "running_mean", "running_var"), parameters, strict=True))
     arguments = {
         "num_features": parameters[0].type.shape[0],
@@ -67,7 +63,7 @@ def _by_channel(node: Node, context: Context) -> Layer | None:
     affine = scale is not None
     if affine != (bias is not None) or not isinstance(channels, int):
         return None
-    if affine and not (context.constant(scale) and context.constant(bias) and context.apart((scale, bias))):
+    if affine and not (context.constant(scale) and context.constant(bias)):
         return None
     if _mixed(x, scale, bias):
         return None

@@ -23,7 +23,7 @@ def _convolution(node: Node, context: Context) -> Layer | None:
     first, second, *kernel = weight.type.shape
     channels = (first, second * attrs["groups"]) if transposed else (second * attrs["groups"], first)
     constants = {"weight": weight}
-    absorbed, last = _bias(node, channels[1], context, constants)
+    adding, last = _bias(node, channels[1], context, constants)
     arguments = {
         "in_channels": channels[0],
         "out_channels": channels[1],
@@ -38,7 +38,7 @@ def _convolution(node: Node, context: Context) -> Layer | None:
     if transposed:
         arguments["output_padding"] = same_or_each(attrs["extra"])
     name = f"nn.Conv{'Transpose' if transposed else ''}{len(kernel)}d"
-    return Layer(name, [x], constants, arguments, CONV_DEFAULTS, absorbed, last)
+    return Layer(name, [x], constants, arguments, CONV_DEFAULTS, last=last, adding=adding)
 
 
 def _bias(node: Node, channels: Any, context: Context, constants: dict[str, Value]) -> tuple[list[Node], Node | None]:
@@ -84,7 +84,7 @@ def _linear(node: Node, context: Context) -> Layer | None:
         "dtype": weight.type.dtype,
     }
     defaults = {"bias": True, "transposed": False, "dtype": "float32"}
-    return Layer("nn.Linear", [x], constants, arguments, defaults, [], last)
+    return Layer("nn.Linear", [x], constants, arguments, defaults, last=last)
 
 
 @rule("gather")

@@ -70,7 +70,7 @@ def quantised_convolution(node: Node, context: Context) -> Layer | None:
         return None
     attrs, (constants, axis) = node.attrs, found
     out, inside, *kernel = weight.type.shape
-    absorbed, last = _quantised_bias(node, out, axis is not None, context, constants)
+    adding, last = _quantised_bias(node, out, axis is not None, context, constants)
     arguments = {
         "in_channels": inside * attrs["groups"],
         "out_channels": out,
@@ -84,7 +84,7 @@ def quantised_convolution(node: Node, context: Context) -> Layer | None:
         "dtype": weight.node.operands[0].type.dtype,
     }
     defaults = {**CONV_DEFAULTS, "per_channel": True, "dtype": "int8"}
-    return Layer(f"nn.QuantConv{len(kernel)}d", [x], constants, arguments, defaults, [weight.node, *absorbed], last)
+    return Layer(f"nn.QuantConv{len(kernel)}d", [x], constants, arguments, defaults, [weight.node], last, adding)
 
 
 def quantised_linear(node: Node, context: Context) -> Layer | None:
@@ -96,7 +96,7 @@ def quantised_linear(node: Node, context: Context) -> Layer | None:
     if attrs["lhs_contract"] != (x.type.rank - 1,) or x.type.rank < 1 or axis not in (None, 1 - contracted):
         return None
     out = weight.type.shape[1 - contracted]
-    absorbed, last = _quantised_bias(node, out, axis is not None, context, constants)
+    adding, last = _quantised_bias(node, out, axis is not None, context, constants)
     arguments = {
         "in_features": weight.type.shape[contracted],
         "out_features": out,
@@ -106,7 +106,7 @@ def quantised_linear(node: Node, context: Context) -> Layer | None:
         "dtype": weight.node.operands[0].type.dtype,
     }
     defaults = {"bias": True, "per_channel": True, "transposed": False, "dtype": "int8"}
-    return Layer("nn.QuantLinear", [x], constants, arguments, defaults, [weight.node, *absorbed], last)
+    return Layer("nn.QuantLinear", [x], constants, arguments, defaults, [weight.node], last, adding)
 
 
 @rule("quantize")

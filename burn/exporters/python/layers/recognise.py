@@ -6,9 +6,12 @@ what it was recognised in.
 
 from __future__ import annotations
 
+from burn import nn
+from burn.errors import TypeMismatch
 from burn.exporters.python.graph import Graph, Node, Value, live, replace, walk
 from burn.exporters.python.layers import norms, products, quantised, recurrent, windows  # noqa: F401 -- their rules
-from burn.exporters.python.layers.rule import RULES, Context
+from burn.exporters.python.layers.rule import RULES, Context, Layer
+from burn.nn.config import ConfigError
 
 
 def recognise(graph: Graph) -> None:
@@ -53,21 +56,33 @@ def _cut_axis(node: Node) -> int | None:
     return axes[0] if known and isinstance(sizes[axes[0]], int) and isinstance(starts[axes[0]], int) else None
 
 
+def _constructs(layer: Layer) -> bool:
+    """Whether the layer's class takes the arguments: ops may go further (negative padding)."""
+    if not layer.name.startswith("nn."):
+        return True
+    positional = [v for k, v in layer.arguments.items() if k.isdigit()]
+    named = {k: v for k, v in layer.arguments.items() if not k.isdigit()}
+    try:
+        getattr(nn, layer.name.removeprefix("nn."))(*positional, **named)
+    except (ConfigError, TypeMismatch):
+        return False
+    return True
+
+
 def _block(nodes: list[Node], context: Context) -> None:
     gone: set[Node] = set()
     for node in nodes:
         for region in node.regions:
             _block(region.nodes, context)
+            region.nodes = live(region.nodes, region.results)
         found = RULES[node.op](node, context) if node.op in RULES and node not in gone else None
-        if found is None:
+        constants = None
+        while found is not None and constants is None:
+            constants = context.take(found) if _constructs(found) else None
+            found = found if constants is not None else found.without_bias()
+        if found is None or constants is None:
             continue
         last = found.last or node
-        gone.update(found.absorbed)
-        if last is not node:
-            gone.add(node)
-        if not context.take(found):
-            continue
-        constants = {role: context.own(value) for role, value in found.constants.items()}
+        gone.update(found.absorbed, found.adding, [node] if last is not node else [])
         last.op, last.operands, last.constants = found.name, list(found.operands), constants
         last.attrs, last.defaults = dict(found.arguments), found.defaults
-    nodes[:] = [node for node in nodes if node not in gone]

@@ -13,7 +13,7 @@ def _recurrent(node: Node, context: Context) -> Layer | None:
     states, peephole = (rest[:2], rest[2]) if node.op == "lstm" else (rest, None)
     constants = {"weight_input": w, "weight_hidden": r, "bias": b, "peephole": peephole}
     constants = {k: v for k, v in constants.items() if v is not None}
-    if not all(map(context.constant, constants.values())) or not context.apart(constants.values()):
+    if not all(map(context.constant, constants.values())):
         return None
     attrs = dict(node.attrs)
     arguments = {

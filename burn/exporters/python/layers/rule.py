@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from burn.dialect.types import DTYPES, numpy_dtype
 from burn.dialect.weights import array_weight
 from burn.exporters.python.graph import Graph, Node, Value, walk
 from burn.exporters.python.text import number
+from burn.passes.constants import uniform_number
 
 SMALL = 4096
 """Elements up to which an integer constant may be copied, so that each layer has one of its own."""
@@ -23,7 +24,7 @@ class Layer:
     """A layer found: its class, constructor's arguments (positional ones without a default), parameters and operands.
 
     defaults: arguments that need not be written when they have this value. absorbed: nodes that go with it, besides the
-    one it is put in the place of (`last`)."""
+    one it is put in the place of (`last`). adding: nodes that go with its bias alone."""
 
     name: str
     operands: list[Any]
@@ -32,6 +33,15 @@ class Layer:
     defaults: dict[str, Any] = field(default_factory=dict)
     absorbed: list[Node] = field(default_factory=list)
     last: Node | None = None
+    adding: list[Node] = field(default_factory=list)
+
+    def without_bias(self) -> Layer | None:
+        """The layer whose bias is added by an op of its own; None for one that has no such bias."""
+        if self.last is None or not self.arguments.get("bias"):
+            return None
+        constants = {role: v for role, v in self.constants.items() if not role.startswith("bias")}
+        arguments = {**self.arguments, "bias": False}
+        return Layer(self.name, self.operands, constants, arguments, self.defaults, self.absorbed)
 
 
 class Context:
@@ -40,8 +50,9 @@ class Context:
     def __init__(self, graph: Graph) -> None:
         self.uses: Counter[Value] = graph.uses()
         self.owned: set[Value] = set()
-        self.layers: dict[tuple[Value, ...], tuple[Any, ...]] = {}  # parameters -> what the layer that has them is
+        self.layers: dict[tuple[Value, ...], tuple[Any, dict[str, Value]]] = {}  # constants -> the layer that has them
         self.users: dict[Value, list[Node]] = {}
+        self._uniform: dict[Value, bool] = {}
         for node in walk(graph.nodes):
             for value in node.values:
                 self.users.setdefault(value, []).append(node)
@@ -50,32 +61,49 @@ class Context:
         """Whether a value is a constant, or one number repeated."""
         return value is not None and (_is_filled(value) or value.node.op == "constant")
 
-    def take(self, layer: Layer) -> bool:
-        """Whether a layer may have its parameters: nothing else does, but for a layer that is the same."""
-        parameters = tuple(v for v in layer.constants.values() if not _is_filled(v))
+    def take(self, layer: Layer) -> dict[str, Value] | None:
+        """The layer's parameters by role; None if one constant is two of them, or if another layer has one of them. A layer
+        that is called again is the same."""
+        given = tuple(layer.constants.values())
         what = (layer.name, tuple(layer.constants), repr(layer.arguments))
-        if any(v in self.owned for v in parameters):
-            return self.layers.get(parameters) == what and len(parameters) == len(layer.constants)
-        self.layers[parameters] = what
-        return True
+        kept = [v for v in given if not self._is_repeated(v)]
+        if len(set(kept)) < len(kept):
+            return None
+        if any(v in self.owned for v in kept):
+            before = self.layers.get(given)
+            return before[1] if before is not None and before[0] == what else None
+        parameters = {role: self._own(value) for role, value in layer.constants.items()}
+        if kept:
+            self.layers[given] = what, parameters
+        return parameters
 
-    def apart(self, values: Iterable[Value]) -> bool:
-        """Whether constants are not one another, so that each can be a parameter."""
-        kept = [v for v in values if not _is_filled(v)]
-        return len(set(kept)) == len(kept)
-
-    def own(self, value: Value) -> Value:
+    def _own(self, value: Value) -> Value:
         """A constant as a layer's parameter."""
-        if _is_filled(value):  # every layer may have one of its own
+        if self._is_repeated(value):
             weight = value.node.weight
             if weight is None:
                 attrs = value.node.attrs
                 number = attrs["value"] if attrs["bits"] is None else attrs["bits"]
                 shape = [d for d in value.type.shape if isinstance(d, int)]
                 weight = array_weight(np.full(shape, number).astype(numpy_dtype(value.type.dtype)))
-            value = Node("constant", types=[value.type], weight=weight).result
+            named = not _is_filled(value) and value not in self.owned
+            copy = Node("constant", types=[value.type], source=value.node.source if named else "", weight=weight)
+            self.owned.add(value)
+            return copy.result
         self.owned.add(value)
         return value
+
+    def _is_repeated(self, value: Value) -> bool:
+        """Whether each layer may have a copy of a constant. Exporters merge equal parameters: all biases of a new model,
+        which are zeros. Where the elements differ from one another, two layers share the constant on purpose."""
+        if _is_filled(value):
+            return True
+        weight = value.node.weight
+        if weight is None or weight.packed or self.uses[value] < 2:
+            return False
+        if value not in self._uniform:
+            self._uniform[value] = uniform_number(weight.array(), weight.dtype) is not None
+        return self._uniform[value]
 
     def only_user(self, value: Value) -> Node | None:
         """The one node that a value is for."""
