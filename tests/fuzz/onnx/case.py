@@ -121,6 +121,7 @@ def run(seed: int, plan: Plan) -> Outcome:
     fixed = draw.randrange(graph.sets) if draw.random() < 0.35 else None
     read = set(free_names(graph.nodes)) | {name for node in graph.nodes for name in free_names([node])}
     outputs = [v for v in graph.values if v.name not in graph.inputs and (v.name not in read or draw.random() < 0.08)]
+    outputs += [v for v in graph.values if outputs and v.name in graph.inputs and draw.random() < 0.04]
     if not outputs:
         return Outcome(seed, "nothing")
     if plan.threads:

@@ -19,6 +19,12 @@ ELEMENTS, SIZE, RANK = 6000, 200, 6  # what a value may have: graphs are wide, n
 LARGEST = {"float16": 2e3, "float32": 1e6, "float64": 1e6}
 OPSETS = (13, 17, 18, 19, 20, 21, 21, 22, 23)
 PRIMES = (2, 3, 5, 7, 11, 13)
+ODD_NAMES = (
+    "class", "for", "None", "self", "burn", "nn", "ops", "forward", "float", "x", "_", "1", "N", "inputs", "print",
+    "a b", "a.b", "a/b:0", "a-b", "a_b", "größe", "入力", "it's", 'say "x"', "back\\slash", "two\nlines", "weight", "bias",
+)  # fmt: skip
+"""Keywords, names of Python's and of the source's own, names that are alike once they are Python's, and other letters."""
+PREFIXES = ("layers", "encoder.layer", "blocks", "h", "class", "model.my block", "0")
 
 
 @dataclass
@@ -36,7 +42,10 @@ class Graph:
         self.opset = self.random.choice(OPSETS)
         self.zeros = self.chance(0.5)
         self.sizes = [self._sizes(number) for number in range(self.sets)]
-        self._names = 0
+        self.odd = self.chance(0.3)
+        self._names: set[str] = set()
+        self._drawn: dict[tuple[tuple[int, ...], str], list[Array]] = {}
+        self._shared: dict[int, str] = {}  # constants by the identity of their arrays
         self.begin()
 
     def _sizes(self, number: int) -> dict[str, int]:
@@ -50,9 +59,17 @@ class Graph:
 
     # What a step may do
 
-    def name(self) -> str:
-        self._names += 1
-        return f"v{self._names}"
+    def name(self, wanted: str = "") -> str:
+        """A name that no value has: what is wanted, a number, or in some graphs one that is hard to keep."""
+        base = wanted or (self.choice(ODD_NAMES) if self.odd and self.chance(0.4) else "v")
+        count = len(self._names) + 1
+        name = base if base != "v" and base not in self._names else f"{base}{'_' * (base != 'v')}{count}"
+        self._names.add(name)
+        return name
+
+    def prefix(self) -> str:
+        """What a module is called: the names of its parameters begin with it."""
+        return self.choice(PREFIXES)
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -68,7 +85,16 @@ class Graph:
         return self.choice(found[-5:] if self.chance(recent) else found)
 
     def numbers(self, shape: Sequence[int], dtype: np.dtype[Any] | type, kind: str | None = None) -> Array:
+        """Random elements; now and then the same array again, which is one constant with several users."""
         dtype = np.dtype(dtype)
+        before = self._drawn.setdefault((tuple(shape), dtype.name), [])
+        if before and kind is None and self.chance(0.15):
+            return self.choice(before)
+        array = self._numbers(shape, dtype, kind)
+        before.append(array)
+        return array
+
+    def _numbers(self, shape: Sequence[int], dtype: np.dtype[Any], kind: str | None) -> Array:
         if dtype == BOOL:
             return self.rng.random(shape) < 0.5
         if dtype in INTEGERS:
@@ -81,6 +107,8 @@ class Graph:
             "normal": lambda: self.rng.standard_normal(shape),
             "small": lambda: self.rng.integers(-3, 4, shape),
             "uniform": lambda: self.rng.random(shape),
+            "zeros": lambda: np.zeros(shape),
+            "ones": lambda: np.ones(shape),
         }
         return np.asarray(draws[kind or self.choice(["quarters", "normal", "normal", "small", "uniform"])](), dtype)
 
@@ -96,14 +124,28 @@ class Graph:
         """A new piece: nothing of the last one that was refused stays."""
         self._piece: list[onnx.NodeProto] = []
         self._piece_constants: list[onnx.TensorProto] = []
+        self._piece_shared: dict[int, str] = {}
         self._hidden: set[str] = set()
 
-    def node(self, op: str, *operands: Operand, outputs: int = 1, **attributes: Any) -> list[str]:
-        """Adds a node to the piece. Arrays become constants; an attribute of None is left out."""
+    def node(self, op: str, *operands: Operand, outputs: int = 1, scope: str = "", **attributes: Any) -> list[str]:
+        """Adds a node to the piece. Arrays become constants; an attribute of None is left out. scope: the module that the
+        node's name says it stands in."""
         names = [self.name() for _ in range(outputs)]
         given = {key: value for key, value in attributes.items() if value is not None}
-        self._piece.append(helper.make_node(op, self.operands(operands), names, **given))
+        name = f"/{scope}/{op}_{len(self._names)}" if scope else None
+        self._piece.append(helper.make_node(op, self.operands(operands), names, name, **given))
         return names
+
+    def drop(self, *names: str) -> None:
+        """Leaves out these results of the piece's nodes."""
+        for node in self._piece:
+            node.output[:] = ["" if name in names else name for name in node.output]
+
+    def constant(self, array: Array, name: str | None = None) -> str:
+        """An initializer, with a name that is wished for."""
+        named = self.name(name or "")
+        self._piece_constants.append(numpy_helper.from_array(np.array(array, order="C"), named))
+        return named
 
     def operands(self, operands: Iterable[Operand]) -> list[str]:
         names = [self._operand(operand) for operand in operands]
@@ -116,12 +158,20 @@ class Graph:
             return operand or ""
         if isinstance(operand, Value):
             return operand.name
+        shared = self._shared.get(id(operand)) or self._piece_shared.get(id(operand))
+        if shared:
+            return shared
         constant = numpy_helper.from_array(np.array(operand, order="C"), self.name())
-        if self.chance(0.1):
+        drawn = any(
+            array is operand for array in self._drawn.get((np.shape(operand), np.asarray(operand).dtype.name), ())
+        )
+        if drawn:
+            self._piece_shared[id(operand)] = constant.name
+        elif self.chance(0.1):
             self._piece.append(helper.make_node("Constant", [], [constant.name], value=constant))
             self._hidden.add(constant.name)
-        else:
-            self._piece_constants.append(constant)
+            return constant.name
+        self._piece_constants.append(constant)
         return constant.name
 
     def hide(self, *names: str) -> None:
@@ -133,8 +183,9 @@ class Graph:
     def commit(self) -> None:
         """Runs the piece at every set of sizes and adds it with its results."""
         known = {value.name: value for value in self.values}
-        own = {constant.name for constant in self._piece_constants}
         free = dict.fromkeys(reference.free_names(self._piece))
+        self._constants = [*self._piece_constants, *(c for c in self.constants if c.name in free)]
+        own = {constant.name for constant in self._constants}
         used = [known[name] for name in free if name in known]
         if unknown := [name for name in free if name not in known and name not in own]:
             raise Reject(f"unknown values {unknown}")
@@ -153,11 +204,12 @@ class Graph:
             self.values.append(value)
         self.nodes += self._piece
         self.constants += self._piece_constants
+        self._shared |= self._piece_shared
 
     def _runner(self, used: list[Value], made: list[str]) -> Callable[[dict[str, Array]], dict[str, Array]]:
         inputs = [_info(value.name, value.dtype, [None] * value.rank) for value in used]
         model = make_model(
-            self._piece, inputs, [onnx.ValueInfoProto(name=name) for name in made], self._piece_constants, self.opset
+            self._piece, inputs, [onnx.ValueInfoProto(name=name) for name in made], self._constants, self.opset
         )
         try:
             session = reference.session(model)
@@ -173,7 +225,7 @@ class Graph:
         return run
 
     def _refuse_faults(self, arrays: dict[str, Array]) -> None:
-        constants = {constant.name: numpy_helper.to_array(constant) for constant in self._piece_constants}
+        constants = {constant.name: numpy_helper.to_array(constant) for constant in self._constants}
         for node in self._piece:
             site = faults.Site(node, [arrays.get(name, constants.get(name)) for name in node.input], self.opset)
             if reason := faults.fault(site):
@@ -192,7 +244,7 @@ class Graph:
         for name, array in found.items():
             if not isinstance(array, np.ndarray) or array.shape != twins[name].shape:
                 raise Reject("noise changes the shape")
-            result[name] = noise.disturb(self.rng, array, twins[name], used, at, ops, self._piece_constants)
+            result[name] = noise.disturb(self.rng, array, twins[name], used, at, ops, self._constants)
         if ops & noise.JUMPS and not all(value.exact for value in used):
             for factor in (noise.ALLOWED, -noise.ALLOWED):
                 moved = run({v.name: noise.magnified(v.arrays[at], v.twins[at], factor) for v in used})
@@ -228,7 +280,8 @@ class Graph:
 
     def _named(self, value: Value, axis: int) -> str:
         sizes = [array.shape[axis] for array in value.arrays]
-        return next((name for name in "NML" if [s[name] for s in self.sizes] == sizes), f"{value.name}_{axis}")
+        at = next(i for i, other in enumerate(self.values) if other is value)
+        return next((name for name in "NML" if [s[name] for s in self.sizes] == sizes), f"d{at}_{axis}")
 
 
 def make_model(
@@ -239,7 +292,8 @@ def make_model(
     opset: int,
 ) -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    vendor = [helper.make_opsetid("com.microsoft", 1)] if "com.microsoft" in reference.domains(nodes) else []
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *vendor], ir_version=10)
 
 
 def _info(name: str, dtype: np.dtype[Any], dims: Sequence[int | str | None] | None) -> onnx.ValueInfoProto:

@@ -48,3 +48,12 @@ def op_types(nodes: list[onnx.NodeProto]) -> Iterator[str]:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 yield from op_types(list(attribute.g.node))
+
+
+def domains(nodes: list[onnx.NodeProto]) -> Iterator[str]:
+    """Of nodes and those of their bodies."""
+    for node in nodes:
+        yield node.domain
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from domains(list(attribute.g.node))

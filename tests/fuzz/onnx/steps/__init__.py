@@ -11,6 +11,7 @@ MODULES = (
     "contract",
     "control",
     "indexing",
+    "layered",
     "normalize",
     "pointwise",
     "quantize",
@@ -18,6 +19,7 @@ MODULES = (
     "reduce",
     "shape",
     "sizes",
+    "vendor",
     "windows",
 )
 for _name in MODULES:

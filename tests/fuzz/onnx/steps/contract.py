@@ -70,8 +70,8 @@ def gemm(graph: Graph) -> None:
 
 @step(2)
 def einsum(graph: Graph) -> None:
-    one = graph.pick(lambda v: v.dtype in (np.float32, np.float64) and 1 <= v.rank <= 4)
-    other = graph.pick(lambda v: v.dtype == one.dtype and 1 <= v.rank <= 4)
+    one = graph.pick(lambda v: v.dtype in (np.float32, np.float64) and 1 <= v.rank <= 4 and not v.empty)
+    other = graph.pick(lambda v: v.dtype == one.dtype and 1 <= v.rank <= 4 and not v.empty)  # SIGFPE otherwise
     letters = graph.random.sample("abcdefg", one.rank)
     named: list[str] = []
     for axis in range(other.rank):

@@ -188,7 +188,7 @@ def pad(graph: Graph) -> None:
 
 def _pad_width(graph: Graph, mode: str, least: int) -> int:
     if mode == "constant":
-        return graph.choice([0, 0, 1, 2, -1 if least > 3 else 0])
+        return graph.choice([0, 0, 1, 2, -1 if least > 3 else 0, -2 if least > 5 else 0])
     if mode == "edge":
         return graph.choice([0, 1, 3]) if least else 0
     return graph.choice([0, graph.random.randint(0, max(least - 1, 0))])

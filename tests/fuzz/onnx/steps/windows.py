@@ -61,7 +61,13 @@ def transposed(graph: Graph) -> None:
     else:
         attributes["pads"] = several(graph, [0, 1, 2], 2 * axes, 0.6)
         attributes["dilations"] = several(graph, [1, 2], axes, 0.3)
-        if strides and graph.chance(0.4):
+        if strides and graph.chance(0.2) and None not in value.dims[2:]:  # pads follow, below 0 where this is large
+            del attributes["pads"]
+            attributes["output_shape"] = [
+                (size - 1) * stride + graph.choice([1, 2, 3, 4])
+                for size, stride in zip(known(value.dims[2:]), strides, strict=True)
+            ]
+        elif strides and graph.chance(0.4):
             attributes["output_padding"] = [graph.random.randint(0, stride - 1) for stride in strides]
     bias = graph.numbers([wide * group], value.dtype) if graph.chance(0.5) else None
     graph.node("ConvTranspose", value, graph.numbers([channels, wide, *kernel], value.dtype), bias, **attributes)
