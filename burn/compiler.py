@@ -137,6 +137,7 @@ def described(
 def _passed(program: Program, backend: Backend, passes: str, mode: Mode, device: Device) -> Backend:
     """Takes a program through the passes; the back end then, with the forms that are fastest where that is asked for."""
     steps = pipeline.parse(passes)
+    backend = backend.session(program)
     if mode.seed is not None and isinstance(backend, CPU):
         backend = replace(backend, choices=Choices(seed=mode.seed))
     if mode.name != "off":

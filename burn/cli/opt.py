@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from burn.codegen.triton.backend import GPU
-from burn.codegen.triton.program import module_text
 from burn.compiler import backend_for, environment
 from burn.dialect.program import Program
 from burn.dialect.text import parse_text, to_text
@@ -61,6 +60,8 @@ def main(
             passes = {"ir": "", "kernels": backend_for().passes, "triton": GPU().passes}[emit]
         chosen = pipeline.parse(passes)
         program = read(source)
+        gpu = GPU(portable=True).session(program)
+        backend = gpu if emit == "triton" else backend_for().session(program)
 
         def after(each: pipeline.Pass) -> None:
             if print_ir_after_all:
@@ -68,12 +69,11 @@ def main(
             if verify_each:
                 Verify().run(program)
 
-        told = dataclasses.replace(environment(), backend=GPU()) if emit == "triton" else environment()
-        pipeline.run(chosen, program, told, after)
+        pipeline.run(chosen, program, environment(backend), after)
         if emit == "kernels":
-            write_text(program_text(program, backend_for().wants), output)
+            write_text(program_text(program, backend.wants), output)
         elif emit == "triton":
-            write_text(module_text(program), output)
+            write_text(gpu.text(program), output)
         else:
             write(program, output, locations)
     except BurnError as error:

@@ -90,9 +90,14 @@ class Backend(Protocol):
         """The pipeline for what is run while compiling."""
         ...
 
+    def session(self, program: Program) -> Backend:
+        """The back end for the compilation of one program, with that program's size hints. Passes, printers and reports take
+        their preferences from this one object, so that all of them describe the same kernels."""
+        ...
+
     @property
     def wants(self) -> Wants:
-        """How its kernels are to be described."""
+        """Preferences for the description of kernels."""
         ...
 
     def panel(self, product: Product) -> int:

@@ -96,12 +96,12 @@ def _mlir(program: Program, output: Path, options: Options) -> list[Path]:
 
 def _triton(program: Program, output: Path, options: Options) -> list[Path]:
     from burn.codegen.triton.backend import GPU
-    from burn.codegen.triton.program import module_text
     from burn.compiler import environment
     from burn.passes import pipeline
 
-    pipeline.run(pipeline.parse(GPU().passes), program, environment(GPU()))
-    return _written(output, module_text(program).encode() + b"\n")
+    gpu = GPU(portable=True).session(program)
+    pipeline.run(pipeline.parse(gpu.passes), program, environment(gpu))
+    return _written(output, gpu.text(program).encode() + b"\n")
 
 
 def _package(program: Program, output: Path, options: Options) -> list[Path]:

@@ -18,6 +18,7 @@ from burn.kernels import interpret
 from burn.kernels.body import Kernel
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
+from burn.kernels.liveness import Liveness
 from burn.kernels.wants import Wants
 from burn.passes import pipeline
 
@@ -33,20 +34,28 @@ Launch = Callable[[Kernel, Sequence[np.ndarray | None], Mapping[str, int]], None
 
 
 def interpreted(
-    program: Program, arrays: Arrays, launch: Launch = interpret.run, wants: Wants | None = None
+    program: Program,
+    arrays: Arrays,
+    launch: Launch = interpret.run,
+    wants: Wants | None = None,
+    *,
+    in_place: bool = False,
 ) -> list[np.ndarray]:
-    """What a fused program computes."""
+    """The results of a fused program. in_place: an output takes over the memory of the input that `donate` gave it."""
     with context():
-        return _Run(program, arrays, launch, wants or backend_for().wants).outputs()
+        return _Run(program, arrays, launch, wants or backend_for().wants, in_place).outputs()
 
 
 class _Run:
-    def __init__(self, program: Program, arrays: Arrays, launch: Launch, wants: Wants) -> None:
+    def __init__(self, program: Program, arrays: Arrays, launch: Launch, wants: Wants, in_place: bool) -> None:
         self.program, self.launch, self.wants = program, launch, wants
+        direct = Liveness(program.block).written_directly(program.outputs) if in_place else {}
+        donated = {root: program.donated[number] for root, number in direct.items() if number in program.donated}
+        self.donated = {root: program.inputs[number] for root, number in donated.items()}
         self.memory: dict[ir.Value, np.ndarray] = {}
         self.sizes: dict[str, int] = {}
         for value, array in zip(program.inputs, arrays, strict=True):
-            self.memory[value] = np.ascontiguousarray(array).ravel()
+            self.memory[value] = np.array(array).ravel()
             for dim, size in zip(type_of(value).shape, array.shape, strict=True):
                 if not isinstance(dim, int) and dim.is_symbol:
                     (atom,) = atoms(dim)
@@ -77,7 +86,7 @@ class _Run:
                 raise Unsupported(name)
 
     def group(self, group: Group) -> None:
-        results = [self.empty(type_of(r)) for r in group.operation.results]
+        results = [self.result(r) for r in group.operation.results]
         memory = {"in": [self.memory[v] for v in group.operation.operands], "out": results}
         calls = kernels(group, self.wants)
         memory["shared"] = [
@@ -87,6 +96,11 @@ class _Run:
             buffers = [None if b is None else memory[b[0]][b[1]] for b in call.bindings]
             self.launch(call.kernel, buffers, self.sizes)
         self.memory.update(zip(group.operation.results, results, strict=True))
+
+    def result(self, value: ir.Value) -> np.ndarray:
+        given_up = self.donated.get(value)
+        type_ = type_of(value)
+        return self.empty(type_) if given_up is None else self.memory[given_up].view(numpy_dtype(type_.dtype))
 
     def empty(self, type_: TensorType) -> np.ndarray:
         return np.zeros(evaluate(type_.elements, self.sizes), numpy_dtype(type_.dtype))

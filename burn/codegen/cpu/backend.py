@@ -76,6 +76,10 @@ class CPU:
     def folding(self) -> str:
         return FOLDING
 
+    def session(self, program: Program) -> CPU:
+        """No preference of a CPU depends on the program."""
+        return self
+
     @property
     def wants(self) -> Wants:
         return WANTS

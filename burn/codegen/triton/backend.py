@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from burn.codegen.backend import Built, pipeline
 from burn.codegen.cpu.backend import CPU
@@ -11,11 +12,13 @@ from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text
-from burn.codegen.triton.abilities import Abilities
-from burn.codegen.triton.heuristics.sizes import usual_sizes
-from burn.codegen.triton.heuristics.wants import WANTS
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, usual_sizes
+from burn.codegen.triton.heuristics.wants import wants
 from burn.codegen.triton.images import Machine, Source, compile_all
+from burn.codegen.triton.kernels import KernelPrinter as GPUKernelPrinter
 from burn.codegen.triton.launches import CardKernels
+from burn.codegen.triton.program import module_text
 from burn.codegen.tuning.choices import USUAL, Choices
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
@@ -31,7 +34,8 @@ PIPELINE = pipeline("align", ("attention_forward", "attention_backward"))
 @dataclass(frozen=True)
 class GPU:
     """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads that go in step; host: the CPU beside
-    the card; choices: which shapes the blocks of kernels have; images: machine code that is there already."""
+    the card; choices: which shapes the blocks of kernels have; images: machine code that is there already; hints: sizes that
+    symbols usually have, which `session` takes from a program; portable: kernels use only what Triton has on every GPU."""
 
     host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
     kind: str = "cuda"
@@ -39,6 +43,8 @@ class GPU:
     warp: int = 32
     choices: Choices = USUAL
     images: Mapping[Source, KernelImage] = field(default_factory=dict)
+    hints: Usual = field(default_factory=lambda: UNKNOWN)
+    portable: bool = False
 
     @property
     def name(self) -> str:
@@ -53,9 +59,16 @@ class GPU:
         """What is run while compiling runs on the host."""
         return self.host.folding
 
+    def session(self, program: Program) -> GPU:
+        return replace(self, hints=usual_sizes(program.usual))
+
     @property
+    def abilities(self) -> Abilities:
+        return USUAL_ABILITIES if self.portable else Abilities.of(self.kind, self.architecture)
+
+    @cached_property
     def wants(self) -> Wants:
-        return WANTS
+        return wants(self.hints, self.abilities.roles)
 
     @property
     def byte_run(self) -> int:
@@ -84,15 +97,18 @@ class GPU:
         )
         return replace(entry.built(code, images), chosen=kernels.chosen)
 
+    def text(self, program: Program) -> str:
+        """Every kernel of a fused program, as a module of Triton's language. Raises CompileError."""
+        return module_text(program, self.wants, GPUKernelPrinter(None, self.abilities, self.choices, self.hints))
+
     @property
     def machine(self) -> Machine:
         return Machine.named(self.kind, self.architecture, self.warp)
 
     def kernels(self, program: Program) -> CardKernels:
-        """What prints a program's kernels."""
+        """The printer of a program's kernels, which it describes by the same preferences as the passes did."""
         host = KernelPrinter(self.host.target)
-        abilities, usual = Abilities.of(self.kind, self.architecture), usual_sizes(program.usual)
-        return CardKernels(host, _in_place(program), abilities, self.choices, usual)
+        return CardKernels(host, self.wants, _in_place(program), self.abilities, self.choices, self.hints)
 
 
 def _in_place(program: Program) -> set[ir.Value]:

@@ -17,7 +17,6 @@ from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
-from burn.codegen.triton.heuristics.wants import wants
 from burn.codegen.triton.images import Source, module
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Argument, Printed
@@ -30,6 +29,7 @@ from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Buffer
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
+from burn.kernels.wants import Wants
 
 POINTERS = {
     "tl.float64": "*fp64", "tl.float32": "*fp32", "tl.float16": "*fp16", "tl.bfloat16": "*bf16", "tl.int1": "*i8",
@@ -118,17 +118,19 @@ class CardKernels:
     def __init__(
         self,
         host: Kernels,
+        wants: Wants,
         in_place: Collection[ir.Value] = (),
         abilities: Abilities = USUAL_ABILITIES,
         choices: Choices = USUAL,
         usual: Usual = UNKNOWN,
     ) -> None:
-        """host: prints what runs there. in_place: results that lie where an input of the program may have lain, and are
-        written only where no kernel has failed. abilities, choices, usual: see `KernelPrinter`."""
+        """host: prints what runs there. wants: the preferences by which passes have described the kernels. in_place: results that
+        lie where an input of the program may have lain, and are written only where no kernel has failed. abilities, choices,
+        usual: see `KernelPrinter`."""
         self.host, self.sites = host, host.sites
         self._in_place = in_place
         self.printer = KernelPrinter(self.sites, abilities, choices, usual)
-        self._wants = wants(usual, abilities.roles)
+        self._wants = wants
         self.sources: list[Source] = []
         self.chosen: dict[int, str] = {}
         self.made_by: dict[Source, set[str]] = {}

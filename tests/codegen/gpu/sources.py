@@ -7,6 +7,7 @@ from burn.codegen.cpu.target import TARGETS
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.heuristics.sizes import usual_sizes
+from burn.codegen.triton.heuristics.wants import wants
 from burn.codegen.triton.images import Machine, Source
 from burn.codegen.triton.launches import CardKernels
 from burn.dialect.mlir import context
@@ -26,12 +27,13 @@ def sources_of(
 ) -> list[Source]:
     """After these passes, usually those of a compilation for a card. in_place: what is written lies where an input may have
     lain."""
-    pipeline.run(pipeline.parse(passes), program, Environment(GPU()))
+    pipeline.run(pipeline.parse(passes), program, Environment(GPU().session(program)))
     with context():
         found = list(groups(program.block))
         written = {result for group in found for result in group.operation.results} if in_place else set()
         host = KernelPrinter(TARGETS["generic"])
-        kernels = CardKernels(host, written, abilities, usual=usual_sizes(program.usual))
+        hints = usual_sizes(program.usual)
+        kernels = CardKernels(host, wants(hints, abilities.roles), written, abilities, usual=hints)
         for group in found:
             kernels.group(group)
     assert not kernels.refused
