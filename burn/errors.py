@@ -6,9 +6,12 @@ They are Python's own kinds too, so that `except ValueError` and `except IndexEr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 def printable(text: str) -> str:
@@ -64,6 +67,10 @@ class BurnError(Exception):
         if first is not None and self.summary.endswith(first.message) and not (first.node or first.hint):
             return summary  # the one problem says nothing more
         return "\n".join([summary, *(f"  - {problem}" for problem in self.problems)])
+
+    def renamed(self, name: Callable[[str], str]) -> Self:
+        """The same error with other names for the nodes in it."""
+        return type(self)(self.summary, [replace(p, node=name(p.node)) if p.node else p for p in self.problems])
 
 
 class ModelError(BurnError):

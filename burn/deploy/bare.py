@@ -68,7 +68,7 @@ class Bare:
     def of(program: Program, name: str, target: Target, here: Toolchain) -> Bare:
         """Compiles a program, and measures it by a compiler for this machine. Raises CompileError, for programs that need
         memory which only a run can tell the size of as well."""
-        artefact = compile_program(program, target=target, as_text=True)
+        artefact = compile_program(program, target=target, as_text=True).resolved()
         interface = Interface.of(name, artefact.signature)
         _check(interface, artefact)
         weights = stored.layout(artefact.constants, as_file=False)

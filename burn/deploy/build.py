@@ -73,7 +73,7 @@ def kind_of(output: Path) -> str:
 
 def _object(program: Program, output: Path, options: Options) -> list[Path]:
     name = model_name(options.name or output.stem)
-    artefact = compile_program(program, target=options.target, as_text=options.as_text)
+    artefact = compile_program(program, target=options.target, as_text=options.as_text).resolved()
     with tempfile.TemporaryDirectory() as scratch:
         made = _code(artefact, f"{name}_entry", options, Path(scratch))
         return _written(output, made.read_bytes())
@@ -281,9 +281,9 @@ def _parts(
 
 def _compiled(program: Program, card: Card | None, target: Target | None, as_text: bool) -> Artefact:
     if card is None:
-        return compile_program(program, target=target, as_text=as_text)
+        return compile_program(program, target=target, as_text=as_text).resolved()
     told = {"device": card.device, "architecture": card.architecture}
-    made = compile_program(program, target=target, as_text=as_text, **told)
+    made = compile_program(program, target=target, as_text=as_text, **told).resolved()
     card.check(made)
     return made
 

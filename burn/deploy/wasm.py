@@ -55,7 +55,7 @@ def package(
     told: Callable[[Report], None] | None = None,
 ) -> list[Path]:
     """Writes the folder of the package; gives its files, the ES module first. Raises CompileError."""
-    artefact = compile_program(program, target=target, as_text=True)
+    artefact = compile_program(program, target=target, as_text=True).resolved()
     interface = Interface.of(name, artefact.signature)
     weights = stored.layout(artefact.constants, as_file=True)
     if told:

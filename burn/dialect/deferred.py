@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from burn.dialect.mlir import ir
 from burn.errors import Problem, TypeMismatch
 from burn.runtime.card import CardArray
+from burn.runtime.origins import Line, current_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,15 +29,17 @@ Value: TypeAlias = "ir.Value | Deferred"
 
 class Application:
     """An op class applied to operands (as the builder takes them: a value, None, or a list) and complete attributes. place: what
-    a model that it comes from calls it. device: where it is computed ("cuda:0"); "" for anywhere.
+    a model that it comes from calls it. line: of the user's code that recorded it. device: where it is computed ("cuda:0"); ""
+    for anywhere.
 
     Raises TypeMismatch for operands on different devices."""
 
-    __slots__ = ("attrs", "depth", "device", "op", "operands", "place", "results", "types")
+    __slots__ = ("attrs", "depth", "device", "line", "op", "operands", "place", "results", "types")
 
     def __init__(self, op: type[Op], operands: list[Any], attrs: dict[str, Any], types: list[TensorType]) -> None:
         self.op, self.operands, self.attrs, self.types = op, operands, attrs, types
         self.place = ""
+        self.line: Line | None = current_line()
         self.results: list[weakref.ref[Deferred]] = []  # weak: a result keeps its application, not the other way round
         self.depth, self.device = 1, ""
         for value in self.values():

@@ -23,7 +23,9 @@ import itertools
 import re
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,6 +34,7 @@ from burn.dialect.dims import Dim, parse, plain
 from burn.dialect.mlir import context, ext, ir
 from burn.dialect.types import TensorType, type_of
 from burn.errors import Problem, TypeMismatch
+from burn.runtime import origins
 
 
 class Burn(ext.Dialect, name="burn"):
@@ -49,6 +52,9 @@ class Variadic:
 class Region:
     """Annotation: a region."""
 
+
+PROGRAM = "program"
+"""The name in the location of ops that come from no module and no node."""
 
 AGAIN = "(again)"
 """Behind a source node's name in the location of an op: it computes again what was not kept."""
@@ -249,6 +255,7 @@ class Op(Burn.Operation):
                 attributes["segments"] = ir.DenseI64ArrayAttr.get([len(group) for group, _ in groups])
             return ir.Operation.create(
                 f"burn.{cls.OP_NAME}",
+                loc=_with_line(),
                 results=[t.to_mlir() for t in types_],
                 operands=[value for group, _ in groups for value in group],
                 attributes=attributes,
@@ -327,6 +334,49 @@ def _is_classvar(hint: Any) -> bool:
 def source_name(operation: ir.Operation | ir.OpView) -> str:
     """The source node an op came from: its location's name."""
     return location_name(operation.location)
+
+
+def _op_name(operation: ir.Operation | ir.OpView) -> str:
+    return (operation.operation if isinstance(operation, ir.OpView) else operation).name.removeprefix("burn.")
+
+
+def full_name(operation: ir.Operation | ir.OpView) -> str:
+    """The source node with the line of the user's code, as far as they are known: the name of an op in errors and profiles. A
+    line of a traced function is relative to that function; see `burn.runtime.origins.resolved`."""
+    location = operation.location
+    inner: Any = location.child_loc if isinstance(location, ir.NameLoc) else None
+    if not isinstance(inner, ir.FileLineColLoc):
+        return source_name(operation)
+    file, line = inner.filename, inner.start_line
+    name = source_name(operation)
+    name = _op_name(operation) if name == PROGRAM else name
+    return origins.named(name, origins.relative(file, line) if ":" in file else f"{file}:{line}")
+
+
+_lines: ContextVar[bool] = ContextVar("lines", default=False)
+
+
+@contextmanager
+def user_lines() -> Iterator[None]:
+    """Ops built inside are located at the line of the user's code that is running, unless they have a line already."""
+    token = _lines.set(True)
+    try:
+        yield
+    finally:
+        _lines.reset(token)
+
+
+def _with_line() -> ir.Location | None:
+    """The current location with the user's line inside; None to take the location as it is."""
+    if not _lines.get():
+        return None
+    current = ir.Location.current
+    if not isinstance(current, ir.NameLoc) or not isinstance(current.child_loc, ir.UnknownLoc):
+        return None
+    line = origins.current_line()
+    if line is None:
+        return None
+    return ir.Location.name(current.name_str, ir.Location.file(line.function, line.offset, 0))
 
 
 def location_name(location: ir.Location) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 from burn.dialect.control import Group
 from burn.dialect.mlir import ir
-from burn.dialect.op import source_name
+from burn.dialect.op import full_name
 
 _INDEXED = frozenset(
     f"burn.{name}" for name in ("gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd")
@@ -28,7 +28,7 @@ def likeness(group: Group) -> Hashable:
         attributes = tuple(operation.attributes.items())
         operands = tuple(places[operand] for operand in operation.operands)
         types = tuple(result.type for result in operation.results)
-        site = source_name(operation) if operation.name in _INDEXED else ""
+        site = full_name(operation) if operation.name in _INDEXED else ""
         rows.append((operation.name, operands, attributes, types, site))
         for result in operation.results:
             places[result] = len(places)

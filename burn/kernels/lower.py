@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from burn.dialect.dims import Dim, Expr, atoms, dim_min, floordiv, mod, product
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Op, full_name
 from burn.dialect.pointwise import Bitcast, Cast, Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.types import DTYPES, TensorType, type_of
@@ -340,7 +340,7 @@ def _gather(low: Lowering, op: Op, index: Place) -> Scalar:
     x, indices = type_of(op.x), type_of(op.indices)
     axis = op.axis % x.rank
     where = index[axis : axis + indices.rank]
-    place = low.fetch(low.at(op.indices, where), x.shape[axis], source_name(op))
+    place = low.fetch(low.at(op.indices, where), x.shape[axis], full_name(op))
     return low.fetched_from(op.x, (*index[:axis], place, *index[axis + indices.rank :]))
 
 
@@ -348,7 +348,7 @@ def _gather(low: Lowering, op: Op, index: Place) -> Scalar:
 def _gather_elements(low: Lowering, op: Op, index: Place) -> Scalar:
     x = type_of(op.x)
     axis = op.axis % x.rank
-    place = low.fetch(low.at(op.indices, index), x.shape[axis], source_name(op))
+    place = low.fetch(low.at(op.indices, index), x.shape[axis], full_name(op))
     return low.fetched_from(op.x, (*index[:axis], place, *index[axis + 1 :]))
 
 
@@ -358,5 +358,5 @@ def _gather_nd(low: Lowering, op: Op, index: Place) -> Scalar:
     depth, batch = indices.shape[-1], op.batch_dims
     assert isinstance(depth, int)
     head = index[: indices.rank - 1]
-    places = [low.fetch(low.at(op.indices, (*head, k)), x.shape[batch + k], source_name(op)) for k in range(depth)]
+    places = [low.fetch(low.at(op.indices, (*head, k)), x.shape[batch + k], full_name(op)) for k in range(depth)]
     return low.fetched_from(op.x, (*index[:batch], *places, *index[indices.rank - 1 :]))

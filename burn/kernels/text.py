@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, LoopVar, atoms
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import source_name
+from burn.dialect.op import full_name
 from burn.dialect.program import Program
 from burn.dialect.types import type_of
 from burn.errors import unreachable
@@ -70,7 +70,7 @@ def program_text(program: Program, wants: Wants) -> str:
 
 def group_text(group: Group, wants: Wants, number: int = 0) -> str:
     """The kernels of a group, in the order they run."""
-    nodes = ", ".join(dict.fromkeys(filter(None, (source_name(op) for op in group.ops))))
+    nodes = ", ".join(dict.fromkeys(filter(None, (full_name(op) for op in group.ops))))
     lines = [f"// group {number}, {group.kind}: {' '.join(op.OP_NAME for op in group.ops)}"]
     lines += [f"// from {nodes}"] if nodes else []
     lines += [f"// in {i}: {type_of(v)}" for i, v in enumerate(group.operation.operands)]

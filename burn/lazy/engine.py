@@ -17,7 +17,7 @@ import numpy as np
 from burn.caching import artefact_of
 from burn.dialect.deferred import Deferred
 from burn.dialect.types import DTYPES, numpy_dtype
-from burn.errors import TypeMismatch
+from burn.errors import RunError, TypeMismatch
 from burn.lazy.graph import Graph, collect, exact
 from burn.runtime import Executable
 from burn.runtime.card import CardArray
@@ -83,7 +83,10 @@ def _evaluate(values: Iterable[Deferred], where: Device) -> None:
         graph = collect(roots)
         entry = find(graph, where)
         arrays = [_at(leaf.array, where) for leaf in graph.leaves]
-    outputs = entry.executable(*arrays, *_numbers(graph, entry.free))
+    try:
+        outputs = entry.executable(*arrays, *_numbers(graph, entry.free))
+    except RunError as error:
+        raise error.renamed(graph.located) from None
     with _lock:
         for value, array in zip(graph.outputs, outputs if isinstance(outputs, tuple) else (outputs,), strict=True):
             if value.array is None:
@@ -91,14 +94,15 @@ def _evaluate(values: Iterable[Deferred], where: Device) -> None:
                 value.array, value.application, value.entry = array, None, entry
 
 
-def plan(values: Iterable[Deferred]) -> Entry:
-    """The program that would compute values, which are left as they are."""
+def plan(values: Iterable[Deferred]) -> tuple[Entry, Graph]:
+    """The program that would compute values, which are left as they are, and the graph that was recorded of them."""
     with _lock:
         pending = [value for value in values if value.array is None]
         names = list(dict.fromkeys(value.device for value in pending if value.device)) or ["cpu"]
         if len(names) > 1:
             raise TypeMismatch("these tensors are computed by several programs", [f"on {', '.join(names)}"])
-        return find(collect(pending), device(names[0]))
+        graph = collect(pending)
+        return find(graph, device(names[0])), graph
 
 
 def _at(array: np.ndarray | CardArray | None, where: Device) -> np.ndarray | CardArray | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from burn.dialect.deferred import Deferred
@@ -12,6 +12,7 @@ from burn.errors import TypeMismatch
 from burn.lazy.engine import Entry, plan
 from burn.runtime import Executable
 from burn.runtime.artefact import KernelInfo
+from burn.runtime.origins import line_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,11 @@ class Explanation:
         if again := sum(map(_is_again, self)):
             head += f", {again} compute{'s' * (again == 1)} again what was not kept"
         width = max((len(k.kind) for k in self.kernels), default=0)
-        rows = [f"  {i}  {k.kind:{width}}  {k.name}  ({_cost(k)})" for i, k in enumerate(self.kernels, 1)]
+        rows: list[str] = []
+        for i, k in enumerate(self.kernels, 1):
+            rows.append(f"  {i}  {k.kind:{width}}  {k.name}  ({_cost(k)})")
+            if lines := [source for source in k.sources if line_of(source)]:
+                rows.append(f"     {'':{width}}  from {', '.join(dict.fromkeys(lines))}")
         return "\n".join([head, *rows])
 
     __repr__ = __str__
@@ -64,7 +69,8 @@ def explain(subject: Any) -> Explanation:
         raise TypeMismatch("explain takes lazy tensors and executables", [f"not {subject!r}"])
     pending = [value for value in deferred if value.array is None]
     if pending:
-        return _of(plan(pending))
+        entry, graph = plan(pending)
+        return _of(entry, graph.located)
     entries = list({id(value.entry): value.entry for value in deferred if value.entry is not None}.values())
     if not entries:
         raise TypeMismatch("there is nothing to explain", ["these tensors were made from their elements"])
@@ -80,9 +86,10 @@ def _cost(kernel: KernelInfo) -> str:
 
 def _is_again(kernel: KernelInfo) -> bool:
     """Whether a kernel computes something again that was not kept (`burn.train.step(memory=...)`)."""
-    return any(source.endswith(AGAIN) for source in kernel.sources)
+    return any(AGAIN in source for source in kernel.sources)
 
 
-def _of(entry: Entry) -> Explanation:
+def _of(entry: Entry, located: Callable[[str], str] = str) -> Explanation:
     arena = entry.executable.arena_bytes
-    return Explanation(entry.executable.artefact.kernels, entry.seconds, entry.uses, arena)
+    kernels = [replace(k, sources=tuple(map(located, k.sources))) for k in entry.executable.artefact.kernels]
+    return Explanation(tuple(kernels), entry.seconds, entry.uses, arena)

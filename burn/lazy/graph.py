@@ -6,6 +6,7 @@ recognised as the same program over and over (`engine.py`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
@@ -14,9 +15,17 @@ from burn.dialect.deferred import Application, Deferred
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.runtime.origins import named
 
 SOURCES = frozenset({"full", "constant", "iota"})
 """Ops that cost nothing to do again: their results are not kept for later."""
+
+
+RECORDED = "#"
+"""The file in the location of a recorded op, whose line is the op's number in its graph: graphs of one structure share a program,
+and each was recorded on lines of its own. `Graph.located` tells them."""
+
+_NUMBERED = re.compile(rf"\({RECORDED}:(\d+)\)$")
 
 
 @dataclass(frozen=True)
@@ -40,14 +49,15 @@ class Graph:
         program = Program.create(inputs)
         values: dict[Deferred, ir.Value] = dict(zip(self.leaves, program.inputs, strict=False))
         given = dict(zip(sorted(free), program.inputs[len(self.leaves) :], strict=True))
-        number = -1
+        full = -1
         with program.building():
-            for application in self.applications:
-                with context(), ir.Location.name(application.op.OP_NAME):
+            for number, application in enumerate(self.applications):
+                line = ir.Location.file(RECORDED, number, 0)
+                with context(), ir.Location.name(application.op.OP_NAME, line):
                     if application.op.OP_NAME == "full":
-                        number += 1
-                        if number in given:
-                            built = ops.broadcast_to(given[number], shape=application.types[0].shape)
+                        full += 1
+                        if full in given:
+                            built = ops.broadcast_to(given[full], shape=application.types[0].shape)
                             self._define(values, application, [built])
                             continue
                     operands = [
@@ -57,6 +67,15 @@ class Graph:
                     results = application.op.build(*operands, result_types=application.types, **application.attrs)
                     self._define(values, application, results if isinstance(results, list) else [results])
         return program.finish([(f"y{i}", values[v]) for i, v in enumerate(self.outputs)])
+
+    def located(self, name: str) -> str:
+        """The full name of an op in errors of the program, with the line on which this graph's op was recorded."""
+        match = _NUMBERED.search(name)
+        if match is None:
+            return name
+        application = self.applications[int(match[1])]
+        line = application.line
+        return named(application.place or application.op.OP_NAME, "" if line is None else str(line))
 
     @staticmethod
     def _define(values: dict[Deferred, ir.Value], application: Application, results: list[ir.Value]) -> None:

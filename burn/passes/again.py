@@ -195,7 +195,8 @@ def apply(sketch: Sketch, steps: Sequence[Step]) -> None:
         with ir.InsertionPoint(sketch.ops[step.before].operation), op.operation.location:
             given = {i: read(n) if sketch.is_kept(n) else values[n] for i, n in enumerate(step.reads) if n != NONE}
             copy = op.operation.clone()
-        copy.location = ir.Location.name(f"{source_name(op)} {AGAIN}".strip())
+        line = op.operation.location.child_loc if isinstance(op.operation.location, ir.NameLoc) else None
+        copy.location = ir.Location.name(f"{source_name(op)} {AGAIN}".strip(), line)
         for i, value in given.items():
             copy.operands[i] = value
         for number, result in zip(sketch.results[step.op], copy.results, strict=True):

@@ -12,12 +12,13 @@ from burn.dialect.control import defined_symbols
 from burn.dialect.dims import symbols
 from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Op, full_name
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, type_of
 from burn.errors import BurnError, CompileError, Problem
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.runtime.origins import resolved
 
 
 @register
@@ -66,7 +67,7 @@ class _Checker:
 
     def op(self, op: Op) -> None:
         def problem(message: str) -> None:
-            self.problems.append(Problem(message, node=source_name(op), op=op.OP_NAME))
+            self.problems.append(Problem(message, node=resolved(full_name(op)), op=op.OP_NAME))
 
         for number, operand in enumerate(op.operation.operands):
             if operand not in self.values:

@@ -10,13 +10,14 @@ import math
 import mmap
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from burn.runtime import _native, sizes, strings
 from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
+from burn.runtime.origins import resolved
 
 CODE_ALIGNMENT = CONSTANT_ALIGNMENT = 64
 _MAX_RANK = 63  # numpy's limit is 64
@@ -150,6 +151,11 @@ class Artefact:
         """A copy in a pickle, with the bytes in it."""
         values = [getattr(self, field.name) for field in fields(self)]
         return Artefact, tuple(bytes(v) if isinstance(v, memoryview) else v for v in values)
+
+    def resolved(self) -> Artefact:
+        """With lines of today in the names of nodes (`burn.runtime.origins`)."""
+        kernels = tuple(replace(k, sources=tuple(map(resolved, k.sources))) for k in self.kernels)
+        return replace(self, sites=tuple(map(resolved, self.sites)), kernels=kernels)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a package of this program alone, whole or not at all."""

@@ -51,7 +51,7 @@ class Executable:
     def __init__(self, artefact: Artefact, donate: Collection[str] = (), device: Device | None = None) -> None:
         """donate: the inputs that every call gives up, as `run` does those it names. device: the card on which a program for one
         runs, the first of its kind by default. Raises RunError when this machine cannot run the artefact's code."""
-        self.artefact = artefact
+        self.artefact = artefact = artefact.resolved()
         self.device = device or (Device(artefact.target.card, 0) if artefact.target.card else CPU)
         signature = artefact.signature
         problems = missing_features(artefact.target) + self.device.cannot_run(artefact.target)

@@ -6,7 +6,7 @@ region sees them; each parameter is one constant however often it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import prod
@@ -18,6 +18,7 @@ from burn.dialect import ops
 from burn.dialect.compose import signed
 from burn.dialect.dims import Expr, symbol, symbols
 from burn.dialect.mlir import context, ir
+from burn.dialect.op import PROGRAM, user_lines
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType
 from burn.dialect.weights import Weight, WeightStore
@@ -45,6 +46,12 @@ class Owned(Protocol):
     def place(self) -> Device:
         """The device on which its elements are."""
         ...
+
+
+class Called(Protocol):
+    """A module."""
+
+    def named_modules(self) -> Iterable[tuple[str, object]]: ...
 
 
 class Tracer:
@@ -141,14 +148,13 @@ class Tracer:
         return name
 
     @contextmanager
-    def scope(self, module: object) -> Iterator[None]:
+    def scope(self, module: Called) -> Iterator[None]:
         """Ops built inside come from `module`."""
         self.modules.setdefault(id(module), module)
-        name = self.names.get(id(module))
-        if name is None:
-            yield
-            return
-        with ir.Location.name(name):
+        if id(module) not in self.names:  # called by a function, which is no module
+            for path, part in module.named_modules():
+                self.names.setdefault(id(part), path)
+        with ir.Location.name(self.names[id(module)] or PROGRAM):
             yield
 
 
@@ -169,7 +175,7 @@ def tracing(tracer: Tracer) -> Iterator[Tracer]:
     token = _current.set(tracer)
     tracer.ended = False
     try:
-        with tracer.program.building():
+        with tracer.program.building(), user_lines():
             yield tracer
     finally:
         tracer.ended = True  # passes will rewrite the program

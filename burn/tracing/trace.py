@@ -15,6 +15,7 @@ from burn.dialect.program import Program
 from burn.dialect.spec import spec
 from burn.dialect.types import TensorType
 from burn.errors import TypeMismatch
+from burn.runtime.origins import boundary
 from burn.tensors import Tensor, lift, trees
 from burn.tensors.tracer import Owned, Tracer, tracing
 from burn.tracing.arguments import Arguments, Dynamic, of_examples
@@ -78,6 +79,7 @@ def arguments_of(function: Callable[..., Any], example_inputs: Any, dynamic: Dyn
     return of_examples(signature_of(function), name_of(function), declared, example_inputs, dynamic or {})
 
 
+@boundary
 def _trace(
     tracer: Tracer, function: Callable[..., Any], call: Callable[[list[Tensor]], Any], outputs: Sequence[str]
 ) -> tuple[Program, trees.Structure]:

@@ -16,7 +16,7 @@ from burn.codegen.host.emitters import emits
 from burn.dialect.control import If, Loop, yielded
 from burn.dialect.dims import Dim, Expr, Symbol, product
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, source_name
+from burn.dialect.op import Op, full_name
 from burn.dialect.types import type_of
 from burn.kernels.liveness import unchanged_values
 from burn.runtime.abi import Status
@@ -233,7 +233,7 @@ class _LoopPrinter:
                 later = code.cmp("sgt", self.state["iteration"], 0)
                 differs = code.cmp("ne", size, self.state["size", i, axis])
                 wrong = code.op("arith.andi", later, differs)
-                entry.fail_if(wrong, Status.SHAPE_MISMATCH, source_name(self.op), size)
+                entry.fail_if(wrong, Status.SHAPE_MISMATCH, full_name(self.op), size)
 
     def _stack(self, i: int, following: dict[Hashable, Value]) -> None:
         code, entry = self.code, self.entry

@@ -33,7 +33,7 @@ from burn.codegen.host.steps import Steps
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Symbol, symbols
 from burn.dialect.mlir import ir
-from burn.dialect.op import Agreement, Op, source_name
+from burn.dialect.op import Agreement, Op, full_name
 from burn.dialect.program import Program
 from burn.dialect.query import op_of
 from burn.dialect.types import TensorType, type_of
@@ -41,6 +41,7 @@ from burn.errors import CompileError, Problem
 from burn.kernels.liveness import Liveness
 from burn.runtime.abi import FUNCTIONS, MAX_RANK, Status
 from burn.runtime.artefact import KernelImage
+from burn.runtime.origins import resolved
 
 T = TypeVar("T")
 END, FAIL = "^end", "^fail"
@@ -224,7 +225,7 @@ class EntryBuilder:
         for flag in rest:
             bad = self.code.op("arith.ori", bad, flag)
         self.sizes.overflowed = []
-        self.fail_if(bad, Status.SIZE_OVERFLOW, source_name(self._op) if self._op else "", 0)
+        self.fail_if(bad, Status.SIZE_OVERFLOW, full_name(self._op) if self._op else "", 0)
 
     def site(self, name: str) -> int:
         if name not in self.sites:
@@ -341,7 +342,7 @@ class EntryBuilder:
         if index is not None:
             type_ = type_of(self.results[index])
             if (maker := op_of(self.results[index])) is not None:  # what is written must fill what reshapes make of it
-                self.require(Agreement(type_of(value).elements, type_.elements), source_name(maker))
+                self.require(Agreement(type_of(value).elements, type_.elements), full_name(maker))
             self.pointers[value] = self._output(index, type_, type_of(value))
         else:
             self.pointers[value] = self.where(value, "alloc", self.size(value))
@@ -360,7 +361,7 @@ class EntryBuilder:
             if emit is None:
                 raise CompileError(
                     "the code generator cannot compile this program",
-                    [Problem(f"burn.{op.OP_NAME} has no kernel", op=op.OP_NAME, node=source_name(op))],
+                    [Problem(f"burn.{op.OP_NAME} has no kernel", op=op.OP_NAME, node=resolved(full_name(op)))],
                 )
             if self.code.at_top:
                 self.code.cut()
@@ -384,7 +385,7 @@ class EntryBuilder:
     def library(self, op: Op, function: str, operands: Sequence[Int]) -> Value:
         """Calls library code, bracketed for profiles. Returns what the function does."""
         kind = ON_HOST if self.kernels.is_card else "library"
-        record = KernelRecord(function, kind, (source_name(op),), 0, moved(op.operation))
+        record = KernelRecord(function, kind, (full_name(op),), 0, moved(op.operation))
         number = self.records.add(record, op.operation)
         self.call("burn_rt_enter", number)
         value = self.call(function, *operands)
@@ -394,7 +395,7 @@ class EntryBuilder:
     def check_sizes(self, op: Op) -> None:
         """Ends the run where sizes that the op's kernel takes to be equal are not: nothing is read out of bounds."""
         for need in op.must_agree():
-            self.require(need, source_name(op))
+            self.require(need, full_name(op))
 
     def require(self, need: Agreement, site: str) -> None:
         if need.size == need.wanted or need in self.checked:
@@ -432,5 +433,5 @@ def _reshape(entry: EntryBuilder, op: Op) -> None:
 @emits("read_dim")
 def _read_dim(entry: EntryBuilder, op: Op) -> None:
     value = entry.read(op.x, op.position)
-    entry.fail_if(entry.code.cmp("slt", value, op.minimum), Status.NEGATIVE_SIZE, source_name(op), value)
+    entry.fail_if(entry.code.cmp("slt", value, op.minimum), Status.NEGATIVE_SIZE, full_name(op), value)
     entry.bind(op.symbol, value)

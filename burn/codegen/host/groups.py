@@ -13,7 +13,7 @@ from burn.codegen.host.records import ON_HOST, KernelRecord, moved, sum_dims
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
-from burn.dialect.op import Agreement, Op, source_name
+from burn.dialect.op import Agreement, Op, full_name
 from burn.dialect.types import type_of
 from burn.kernels.likeness import likeness
 
@@ -70,7 +70,7 @@ def _record(group: Group, ops: Sequence[Op], launches: Launches, number: int) ->
 @emits("group")
 def _group(entry: EntryBuilder, op: Op) -> None:
     assert isinstance(op, Group)
-    names = [source_name(inner) for inner in op.operation.regions[0].blocks[0].operations][:-1]
+    names = [full_name(inner) for inner in op.operation.regions[0].blocks[0].operations][:-1]
     printed = entry.groups.printed(op)
     for place, need in printed.needs:
         entry.require(need, names[place])

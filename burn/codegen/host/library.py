@@ -14,17 +14,18 @@ from burn.codegen.host.emitters import emits
 from burn.dialect.dims import Dim, product
 from burn.dialect.image import PIXEL_FORMATS
 from burn.dialect.mlir import ir
-from burn.dialect.op import Agreement, Op, source_name
+from burn.dialect.op import Agreement, Op, full_name
 from burn.dialect.types import type_of
 from burn.errors import CompileError, Problem
 from burn.runtime.dtypes import CODES as DTYPES
+from burn.runtime.origins import resolved
 
 if TYPE_CHECKING:
     from burn.codegen.host.entry import EntryBuilder
 
 
 def refuse(op: Op, reason: str) -> None:
-    problem = Problem(reason, op=op.OP_NAME, node=source_name(op))
+    problem = Problem(reason, op=op.OP_NAME, node=resolved(full_name(op)))
     raise CompileError("the code generator cannot compile this program", [problem])
 
 
@@ -167,7 +168,7 @@ def _number_to_string(entry: EntryBuilder, op: Op) -> None:
 
 @emits("string_to_number")
 def _string_to_number(entry: EntryBuilder, op: Op) -> None:
-    call = _over(entry, op, entry.site(source_name(op)), DTYPES.index(op.dtype)).read(op.x)
+    call = _over(entry, op, entry.site(full_name(op)), DTYPES.index(op.dtype)).read(op.x)
     call.write(op.operation.results[0]).run("burn_lib_text_read")
 
 
@@ -189,7 +190,7 @@ def _non_max_suppression(entry: EntryBuilder, op: Op) -> None:
         dtype_code(op, value, ("float32",))
     batches, classes, n = type_of(op.scores).shape
     for have, want in zip(type_of(op.boxes).shape, (batches, n, 4), strict=True):
-        entry.require(Agreement(have, want), source_name(op))
+        entry.require(Agreement(have, want), full_name(op))
     call = Call(entry, op).number(int(op.center_point), batches, classes, n)
     call.read(op.boxes, op.scores, op.maximum, op.overlap, op.threshold)
     call.allocates("burn_lib_non_max_suppression", op.count, op.operation.results[0])
@@ -199,7 +200,7 @@ def _non_max_suppression(entry: EntryBuilder, op: Op) -> None:
 
 
 def _site(entry: EntryBuilder, op: Op) -> Call:
-    return Call(entry, op).number(entry.site(source_name(op)))
+    return Call(entry, op).number(entry.site(full_name(op)))
 
 
 def _position(call: Call, op: Op) -> Call:

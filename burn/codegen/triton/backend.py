@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from burn.codegen.backend import Built, pipeline
 from burn.codegen.cpu.backend import CPU
@@ -66,7 +65,7 @@ class GPU:
     def abilities(self) -> Abilities:
         return USUAL_ABILITIES if self.portable else Abilities.of(self.kind, self.architecture)
 
-    @cached_property
+    @property
     def wants(self) -> Wants:
         return wants(self.hints, self.abilities.roles)
 

@@ -24,7 +24,7 @@ from burn.codegen.tuning.choices import USUAL, Choices
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
-from burn.dialect.op import source_name
+from burn.dialect.op import full_name
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Buffer
 from burn.kernels.builders import kernels
@@ -142,7 +142,7 @@ class CardKernels:
         return self.host.functions
 
     def group(self, group: Group) -> Launches:
-        nodes = tuple(dict.fromkeys(name for op in group.ops if (name := source_name(op))))
+        nodes = tuple(dict.fromkeys(name for op in group.ops if (name := full_name(op))))
         calls = kernels(group, self._wants)
         try:
             printed = [self.printer.print(call.kernel) for call in calls]

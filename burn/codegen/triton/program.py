@@ -10,7 +10,7 @@ from pathlib import Path
 
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.dialect.mlir import context
-from burn.dialect.op import source_name
+from burn.dialect.op import full_name
 from burn.dialect.program import Program
 from burn.kernels.builders import kernels
 from burn.kernels.text import groups
@@ -45,7 +45,7 @@ def module_text(program: Program, wants: Wants, printer: KernelPrinter) -> str:
     origins: dict[str, dict[str, None]] = {}
     with context():
         for group in groups(program.block):
-            nodes = [name for op in group.ops if (name := source_name(op))]
+            nodes = [name for op in group.ops if (name := full_name(op))]
             for call in kernels(group, wants):
                 origins.setdefault(printer.print(call.kernel).name, {}).update(dict.fromkeys(nodes))
     texts = [f"{_comment(origins[name])}{p.text}" for name, p in printer.functions.items()]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, LoopVar, product
-from burn.dialect.op import source_name
+from burn.dialect.op import full_name
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Apply, Const, Convert, Index, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
 from burn.kernels.body import identity as nothing
@@ -73,7 +73,7 @@ class _Abreast:
     # ---- where things are --------------------------------------------------------------------------------------------------
     def target(self, builder: Builder, line: Place, rival: Dim) -> list[Dim]:
         """The place that a rival names, checked."""
-        low, site = builder.low, source_name(self.op)
+        low, site = builder.low, full_name(self.op)
         if self.elements:
             source = low.at(self.op.indices, self._along(line, rival))
             return [low.fetch(source, self.places[0], site)]
@@ -154,7 +154,7 @@ class _Abreast:
 
     def _ranks(self) -> Call:
         builder, variables, other = Builder(self.group), loops((*self.high, self.count)), LoopVar("other", self.count)
-        low, site = builder.low, source_name(self.op)
+        low, site = builder.low, full_name(self.op)
         keys = self._shared(builder, KEYS)
         *first, rival = place(variables)
         line, (theirs,) = tuple(first), place((other,))
@@ -179,7 +179,7 @@ class _Abreast:
         """What the rivals of a place come to, at the rank of the first."""
         builder, step = Builder(self.group), LoopVar("step", self.count)
         variables = loops((*self.high, self.count, *self.rest))
-        low, site = builder.low, source_name(self.op)
+        low, site = builder.low, full_name(self.op)
         order, runs = self._shared(builder, ORDER), self._shared(builder, RUNS)
         here, (further,) = place(variables), place((step,))
         line, rank, rest = here[: len(self.lines)], here[len(self.lines)], here[len(self.lines) + 1 :]
@@ -197,7 +197,7 @@ class _Abreast:
 
     def _picked_up(self) -> Call:
         builder, variables = Builder(self.group), loops(self.x.shape)
-        low, site = builder.low, source_name(self.op)
+        low, site = builder.low, full_name(self.op)
         here = place(variables)
         line, named, rest, shorter = self.apart(here)
         slot = low.load(self._shared(builder, SLOTS), self._slot(line, linear(named, self.places)))

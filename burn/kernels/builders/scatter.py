@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn.dialect.control import Group
-from burn.dialect.op import source_name
+from burn.dialect.op import full_name
 from burn.dialect.types import type_of
 from burn.kernels.body import Apply, LoopKernel, Stage, Write
 from burn.kernels.builders import abreast
@@ -26,7 +26,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
     out = builder.out(0)
     steps = loops(updates.shape, "u")
     here = place(steps)
-    site = source_name(op)
+    site = full_name(op)
     if op.OP_NAME == "scatter_elements":
         axis = op.axis % x.rank
         fetched = builder.low.fetch(builder.low.at(op.indices, here), x.shape[axis], site)
