@@ -1,0 +1,117 @@
+"""`python -m tests.architectures`: runs architectures, drawn by a seed among all that the installed packages list.
+
+    python -m tests.architectures --count 250            # the next 250 without results, each in its own process
+    python -m tests.architectures timm/resnet            # these
+    python -m tests.architectures --list                 # the names
+    python -m tests.architectures --table [--update]     # what the results say; --update writes docs/dev/architectures.md
+
+Packages that are not installed are left out. Results are kept by name and way in a JSON-lines file, so that a run that was ended
+goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import random
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tests.architectures.drawn import PACKAGES, listed
+from tests.architectures.table import table, update
+from tests.architectures.ways import WAYS, run
+from tests.onnx_suite.pool import Died, Pool
+
+RESULTS = Path("build/architectures.jsonl")
+MEMORY = 24 << 30
+TIMEOUT = 600.0
+
+
+def read(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """(name, way) -> the last result."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {(r["name"], r["way"]): r for r in map(json.loads, lines)}
+
+
+def names(packages: list[str], seed: int) -> list[str]:
+    """All that the packages list, in an order drawn by a seed."""
+    found = [name for package in packages for name in listed(package)]
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def quietly(task: tuple[str, tuple[str, ...]]) -> list[dict[str, Any]]:
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    return run(*task)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=29, help="of the order (default 29)")
+    parser.add_argument("--package", choices=PACKAGES, action="append")
+    parser.add_argument("--way", choices=tuple(WAYS), action="append")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--timeout", type=float, default=TIMEOUT, help=f"seconds for an architecture (default {TIMEOUT:g})"
+    )
+    parser.add_argument("--again", choices=("ours", "torch's", "unmade"), help="what ended so is run again")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--update", action="store_true")
+    options = parser.parse_args()
+    results = read(options.results)
+    if options.table or options.update:
+        print(table(results))
+        if options.update:
+            update(results)
+        return 0
+    chosen = options.names or names(options.package or list(PACKAGES), options.seed)
+    if options.list:
+        print(*chosen, sep="\n")
+        return 0
+    if options.again:
+        wanted = {name for (name, _), r in results.items() if r["state"] == options.again}
+        chosen = [name for name in chosen if name in wanted][: options.count or None]
+    elif not options.names:
+        done = {name for name, _ in results}
+        chosen = [name for name in chosen if name not in done][: options.count]
+    ways = tuple(options.way or WAYS)
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for name in chosen:
+        for found in _in_a_process(name, ways, options.timeout):
+            failed += found["state"] == "ours"
+            print(
+                f"{name} {found['way']}: {found['state']} {found['detail'][:200]} ({found['seconds']:.0f} s)",
+                flush=True,
+            )
+            with options.results.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+    return int(failed > 0)
+
+
+def _in_a_process(name: str, ways: tuple[str, ...], timeout: float) -> list[dict[str, Any]]:
+    """An architecture's results; one whose process died is run way by way."""
+    preload = ("torch", "transformers", "burn")
+    for _, answer in Pool(quietly, 1, timeout, preload, MEMORY).run([(name, ways)]):
+        if not isinstance(answer, Died):
+            return answer
+        if len(ways) == 1:
+            detail = f"{answer.reason}: {answer.message}"
+            return [{"name": name, "way": ways[0], "state": "ours", "detail": detail, "seconds": timeout}]
+    return [found for way in ways for found in _in_a_process(name, (way,), timeout)]
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    sys.exit(main())

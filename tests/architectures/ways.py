@@ -1,0 +1,214 @@
+"""How an architecture is run, and what its results are compared with. Enter at `run`.
+
+Each way is a function of a made architecture and a backend: `OURS`, or `THEIRS`, which says if torch itself goes that way. To add
+one, enter it into `WAYS`.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+import burn
+from burn.importers.torch.export import export
+from tests.architectures.drawn import Inputs, Made, Unmade, made
+from tests.importers.torch.architectures import judged, leaves, tensors
+
+OURS, THEIRS = "burn", "aot_eager"
+BATCH, OTHER = 2, 3
+NEW_TOKENS = 3
+SHOWN = 1500
+
+
+@dataclass
+class Result:
+    """How one way of one architecture went. state: "agrees", "ours" (torch goes this way and burn does not), "torch's" (neither),
+    "unmade" (no small model was found). detail: the largest error, or what was raised."""
+
+    name: str
+    way: str
+    state: str
+    detail: str
+    seconds: float
+
+
+class Inapplicable(Exception):
+    """The way is not for this architecture."""
+
+
+def floating(value: Any) -> Any:
+    """A value in float64, whatever it is kept in."""
+    if isinstance(value, list):
+        return [floating(v) for v in value]
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def _exact(case: Made) -> tuple[torch.nn.Module, Callable[[int], Inputs]]:
+    return copy.deepcopy(case.model).double(), lambda batch: {n: floating(v) for n, v in case.inputs(batch).items()}
+
+
+def forward(case: Made, backend: str) -> str:
+    """torch.compile, for inference."""
+    compiled = torch.compile(case.model, backend=backend)
+    with torch.no_grad():
+        got = tensors(compiled(**case.inputs(BATCH)))
+        want = tensors(case.model(**case.inputs(BATCH)))
+
+        def exact() -> list[torch.Tensor]:
+            model, inputs = _exact(case)
+            return tensors(model(**inputs(BATCH)))
+
+        return judged(got, want, exact)
+
+
+def backward(case: Made, backend: str) -> str:
+    """torch.compile: the outputs, and the gradients of all parameters and of inputs that are floats. In training mode, unless
+    that draws random numbers."""
+
+    def gradients(run: Any, owner: torch.nn.Module, inputs: Inputs) -> list[torch.Tensor]:
+        owner.zero_grad()
+        torch.manual_seed(3)
+        floats = [v.requires_grad_() for v in inputs.values() if isinstance(v, torch.Tensor) and v.is_floating_point()]
+        found = leaves(run(**inputs))
+        outputs = [t for t in found if t.requires_grad]
+        if not outputs:
+            raise Inapplicable("no output depends on a parameter")
+        generator = torch.Generator().manual_seed(5)
+        weights = [torch.randn(t.shape, generator=generator).to(t.dtype) / max(t.numel(), 1) ** 0.5 for t in outputs]
+        torch.autograd.backward(outputs, weights)
+        grads = [p.grad for p in (*owner.parameters(), *floats)]
+        return [t.detach() for t in found] + [g.clone() for g in grads if g is not None]
+
+    state = copy.deepcopy(case.model.state_dict())
+    case.model.train(_repeats(case))
+
+    def fresh(run: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
+        case.model.load_state_dict(state)
+        return run()
+
+    try:
+        want = fresh(lambda: gradients(case.model, case.model, case.inputs(BATCH)))
+        got = fresh(lambda: gradients(torch.compile(case.model, backend=backend), case.model, case.inputs(BATCH)))
+
+        def exact() -> list[torch.Tensor]:
+            case.model.load_state_dict(state)
+            model, inputs = _exact(case)
+            return gradients(model, model, inputs(BATCH))
+
+        return judged(got, want, exact)
+    finally:
+        case.model.load_state_dict(state)
+        case.model.eval()
+
+
+def _repeats(case: Made) -> bool:
+    """Whether two runs in training mode are the same: whether nothing is drawn at random."""
+    twin = copy.deepcopy(case.model).train()
+    try:
+        with torch.no_grad():
+            states = []
+            for seed in (1, 2):
+                torch.manual_seed(seed)
+                before = torch.get_rng_state()
+                twin(**case.inputs(BATCH))
+                states.append(torch.equal(before, torch.get_rng_state()))
+        return all(states)
+    except Exception:
+        return False
+
+
+def direct(case: Made, backend: str) -> str:
+    """burn.compile, the batch named, at two sizes."""
+    dynamic = {n: {0: "batch"} for n in case.batched if isinstance(case.inputs(BATCH)[n], torch.Tensor)}
+    if backend == OURS:
+        compiled: Any = burn.compile(case.model, (), dynamic, kwargs=case.inputs(BATCH))
+    else:
+        compiled = export(case.model, (), case.inputs(BATCH), dynamic).program.module()
+    errors = []
+    for batch in (BATCH, OTHER) if dynamic else (BATCH,):
+        with torch.no_grad():
+
+            def exact(batch: int = batch) -> list[torch.Tensor]:
+                model, inputs = _exact(case)
+                return tensors(model(**inputs(batch)))
+
+            errors.append(
+                judged(tensors(compiled(**case.inputs(batch))), tensors(case.model(**case.inputs(batch))), exact)
+            )
+    return max(errors, key=float)
+
+
+def generate(case: Made, backend: str) -> str:
+    """Greedy tokens of a language model with its cache: the same ones, and their logits."""
+    if not case.prompt:
+        raise Inapplicable("it writes no tokens")
+    model: Any = case.model
+    options = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS, "do_sample": False}
+    options |= {"return_dict_in_generate": True, "output_logits": True}
+    try:
+        want = model.generate(**case.prompt, **options)
+    except Exception as error:
+        raise Inapplicable(f"eager: {_text(error)}") from None
+    eager, model.forward = model.forward, torch.compile(model.forward, backend=backend)
+    try:
+        got = model.generate(**case.prompt, **options)
+    finally:
+        model.forward = eager
+    assert torch.equal(got.sequences, want.sequences), "other tokens"
+
+    def exact() -> list[torch.Tensor]:
+        twin: Any = copy.deepcopy(model).double()
+        return list(twin.generate(**{n: floating(v) for n, v in case.prompt.items()}, **options).logits)
+
+    return judged(list(got.logits), list(want.logits), exact)
+
+
+WAYS: dict[str, Callable[[Made, str], str]] = {
+    "forward": forward,
+    "backward": backward,
+    "burn.compile": direct,
+    "generate": generate,
+}
+
+
+def run(name: str, ways: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The results of an architecture, as JSON can hold them."""
+    start = time.monotonic()
+    try:
+        case = made(name)
+    except Exception as error:  # whatever a package raises, torch alone does it
+        error = error if isinstance(error, Unmade) else _text(error)
+        return [asdict(Result(name, "", "unmade", str(error)[:SHOWN], time.monotonic() - start))]
+    return [asdict(found) for way in ways if (found := _result(name, case, way)) is not None]
+
+
+def _result(name: str, case: Made, way: str) -> Result | None:
+    start, reason = time.monotonic(), ""
+    for backend in (OURS, THEIRS):
+        torch._dynamo.reset()
+        try:
+            detail = WAYS[way](case, backend)
+            seconds = time.monotonic() - start
+            return (
+                Result(name, way, "ours", reason, seconds) if reason else Result(name, way, "agrees", detail, seconds)
+            )
+        except Inapplicable:
+            return None
+        except Exception as error:
+            reason = reason or _text(error)
+    return Result(name, way, "torch's", reason, time.monotonic() - start)
+
+
+def _text(error: Any) -> str:
+    while getattr(error, "inner_exception", None) is not None:
+        error = error.inner_exception
+    place = next((f"{f.filename.rpartition('burn/')[2]}:{f.lineno}" for f in reversed(inspect.getinnerframes(error.__traceback__))
+                  if "/burn/" in f.filename), "")  # fmt: skip
+    place = "" if isinstance(error, burn.BurnError) else place
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN]} {place}".strip()
