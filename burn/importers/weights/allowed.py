@@ -196,6 +196,8 @@ def _sequence(make: Callable[[Any], Any]) -> Callable[..., Any]:
     return build
 
 
+_PATHS = ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath", "Path", "PurePath")
+
 CALLS: dict[str, Callable[..., Any]] = {
     "collections.OrderedDict": _dict,
     "collections.Counter": _dict,
@@ -228,6 +230,16 @@ CALLS: dict[str, Callable[..., Any]] = {
     "builtins.frozenset": _sequence(list),
     "builtins.complex": _opaque("a complex number"),
     "argparse.Namespace": _opaque("settings"),
+    "types.SimpleNamespace": _opaque("settings"),
+    **{f"pathlib{part}.{kind}": _opaque("a path") for part in ("", "._local") for kind in _PATHS},
+    **{f"datetime.{kind}": _opaque("a date") for kind in ("datetime", "date", "time", "timedelta", "timezone")},
+    "decimal.Decimal": _opaque("a number"),
+    "fractions.Fraction": _opaque("a number"),
+    "uuid.UUID": _opaque("an identity"),
+    **{f"builtins.{name}": _opaque("a range") for name in ("range", "xrange")},
+    "builtins.slice": _opaque("a slice"),
+    "collections.deque": _sequence(list),
+    "torch.torch_version.TorchVersion": _opaque("a version"),
     "numpy.dtype": _opaque("a numpy type"),
     **{f"numpy.{core}.multiarray.scalar": _opaque("a numpy number") for core in ("core", "_core")},
     **{f"numpy.{core}.multiarray._reconstruct": _opaque("a numpy array") for core in ("core", "_core")},

@@ -414,7 +414,7 @@ HINTS = (
         ("os", "posix", "nt", "sys", "subprocess", "builtins", "copyreg", "runpy", "socket", "pty", "shutil"),
         "weights never need it: do not trust this file",
     ),
-    (("numpy", "pathlib", "omegaconf"), "settings saved beside the weights: save the state dict alone"),
+    (("numpy", "omegaconf"), "settings saved beside the weights: save the state dict alone"),
     (("torch._utils", "torch.hub", "torch.serialization", "torch.load"), ""),
     (("",), "an object of a class: save model.state_dict() and not the model"),
 )
