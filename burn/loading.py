@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MAX_EXTERNAL_NAME = 4096
 _EXTERNAL = b"\n\x08location"  # protobuf: key = "location"
 _VALUE = b"\x12"  # the value's tag, which comes next in all but odd files
+_SHOWN = 5  # missing weights that an error names
 WEIGHTS = frozenset((".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".bpk", ".npz", ".npy"))
 
 
@@ -171,7 +172,10 @@ def _content(model: Any) -> bytes:
         return model.SerializeToString(deterministic=True)
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model)
-    raise TypeMismatch("load takes a file's name, or an ONNX model", [f"not a {type(model).__name__}"])
+    hint = "burn.compile takes functions and modules" if callable(model) else ""
+    raise TypeMismatch(
+        "load takes a file's name, or an ONNX model", [Problem(f"not a {type(model).__name__}", hint=hint)]
+    )
 
 
 def _to_train(
@@ -203,16 +207,18 @@ def _to_train(
 
 def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
     """The program in an ONNX model, in one of torch.export's (.pt2), or in a text (.mlir). Raises ModelError."""
+    from burn.importers import strangers
+
+    strangers.refuse(path)
     if path.suffix == ".pt2":
         return _read_pt2(path, dims)
     if path.suffix in WEIGHTS:
-        hint = "give them to a module, module.load(path), or to burn-import with --into"
-        raise ModelError(f"{path} holds no program", [Problem("these are weights alone", hint=hint)])
+        raise strangers.refusal(path, strangers.WEIGHTS)
     if path.suffix != ".mlir":
         from burn.importers.onnx import import_onnx
 
         return import_onnx(path, dims=dims)
-    from burn.dialect.text import parse_text
+    from burn.dialect.text import missing_weights, parse_text
     from burn.importers.weights import safetensors
 
     if dims:
@@ -222,7 +228,13 @@ def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"cannot read {path}", [getattr(error, "strerror", None) or str(error)]) from None
-    return parse_text(text, safetensors.read(beside) if beside.exists() else {})
+    program = parse_text(text, safetensors.read(beside) if beside.exists() else {}, str(path))
+    if missing := missing_weights(program):
+        where = "which does not hold them" if beside.exists() else "and there is no such file"
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        names = ", ".join(f"'{name}'" for name in missing[:_SHOWN]) + more
+        raise ModelError(f"{path} has no weights", [f"it takes {names} from {beside}, {where}"])
+    return program
 
 
 def _read_pt2(path: Path, dims: Mapping[str, int] | None) -> Program:

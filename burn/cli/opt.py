@@ -109,7 +109,7 @@ def read(source: str) -> Program:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"cannot read {path}", [getattr(error, "strerror", None) or str(error)]) from None
-    return parse_text(text, weights_beside(path))
+    return parse_text(text, weights_beside(path), source)
 
 
 def weights_beside(path: Path) -> dict[str, Weight]:

@@ -19,6 +19,7 @@ from typing import Any
 from burn.dialect.mlir import context, func, ir
 from burn.dialect.op import REGISTRY, Op
 from burn.dialect.program import Program
+from burn.dialect.query import blocks
 from burn.dialect.types import RANDOM_STATE, Container, TensorType
 from burn.dialect.weights import Weight, WeightStore
 from burn.errors import ModelError, Problem
@@ -35,6 +36,8 @@ CONTAINER = "burn.container"
 MAX_DEPTH = 64  # regions inside regions
 MAX_NESTING = 1000  # brackets inside brackets: MLIR's reader calls itself for each
 _BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[(\[{<]|[)\]}>]')
+_AT = re.compile(r'loc\(".*":(\d+):(\d+)\)')
+_TOKEN = re.compile(r'"[^"]*"|[%@#!^]?[\w.$-]+|\S')
 _foreign: ir.Context | None = None
 
 
@@ -60,21 +63,22 @@ def to_text(program: Program, locations: bool = False) -> str:
                 del function.attributes[attribute]
 
 
-def parse_text(text: str, weights: Mapping[str, Weight] | None = None) -> Program:
+def parse_text(text: str, weights: Mapping[str, Weight] | None = None, file: str = "") -> Program:
     """Reads a program. `weights` holds the constants that `burn.weight` ops name; a program may be read without them.
 
-    Raises ModelError listing every op that is unknown or malformed. Types are not inferred again: `verify` does that.
+    file: the name that errors give the text. Raises ModelError listing every op that is unknown or malformed, with its file, line
+    and column. Types are not inferred again: `verify` does that.
     """
-    module = _foreign_module(text)
+    module = _foreign_module(text, file)
     functions = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
     others = [str(op.operation.name) for op in module.body.operations if not isinstance(op, func.FuncOp)]
     if len(functions) != 1 or others or len(functions[0].regions[0].blocks) != 1:
         raise ModelError("not a program", ["the module must hold one function of one block, 'main'"])
     with context():
-        return _Reader(weights or {}).program(functions[0])
+        return _Reader(weights or {}, file).program(functions[0])
 
 
-def _foreign_module(text: str) -> ir.Module:
+def _foreign_module(text: str, file: str) -> ir.Module:
     """The text in a context that takes any op."""
     global _foreign
     if _nesting(text) > MAX_NESTING:
@@ -84,8 +88,29 @@ def _foreign_module(text: str) -> ir.Module:
     try:
         return ir.Module.parse(text, foreign)
     except ir.MLIRError as error:
-        problems = [Problem(d.message.strip(), node=_place(d.location)) for d in error.error_diagnostics]
-        raise ModelError("not MLIR text", problems or [str(error)]) from None
+        problems = [_diagnosed(d, text, file) for d in error.error_diagnostics]
+        raise ModelError(f"{file} is not MLIR text" if file else "not MLIR text", problems or [str(error)]) from None
+
+
+def _diagnosed(diagnostic: Any, text: str, file: str) -> Problem:
+    """What MLIR's parser says, with the token that it stopped at."""
+    message = diagnostic.message.strip()
+    found = _AT.fullmatch(str(diagnostic.location))
+    if not found:
+        return Problem(message)
+    line, column = int(found[1]), int(found[2])
+    lines = text.splitlines()
+    token = _TOKEN.match(lines[line - 1], column - 1) if 0 < line <= len(lines) and column else None
+    return Problem(f"{_spot(file, line, column)}: {message}" + (f": {token[0]}" if token else ""))
+
+
+def missing_weights(program: Program) -> list[str]:
+    """The keys of constants that a program's text names, and whose bytes were not given."""
+    known = {key for key, _ in program.weights.items()}
+    with context():
+        ops = [op.operation for block in blocks(program.block) for op in block.operations]
+        keys = [ir.StringAttr(op.attributes["key"]).value for op in ops if op.name == "burn.weight"]
+    return [key for key in dict.fromkeys(keys) if key not in known]
 
 
 def _nesting(text: str) -> int:
@@ -101,17 +126,22 @@ def _nesting(text: str) -> int:
     return deepest
 
 
-def _place(location: ir.Location) -> str:
+def _place(location: ir.Location, file: str = "") -> str:
     if isinstance(location, ir.NameLoc):
         return location.name_str
-    return f"line {location.start_line}" if isinstance(location, ir.FileLineColLoc) else ""
+    return _spot(file, location.start_line, location.start_col) if isinstance(location, ir.FileLineColLoc) else ""
+
+
+def _spot(file: str, line: int, column: int) -> str:
+    return f"{file}:{line}:{column}" if file else f"line {line}, column {column}"
 
 
 class _Reader:
     """Rebuilds one function in burn's own context."""
 
-    def __init__(self, weights: Mapping[str, Weight]) -> None:
+    def __init__(self, weights: Mapping[str, Weight], file: str) -> None:
         self.given = weights
+        self.file = file
         self.store = WeightStore()
         self.keys: dict[str, str] = {}
         self.values: dict[ir.Value, ir.Value | None] = {}  # None: could not be built
@@ -129,7 +159,7 @@ class _Reader:
         self.values.update(zip(block.arguments, program.inputs, strict=True))
         *body, end = block.operations
         if end.operation.name != "burn.return":
-            self.problems.append(Problem("a program ends in burn.return", node=_place(end.location)))
+            self.problems.append(Problem("a program ends in burn.return", node=_place(end.location, self.file)))
         for operation in body:
             self.operation(operation.operation, program.block, 0)
         self.finish()
@@ -173,7 +203,8 @@ class _Reader:
 
     def operation(self, source: ir.Operation, block: ir.Block, depth: int) -> None:
         """Rebuilds one op at the end of a block; what cannot be rebuilt becomes a problem."""
-        place = _place(source.location)
+        own = _place(source.location) or "program"  # without the file's name: equal texts are one program
+        place = _place(source.location, self.file)
         cls = REGISTRY.get(source.name.removeprefix("burn.")) if source.name.startswith("burn.") else None
         if cls is None or depth > MAX_DEPTH:
             self.problems.append(
@@ -181,7 +212,7 @@ class _Reader:
             )
             self.values.update(dict.fromkeys(source.results))
             return
-        with ir.Location.name(place or "program"):
+        with ir.Location.name(own):
             attributes = self.attributes(cls, source, place)
         wrong = _shape_problems(cls, source, attributes)
         self.problems += [Problem(text, place, source.name) for text in wrong]
@@ -190,7 +221,7 @@ class _Reader:
         if wrong or any(operand is None for operand in operands):
             self.values.update(dict.fromkeys(source.results))
             return
-        with ir.Location.name(place or "program"), ir.InsertionPoint(block):
+        with ir.Location.name(own), ir.InsertionPoint(block):
             made = ir.Operation.create(
                 source.name, results=results, operands=operands, attributes=attributes, regions=len(cls.REGIONS)
             )

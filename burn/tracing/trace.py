@@ -19,6 +19,7 @@ from burn.runtime.origins import boundary
 from burn.tensors import Tensor, lift, trees
 from burn.tensors.tracer import Owned, Tracer, tracing
 from burn.tracing.arguments import Arguments, Dynamic, of_examples
+from burn.tracing.foreign import explained
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ def _trace(
         for path, parameter in function.named_parameters():  # type: ignore[attr-defined]
             parameter.name = path
     with tracing(tracer):
-        leaves, structure = trees.flatten(call([Tensor(v) for v in tracer.program.inputs]), _is_result)
+        with explained(function):
+            returned = call([Tensor(v) for v in tracer.program.inputs])
+        leaves, structure = trees.flatten(returned, _is_result)
         _check_results(structure, bool(leaves))
         values = [lift(leaf).value for leaf in leaves]
         assigned = list(tracer.assigned.values())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import burn
 from burn.dialect import ops
 from burn.dialect.control import If
 from burn.dialect.dims import symbol
@@ -12,7 +15,9 @@ from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.text import parse_text, to_text
 from burn.dialect.types import TensorType
+from burn.dialect.weights import array_weight
 from burn.errors import ModelError
+from burn.importers.weights import safetensors
 
 B = symbol("batch")
 
@@ -109,3 +114,32 @@ def test_brackets_without_end_are_refused(bracket: str) -> None:
 def test_brackets_in_words_do_not_count() -> None:
     with pytest.raises(ModelError, match="malformed"):
         parse_text('func.func @main() { "x.y"() {a = "' + 5000 * "(" + '"} : () -> () } // ' + 5000 * "[")
+
+
+def test_errors_name_file_line_and_column(tmp_path: Path) -> None:
+    """As a compiler's do."""
+    text = body('%0 = "burn.add"(%x, %nowhere) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>')
+    path = tmp_path / "wrong.mlir"
+    path.write_text(text)
+    lines = text.splitlines()
+    line = next(i for i, each in enumerate(lines) if "%nowhere" in each)
+    with pytest.raises(ModelError) as error:
+        burn.load(path, cache=False)
+    assert f"{path}:{line + 1}:{lines[line].index('%nowhere') + 1}: " in str(error.value)
+    assert str(error.value).endswith("%nowhere")
+    with pytest.raises(ModelError, match=f"line {line + 1}, column"):
+        parse_text(text)
+    path.write_text(body('%0 = "burn.nope"(%x) : (tensor<4xf32>) -> tensor<4xf32>'))
+    with pytest.raises(ModelError, match=f"{path}:[0-9]+:[0-9]+': there is no such op"):
+        burn.load(path, cache=False)
+
+
+def test_weights_that_are_missing_are_named(tmp_path: Path) -> None:
+    weight = '%w = "burn.weight"() {key = "a.b", dtype = "float32", shape = ["4"]} : () -> tensor<4xf32>\n'
+    path = tmp_path / "model.mlir"
+    path.write_text(body(weight + '%0 = "burn.add"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>'))
+    with pytest.raises(ModelError, match=r"'a\.b' from .*model\.safetensors, and there is no such file"):
+        burn.load(path, cache=False)
+    safetensors.write(tmp_path / "model.safetensors", {"other": array_weight(np.ones(4, np.float32))})
+    with pytest.raises(ModelError, match=r"'a\.b' from .*, which does not hold them"):
+        burn.load(path, cache=False)

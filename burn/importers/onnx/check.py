@@ -18,9 +18,10 @@ from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 from onnx import AttributeProto
 
 from burn.errors import ModelError, Problem
+from burn.importers import strangers
 from burn.importers.onnx.file import OnnxFile
 from burn.importers.onnx.functions import FunctionKey, call_order, domain_name, function_key
-from burn.importers.onnx.node_check import Context, check_node, node_label
+from burn.importers.onnx.node_check import UNKNOWN_OPERATOR, Context, check_node, node_label
 from burn.importers.onnx.order import initializer_names, sort_nodes, subgraphs
 from burn.importers.onnx.schemas import TYPE_NAMES, newest_version, type_string
 from burn.importers.onnx.tensors import element_name
@@ -42,7 +43,8 @@ def check_model(file: OnnxFile, known: Collection[tuple[str, str]] = ()) -> None
     if problems:
         more = len(problems) - MAX_PROBLEMS
         listed = problems[:MAX_PROBLEMS] + ([Problem(f"... and {more} more problems")] if more > 0 else [])
-        raise ModelError(f"{file.name} is not a valid ONNX model", listed)
+        unsupported = all(problem.message.startswith(UNKNOWN_OPERATOR) for problem in problems)
+        raise ModelError(f"{file.name} {'cannot be imported' if unsupported else 'is not a valid ONNX model'}", listed)
 
 
 @dataclass
@@ -76,7 +78,9 @@ class _Checker:
     def model(self) -> None:
         model = self.file.proto
         if not model.HasField("graph"):
-            self.add("the model has no graph", "the file is empty, cut short, or not an ONNX model")
+            found = strangers.perhaps(b"\0", self.file.path)
+            why = f"it may be {found.what}: {found.hint}" if found else "the file is cut short, or not an ONNX model"
+            self.add("the model has no graph", why)
             return
         if not model.ir_version:
             self.add("the model does not say its IR version")

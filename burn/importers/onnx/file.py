@@ -14,7 +14,8 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from burn.dialect.weights import MappedFile, Weight
-from burn.errors import ModelError
+from burn.errors import ModelError, Problem
+from burn.importers import strangers
 from burn.importers.onnx.tensors import TensorReader
 from burn.importers.onnx.wire import strip_tensors
 
@@ -61,9 +62,16 @@ def read_model(source: Source, folder: str | os.PathLike[str] | None = None) -> 
         folder = path.parent
     if not len(data):
         raise ModelError("not an ONNX model", ["the file is empty"])
+    found = strangers.recognise(bytes(data[: strangers.READ]), path)
+    if found is not None:
+        raise strangers.refusal(path or "the model", found)
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(strip_tensors(data, token))
-    except DecodeError as error:
-        raise ModelError("not an ONNX model", [f"malformed protobuf: {error}"]) from error
+    except (DecodeError, ModelError) as error:
+        problems = error.problems if isinstance(error, ModelError) else (Problem(f"malformed protobuf: {error}"),)
+        found = strangers.perhaps(bytes(data[: strangers.READ]), path) if path is not None else None
+        if found is not None:
+            problems = [Problem(f"it may be {found.what}", hint=found.hint)]
+        raise ModelError(f"{path} is not an ONNX model" if path else "not an ONNX model", problems) from error
     return OnnxFile(proto, TensorReader(content, token, Path(folder) if folder is not None else None), path)

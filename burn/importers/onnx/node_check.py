@@ -53,6 +53,9 @@ _CONSTANTS = {
     "value_strings": "tensor(string)",
 }
 
+UNKNOWN_OPERATOR = "unknown operator"
+"""How such problems begin."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -93,7 +96,7 @@ def check_node(
     if definition is None:
         if (domain, node.op_type) not in context.known:
             known_domain = newest_version(domain) is not None
-            message = "unknown operator" if known_domain else f"unknown operator of domain '{domain}'"
+            message = UNKNOWN_OPERATOR if known_domain else f"{UNKNOWN_OPERATOR} of domain '{domain}'"
             problems.append(context.problem(node, message, hint=suggestion(node.op_type, domain)))
         return []
     if definition.deprecated:

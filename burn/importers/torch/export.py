@@ -51,6 +51,11 @@ def export(
     dynamic: {"x": {0: "batch"}} by an argument's name or position. For an argument that holds several tensors (a tuple, a
     dict, a cache) axes count for every tensor in it, or a mapping or sequence of the same form says more. Raises
     ModelError for names that fit no argument, sizes that the module fixes, and what torch.export refuses."""
+    if isinstance(module, torch.jit.ScriptModule):
+        hint = "give the torch.nn.Module that it was made from"
+        raise ModelError(
+            "a TorchScript module cannot be compiled", [Problem("torch.export does not take it", hint=hint)]
+        )
     know_caches()
     positional, by_name = tuple(args), dict(kwargs or {})
     leaves, spec = pytree.tree_flatten((positional, by_name))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from burn.dialect.weights import MappedFile, Weight
 from burn.errors import ModelError, Problem, printable
+from burn.importers import strangers
 from burn.importers.weights import burnpack, numpy_file, safetensors, sharded, torch_file
 from burn.importers.weights.archive import Archive
 from burn.importers.weights.checkpoint import Checkpoint
@@ -20,12 +21,6 @@ WRITERS: dict[str, Callable[[Path, Mapping[str, Weight]], None]] = {
     ".npz": numpy_file.write,
 }
 """By the ending of the file's name."""
-
-STRANGERS = (
-    (b"\x89HDF\r\n", "an HDF5 file", "save the weights as safetensors"),
-    (b"GGUF", "a GGUF file", "its quantised weights are not read"),
-    (b"\x08", "an ONNX model", "burn.load and burn-import read it"),
-)
 
 
 def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Checkpoint:
@@ -84,7 +79,7 @@ def recognise(path: Path) -> str:
         raise ModelError(f"{path} is empty", [Problem("it has no bytes", hint="copy or download it again")])
     start = bytes(file.view(0, min(file.size, 512)))
     if start[:4] == b"PK\3\4":
-        return _archive(file)
+        return _archive(file, start)
     if start[:4] == burnpack.MAGIC.to_bytes(4, "little"):
         return "burnpack"
     if start[:6] == numpy_file.MAGIC:
@@ -93,23 +88,30 @@ def recognise(path: Path) -> str:
         return "torch"
     if start.lstrip()[:1] == b"{" and path.suffix == ".json":
         return "sharded"
-    if (len(start) > 8 and start[8:9] == b"{") or path.suffix == ".safetensors":
+    if len(start) > 8 and start[8:9] == b"{":
         return "safetensors"
     if start[:1] == b"\x80":
         raise ModelError(f"{path} is a pickle that torch.save did not write", ["it cannot be read without running it"])
-    for magic, what, hint in STRANGERS:
-        if start.startswith(magic):
-            raise ModelError(f"{path} does not look like weights", [Problem(f"it looks like {what}", hint=hint)])
+    _refuse(path, strangers.recognise(start, path))
+    if path.suffix == ".safetensors":
+        return "safetensors"
+    if start[:1] == b"\x08":
+        _refuse(path, strangers.Stranger("an ONNX model", "burn.load and burn-import read it"))
     raise ModelError(f"{path} is not a weight file that burn knows", [f"it reads {KNOWN}"])
 
 
-def _archive(file: MappedFile) -> str:
+def _refuse(path: Path, found: strangers.Stranger | None) -> None:
+    if found is not None:
+        hint = found.weights or found.hint
+        raise ModelError(f"{path} does not look like weights", [Problem(f"it looks like {found.what}", hint=hint)])
+
+
+def _archive(file: MappedFile, start: bytes) -> str:
     names = list(Archive(file).members)
     if any(name.endswith(".npy") for name in names) and not any(name.endswith("data.pkl") for name in names):
         return "numpy"
-    if any(name.endswith("models/model.json") for name in names):
-        hint = "burn.load and burn-import read it"
-        raise ModelError(f"{file.path} does not look like weights", [Problem("it is an exported program", hint=hint)])
+    if not any(name.endswith("data.pkl") for name in names):
+        _refuse(file.path, strangers.recognise(start, file.path))
     return "torch"
 
 
