@@ -19,6 +19,15 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def shown(text: str) -> str:
+    """Text for people: characters that steer a terminal or reverse its writing are spelled out ("\\x1b"), as a file's names may
+    hold them. Lines and tabulators stay."""
+    text = printable(text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
 def near(name: str, names: Iterable[str]) -> str:
     """A hint for a name that is none of those there are: the one that may have been meant, or all."""
     import difflib
@@ -46,11 +55,12 @@ class Problem:
             opset = f" (opset {self.opset})" if self.opset is not None else ""
             where.append(f"{self.domain + '::' if self.domain else ''}{self.op}{opset}")
         if self.node:
-            where.append(f"node '{self.node}'")
+            node = self.node.replace("\n", "\\n")  # a name is no line of its own
+            where.append(f"node '{node}'")
         if self.attribute:
             where.append(f"attribute '{self.attribute}'")
         text = f"{', '.join(where)}: {self.message}" if where else self.message
-        return printable(f"{text} ({self.hint})" if self.hint else text)
+        return shown(f"{text} ({self.hint})" if self.hint else text)
 
 
 class BurnError(Exception):
@@ -63,7 +73,7 @@ class BurnError(Exception):
 
     def __str__(self) -> str:
         first = self.problems[0] if len(self.problems) == 1 else None
-        summary = printable(self.summary)
+        summary = shown(self.summary)
         if first is not None and self.summary.endswith(first.message) and not (first.node or first.hint):
             return summary  # the one problem says nothing more
         return "\n".join([summary, *(f"  - {problem}" for problem in self.problems)])

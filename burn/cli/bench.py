@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from burn.bench.cold import measure
 from burn.bench.interleave import Plan, bind, interleave
@@ -23,7 +22,7 @@ from burn.bench.training import CLOSE, STEPPERS, Setting, Trained, show_trained
 from burn.bench.training import measure as trained
 from burn.bench.twins import CARD_CASES, CASES
 from burn.caching import PRECISIONS
-from burn.cli.common import Size
+from burn.cli.common import Size, Terminal
 from burn.cli.profile import profiled, show_profile
 from burn.cli.profile import roofline as measured
 from burn.codegen.tuning.modes import MODES
@@ -32,7 +31,7 @@ from burn.runtime.files import save_text
 
 PROFILED = 5  # runs, of which a profile is the mean
 PIPE_WIDTH = 110  # columns of a table that no terminal shows
-log = Console(stderr=True, highlight=False)
+log = Terminal(stderr=True, highlight=False)
 
 
 class Peers(click.ParamType):
@@ -137,8 +136,8 @@ def models(
     except BurnError as error:
         log.print(str(error), style="red", markup=False)
         sys.exit(1)
-    terminal = Console(highlight=False)
-    out = terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+    terminal = Terminal(highlight=False)
+    out = terminal if terminal.is_terminal else Terminal(highlight=False, width=PIPE_WIDTH)
     show(out, results, reference, threads, cold)
     for label, profile in profiles.items():
         out.print(f"\n{label}", markup=False)
@@ -185,8 +184,8 @@ def train(
     except BurnError as error:
         log.print(str(error), style="red", markup=False)
         sys.exit(1)
-    terminal = Console(highlight=False)
-    show_trained(terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH), results, setting)
+    terminal = Terminal(highlight=False)
+    show_trained(terminal if terminal.is_terminal else Terminal(highlight=False, width=PIPE_WIDTH), results, setting)
     if json_path is not None:
         save_text(json_path, json.dumps([result.as_json() for result in results], indent=1) + "\n")
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
-from burn.errors import BurnError, InputError, Problem
+from burn.errors import BurnError, InputError, Problem, shown
 
 PIPE_WIDTH = 110  # columns of a table that no terminal shows
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -33,7 +34,7 @@ def command(function: Callable[..., Any]) -> click.Command:
             if os.environ.get("BURN_TRACEBACK"):
                 traceback.print_exception(error)
             message = _message(error)
-        click.echo(click.style("error: ", fg="red") + message, err=True)
+        click.echo(click.style("error: ", fg="red") + shown(message), err=True)
         sys.exit(1)
 
     return click.command(context_settings=CONTEXT)(guarded)
@@ -50,6 +51,13 @@ def _message(error: Exception) -> str:
     return f"internal error: {type(error).__name__}: {error}\n(BURN_TRACEBACK=1 shows where)"
 
 
+class Terminal(Console):
+    """A console to which no text brings escape codes of its own (see `shown`)."""
+
+    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+        return super().render_str(shown(text), **options)
+
+
 class Progress:
     """Numbered lines on stderr: `[2/4] importing`."""
 
@@ -59,17 +67,22 @@ class Progress:
     def __call__(self, text: str) -> None:
         self.number += 1
         if not self.quiet:
-            click.echo(f"[{self.number}/{self.phases}] {text}", err=True)
+            echo(f"[{self.number}/{self.phases}] {text}", err=True)
 
 
 def console() -> Console:
     """Where tables go."""
-    terminal = Console(highlight=False, markup=False)  # a shape in brackets is no markup
-    return terminal if terminal.is_terminal else Console(highlight=False, markup=False, width=PIPE_WIDTH)
+    terminal = Terminal(highlight=False, markup=False)  # a shape in brackets is no markup
+    return terminal if terminal.is_terminal else Terminal(highlight=False, markup=False, width=PIPE_WIDTH)
+
+
+def echo(text: str, err: bool = False, nl: bool = True) -> None:
+    """Prints a text in which names of a file may stand. Commands print by this, or by `console`, and in no other way."""
+    click.echo(shown(text), err=err, nl=nl)
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=1))
+    echo(json.dumps(value, indent=1))
 
 
 class Size(click.ParamType):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from burn.cli.common import Size, command, console, existing, print_json
+from burn.cli.common import Size, command, console, echo, existing, print_json
 from burn.errors import BurnError
 
 
@@ -32,7 +32,7 @@ def main(model: Path, dims: tuple[tuple[str, int], ...], as_dot: bool, as_json: 
 
     graph = read(read_program(model, dict(dims)))
     if as_dot:
-        click.echo(dot(graph, model.name))
+        echo(dot(graph, model.name))
     elif as_json:
         print_json(Facts.of(graph).as_json())
     else:
@@ -71,12 +71,12 @@ def _compiled(model: Path, as_json: bool) -> None:
         return
     for kind in ("inputs", "outputs"):
         for row in facts[kind]:
-            click.echo(f"{kind[:-1]:7} {row['name']}: {row['dtype']}[{', '.join(map(str, row['shape']))}]")
-    click.echo(f"{facts['kernels']} kernels, {human(facts['code_bytes'])} of code for {facts['target']}")
+            echo(f"{kind[:-1]:7} {row['name']}: {row['dtype']}[{', '.join(map(str, row['shape']))}]")
+    echo(f"{facts['kernels']} kernels, {human(facts['code_bytes'])} of code for {facts['target']}")
     if len(programs) > 1:
-        click.echo(f"one of {len(programs)} programs: for {', '.join(p.target.triple for p in programs)}")
-    click.echo(f"needs {', '.join(facts['features']) or 'no CPU extensions'}")
-    click.echo(f"{human(facts['constants_bytes'])} of constants; compiled by burn {facts['burn_version']}")
+        echo(f"one of {len(programs)} programs: for {', '.join(p.target.triple for p in programs)}")
+    echo(f"needs {', '.join(facts['features']) or 'no CPU extensions'}")
+    echo(f"{human(facts['constants_bytes'])} of constants; compiled by burn {facts['burn_version']}")
 
 
 def dot(graph, title: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from burn.cli.common import Progress, existing, print_json
+from burn.cli.common import Progress, echo, existing, print_json
 from burn.cli.objects import find
 from burn.errors import BurnError, Problem
 
@@ -101,7 +101,7 @@ def load_into(
     if as_json:
         print_json({"report": report.json(), "output": str(output), "seconds": seconds})
     else:
-        click.echo(str(report))
+        echo(str(report))
 
 
 def make(target: str, arguments: list[Any] | dict[str, Any]) -> Module:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from burn.cli.common import echo
 from burn.codegen.triton.backend import GPU
 from burn.compiler import backend_for, environment
 from burn.dialect.program import Program
@@ -51,7 +52,7 @@ def main(
     the passes are then those of a compilation for this machine unless --passes says otherwise. With --emit triton the same is
     printed as a Python module of Triton's language, after the passes for a graphics card."""
     if list_passes:
-        click.echo(describe())
+        echo(describe())
         return
     if source is None:
         raise click.UsageError("FILE is missing: a path, or - for standard input")
@@ -65,7 +66,7 @@ def main(
 
         def after(each: pipeline.Pass) -> None:
             if print_ir_after_all:
-                click.echo(f"// ---- after {each.name} ----\n{to_text(program, locations)}", err=True)
+                echo(f"// ---- after {each.name} ----\n{to_text(program, locations)}", err=True)
             if verify_each:
                 Verify().run(program)
 
@@ -77,7 +78,7 @@ def main(
         else:
             write(program, output, locations)
     except BurnError as error:
-        click.echo(str(error), err=True)
+        echo(str(error), err=True)
         sys.exit(1)
 
 
@@ -141,7 +142,7 @@ def write(program: Program, output: Path | None, locations: bool) -> None:
 def write_text(text: str, output: Path | None) -> None:
     """Prints a text, or writes it to a file. Raises BurnError."""
     if output is None:
-        click.echo(text)
+        echo(text)
         return
     try:
         save_text(output, text + "\n")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from burn.cli.common import Progress, command, console, existing, print_json
+from burn.cli.common import Progress, command, console, echo, existing, print_json
 from burn.errors import BurnError
 
 METHODS = ("minmax", "percentile", "mse")
@@ -95,9 +95,9 @@ def main(
         return
     _show(rows)
     seconds = time.perf_counter() - start
-    click.echo(f"{output}: {sizes['after'] / 1e6:.1f} MB instead of {sizes['before'] / 1e6:.1f}, in {seconds:.1f} s")
+    echo(f"{output}: {sizes['after'] / 1e6:.1f} MB instead of {sizes['before'] / 1e6:.1f}, in {seconds:.1f} s")
     if not judged:
-        click.echo("accuracy was not measured: --evaluate takes samples")
+        echo("accuracy was not measured: --evaluate takes samples")
 
 
 def _loaded(path: Path) -> Any:

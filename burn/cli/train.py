@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from burn.cli.common import Named, command
+from burn.cli.common import Named, command, echo
 from burn.cli.objects import find
 from burn.errors import BurnError, Problem
 
@@ -62,7 +62,7 @@ def main(
         made = type(made).load(folder / FILE)
     made = changed(made, [*settings, *([("epochs", str(epochs))] if epochs is not None else [])])
     if print_config:
-        click.echo(made.to_yaml(), nl=False)
+        echo(made.to_yaml(), nl=False)
         return
     options: dict[str, Any] = {"fit": fit} if (fit := _shown(show)) is not None else {}
     summary = made.run(folder, resume=resume, overwrite=overwrite, progress=show != "none", device=device, **options)

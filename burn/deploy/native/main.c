@@ -21,11 +21,50 @@ enum { FAILED = 1, USAGE = 2, MOST_PATH = 4096, DEFAULT_RUNS = 100, SHOWN = 8 };
 
 static const char *program = "model";
 
+/* Bytes of a character that steers a terminal, or reverses its writing; 0: it does neither. Names of a model may hold such. */
+static int steers(const unsigned char *c) {
+    if ((*c < 0x20 && *c != '\n' && *c != '\t') || *c == 0x7f)
+        return 1;
+    if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+        return 2;
+    if (*c == 0xe2 && ((c[1] == 0x80 && (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xaa && c[2] <= 0xae))) ||
+                       (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9)))
+        return 3;
+    return 0;
+}
+
+static void say_these(FILE *stream, const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = length < 0 ? NULL : malloc((size_t)length + 1);
+    if (!text)
+        return;
+    vsnprintf(text, (size_t)length + 1, format, arguments);
+    for (const unsigned char *c = (const unsigned char *)text; *c;) {
+        int bytes = steers(c);
+        if (!bytes)
+            fputc(*c++, stream);
+        while (bytes-- > 0)
+            fprintf(stream, "\\x%02x", *c++);
+    }
+    free(text);
+}
+
+/* Prints text in which a model's names stand. */
+static void say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say_these(stdout, format, arguments);
+    va_end(arguments);
+}
+
 static void fail(int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     fprintf(stderr, "%s: ", program);
-    vfprintf(stderr, format, arguments);
+    say_these(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
     exit(status);
@@ -52,20 +91,20 @@ typedef struct options {
 
 static void help(void) {
     const burn_model_facts *facts = burn_main_facts;
-    printf("usage: %s [FILE | NAME=FILE ...] [-o FILE | -o NAME=FILE ...]\n\nRuns the model %s.\n\ninputs:\n", program,
+    say("usage: %s [FILE | NAME=FILE ...] [-o FILE | -o NAME=FILE ...]\n\nRuns the model %s.\n\ninputs:\n", program,
            facts->name);
     for (int64_t i = 0; i < facts->input_count; i++)
-        printf("  %-24s %s\n", facts->inputs[i].name, facts->inputs[i].type);
+        say("  %-24s %s\n", facts->inputs[i].name, facts->inputs[i].type);
     printf("outputs:\n");
     for (int64_t i = 0; i < facts->output_count; i++)
-        printf("  %-24s %s\n", facts->outputs[i].name, facts->outputs[i].type);
+        say("  %-24s %s\n", facts->outputs[i].name, facts->outputs[i].type);
     puts("\nFILE is a .npz with the inputs by name, or one input as .npy or as plain bytes; - is standard input.\n"
          "\n  -o, --output FILE     write the outputs: a .npz, or one as .npy or else as plain bytes; - is standard output\n"
          "  --size NAME=NUMBER    a size that the model leaves open, for plain bytes and --bench\n"
          "  --bench [RUNS]        time runs, of inputs of zeros where none are given\n"
          "  --threads NUMBER      how many to use (otherwise BURN_NUM_THREADS, or the number of cores)");
     if (!facts->weights && facts->weights_bytes)
-        printf("  --weights FILE        the file of weights (otherwise %s beside the program)\n", facts->weights_file);
+        say("  --weights FILE        the file of weights (otherwise %s beside the program)\n", facts->weights_file);
     if (facts->random_state)
         puts("  --seed NUMBER         of random numbers (otherwise 0)");
     puts("  --info                print what the model is, as JSON\n  -h, --help            print this");
@@ -388,7 +427,7 @@ static void show(const burn_tensor *tensors) {
     const burn_model_facts *facts = burn_main_facts;
     for (int64_t i = 0; i < facts->output_count; i++) {
         const burn_value *value = &facts->outputs[i];
-        printf("%s [", value->name);
+        say("%s [", value->name);
         for (int32_t axis = 0; axis < tensors[i].rank; axis++)
             printf("%s%lld", axis ? ", " : "", (long long)tensors[i].dims[axis]);
         printf("]:");
@@ -414,7 +453,7 @@ static void bench(burn_model *model, int64_t runs, const burn_tensor *inputs, bu
         times[run] = burn_clock_ns() - begin;
     }
     qsort(times, (size_t)runs, sizeof *times, by_time);
-    printf("%s: %lld runs, %d threads: least %.4f ms, median %.4f ms, most %.4f ms\n", facts->name, (long long)runs,
+    say("%s: %lld runs, %d threads: least %.4f ms, median %.4f ms, most %.4f ms\n", facts->name, (long long)runs,
            (int)burn_pool_threads(), (double)times[0] / 1e6, (double)times[runs / 2] / 1e6, (double)times[runs - 1] / 1e6);
     free(times);
 }
