@@ -202,8 +202,9 @@ def _clock(backend: Backend, device: Device) -> Measure:
 
 
 def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
-    """A program as a function, on this machine."""
-    host = backend_for()
+    """A program as a function, on this machine. Sums are taken as they stand, so that a constant has the same bits for every
+    program that it is part of, exact ones too."""
+    host = backend_for(exact=True)
     executable = Executable(_compile(program, host, host.folding))
 
     def run(*arrays: np.ndarray) -> Sequence[np.ndarray]:

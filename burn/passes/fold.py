@@ -154,7 +154,7 @@ class _Demand:
                 own = bytes_ if op.OP_NAME in ("weight", "constant") else 0
                 sources = self.sources[v] = own + min(sum(self.sources[o] for o in operands), self.stored)
                 small = op.OP_NAME in LEAVES or bytes_ <= self.options.large or bytes_ <= self.options.growth * sources
-                simple = DTYPES[type_of(v).dtype].kind not in ("string", "complex")
+                simple = DTYPES[type_of(v).dtype].kind not in ("string", "complex") and not _is_laid_out(op)
                 self.folds[v] = small and simple and all(self.folds[o] for o in operands)
             else:
                 stack += waiting
@@ -194,14 +194,15 @@ def _in_panels(value: ir.Value) -> bool:
     """Whether a product reads the value as panels."""
     for use in value.uses:
         op = use.owner.opview
-        if (
-            isinstance(op, Op)
-            and op.OP_NAME in ("dot_general", "conv", "block_dot")
-            and op.columns is not None
-            and use.operand_number > 0
-        ):
+        if isinstance(op, Op) and _is_laid_out(op) and use.operand_number > 0:
             return True
     return False
+
+
+def _is_laid_out(op: Op) -> bool:
+    """True for a contraction whose right operand has the target's panels. Only the target's own code reads them: the widths of
+    panels differ from one CPU to another."""
+    return op.OP_NAME in ("dot_general", "conv", "block_dot") and op.columns is not None
 
 
 def _bytes(value: ir.Value) -> int:

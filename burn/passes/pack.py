@@ -153,6 +153,10 @@ class _Packing:
         self.turned: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
 
     def pack(self, op: Op) -> None:
+        """Packs one contraction. A constant one stays as it is: `fold` evaluates it on the compiling machine, whose kernels read
+        other panels than those of the target."""
+        if self.constant(op.operation.results[0]):
+            return
         with op.operation.location, ir.InsertionPoint(op.operation):
             packed = PACKERS[op.OP_NAME](self, op)
         if packed is not None:
