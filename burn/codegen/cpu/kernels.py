@@ -260,7 +260,9 @@ class KernelPrinter:
         tiled = Tiled.of(kernel, tiles.WIDTH)
         assert tiled is not None
         schedule = tiles.Schedule.of(tiled)
-        general, values = parametrize(kernel, {kernel.column: tiles.WIDTH}, {tiles.WIDTH * tiled.run}, self.small)
+        general, values = parametrize(
+            kernel, {kernel.column: tiles.WIDTH}, {tiled.run, tiles.WIDTH * tiled.run}, self.small
+        )
         emit = partial(tiles.emit, general, schedule, self.target, self.sites)
 
         def launched(across: bool) -> tuple[Asked, Emitted]:
@@ -284,7 +286,7 @@ class KernelPrinter:
         tiled = Tiled.of(kernel, width)
         assert tiled is not None
         grain = grain_for(schedule.work(tiled), schedule.least)
-        kept = {width * (WORD if tiled.blocks is not None else tiled.run)}
+        kept = {width * WORD} if tiled.blocks is not None else {tiled.run, width * tiled.run}
         general, values = parametrize(kernel, {kernel.column: width}, kept, self.small)
         emit = partial(contract.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)

@@ -44,7 +44,10 @@ class Operands:
         emitter: ScalarEmitter,
         zeros: Value | None = None,
     ) -> None:
-        """zeros: room for them that is there already: a kernel can ask for scratch memory once."""
+        """zeros: room for them that is there already: a kernel can ask for scratch memory once. Raises CompileError where columns
+        would be read side by side that do not lie so."""
+        if not (copies or kernel.side_by_side or kernel.blocks is not None):
+            raise CompileError("internal: a contraction's columns do not lie side by side, and are not copied")
         self.kernel, self.tile, self.lanes = kernel, tile, lanes
         self.code, self.emitter = emitter.code, emitter
         self.vectors = kernel.width // lanes

@@ -1,4 +1,5 @@
-"""The ways a model goes through burn: loaded, imported as source and compiled, exported and read back."""
+"""The ways a model goes through burn: loaded, imported as source and compiled, exported and read back, compiled for size or to a
+package, and folded, with all of its inputs constants."""
 
 from __future__ import annotations
 
@@ -8,14 +9,23 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import onnx
+from onnx import numpy_helper
 
 import burn
+from burn.codegen.cpu.heuristics import programs
+from burn.codegen.cpu.target import compact, find, host_target
+from burn.compiler import executable as compiled
+from burn.deploy import platforms
+from burn.deploy.build import build
+from burn.deploy.options import Options
 from burn.exporters.onnx import write
 from burn.exporters.python.generate import Source, generate
 from burn.importers.onnx import import_onnx
 from burn.importers.weights import safetensors
+from burn.runtime.host import features
 
 from . import reference
 from .values import Array
@@ -68,7 +78,41 @@ def export(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
     return run
 
 
-WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {"load": load, "import": source, "export": export}
+def size(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+    """As for `--optimize size`, with sizes as arguments of kernels: that is how programs of many kernels have them."""
+    cpu = compact(find(target) if target else host_target(features()))
+    with mock.patch.object(programs, "FEW_KERNELS", 0):
+        return compiled(import_onnx(model.SerializeToString()), target=cpu).run
+
+
+def package(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+    """As by `burn-compile -o model.burn`, every other one for size."""
+    options = Options(platforms.find(platforms.HOST), target, small=bool(opset % 2))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.burn"
+        build("package", import_onnx(model.SerializeToString()), path, options)
+        return burn.load(path).run
+
+
+def folded(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+    def run(feed: Feed) -> dict[str, Any]:
+        constant = onnx.ModelProto()
+        constant.CopyFrom(model)
+        del constant.graph.input[:]
+        constant.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in feed.items())
+        return load(constant, target, opset)({})
+
+    return run
+
+
+WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {
+    "load": load,
+    "import": source,
+    "export": export,
+    "size": size,
+    "package": package,
+    "folded": folded,
+}
 EXPORT_OPSETS = (18, 20, 21, 22, 23)
 
 
