@@ -52,14 +52,19 @@ def splat(value: ir.Value) -> float | int | bool | None:
         number = op.bits if op.bits is not None else op.value
     else:
         numbers = op.bits if op.bits is not None else op.values
-        if not numbers or any(n != numbers[0] for n in numbers) or len({math.copysign(1, n) for n in numbers}) > 1:
-            return None  # 0.0 and -0.0 are equal
+        if not numbers or not all(same_number(n, numbers[0]) for n in numbers):
+            return None
         number = numbers[0]
     if kind == "bool":
         return bool(number)
     if kind in ("int", "uint"):
         return unsigned(int(number)) if op.dtype == "uint64" else int(number)
     return float(number)
+
+
+def same_number(a: float | int | bool, b: float | int | bool) -> bool:
+    """Equality that tells 0.0 from -0.0, as division does."""
+    return a == b and (a != 0 or math.copysign(1, a) == math.copysign(1, b))
 
 
 def unsigned(bits: int) -> int:

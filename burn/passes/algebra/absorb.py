@@ -1,6 +1,8 @@
 """What contractions take in: constant factors go into their weights, padding and transposes into their attributes.
 
-Only factors that are known to be finite go: an infinite one makes NaN of sums that it would leave infinite, or of zeros.
+Only factors that are known to be finite, and of a size of `LARGEST`, go: an infinite one makes NaN of sums that it would leave
+infinite, or of zeros, and a large or small one takes weights to where numbers end. Each weight is rounded once more then, within
+the accuracy of a contraction (docs/guide/numerics.md).
 
 The new weights are ordinary ops on constants (`fold` computes them). Batch normalisation in inference is a factor and
 an offset a channel, so it ends up in the convolution before it.
@@ -8,17 +10,18 @@ an offset a channel, so it ends up in the convolution before it.
 
 from __future__ import annotations
 
-import math
-
 from burn.dialect import ops
-from burn.dialect.compose import number_like, reshape
+from burn.dialect.compose import convert, number_like, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import DTYPES, type_of
-from burn.passes.algebra.bounds import bounds
+from burn.passes.algebra.bounds import Bounds, bounds
 from burn.passes.algebra.law import Rewriter, law, ones
+
+LARGEST = {"float16": 2.0**6, "bfloat16": 2.0**40, "float32": 2.0**40, "float64": 2.0**40}
+"""Factors of one number are between 1 / LARGEST and LARGEST. Those of channels may be smaller, as of one that is off."""
 
 SHARED = 1 << 16
 """Bytes up to which a weight that others read too is copied to take in a factor."""
@@ -86,7 +89,8 @@ def scale_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 def _product(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value | None:
     """value * factor for a contraction, or one with a constant added, that takes the factor in."""
-    if bounds(rewriter.weights, factor) is None:
+    known = bounds(rewriter.weights, factor)
+    if known is None or not _is_moderate(known, factor):
         return None
     bias = is_named(value, "add")
     if bias is None:
@@ -95,6 +99,31 @@ def _product(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value 
         return None
     scaled = _scaled(rewriter, bias.lhs, factor)
     return ops.add(scaled, ops.mul(bias.rhs, factor)) if scaled is not None else None
+
+
+def _is_moderate(known: Bounds, factor: ir.Value) -> bool:
+    largest = LARGEST.get(type_of(factor).dtype)
+    if largest is None:
+        return False
+    is_small = known.near < 1 / largest and type_of(factor).elements == 1
+    return max(known.high, -known.low) <= largest and not is_small
+
+
+@law("batch_norm")
+def bias_before_batch_norm(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """batch_norm(x . w + b, mean) = batch_norm(x . w, mean - b) for a constant b, one number a channel"""
+    biased = is_named(op.x, "add")
+    if biased is None or not used_once(op.x) or not all(map(rewriter.constant, (biased.rhs, op.mean))):
+        return None
+    contraction = is_named(biased.lhs, "conv", "dot_general")
+    bias, channels, rank = type_of(biased.rhs), type_of(op.mean).shape, type_of(op.x).rank
+    along = (*(1,) * (rank - bias.rank), *bias.shape)
+    if contraction is None or type_of(biased.lhs) != type_of(op.x):
+        return None
+    if along != (1, *channels, *(1,) * (rank - 2)):
+        return None
+    moved = ops.sub(op.mean, convert(reshape(biased.rhs, channels), type_of(op.mean).dtype))
+    return ops.batch_norm(biased.lhs, op.scale, op.bias, moved, op.variance, epsilon=op.epsilon)
 
 
 @law("div", absorbs=True)
@@ -150,8 +179,10 @@ def scale_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
     inner = is_named(op.lhs, "mul")
     if inner is None or not used_once(op.lhs) or rewriter.constant(op.lhs):
         return None
-    factor = splat(inner.rhs)
-    weight = _weight(rewriter, op)
-    if factor is None or not math.isfinite(factor) or weight is None or type_of(inner.lhs) != type_of(op.lhs):
+    factor, weight = splat(inner.rhs), _weight(rewriter, op)
+    if factor is None or weight is None or type_of(inner.lhs) != type_of(op.lhs):
+        return None
+    largest = LARGEST[type_of(weight).dtype]
+    if not 1 / largest <= abs(factor) <= largest:
         return None
     return ops.dot_general(inner.lhs, ops.mul(weight, number_like(factor, weight)), **op.attrs)

@@ -40,11 +40,20 @@ def no_cast(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("cast")
 def cast_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """cast(cast(x, b), c) = cast(x, c), where b holds every value of x's type"""
+    """cast(cast(x, b), c) = cast(x, c), where b holds every value of x's type; not an integer by a float to a narrower integer,
+    as integers wrap where floats are out of range"""
     inner = is_named(op.x, "cast")
     if inner is None or not holds(inner.dtype, type_of(inner.x).dtype):
         return None
     source = type_of(inner.x).dtype
+    kinds = [DTYPES[each].kind for each in (source, inner.dtype, op.dtype)]
+    if (
+        kinds[1] == "float"
+        and kinds[0] in ("int", "uint")
+        and kinds[2] in ("int", "uint")
+        and not holds(op.dtype, source)
+    ):
+        return None
     return inner.x if source == op.dtype else ops.cast(inner.x, dtype=op.dtype, saturate=op.saturate)
 
 

@@ -1,6 +1,7 @@
 """Chains of one function with constants: the constants meet and become one, which `fold` computes.
 
-Floating-point sums and products are regrouped here, which changes results by rounding only, short of overflow.
+Integers wrap and minima have no rounding, so that any order gives the same. Floating-point sums and products are left as they
+stand: (x + c) - c is a way to round, and (x * a) / b overflows where x * (a / b) does not.
 """
 
 from __future__ import annotations
@@ -39,23 +40,21 @@ def _chain(rewriter: Rewriter, op: Op, *names: str) -> Op | None:
 
 @law(*ASSOCIATIVE)
 def associate(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """(x + a) + b = x + (a + b)"""
+    """(x + a) + b = x + (a + b), where neither rounds; of float products if one of the factors is 1 or -1"""
     inner = _chain(rewriter, op, op.OP_NAME)
-    if inner is None:
+    if inner is None or not _is_associative(op, inner):
         return None
     joined = _joined(op.OP_NAME, inner.rhs, op.rhs)
     return type(op).build(inner.lhs, joined) if joined is not None else None
 
 
-NUMBERS: dict[str, Callable[[float, float], float]] = {
-    "add": operator.add,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "min": min,
-    "max": max,
-}
-FACTORS = (1e-30, 1e30)
-"""Products of numbers outside of these bounds are left apart: what they multiply may bring the result back in range."""
+def _is_associative(op: Op, inner: Op) -> bool:
+    if op.OP_NAME not in ("add", "mul") or not _float(op):
+        return True
+    return op.OP_NAME == "mul" and any(splat(each.rhs) in (1, -1) for each in (op, inner))
+
+
+NUMBERS: dict[str, Callable[[float, float], float]] = {"mul": operator.mul, "min": min, "max": max}
 
 
 def _joined(name: str, a: ir.Value, b: ir.Value) -> ir.Value | None:
@@ -64,12 +63,9 @@ def _joined(name: str, a: ir.Value, b: ir.Value) -> ir.Value | None:
     x, y, type_ = splat(a), splat(b), type_of(a)
     if x is None or y is None or type_.dtype not in ("float32", "float64") or type_of(b).shape != type_.shape:
         return getattr(ops, f"{name}_" if name in ("and", "or") else name)(a, b)
-    if math.isnan(x) or math.isnan(y) or (name == "div" and y == 0):
+    if math.isnan(x) or math.isnan(y):
         return None
-    number = NUMBERS[name](x, y)
-    if name in ("mul", "div") and number != 0 and not FACTORS[0] < abs(number) < FACTORS[1]:
-        return None
-    return full(number, type_)
+    return full(NUMBERS[name](x, y), type_)
 
 
 def _float(op: Op) -> bool:
@@ -103,21 +99,3 @@ def subtract_constant(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if number is not None and DTYPES[type_.dtype].kind == "int" and number > -(2 ** (DTYPES[type_.dtype].bits - 1)):
         return ops.add(op.lhs, full(-number, type_))
     return ops.add(op.lhs, ops.neg(op.rhs))
-
-
-@law("div")
-def divide_product(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """(x * a) / b = x * (a / b); (x / a) / b = x / (a * b); floats only"""
-    inner = _chain(rewriter, op, "mul", "div") if _float(op) else None
-    if inner is None:
-        return None
-    joined = _joined("div" if inner.OP_NAME == "mul" else "mul", inner.rhs, op.rhs)
-    return type(inner).build(inner.lhs, joined) if joined is not None else None
-
-
-@law("mul")
-def multiply_quotient(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """(x / a) * b = x * (b / a); floats only"""
-    inner = _chain(rewriter, op, "div") if _float(op) else None
-    joined = _joined("div", op.rhs, inner.rhs) if inner is not None else None
-    return ops.mul(inner.lhs, joined) if inner is not None and joined is not None else None

@@ -1,6 +1,6 @@
 """Ops that give back an operand, or a constant: neutral and absorbing elements, involutions, idempotent functions.
 
-Adding zero is taken to be the identity although it turns -0.0 into 0.0; nothing else here changes any bit of a result.
+Nothing here changes a number, the sign of a zero included; which of two zeros a minimum or maximum gives is not defined.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from burn.dialect.op import Op
 from burn.dialect.query import is_named, result_type, splat
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, fit, law
+from burn.passes.algebra.signs import has_no_negative_zero, hides_sign_of_zero
 from burn.passes.constants import full
 
 COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor", "eq", "ne")
@@ -44,8 +45,8 @@ INVOLUTIONS = ("neg", "not")
 ROUNDINGS = ("floor", "ceil", "round", "trunc")
 IDEMPOTENT: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(ROUNDINGS, ROUNDINGS),
-    "abs": ("abs", "relu", "sqrt", "exp", "sigmoid"),
-    "relu": ("relu", "abs", "exp", "sigmoid", "hard_sigmoid", "softmax"),
+    "abs": ("abs", "exp", "sigmoid"),
+    "relu": ("relu", "exp", "sigmoid", "hard_sigmoid", "softmax"),
     "sign": ("sign",),
 }
 """f(g(x)) = g(x) for each g: its results are where f changes nothing."""
@@ -84,8 +85,17 @@ def neutral(rewriter: Rewriter, op: Op) -> ir.Value | None:
     for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs) if op.OP_NAME in COMMUTATIVE else (op.lhs, op.rhs)):
         number = splat(other)
         if number is not None and number == _number(NEUTRAL[op.OP_NAME], dtype):
-            return fit(value, result_type(op))
+            return fit(value, result_type(op)) if _keeps_zeros(op, value, number) else None
     return None
+
+
+def _keeps_zeros(op: Op, value: ir.Value, number: float) -> bool:
+    """Only -0.0 + 0.0 and -0.0 - -0.0 are not the operand: they are 0.0."""
+    if op.OP_NAME not in ("add", "sub") or DTYPES[type_of(value).dtype].kind != "float":
+        return True
+    if (math.copysign(1, number) > 0) == (op.OP_NAME == "sub"):
+        return True
+    return has_no_negative_zero(value) or hides_sign_of_zero(op.operation.results[0])
 
 
 @law(*ABSORBING)
@@ -113,9 +123,9 @@ def idempotent(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law(*EVEN)
 def even(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """|-x| = |x|"""
+    """|-x| = |x|; not without a sign, where -x wraps"""
     inner = is_named(op.x, "neg")
-    return type(op).build(inner.x) if inner is not None else None
+    return type(op).build(inner.x) if inner is not None and DTYPES[type_of(op.x).dtype].kind != "uint" else None
 
 
 @law(*SAME)
@@ -143,6 +153,8 @@ def signs(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("mul", "div")
 def negated_factors(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """(-x) * (-y) = x * y"""
+    """(-x) * (-y) = x * y; for integers no quotient, as the least one has no negative"""
     left, right = is_named(op.lhs, "neg"), is_named(op.rhs, "neg")
+    if op.OP_NAME == "div" and DTYPES[result_type(op).dtype].kind != "float":
+        return None
     return type(op).build(left.x, right.x) if left is not None and right is not None else None

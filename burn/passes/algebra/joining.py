@@ -6,7 +6,7 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import is_named, result_type, splat, used_once
+from burn.dialect.query import is_named, result_type, same_number, splat, used_once
 from burn.dialect.types import type_of
 from burn.passes.algebra.law import Rewriter, law
 from burn.passes.constants import full
@@ -38,8 +38,10 @@ def concat_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
 def concat_of_splats(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """Uniform parts of one number make a uniform tensor."""
     numbers = [splat(x) for x in op.xs]
-    same = numbers[0] is not None and all(n == numbers[0] for n in numbers)
-    return full(numbers[0], result_type(op)) if same and numbers[0] is not None else None
+    first = numbers[0]
+    if first is None or not all(n is not None and same_number(n, first) for n in numbers):
+        return None
+    return full(first, result_type(op))
 
 
 @law("concat")

@@ -8,8 +8,8 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, reshape, transpose
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import is_named, op_of, splat
-from burn.dialect.types import INTEGERS, type_of
+from burn.dialect.query import is_named, op_of, result_type, splat
+from burn.dialect.types import DTYPES, INTEGERS, type_of
 from burn.passes.algebra.law import Rewriter, law
 
 
@@ -69,11 +69,13 @@ def _counts(rewriter: Rewriter, value: ir.Value, axis: int, rank: int) -> bool:
     place = axis - (rank - len(shape))
     if place < 0 or any(d != 1 for i, d in enumerate(shape) if i != place) or not type_of(value).is_static:
         return False
-    source = op_of(value)
+    source, bits = op_of(value), [DTYPES[type_of(value).dtype].bits]
     while source is not None and source.OP_NAME in ("reshape", "cast"):
         source = op_of(source.x)
-    if source is None:
-        return False
+        bits += [DTYPES[result_type(source).dtype].bits] if source is not None else []
+    size = shape[place]
+    if source is None or not isinstance(size, int) or size > 1 << (min(bits) - 1):
+        return False  # a narrow type wraps
     if source.OP_NAME == "iota":
         elements = type_of(source.operation.results[0]).shape
         return sum(d != 1 for d in elements) <= 1 and (shape[place] == 1 or elements[source.axis] == shape[place])

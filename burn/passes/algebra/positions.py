@@ -23,8 +23,8 @@ def _counted(value: ir.Value) -> tuple[int, Dim] | None:
     source = op_of(value)
     while source is not None and source.OP_NAME == "reshape":
         source = op_of(source.x)
-    if source is None or source.OP_NAME != "iota":
-        return None
+    if source is None or source.OP_NAME != "iota" or source.dtype not in ("int32", "int64"):
+        return None  # narrow types wrap
     sizes = result_type(source).shape
     if any(d != 1 for i, d in enumerate(sizes) if i != source.axis):
         return None

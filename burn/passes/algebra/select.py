@@ -5,7 +5,7 @@ from __future__ import annotations
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import is_named, result_type, splat, used_once
+from burn.dialect.query import is_named, result_type, same_number, splat, used_once
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, fit, law
 from burn.passes.constants import full
@@ -20,10 +20,8 @@ REFLEXIVE = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt":
 @law("select")
 def same_branches(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """select(c, x, x) = x"""
-    number = splat(op.on_true)
-    same = op.on_true == op.on_false or (
-        number is not None and number == splat(op.on_false) and number != 0
-    )  # 0 has signs
+    a, b = splat(op.on_true), splat(op.on_false)
+    same = op.on_true == op.on_false or (a is not None and b is not None and same_number(a, b))
     return fit(op.on_true, result_type(op)) if same else None
 
 

@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable
 
 from burn.dialect import ops
+from burn.dialect.compose import number_like
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, fit, law
+from burn.passes.algebra.signs import is_positive
 from burn.passes.constants import full
 
 POWERS: dict[float, Callable[[ir.Value], ir.Value]] = {
@@ -23,7 +25,10 @@ ROOTS: dict[float, Callable[[ir.Value], ir.Value]] = {
     -0.5: lambda x: ops.rsqrt(x),
     -1.0: lambda x: ops.reciprocal(x),
 }
-"""Floats only. C's pow(-inf, 0.5) is inf where sqrt gives NaN: no program counts on that."""
+"""Floats only."""
+
+AT_INFINITY = {0.5: math.inf, -0.5: 0.0}
+"""C's pow(-inf, .) where the root has NaN. Its pow(-0.0, .) is that of 0.0, where the root keeps the sign."""
 
 
 def _is_float(value: ir.Value) -> bool:
@@ -39,7 +44,13 @@ def power(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if exponent == 0:
         return full(1, result_type(op))
     build = POWERS.get(exponent) or (ROOTS.get(exponent) if _is_float(op.lhs) else None)
-    return fit(build(op.lhs), result_type(op)) if build is not None else None
+    if build is None:
+        return None
+    if exponent not in AT_INFINITY or is_positive(op.lhs):
+        return fit(build(op.lhs), result_type(op))
+    root = build(ops.add(op.lhs, number_like(0.0, op.lhs)))
+    at = number_like(AT_INFINITY[exponent], op.lhs)
+    return fit(ops.select(ops.eq(op.lhs, number_like(-math.inf, op.lhs)), at, root), result_type(op))
 
 
 @law("div")

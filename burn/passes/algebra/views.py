@@ -7,7 +7,7 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import FUNCTIONS
-from burn.dialect.query import is_named, op_of, result_type, splat, used_once
+from burn.dialect.query import is_named, op_of, result_type, same_number, splat, used_once
 from burn.dialect.types import broadcast_shapes, type_of
 from burn.passes.algebra.law import Rewriter, law
 from burn.passes.constants import full
@@ -140,7 +140,8 @@ def no_pad(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if not any((*op.low, *op.high, *op.interior)):
         return op.x
     number, value = splat(op.x), splat(op.value)
-    return full(number, result_type(op)) if number is not None and number == value else None
+    same = number is not None and value is not None and same_number(number, value)
+    return full(number, result_type(op)) if same and number is not None else None
 
 
 @law("pad")
@@ -149,8 +150,8 @@ def pad_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
     inner = is_named(op.x, "pad")
     if inner is None or any((*op.interior, *inner.interior)) or not used_once(op.x):
         return None
-    value = splat(op.value)
-    if op.value != inner.value and (value is None or value != splat(inner.value)):
+    value, before = splat(op.value), splat(inner.value)
+    if op.value != inner.value and (value is None or before is None or not same_number(value, before)):
         return None
     low = tuple(a + b for a, b in zip(op.low, inner.low, strict=True))
     high = tuple(a + b for a, b in zip(op.high, inner.high, strict=True))

@@ -113,3 +113,31 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x20xf32> {
 }
 // CHECK: "burn.dot_general"(%arg0
 // CHECK-NOT: burn.mul
+
+// ----- a bias between a convolution and a batch norm
+// rounds
+func.func @main(%x: tensor<2x4x5xf32>) -> tensor<2x6x5xf32> {
+  %w = "burn.weight"() {dtype = "float32", key = "w", shape = ["6", "2", "1"]} : () -> tensor<6x2x1xf32>
+  %c = "burn.weight"() {dtype = "float32", key = "c", shape = ["6", "1"]} : () -> tensor<6x1xf32>
+  %s = "burn.weight"() {dtype = "float32", key = "s", shape = ["6"]} : () -> tensor<6xf32>
+  %o = "burn.weight"() {dtype = "float32", key = "o", shape = ["6"]} : () -> tensor<6xf32>
+  %m = "burn.weight"() {dtype = "float32", key = "m", shape = ["6"]} : () -> tensor<6xf32>
+  %v = "burn.full"() {dtype = "float32", shape = ["6"], value = 2.0 : f64} : () -> tensor<6xf32>
+  %0 = "burn.conv"(%x, %w) {dilations = array<i64: 1>, groups = 2 : i64, high = ["0"], layout = "first", low = ["0"], strides = array<i64: 1>} : (tensor<2x4x5xf32>, tensor<6x2x1xf32>) -> tensor<2x6x5xf32>
+  %1 = "burn.add"(%0, %c) : (tensor<2x6x5xf32>, tensor<6x1xf32>) -> tensor<2x6x5xf32>
+  %2 = "burn.batch_norm"(%1, %s, %o, %m, %v) {epsilon = 1.0e-05 : f64} : (tensor<2x6x5xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<2x6x5xf32>
+  "burn.return"(%2) : (tensor<2x6x5xf32>) -> ()
+}
+// CHECK: %[[C:.*]] = "burn.conv"
+// CHECK-NOT: burn.add
+// CHECK: "burn.batch_norm"(%[[C]]
+
+// ----- a factor that takes weights to where numbers end stays
+func.func @main(%x: tensor<?x3xf32, ["n", "3"]>) -> tensor<?x20xf32, ["n", "20"]> {
+  %w = "burn.weight"() {dtype = "float32", key = "w", shape = ["3", "20"]} : () -> tensor<3x20xf32>
+  %c = "burn.full"() {dtype = "float32", shape = [], value = 1.0e+30 : f64} : () -> tensor<f32>
+  %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<?x3xf32, ["n", "3"]>, tensor<3x20xf32>) -> tensor<?x20xf32, ["n", "20"]>
+  %1 = "burn.mul"(%0, %c) : (tensor<?x20xf32, ["n", "20"]>, tensor<f32>) -> tensor<?x20xf32, ["n", "20"]>
+  "burn.return"(%1) : (tensor<?x20xf32, ["n", "20"]>) -> ()
+}
+// CHECK: burn.mul

@@ -1,32 +1,61 @@
 // passes: simplify,fold
 
 // ----- two sums of constants
-// rounds
-func.func @main(%x: tensor<?x4xf32, ["n", "4"]>) -> tensor<?x4xf32, ["n", "4"]> {
-  %a = "burn.constant"() {values = array<f64: 1.0, 2.0, 3.0, 4.0>, shape = ["4"], dtype = "float32"} : () -> tensor<4xf32>
-  %b = "burn.constant"() {values = array<f64: 5.0, 6.0, 7.0, 8.0>, shape = ["4"], dtype = "float32"} : () -> tensor<4xf32>
-  %0 = "burn.add"(%a, %x) : (tensor<4xf32>, tensor<?x4xf32, ["n", "4"]>) -> tensor<?x4xf32, ["n", "4"]>
-  %1 = "burn.add"(%0, %b) : (tensor<?x4xf32, ["n", "4"]>, tensor<4xf32>) -> tensor<?x4xf32, ["n", "4"]>
-  "burn.return"(%1) : (tensor<?x4xf32, ["n", "4"]>) -> ()
+func.func @main(%x: tensor<?x4xi32, ["n", "4"]>) -> tensor<?x4xi32, ["n", "4"]> {
+  %a = "burn.constant"() {bits = array<i64: 1, 2, 3, 4>, values = array<f64>, shape = ["4"], dtype = "int32"} : () -> tensor<4xi32>
+  %b = "burn.constant"() {bits = array<i64: 5, 6, 7, 8>, values = array<f64>, shape = ["4"], dtype = "int32"} : () -> tensor<4xi32>
+  %0 = "burn.add"(%a, %x) : (tensor<4xi32>, tensor<?x4xi32, ["n", "4"]>) -> tensor<?x4xi32, ["n", "4"]>
+  %1 = "burn.add"(%0, %b) : (tensor<?x4xi32, ["n", "4"]>, tensor<4xi32>) -> tensor<?x4xi32, ["n", "4"]>
+  "burn.return"(%1) : (tensor<?x4xi32, ["n", "4"]>) -> ()
 }
-// CHECK: %[[C:.*]] = "burn.constant"() {{.*}}values = array<f64: 6.000000e+00, 8.000000e+00, 1.000000e+01, 1.200000e+01>
+// CHECK: %[[C:.*]] = "burn.constant"() {bits = array<i64: 6, 8, 10, 12>
 // CHECK-NEXT: %[[S:.*]] = "burn.add"(%arg0, %[[C]])
 // CHECK-NEXT: "burn.return"(%[[S]])
 
 // ----- constants subtracted are added
-// rounds
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = "burn.full"() {dtype = "float32", shape = [], value = 3.0 : f64} : () -> tensor<f32>
   %0 = "burn.sub"(%x, %a) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %1 = "burn.sub"(%0, %a) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  "burn.return"(%1) : (tensor<4xf32>) -> ()
+  "burn.return"(%0) : (tensor<4xf32>) -> ()
 }
-// CHECK: "burn.full"() {{.*}}value = -6.000000e+00
+// CHECK: "burn.full"() {{.*}}value = -3.000000e+00
 // CHECK-NEXT: "burn.add"
 // CHECK-NOT: burn.sub
 
-// ----- quotient of a product
-// rounds
+// ----- rounding by a number that is added and subtracted
+// inputs: special
+func.func @main(%x: tensor<40xf32>) -> tensor<40xf32> {
+  %a = "burn.full"() {dtype = "float32", shape = [], value = 12582912.0 : f64} : () -> tensor<f32>
+  %0 = "burn.add"(%x, %a) : (tensor<40xf32>, tensor<f32>) -> tensor<40xf32>
+  %1 = "burn.sub"(%0, %a) : (tensor<40xf32>, tensor<f32>) -> tensor<40xf32>
+  "burn.return"(%1) : (tensor<40xf32>) -> ()
+}
+// CHECK-COUNT-2: burn.add
+
+// ----- each of two products of floats stays
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "burn.full"() {dtype = "float32", shape = [], value = 1.0e20 : f64} : () -> tensor<f32>
+  %b = "burn.full"() {dtype = "float32", shape = [], value = 1.0e-20 : f64} : () -> tensor<f32>
+  %0 = "burn.mul"(%x, %a) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = "burn.mul"(%0, %b) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  "burn.return"(%1) : (tensor<4xf32>) -> ()
+}
+// CHECK-COUNT-2: burn.mul
+
+// ----- a product with the negative of one
+// inputs: special
+func.func @main(%x: tensor<40xf32>) -> tensor<40xf32> {
+  %a = "burn.full"() {dtype = "float32", shape = [], value = 3.0 : f64} : () -> tensor<f32>
+  %b = "burn.full"() {dtype = "float32", shape = [], value = -1.0 : f64} : () -> tensor<f32>
+  %0 = "burn.mul"(%x, %a) : (tensor<40xf32>, tensor<f32>) -> tensor<40xf32>
+  %1 = "burn.mul"(%0, %b) : (tensor<40xf32>, tensor<f32>) -> tensor<40xf32>
+  "burn.return"(%1) : (tensor<40xf32>) -> ()
+}
+// CHECK: "burn.full"() {{.*}}value = -3.000000e+00
+// CHECK-COUNT-1: burn.mul
+// CHECK-NEXT: burn.return
+
+// ----- quotient of a product stays
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = "burn.full"() {dtype = "float32", shape = [], value = 6.0 : f64} : () -> tensor<f32>
   %b = "burn.full"() {dtype = "float32", shape = [], value = 3.0 : f64} : () -> tensor<f32>
@@ -34,9 +63,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %1 = "burn.div"(%0, %b) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   "burn.return"(%1) : (tensor<4xf32>) -> ()
 }
-// CHECK: "burn.full"() {{.*}}value = 2.000000e+00
-// CHECK-NEXT: "burn.mul"
-// CHECK-NOT: burn.div
+// CHECK: burn.mul
+// CHECK: burn.div
 
 // ----- clipping twice
 // inputs: special

@@ -1,14 +1,44 @@
 // passes: simplify
 
-// ----- x + 0
+// ----- x + 0 of what is no -0
 // inputs: special
 func.func @main(%x: tensor<?x4xf32, ["n", "4"]>) -> tensor<?x4xf32, ["n", "4"]> {
   %0 = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
-  %1 = "burn.add"(%0, %x) : (tensor<f32>, tensor<?x4xf32, ["n", "4"]>) -> tensor<?x4xf32, ["n", "4"]>
+  %1 = "burn.exp"(%x) : (tensor<?x4xf32, ["n", "4"]>) -> tensor<?x4xf32, ["n", "4"]>
+  %2 = "burn.add"(%0, %1) : (tensor<f32>, tensor<?x4xf32, ["n", "4"]>) -> tensor<?x4xf32, ["n", "4"]>
+  "burn.return"(%2) : (tensor<?x4xf32, ["n", "4"]>) -> ()
+}
+// CHECK: %[[X:.*]] = "burn.exp"
+// CHECK-NEXT: "burn.return"(%[[X]])
+
+// ----- x + 0 where the sign of a zero is not seen
+// inputs: special
+func.func @main(%x: tensor<?x4xf32, ["n", "4"]>) -> tensor<?x4xf32, ["n", "4"]> {
+  %0 = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
+  %1 = "burn.add"(%x, %0) : (tensor<?x4xf32, ["n", "4"]>, tensor<f32>) -> tensor<?x4xf32, ["n", "4"]>
+  %2 = "burn.exp"(%1) : (tensor<?x4xf32, ["n", "4"]>) -> tensor<?x4xf32, ["n", "4"]>
+  "burn.return"(%2) : (tensor<?x4xf32, ["n", "4"]>) -> ()
+}
+// CHECK: %[[X:.*]] = "burn.exp"(%arg0)
+// CHECK-NEXT: "burn.return"(%[[X]])
+
+// ----- x - 0
+// inputs: special
+func.func @main(%x: tensor<?x4xf32, ["n", "4"]>) -> tensor<?x4xf32, ["n", "4"]> {
+  %0 = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
+  %1 = "burn.sub"(%x, %0) : (tensor<?x4xf32, ["n", "4"]>, tensor<f32>) -> tensor<?x4xf32, ["n", "4"]>
   "burn.return"(%1) : (tensor<?x4xf32, ["n", "4"]>) -> ()
 }
-// CHECK: @main(%[[X:.*]]: tensor<?x4xf32
-// CHECK-NEXT: "burn.return"(%[[X]])
+// CHECK-NOT: burn.sub
+// CHECK: "burn.return"(%arg0)
+
+// ----- x + 0, which is 0 for -0, stays
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
+  %1 = "burn.add"(%x, %0) : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  "burn.return"(%1) : (tensor<4xf32>) -> ()
+}
+// CHECK: burn.add
 
 // ----- x * 1 where the one is larger
 func.func @main(%x: tensor<4xf32>) -> tensor<3x4xf32> {
@@ -77,8 +107,7 @@ func.func @main(%x: tensor<40xf32>) -> tensor<40xf32> {
 func.func @main(%x: tensor<40xf32>) -> tensor<40xf32> {
   %0 = "burn.relu"(%x) : (tensor<40xf32>) -> tensor<40xf32>
   %1 = "burn.relu"(%0) : (tensor<40xf32>) -> tensor<40xf32>
-  %2 = "burn.abs"(%1) : (tensor<40xf32>) -> tensor<40xf32>
-  "burn.return"(%2) : (tensor<40xf32>) -> ()
+  "burn.return"(%1) : (tensor<40xf32>) -> ()
 }
 // CHECK-COUNT-1: burn.relu
 // CHECK-NEXT: burn.return

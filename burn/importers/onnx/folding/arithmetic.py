@@ -211,8 +211,10 @@ def _combine(name: str, a: Content, b: Content) -> Content:
 
 
 def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((a < 0) != (b < 0), -quotient, quotient).astype(a.dtype)
+    """The quotient rounded towards zero. The least integer has no magnitude, and its quotient by -1 wraps."""
+    floor = a // b
+    inexact = floor * b != a
+    return (floor + (inexact & ((a < 0) != (b < 0)))).astype(a.dtype)
 
 
 def _element(numeric: Callable[[Any], Any], symbolic: Callable[[Any], Any] | None) -> Callable[[Node], Content]:
@@ -269,11 +271,12 @@ def _where(node: Node) -> Content:
     return Content.of(a.dtype, [x if c else y for c, x, y in triples], triples.shape)
 
 
-_REDUCE: dict[str, _Binary] = {
-    "ReduceProd": operator.mul,
-    "ReduceSum": operator.add,
-    "ReduceMin": dim_min,
-    "ReduceMax": dim_max,
+# Operator -> (the same on numbers of the element type, which wrap, on sizes).
+_REDUCE: dict[str, tuple[np.ufunc, _Binary]] = {
+    "ReduceProd": (np.multiply, operator.mul),
+    "ReduceSum": (np.add, operator.add),
+    "ReduceMin": (np.minimum, dim_min),
+    "ReduceMax": (np.maximum, dim_max),
 }
 REDUCE_AXES_SINCE = {"ReduceSum": 13}  # the others took axes as an operand from opset 18
 
@@ -289,12 +292,17 @@ def _reduce(node: Node) -> Content:
             return content
         axes = list(range(content.array.ndim))
     at = node.axes(axes, content.array.ndim)
+    numbers = content.numbers()
+    numeric, sizes = _REDUCE[node.op]
+    if numbers is not None:
+        total = numeric.reduce(numbers, axis=tuple(at), dtype=numbers.dtype, keepdims=bool(node.int("keepdims", 1)))
+        return Content.of_numbers(content.dtype, np.asarray(total))
     result = content.array
     for axis in sorted(at, reverse=True):
         parts = [np.take(result, i, axis=axis) for i in range(result.shape[axis])]
         total = parts[0]
         for part in parts[1:]:
-            total = content.with_array(np.frompyfunc(_REDUCE[node.op], 2, 1)(total, part)).array
+            total = content.with_array(np.frompyfunc(sizes, 2, 1)(total, part)).array
         result = np.asarray(total, object)
     if node.int("keepdims", 1):
         result = result.reshape([1 if i in at else d for i, d in enumerate(content.array.shape)])

@@ -1,0 +1,109 @@
+"""What is known of a value's sign before it is computed, for laws that hold only there. Enter at `is_positive`,
+`has_no_negative_zero` and `hides_sign_of_zero`.
+
+A sum of several terms counts as having no sign of zero: its order is not defined, and accumulators begin at 0.0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.query import VIEWS, op_of, splat
+from burn.dialect.types import DTYPES, type_of
+
+DEPTH = 12
+"""Ops that are looked through."""
+
+POSITIVE = ("abs", "exp", "sigmoid", "softmax")
+"""Functions whose results are NaN or at least 0.0, and never -0.0."""
+
+SUMS = ("dot_general", "conv", "block_dot")
+
+BLIND = ("exp", "abs", "cos", "cosh", "sigmoid", "softmax", "log_softmax", "attention", "isnan", "isinf", *SUMS)
+BLIND_TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
+"""Ops that give the same for 0.0 and -0.0, but for the sign of a zero that is a sum."""
+
+
+def is_positive(value: ir.Value, depth: int = DEPTH) -> bool:
+    """True if each element of a float is known to be NaN or at least 0.0, and no -0.0."""
+    number = splat(value)
+    if number is not None:
+        return math.copysign(1, number) > 0 or math.isnan(number)
+    op = op_of(value)
+    if op is None or depth == 0:
+        return False
+    if op.OP_NAME in POSITIVE:
+        return True
+    if op.OP_NAME == "mul" and op.lhs == op.rhs:
+        return True
+    if op.OP_NAME == "cast":
+        source = DTYPES[type_of(op.x).dtype].kind
+        return source in ("bool", "uint") or (source == "float" and is_positive(op.x, depth - 1))
+    operands = _passed_on(op)
+    return operands is not None and all(is_positive(each, depth - 1) for each in operands)
+
+
+def _passed_on(op: Op) -> list[ir.Value] | None:
+    """The operands of an op that is positive if they are; None for any other op."""
+    if op.OP_NAME in (*VIEWS, "sqrt", "barrier") or (op.OP_NAME == "reduce" and op.kind in ("sum", "prod")):
+        return [op.x]
+    if op.OP_NAME in ("add", "mul", "div"):
+        return [op.lhs, op.rhs]
+    if op.OP_NAME == "select":
+        return [op.on_true, op.on_false]
+    return list(op.xs) if op.OP_NAME == "concat" else None
+
+
+def has_no_negative_zero(value: ir.Value, depth: int = DEPTH) -> bool:
+    """True if no element of a float is known to be -0.0."""
+    number = splat(value)
+    if number is not None:
+        return number != 0 or math.copysign(1, number) > 0
+    op = op_of(value)
+    if op is None or depth == 0:
+        return False
+    rule = RULES.get(op.OP_NAME)
+    if rule is not None:
+        return rule(op, depth - 1)
+    return is_positive(value, depth)
+
+
+def _any_of_sum(op: Op, depth: int) -> bool:
+    """a + b is -0.0 only if both are."""
+    return has_no_negative_zero(op.lhs, depth) or has_no_negative_zero(op.rhs, depth)
+
+
+def _of_cast(op: Op, depth: int) -> bool:
+    return DTYPES[type_of(op.x).dtype].kind in ("int", "uint", "bool") or has_no_negative_zero(op.x, depth)
+
+
+RULES: dict[str, Callable[[Op, int], bool]] = {
+    **{name: lambda op, depth: True for name in SUMS},
+    **{name: lambda op, depth: has_no_negative_zero(op.x, depth) for name in (*VIEWS, "barrier")},
+    "add": _any_of_sum,
+    "sub": lambda op, depth: has_no_negative_zero(op.lhs, depth),
+    "cast": _of_cast,
+    "reduce": lambda op, depth: op.kind == "sum" or is_positive(op.operation.results[0], depth),
+}
+
+
+def hides_sign_of_zero(value: ir.Value, depth: int = 4) -> bool:
+    """True if everything that reads a value gives the same for 0.0 and -0.0."""
+    if depth == 0:
+        return False
+    uses = list(value.uses)
+    for use in uses:
+        op = use.owner.opview
+        if not isinstance(op, Op):
+            return False
+        if op.OP_NAME in BLIND or op.OP_NAME in BLIND_TESTS or (op.OP_NAME == "reduce" and op.kind == "sum"):
+            continue
+        if op.OP_NAME in VIEWS and hides_sign_of_zero(op.operation.results[0], depth - 1):
+            continue
+        if op.OP_NAME == "add" and has_no_negative_zero(op.operation.operands[1 - use.operand_number]):
+            continue
+        return False
+    return bool(uses)
