@@ -5,12 +5,14 @@ Enter at `export`. What cannot be written is collected, and raised as one ModelE
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import onnx
 from burn.dialect.control import yielded
+from burn.dialect.dims import TYPICAL
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
@@ -19,7 +21,7 @@ from burn.dialect.types import TensorType, type_of
 from burn.dialect.weights import Weight
 from burn.errors import ModelError, Problem, TypeMismatch
 from burn.exporters.onnx.emitters import EMITTERS, Site, emitter_for
-from burn.exporters.onnx.graph import NEWEST, GraphWriter, Refused
+from burn.exporters.onnx.graph import NEWEST, GraphWriter, Refused, Scope
 from burn.exporters.onnx.sizes import Sizes
 from burn.exporters.onnx.tensors import to_proto
 from burn.passes.decompose import expand
@@ -216,6 +218,8 @@ class Exporter:
                 result = self.names[value]
                 if result is None:
                     break
+                if scope.guards and not results:
+                    result = self.graph.guarded(result, scope)
                 if result not in scope.made or result in results:
                     result = self.graph.node("Identity", result)
                 results.append(result)
@@ -231,6 +235,8 @@ class Exporter:
         """Gives the outputs their names: results of nodes are renamed, anything else goes through an Identity."""
         renamed: dict[str, str] = {}
         main = self.graph.scopes[0]
+        if main.guards and self.program.outputs:
+            self._guard_output(main)
         for output, value in zip(self.program.output_names, self.program.outputs, strict=True):
             name = self.names[value]
             assert name is not None
@@ -241,6 +247,14 @@ class Exporter:
             else:
                 main.nodes.append(helper.make_node("Identity", [name], [output], name=self.graph.fresh("Identity")))
         _rename(main.nodes, renamed)
+
+    def _guard_output(self, main: Scope) -> None:
+        """Ties the checks to one output, the one of fewest elements: a runtime computes all of them."""
+        sizes = [math.prod(d if isinstance(d, int) else TYPICAL for d in t.shape) for t in self.program.output_types]
+        value = self.program.outputs[min(range(len(sizes)), key=lambda i: sizes[i])]
+        name = self.names[value]
+        assert name is not None
+        self.names[value] = self.graph.guarded(name, main)
 
 
 def prune(nodes: Sequence[onnx.NodeProto], needed: set[str]) -> list[onnx.NodeProto]:

@@ -100,6 +100,9 @@ class Scope:
     nodes: list[NodeProto] = field(default_factory=list)
     made: set[str] = field(default_factory=set)  # names of the nodes' results
     known: dict[Any, list[str]] = field(default_factory=dict)  # what was computed by nodes that are shared
+    guards: dict[str, str] = field(
+        default_factory=dict
+    )  # int64[1], 0 where a check holds and 1 where not -> what it asks
 
 
 class GraphWriter:
@@ -215,6 +218,19 @@ class GraphWriter:
             if back is not None and spelled in carried:
                 results[i] = self.cast(name, back)
         return results[0] if outputs == 1 else results
+
+    def guarded(self, name: str, scope: Scope) -> str:
+        """`name`, from a node that fails where one of the scope's checks does not hold. ONNX has no assertion, but runtimes
+        refuse an index that is out of range: `name` becomes the only element of an axis, indexed by the number of failed checks."""
+        failed, *others = scope.guards
+        for guard in others:
+            failed = self.node("Add", failed, guard)
+        axis = self.literal(np.zeros(1, np.int64), "size_0")
+        index, whole = self.node("Squeeze", failed, axis), self.node("Unsqueeze", name, axis)
+        place, self.place = self.place, f"check: {'; '.join(scope.guards.values())}"
+        result = self.node("Gather", whole, index, axis=0)
+        self.place = place
+        return result
 
     def _takes(self, known: Schema, variable: str, dtype: str) -> bool:
         return computed_in(known.name, dtype) and dtype in known.allowed.get(variable, {dtype})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from burn.dialect.types import Container, TensorType, type_of
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import BurnError, ModelError, Problem
 from burn.importers.onnx.check import check_model
+from burn.importers.onnx.choices import Choices, Progress, search
 from burn.importers.onnx.contents import Content, Unknown, materialise, wanted
 from burn.importers.onnx.file import OnnxFile, Source, read_model
 from burn.importers.onnx.folding import evaluate
@@ -63,7 +64,8 @@ def import_onnx(source: Source, *, dims: Mapping[str, int] | None = None) -> Pro
 
     dims: values for named sizes, e.g. {"batch": 1}. Raises ModelError that lists everything wrong with the model.
     """
-    return Importer(_checked(source), dims).run()
+    file = _checked(source)
+    return _search(lambda choices: Importer(file, dims, choices=choices))[1]
 
 
 def import_opened(
@@ -76,11 +78,29 @@ def import_opened(
     wrong = _unknown(graph, dynamic or {})
     if wrong:
         raise ModelError("the sizes that vary are not the model's", wrong)
-    opening = Opening(training, graph)
-    program = Importer(file, dims, opening, dynamic).run()
+    importer, program = _search(lambda choices: Importer(file, dims, Opening(training, graph), dynamic, choices))
+    opening = importer.opening
+    assert opening is not None
     if program.input_containers or program.output_containers:
         raise ModelError("the model cannot be trained", ["it takes or gives sequences or optionals"])
     return opening.opened(program)
+
+
+def _search(make: Callable[[Choices], Importer]) -> tuple[Importer, Program]:
+    """An import with choices that work, and the importer that made it. Raises the ModelError of the import that came furthest."""
+    choices = Choices()
+
+    def build() -> tuple[Importer, Program | ModelError]:
+        importer = make(choices)
+        try:
+            return importer, importer.run()
+        except ModelError as error:
+            return importer, error
+
+    importer, result = search(choices, build, lambda built: built[0].progress() if built[0].problems else None)
+    if isinstance(result, ModelError):
+        raise result
+    return importer, result
 
 
 def _checked(source: Source) -> OnnxFile:
@@ -100,9 +120,11 @@ class Importer:
         dims: Mapping[str, int] | None = None,
         opening: Opening | None = None,
         dynamic: Varying | None = None,
+        choices: Choices | None = None,
     ) -> None:
         self.file = file
         self.opening = opening
+        self.choices = choices or Choices()
         self.opsets = opsets(file.proto.opset_import)
         self.names = SizeNames(file.proto.graph, dims, dynamic)
         self.problems: list[Problem] = []
@@ -113,6 +135,8 @@ class Importer:
         self._initializers: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {}
         self._last_constant: ir.Operation | None = None
         self._count = 0
+        self.declared_shapes = dict(_declared(file.proto.graph))
+        self._failed_at: int | None = None  # the node that the first problem is of
         self._graphs: list[Sequence[onnx.NodeProto]] = []  # the nodes being built, the outermost graph's first
         self._building_again: list[str] = []  # the names that are computed once more, each for the one after it
         self._containers: dict[int, Container] = {}  # of inputs that are sequences or optionals
@@ -302,11 +326,11 @@ class Importer:
             raise
         except ir.MLIRError as error:  # a size of 2^63 or more
             reason = str(error).strip().splitlines()[-1].removeprefix("error: ")
-            self.problems.append(node.problem(f"a result has a type that cannot be represented: {reason}"))
+            self._add(node.problem(f"a result has a type that cannot be represented: {reason}"))
             raise Skipped from error
         except Exception as error:  # a builder met what its author did not think of; the other nodes are still checked
             self._cause = self._cause or error
-            self.problems.append(node.problem(f"could not be imported: {type(error).__name__}: {error}"))
+            self._add(node.problem(f"could not be imported: {type(error).__name__}: {error}"))
             raise Skipped from error
         for output, value in zip(proto.output, results, strict=False):
             if output:
@@ -353,7 +377,39 @@ class Importer:
         for problem in error.problems or (Problem(error.summary),):
             if node is not None and problem.op != node.op:
                 problem = node.problem(problem.message, problem.attribute, problem.hint)
-            self.problems.append(problem)
+            self._add(problem)
+
+    def _add(self, problem: Problem) -> None:
+        self._failed_at = self._count if self._failed_at is None else self._failed_at
+        self.problems.append(problem)
+
+    def progress(self) -> Progress:
+        """How far an import with problems came."""
+        return (self._failed_at if self._failed_at is not None else self._count + 1, -len(self.problems))
+
+    # ---- branches ----------------------------------------------------------------------------------------------------
+    def attempt(self, build: Callable[[], Any]) -> tuple[Any, list[Problem]]:
+        """What `build` gives, or None and the problems that it met, which are not the model's as long as it need not be built.
+        Sites in it are searched for options that work."""
+
+        def once() -> tuple[Any, list[Problem], Progress]:
+            start, kept = self._count, (self.problems, self._failed_at, self._cause)
+            self.problems, self._failed_at = [], None
+            try:
+                value = build()
+            except Skipped:
+                value = FAILED
+            except BurnError as error:
+                self._note(error, None)
+                value = FAILED
+            found, (reached, count) = self.problems, self.progress()
+            self.problems, self._failed_at, self._cause = kept
+            return value, found, (reached - start, count)
+
+        value, found, _ = search(self.choices, once, lambda tried: tried[2] if tried[1] else None)
+        if value is FAILED and not found:  # it depends on something around it that could not be built
+            raise Skipped
+        return (None if found else value), found
 
     # ---- subgraphs ---------------------------------------------------------------------------------------------------
     def build_subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Any], node: Node) -> list[Any]:
@@ -388,6 +444,17 @@ def _unknown(graph: onnx.GraphProto, dynamic: Varying) -> list[str]:
     wrong = [f"there is no input '{name}'; there are {', '.join(ranks)}" for name in dynamic if name not in ranks]
     axes = [(name, axis) for name, own in dynamic.items() for axis in own if name in ranks]
     return wrong + [f"'{name}' has no axis {axis}" for name, axis in axes if not 0 <= axis < ranks[name]]
+
+
+def _declared(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorShapeProto]]:
+    """The shapes that a graph, and those inside it, declare of what its nodes compute."""
+    for value in (*graph.value_info, *graph.output):
+        if value.type.tensor_type.HasField("shape"):
+            yield value.name, value.type.tensor_type.shape
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") or attribute.graphs else ():
+                yield from _declared(inner)
 
 
 def _content_of(weight: Weight) -> Content | None:

@@ -109,11 +109,13 @@ class Node(Attributes):
         """Whether the node names an output."""
         return index < len(self.proto.output) and self.proto.output[index] != ""
 
+    def declared(self, index: int) -> onnx.TensorShapeProto | None:
+        """The shape that the model declares for an output, in whichever of its graphs; None where it says nothing."""
+        return self.importer.declared_shapes.get(self.outputs[index])
+
     def declared_ranks(self) -> list[int | None]:
-        """The ranks that the model's graph declares for this node's outputs; None where it says nothing."""
-        graph = self.importer.file.proto.graph
-        said = {v.name: v.type.tensor_type for v in (*graph.value_info, *graph.output)}
-        shapes = [said[name].shape if name in said and said[name].HasField("shape") else None for name in self.outputs]
+        """The ranks that the model declares for this node's outputs; None where it says nothing."""
+        shapes = [self.declared(i) for i in range(len(self.outputs))]
         return [None if shape is None else len(shape.dim) for shape in shapes]
 
     # ---- operands ----------------------------------------------------------------------------------------------------
@@ -277,6 +279,14 @@ class Node(Attributes):
     def build_subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Any]) -> list[Any]:
         """Builds a graph attribute's nodes at the insertion point, the outer names visible, and returns its outputs."""
         return self.importer.build_subgraph(graph, inputs, self)
+
+    def attempt(self, build: Callable[[], Any]) -> tuple[Any, list[Problem]]:
+        """What `build` gives, or None and the problems that it met; see Importer.attempt."""
+        return self.importer.attempt(build)
+
+    def pick(self, options: int) -> int:
+        """Which of several options to take where nothing here settles it: the first, or what the rest of the model needs."""
+        return self.importer.choices.pick(next((o for o in self.outputs if o), self.name), options)
 
     # ---- training ----------------------------------------------------------------------------------------------------
     def trains(self, said: Any) -> Any:

@@ -86,8 +86,26 @@ def read_dim(site: Site) -> list[str]:
 
 @emits("check_size")
 def check_size(site: Site) -> list[str]:
-    """Nothing: ONNX has no way to refuse a size."""
+    """A guard of the graph that the check is in: its outputs go through a node that fails where the size does not fit, named
+    for what is asked."""
+    size, relation, bound, says = (site.attrs[name] for name in ("size", "relation", "bound", "says"))
+    have, want = site.sizes.of(size), site.sizes.of(bound)
+    operator, fails = _FAILS[relation]
+    holds = site.node(operator, have, want)
+    failed = site.cast(holds if fails else site.node("Not", holds), "int64")
+    site.graph.scopes[-1].guards[failed] = f"{size} {relation} {bound}" + (f", {says}" if says else "")
     return []
+
+
+_FAILS = {
+    "==": ("Equal", False),
+    "!=": ("Equal", True),
+    "<=": ("LessOrEqual", False),
+    "<": ("Less", False),
+    ">=": ("GreaterOrEqual", False),
+    ">": ("Greater", False),
+}
+"""The operator for each relation, and whether a check fails where it holds."""
 
 
 @emits("broadcast_to")

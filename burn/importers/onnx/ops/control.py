@@ -19,6 +19,7 @@ from burn.dialect.control import If, Loop, escapes, region_symbols, yielded_type
 from burn.dialect.dims import Dim, dim_max, symbol
 from burn.dialect.mlir import ir
 from burn.dialect.types import Container, TensorType, type_of
+from burn.errors import ModelError, Problem
 from burn.importers.onnx.contents import Content
 from burn.importers.onnx.lists import (
     Nothing,
@@ -39,6 +40,9 @@ UNROLLED_NODES = 256
 
 SEQUENCE_NODES = 8192
 """The same for a loop that carries sequences: of those that are written out nothing is left."""
+
+SAID = 3
+"""Problems of a branch that a run which takes it is told of."""
 
 FLAG = TensorType("bool", ())
 COUNTER = TensorType("int64", ())
@@ -127,12 +131,15 @@ def choose(
 ) -> list[Any]:
     """What `then` or `otherwise` builds, as the program finds the condition. wanted: what the model says of results that are
     sequences or optionals."""
-    draft = If.create(condition, result_types=[])
-    blocks = [region.blocks.append() for region in draft.regions]
-    given: list[list[Any]] = []
-    for block, branch in zip(blocks, (then, otherwise), strict=True):
-        with ir.InsertionPoint(block):
-            given.append(branch())
+    drafts, given, reasons = [], [], []
+    for branch in (then, otherwise):
+        draft, values, problems = _branch(node, condition, branch)
+        drafts.append(draft)
+        given.append(values)
+        reasons.append(problems)
+    if any(reasons):
+        return _other(node, condition, (then, otherwise), drafts, reasons)
+    blocks = [draft.regions[0].blocks[0] for draft in drafts]
     for index, pair in enumerate(zip(*given, strict=True)):
         if flatten(pair[0])[2] != flatten(pair[1])[2]:
             lists = _alike(node, blocks, pair, wanted[index] if index < len(wanted) else None)
@@ -144,19 +151,68 @@ def choose(
             ops.yield_([leaf for leaves, _, _ in flat for leaf in leaves])
             rebuild = [(build, len(leaves)) for leaves, build, _ in flat]
     symbols = Symbols(node)
-    inner = region_symbols(draft.regions[0]) | region_symbols(draft.regions[1])
-    pairs = list(zip(*(yielded_types(region) for region in draft.regions), strict=True))
+    regions = [draft.regions[0] for draft in drafts]
+    inner = region_symbols(regions[0]) | region_symbols(regions[1])
+    pairs = list(zip(*(yielded_types(region) for region in regions), strict=True))
     if any(a.dtype == b.dtype and a.rank != b.rank for a, b in pairs):
-        discard(draft)
+        for draft in drafts:
+            discard(draft)
         return (then if _insist(node, condition, pairs) else otherwise)()
     types = [_either(node, a, b, inner, symbols) for a, b in pairs]
     final = If.create(condition, result_types=types, symbols=tuple(symbols.names))
-    move_regions(draft, final)
+    for block, region in zip(blocks, final.regions, strict=True):
+        block.append_to(region)
+    for draft in drafts:
+        draft.erase()
     values, results = list(final.results), []
     for build, count in rebuild:
         results.append(build(values[:count]))
         values = values[count:]
     return results
+
+
+def _branch(node: Node, condition: ir.Value, build: Callable[[], list[Any]]) -> tuple[Any, list[Any], list[Problem]]:
+    """A branch in the first region of an op that is given up later, what it gives, and the problems that it met. It is built
+    again, in another op, while a search changes what was chosen in it."""
+    drafts = []
+
+    def attempt() -> list[Any]:
+        for draft in drafts:
+            discard(draft)
+        drafts[:] = [If.create(condition, result_types=[])]
+        with ir.InsertionPoint(drafts[0].regions[0].blocks.append()):
+            return build()
+
+    values, problems = node.attempt(attempt)
+    return drafts[0], values, problems
+
+
+def _other(
+    node: Node,
+    condition: ir.Value,
+    branches: Sequence[Callable[[], list[Any]]],
+    drafts: Sequence[ir.Operation],
+    reasons: Sequence[Sequence[Problem]],
+) -> list[Any]:
+    """What remains of branches that cannot be built: the other one, as long as no run takes it. Fails where there is none."""
+    for draft in drafts:
+        discard(draft)
+    if all(reasons):
+        node.importer.problems += [problem for found in reasons for problem in found]
+        raise ModelError("neither branch can be imported", [node.problem("neither of its branches can be imported")])
+    taken = 1 if reasons[0] else 0
+    why = "; ".join(str(problem) for problem in reasons[1 - taken][:SAID])
+    more = len(reasons[1 - taken]) - SAID
+    why += f", and {more} more" if more > 0 else ""
+    name = ("else", "then")[taken]
+    _only(node, condition, taken == 0, f"the {name} branch of this If cannot be imported: {why}")
+    return branches[taken]()
+
+
+def _only(node: Node, condition: ir.Value, taken: bool, says: str) -> None:
+    """Ends every run that finds the condition otherwise."""
+    found = node.read_dim(ops.cast(condition, dtype="int64"), hint="branch")
+    check_size(found, "==", int(taken), says)
 
 
 def _alike(node: Node, blocks: Sequence[ir.Block], pair: tuple[Any, Any], wanted: Container | None) -> list[RunList]:
@@ -184,13 +240,14 @@ def _alike(node: Node, blocks: Sequence[ir.Block], pair: tuple[Any, Any], wanted
 
 def _insist(node: Node, condition: ir.Value, pairs: Sequence[tuple[TensorType, TensorType]]) -> bool:
     """Which branch is built where they give values of different ranks, which no program can hold: the one that the model
-    declares, or else that of more axes (`squeeze if the size is 1`). A run that finds the condition otherwise ends."""
+    declares, or else that of more axes (`squeeze if the size is 1`), or else the one that later nodes take. A run that finds the
+    condition otherwise ends."""
     ranks = [(a.rank, b.rank, said) for (a, b), said in zip(pairs, node.declared_ranks(), strict=False)]
     decided = [said == one for one, other, said in ranks if one != other and said in (one, other)]
-    taken = decided[0] if decided else all(one >= other for one, other, _ in ranks)
-    found = node.read_dim(ops.cast(condition, dtype="int64"), hint="branch")
+    likely = decided[0] if decided else all(one >= other for one, other, _ in ranks)
+    taken = likely != bool(node.pick(2))
     says = "the branches of this If give values of different ranks: a program is for one of them. Fix the sizes that decide"
-    check_size(found, "==", int(taken), says)
+    _only(node, condition, taken, says)
     return taken
 
 

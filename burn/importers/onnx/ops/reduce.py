@@ -138,11 +138,17 @@ class Over:
     def _read_shape(self) -> None:
         node, rank = self.node, len(self.shape)
         chosen = axis_mask(node, node.required(1), rank)
+        if not node.int("noop_with_empty_axes", 0) and not isinstance(node.type(1).elements, int):
+            empty = ops.eq(dim_value(node.type(1).elements), number(0, "int64"))
+            chosen = ops.or_(chosen, empty)  # no axes are all of them
         sizes = ops.select(chosen, number(1, "int64"), integers(node, self.shape))
         self.reduced = self.result = read_sizes(node, sizes)
         if not self.keepdims:
             count = node.type(1).elements
-            if not isinstance(count, int) or count > rank:
+            if not isinstance(count, int):
+                hint = "give the size a value: burn.load(..., dims=...)"
+                node.fail(f"the rank of the result follows from how many axes there are, {count}", hint=hint)
+            if count > rank:
                 node.fail(f"{count} axes do not fit {node.type(0)}")
             self.result = read_sizes(node, sizes_kept(sizes, chosen, rank - count))
 

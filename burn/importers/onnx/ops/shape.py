@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, dim_value, number, reshape, transpose
-from burn.dialect.dims import Dim, exact_div, floordiv, product
+from burn.dialect.compose import broadcast_to, check_size, dim_value, number, reshape, transpose
+from burn.dialect.dims import Dim, Symbol, decide, dim_min, exact_div, floordiv, product, symbol, terms
 from burn.dialect.mlir import ir
 from burn.dialect.types import broadcast_shapes, type_of
 from burn.importers.onnx.folding import slice_of_shape
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.runtime import as_int64, axis_mask, integers, known_axes, length, read_sizes, sizes_kept
+
+MOST_OPTIONS = 64
+"""Sets of axes that a Squeeze without axes may take away."""
 
 
 @onnx_op("Shape")
@@ -39,7 +43,27 @@ def reshape_(node: Node) -> ir.Value:
     if node.opset < 5:
         return reshape(x, _target(node, node.ints("shape")))
     target = node.dims(1)
-    return reshape(x, _runtime_target(node) if target is None else _target(node, target))
+    if target is None:
+        return reshape(x, _runtime_target(node))
+    shape = _target(node, target)
+    if not node.int("allowzero", 0):
+        _check_zeros(node, target)
+    return reshape(x, shape)
+
+
+def _check_zeros(node: Node, target: Sequence[Dim]) -> None:
+    """Ends runs in which a size of the target that has a name is 0, which means the operand's size at that place, where
+    this is another shape of as many elements: beside a -1, or beside another 0."""
+    shape = node.type(0).shape
+    for i, size in enumerate(target):
+        if isinstance(size, int) or i >= len(shape) or decide(size, ">=", 1) or _zero_with(shape[i], size):
+            continue
+        others = product(d for j, d in enumerate(target) if j != i)
+        if others != 0 and -1 not in target and decide(others, ">=", 1):
+            continue  # the shape that 0 stands for has more elements than there are
+        least = dim_min(shape[i], 1) if -1 in target else dim_min(shape[i], 1) - dim_min(others, 1)
+        says = f"size {i} of the target, {size}, is 0, which means size {i} of {node.type(0)}"
+        check_size(dim_min(size, 1), ">=", least, says)
 
 
 def _target(node: Node, target: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -80,6 +104,13 @@ def _runtime_target(node: Node) -> tuple[Dim, ...]:
     return read_sizes(node, ops.select(left_open, rest, sizes))
 
 
+def _zero_with(dim: Dim, size: Dim) -> bool:
+    """Whether `dim` is 0 wherever `size` is, as far as a product of names tells."""
+    monomials = [monomial for monomial, _ in terms(size)]
+    names = monomials[0] if len(monomials) == 1 else ()
+    return bool(names) and all(isinstance(n, Symbol) and exact_div(dim, symbol(n.name)) is not None for n in names)
+
+
 @onnx_op("Flatten")
 def flatten(node: Node) -> ir.Value:
     x = node.type(0)
@@ -101,12 +132,37 @@ def squeeze(node: Node) -> ir.Value:
     else:
         axes = None
     if axes is None:
-        at = tuple(i for i, d in enumerate(x.shape) if d == 1)
+        at = _ones(node)
     else:
         at = node.axes(axes, x.rank)
         if wrong := [i for i in at if isinstance(x.shape[i], int) and x.shape[i] != 1]:
             node.fail(f"axis {wrong[0]} of {x} is not of size 1", "axes")
     return reshape(node.required(0), tuple(d for i, d in enumerate(x.shape) if i not in at))
+
+
+def _ones(node: Node) -> tuple[int, ...]:
+    """The axes that Squeeze takes away where it names none: all of size 1. Of those whose size varies, as many as the declared
+    rank asks for, first those whose names the declaration drops; where nothing is declared none, or what later nodes take. Every
+    run checks that these are of size 1 and the rest are not."""
+    x = node.type(0)
+    certain = {i for i, d in enumerate(x.shape) if d == 1}
+    varying = [i for i, d in enumerate(x.shape) if not isinstance(d, int)]
+    if not varying:
+        return tuple(sorted(certain))
+    options = [set(chosen) for count in range(len(varying) + 1) for chosen in combinations(varying, count)][
+        :MOST_OPTIONS
+    ]
+    declared = node.declared(0)
+    if declared is not None:
+        names = {d.dim_param for d in declared.dim}
+        fit = [dropped for dropped in options if len(certain | dropped) == x.rank - len(declared.dim)]
+        options = sorted(fit, key=lambda dropped: sum(str(x.shape[i]) in names for i in dropped)) or options
+    dropped = options[node.pick(len(options))]
+    for i in varying:
+        is_one = i in dropped
+        says = f"Squeeze without axes takes away {'' if is_one else 'no '}axis {i} of {x}: a program's ranks are fixed"
+        check_size(x.shape[i], "==" if is_one else "!=", 1, f"{says}. Give the size to burn.load as dims=")
+    return tuple(sorted(certain | dropped))
 
 
 def _kept_sizes(node: Node, index: int, dims: list[Dim]) -> tuple[Dim, ...]:
@@ -144,6 +200,8 @@ def transpose_(node: Node) -> ir.Value:
 @onnx_op("Expand")
 def expand(node: Node) -> ir.Value:
     x, target = node.type(0), node.read_dims(1)
+    if any(isinstance(d, int) and d < 0 for d in target):
+        node.fail(f"[{', '.join(map(str, target))}] is not a shape: a size is at least 0; 1 keeps the operand's")
     try:
         return broadcast_to(node.required(0), broadcast_shapes(x.shape, target))
     except ValueError as error:
