@@ -222,7 +222,7 @@ def _artefact(program: Program, built: Built, backend: Backend) -> Artefact:
         for i, (name, t) in enumerate(zip(program.input_names[:count], program.input_types[:count], strict=True))
     ]
     outputs = [
-        value_spec(name, t, program.output_containers.get(i))
+        value_spec(name, t, program.output_containers.get(i), keys=program.output_keys.get(i, ()))
         for i, (name, t) in enumerate(zip(program.output_names, program.output_types, strict=True))
     ]
     return Artefact(
@@ -241,12 +241,18 @@ def _artefact(program: Program, built: Built, backend: Backend) -> Artefact:
     )
 
 
-def value_spec(name: str, type_: TensorType, container: Container | None, donated_to: int | None = None) -> ValueSpec:
+def value_spec(
+    name: str,
+    type_: TensorType,
+    container: Container | None,
+    donated_to: int | None = None,
+    keys: tuple[int, ...] | tuple[str, ...] = (),
+) -> ValueSpec:
     """What the artefact says of an input or output."""
     shape = type_.shape if container is None else container.shape or ()
     dims = tuple(d if isinstance(d, int) else str(d) for d in shape)
     if container is None:
-        return ValueSpec(name, type_.dtype, dims, donated_to)
+        return ValueSpec(name, type_.dtype, dims, donated_to, keys=keys)
     return ValueSpec(name, container.dtype, dims, None, container.kinds, container.shape is None)
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import onnx
 
     from burn.dialect.program import Program
+    from burn.importers.onnx.names import Given
     from burn.nn.graph import Graph
 
 MAX_EXTERNAL_NAME = 4096
@@ -42,7 +43,7 @@ def load(
     *,
     cache: bool = True,
     threads: int | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Given | None = None,
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
@@ -59,7 +60,7 @@ def load(
     *,
     cache: bool = True,
     threads: int | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Given | None = None,
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
@@ -73,7 +74,7 @@ def load(
     *,
     cache: bool = True,
     threads: int | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Given | None = None,
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
@@ -91,7 +92,9 @@ def load(
     that you would not run.
 
     cache: take the compiled program from the disk cache, and put it there. threads: how many the process uses from now
-    on (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. target: the
+    on (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. {"n": None}
+    gives each axis that an ONNX model calls "n" a size of its own, {"x": ("batch", 3)} tells the sizes of an input whose rank it
+    leaves open. target: the
     CPU to compile for, this machine's by default. device: where it runs: "cpu", or a card, "cuda" or "cuda:1". precision:
     "bf16" or "fp16" for products, convolutions, attention and what is pointwise between them in that type, of a model in
     float32; norms, softmax and sums stay float32, and so do inputs and outputs. autotune: "fast" or "full" to time a few or more
@@ -146,7 +149,7 @@ def load(
 def _load_model(
     model: bytes | bytearray | onnx.ModelProto,
     cache: bool,
-    dims: Mapping[str, int] | None,
+    dims: Given | None,
     target: str | None,
     device: Device,
     precision: str,
@@ -180,7 +183,7 @@ def _content(model: Any) -> bytes:
 
 def _to_train(
     source: Any,
-    dims: Mapping[str, int] | None,
+    dims: Given | None,
     target: str | None,
     dynamic: Mapping[str, Mapping[int, str]] | None,
 ) -> Graph:
@@ -199,13 +202,13 @@ def _to_train(
         from burn.adapters.torch.training import to_train
         from burn.importers.torch import read_pt2
 
-        return to_train(read_pt2(path), dims=dims)
+        return to_train(read_pt2(path), dims=_numbers(path, dims))
     if path.suffix in (".mlir", COMPILED) or path.suffix in WEIGHTS:
         raise ModelError(f"{path} cannot be trained", ["ONNX models and PyTorch's .pt2 programs can"])
     return Graph(Forms(lambda training: import_opened(path, training, dims=dims, dynamic=dynamic)))
 
 
-def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
+def read_program(path: Path, dims: Given | None = None) -> Program:
     """The program in an ONNX model, in one of torch.export's (.pt2), or in a text (.mlir). Raises ModelError."""
     from burn.importers import strangers
 
@@ -237,11 +240,19 @@ def read_program(path: Path, dims: Mapping[str, int] | None = None) -> Program:
     return program
 
 
-def _read_pt2(path: Path, dims: Mapping[str, int] | None) -> Program:
+def _read_pt2(path: Path, dims: Given | None) -> Program:
     _need_torch(path)
     from burn.importers.torch import import_pt2
 
-    return import_pt2(path, dims)
+    return import_pt2(path, _numbers(path, dims))
+
+
+def _numbers(path: Path, dims: Given | None) -> dict[str, int]:
+    """Sizes given to a program whose names say what they mean."""
+    wrong = [name for name, size in (dims or {}).items() if not isinstance(size, int)]
+    if wrong:
+        raise ModelError(f"{path}: a size is a number", [f"of '{name}' none is given" for name in wrong])
+    return {name: size for name, size in (dims or {}).items() if isinstance(size, int)}
 
 
 def _need_torch(path: Path) -> None:
@@ -285,7 +296,7 @@ def _opened(path: Path) -> Iterator[mmap.mmap | bytes]:
             content.close()
 
 
-def _identity(path: Path, content: mmap.mmap | bytes, dims: Mapping[str, int] | None) -> list[str] | None:
+def _identity(path: Path, content: mmap.mmap | bytes, dims: Given | None) -> list[str] | None:
     """All that decides what program a file holds: its bytes, the files it refers to, the sizes. None where it refers to
     files in a way that is not understood here: such a program is not kept."""
     companions = _companions(path, content)
@@ -298,7 +309,7 @@ def _identity(path: Path, content: mmap.mmap | bytes, dims: Mapping[str, int] | 
     ]
 
 
-def _sizes_given(dims: Mapping[str, int] | None) -> list[str]:
+def _sizes_given(dims: Given | None) -> list[str]:
     return [" ".join(f"{name}={size}" for name, size in sorted((dims or {}).items()))]
 
 

@@ -17,12 +17,13 @@ from onnx.backend.base import Backend, BackendRep
 from burn.compiler import executable
 from burn.errors import DeviceError, InputError
 from burn.importers.onnx import import_onnx
+from burn.importers.onnx.names import Given
 from burn.runtime import Executable
 from burn.runtime.device import CPU, Device, count
 from burn.runtime.device import device as as_device
 
 
-def load_onnx(model: Any, *, dims: Mapping[str, int] | None = None, **options: Any) -> Executable:
+def load_onnx(model: Any, *, dims: Given | None = None, **options: Any) -> Executable:
     """Imports and compiles an ONNX model, past the cache: a path, bytes, or a ModelProto."""
     return executable(import_onnx(model, dims=dims), **options)
 

@@ -31,6 +31,8 @@ class Program:
     input_containers: dict[int, Container] = field(default_factory=dict)
     output_containers: dict[int, Container] = field(default_factory=dict)
     """Of inputs and outputs that are lists: what they are lists of."""
+    output_keys: dict[int, tuple[int, ...] | tuple[str, ...]] = field(default_factory=dict)
+    """Of outputs [n, keys] that callers get as a list of n dicts: the keys."""
     random_state: bool = False
     """Whether the last input is the random state (dialect/random.py), which the executable supplies at each run."""
     _places: int = field(default=0, repr=False)  # that draw random numbers

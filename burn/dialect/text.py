@@ -30,6 +30,9 @@ RANDOM_STATE_MARK = "burn.random_state"
 GIVEN_UP_MARK = "burn.given_up"
 """The attribute of arguments that the caller gives up."""
 
+KEYS = "burn.keys"
+"""The attribute of a result that callers get as dicts, one for each row: their keys."""
+
 CONTAINER = "burn.container"
 """The attribute of an argument or a result that is a list: what of."""
 
@@ -51,6 +54,8 @@ def to_text(program: Program, locations: bool = False) -> str:
             entries = [{"burn.name": ir.StringAttr.get(name)} for name in names]
             for i, container in containers[attribute].items():
                 entries[i][CONTAINER] = ir.StringAttr.get(str(container))
+            for i, keys in program.output_keys.items() if attribute == "res_attrs" else ():
+                entries[i][KEYS] = ir.ArrayAttr.get([_key(key) for key in keys])
             if attribute == "arg_attrs" and program.random_state:
                 entries[-1][RANDOM_STATE_MARK] = ir.UnitAttr.get()
             for index in program.given_up if attribute == "arg_attrs" else ():
@@ -164,6 +169,7 @@ class _Reader:
             self.operation(operation.operation, program.block, 0)
         self.finish()
         program.output_containers = self.containers(function, "res_attrs", len(end.operation.operands))
+        program.output_keys = self.result_keys(function, len(end.operation.operands))
         self.finish()
         outputs = [v for operand in end.operation.operands if (v := self.values[operand]) is not None]
         program.finish(list(zip(_names(function, "res_attrs", "out", len(outputs)), outputs, strict=True)))
@@ -181,6 +187,20 @@ class _Reader:
                     found[i] = Container.parse(ir.StringAttr(ir.DictAttr(entry)[CONTAINER]).value)
                 except ValueError as error:
                     self.problems.append(Problem(str(error)))
+        return found
+
+    def result_keys(self, function: func.FuncOp, count: int) -> dict[int, tuple[int, ...] | tuple[str, ...]]:
+        """The keys of results that callers get as dicts."""
+        found: dict[int, Any] = {}
+        entries = ir.ArrayAttr(function.attributes["res_attrs"]) if "res_attrs" in function.attributes else []
+        for i, entry in enumerate(entries):
+            if KEYS in ir.DictAttr(entry) and i < count:
+                given = ir.DictAttr(entry)[KEYS]
+                keys = tuple(getattr(k, "value", None) for k in given) if isinstance(given, ir.ArrayAttr) else ()
+                if not keys or {type(k) for k in keys} not in ({int}, {str}):
+                    self.problems.append(Problem(f"{KEYS} holds integers or strings, not {given}"))
+                else:
+                    found[i] = keys
         return found
 
     def random_state(self, function: func.FuncOp, types_: Sequence[TensorType]) -> bool:
@@ -325,3 +345,7 @@ def _segment_problems(kinds: Sequence[str], attribute: ir.Attribute, count: int)
     limits = {"single": (1, 1), "optional": (0, 1), "variadic": (0, count)}
     fits = [limits[kind][0] <= size <= limits[kind][1] for kind, size in zip(kinds, sizes, strict=True)]
     return [] if all(fits) else [f"segments {sizes} do not fit operands that are {', '.join(kinds)}"]
+
+
+def _key(key: int | str) -> ir.Attribute:
+    return ir.StringAttr.get(key) if isinstance(key, str) else ir.IntegerAttr.get(ir.IntegerType.get_signless(64), key)

@@ -221,6 +221,13 @@ def _from_python(value: bool | complex | Sequence[Any], wanted: np.dtype) -> np.
     return np.ascontiguousarray(array).reshape(natural.shape)
 
 
+def as_dicts(rows: Any, keys: Sequence[int] | Sequence[str]) -> list[dict[Any, Any]]:
+    """Each row of an array [n, keys] as a dict of Python's numbers or strings by key. The keys are in order, as in ONNX Runtime's
+    maps."""
+    order = sorted(range(len(keys)), key=lambda i: keys[i])
+    return [{keys[i]: row[i] for i in order} for row in np.asarray(rows).tolist()]
+
+
 def like(outputs: Sequence[Any], inputs: Sequence[object]) -> list[Any]:
     """The outputs in the form of the inputs: as they are unless one of those came through DLPack. A class whose instances have
     `__like_input__` (burn.Tensor does) makes its own."""

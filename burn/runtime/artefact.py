@@ -33,7 +33,8 @@ class ValueSpec:
     """An input or an output: a tensor, or sequences and optionals of tensors.
 
     `containers` says what is around the tensors, from outside in: "sequence" (a list) or "optional" (the value or None).
-    Each tensor in a container has sizes of its own where `dims` has a name, and any rank if `any_rank`."""
+    Each tensor in a container has sizes of its own where `dims` has a name, and any rank if `any_rank`. An output with `keys`
+    is a tensor [n, keys] that callers get as a list of n dicts."""
 
     name: str
     dtype: str  # a name in dtypes.DTYPES
@@ -41,10 +42,13 @@ class ValueSpec:
     donated_to: int | None = None  # of an input: the output that may take over its memory when the caller gives it up
     containers: tuple[str, ...] = ()
     any_rank: bool = False
+    keys: tuple[int, ...] | tuple[str, ...] = ()
 
     @property
     def type_text(self) -> str:
         """The type for people: "float32[batch, 3]", "sequence of int64[?]"."""
+        if self.keys:
+            return f"sequence of maps from {len(self.keys)} {type(self.keys[0]).__name__} to {self.dtype}"
         dims = "..." if self.any_rank else ", ".join(map(str, self.dims))
         return "".join(f"{kind} of " for kind in self.containers) + f"{self.dtype}[{dims}]"
 
@@ -235,7 +239,10 @@ def _value_spec(value: Any) -> ValueSpec:
     if any(kind not in CONTAINERS for kind in containers) or len(containers) > _MAX_DEPTH:
         raise ValueError(f"a value in {containers}")
     donated = None if donated is None else _count(donated)
-    return ValueSpec(_text(value["name"]), dtype, dims, donated, containers, bool(value.get("any_rank", False)))
+    any_rank, keys = bool(value.get("any_rank", False)), tuple(value.get("keys", ()))
+    if keys and ({type(key) for key in keys} not in ({int}, {str}) or len(dims) != 2 or dims[1] != len(keys)):
+        raise ValueError(f"a value with the keys {keys}")
+    return ValueSpec(_text(value["name"]), dtype, dims, donated, containers, any_rank, keys)
 
 
 def _signature(value: Any) -> Signature:

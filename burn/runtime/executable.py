@@ -19,7 +19,7 @@ import numpy as np
 from burn.errors import DivisionRunError, IndexRunError, InputError, MemoryRunError, Problem, RunError
 from burn.runtime import _native, images, sizes, torch_tensors
 from burn.runtime.abi import MESSAGES, Status
-from burn.runtime.arrays import Unfit, as_given, contained, like, to_numpy
+from burn.runtime.arrays import Unfit, as_dicts, as_given, contained, like, to_numpy
 from burn.runtime.artefact import CONTAINERS, Artefact, Signature, ValueSpec
 from burn.runtime.card import CardArray, resident
 from burn.runtime.device import CPU, Device
@@ -83,7 +83,9 @@ class Executable:
             )
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
-        self._direct = not signature.random_state and not any(spec.containers for spec in signature.inputs)
+        self._keys = {index: spec.keys for index, spec in enumerate(signature.outputs) if spec.keys}
+        is_plain = not self._keys and not any(spec.containers for spec in signature.inputs)
+        self._direct = not signature.random_state and is_plain
         self._gives_tensors = self.device.is_card and torch_tensors.can_give(signature.outputs)
         self._names = [spec.name for spec in signature.inputs]
         self._donate = tuple(donate)
@@ -134,7 +136,7 @@ class Executable:
             if self._gives_tensors and (outputs := self._from_torch(arrays)) is not None:
                 return outputs[0] if len(outputs) == 1 else tuple(outputs)
         call = self._prepare(arrays, by_name, self._donate)
-        outputs = like(self._execute(call.arrays, call.donated), call.given)
+        outputs = self._formed(self._execute(call.arrays, call.donated), call.given)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _from_torch(self, tensors: Sequence[Any]) -> list[Any] | None:
@@ -171,7 +173,7 @@ class Executable:
         contents are undefined afterwards. keep: whether the outputs of a program on a card stay there; without it, they do
         where an input lies there."""
         call = self._prepare((), inputs, donate)
-        outputs = like(self._execute(call.arrays, call.donated, keep=keep), call.given)
+        outputs = self._formed(self._execute(call.arrays, call.donated, keep=keep), call.given)
         return {spec.name: output for spec, output in zip(self.outputs, outputs, strict=True)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -207,6 +209,13 @@ class Executable:
             return ", ".join(f"{s.name}: {s.type_text}" for s in specs)
 
         return f"Executable({show(self.inputs)} -> {show(self.outputs)})"
+
+    def _formed(self, outputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """Outputs in the form of the inputs, and as dicts those that have keys."""
+        if not self._keys:
+            return like(outputs, given)
+        tensors = iter(like([o for i, o in enumerate(outputs) if i not in self._keys], given))
+        return [as_dicts(o, self._keys[i]) if i in self._keys else next(tensors) for i, o in enumerate(outputs)]
 
     # ---- running ---------------------------------------------------------------------------------------------------
 

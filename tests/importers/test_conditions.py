@@ -190,7 +190,7 @@ def test_exported_checks(nested: bool) -> None:
 @pytest.mark.parametrize("noop", [0, 1])
 def test_axes_that_are_empty_at_run_time(op: str, noop: int) -> None:
     nodes = [node(op, "x a", "y", keepdims=1, noop_with_empty_axes=noop)]
-    proto = model(nodes, [value("x", [2, 3]), value("a", ["k"], INT64)], [value("y", [None, None])])
+    proto = model(nodes, [value("x", [2, 3]), value("a", ["k"], INT64)], [UNKNOWN])
     executable, theirs = load_onnx(proto.SerializeToString()), session(proto)
     axes = [[], [0], [1], [0, 1], [-1]]
     if (
@@ -272,7 +272,8 @@ def drawn(rng: np.random.Generator) -> tuple[onnx.ModelProto, list[dict[str, np.
     if declared is not None:
         proto.graph.value_info.append(value("z", ["" if d == "n" else d for d in declared]))
     for _ in range(4):
-        sizes = {name: int(rng.choice([0, 1, 1, 2, 5])) for name in "abcn"}
+        least = kind == "reduce"  # ONNX Runtime keeps the shape of what is empty, whatever the axes
+        sizes = {name: int(rng.choice([int(least), 1, 1, 2, 5])) for name in "abcn"}
         feed: dict[str, np.ndarray] = {"x": numbers(*(d if isinstance(d, int) else sizes[d] for d in shape))}
         if kind == "reduce":
             few = rng.permutation(rank)[: int(rng.integers(0, rank + 1))]

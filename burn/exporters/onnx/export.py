@@ -37,6 +37,8 @@ FAMILIES = (
 )  # fmt: skip
 """The modules of emitters, in `ops/`."""
 
+ML = "ai.onnx.ml"
+
 SUMMARY = "the program cannot be written as ONNX"
 
 
@@ -96,6 +98,10 @@ class Exporter:
         if self.problems:
             raise ModelError(SUMMARY, dict.fromkeys(self.problems))
         self._name_outputs()
+        imports = [helper.make_opsetid("", self.opset)]
+        if program.output_keys:
+            outputs = self._with_maps(outputs)
+            imports.append(helper.make_opsetid(ML, 1))
         nodes = prune(self.graph.scopes[0].nodes, set(program.output_names))
         used = used_names(nodes)
         weights = {name: weight for name, weight in self.graph.initializers.items() if name in used}
@@ -103,7 +109,7 @@ class Exporter:
         model = helper.make_model(
             graph,
             producer_name="burn",
-            opset_imports=[helper.make_opsetid("", self.opset)],
+            opset_imports=imports,
             ir_version=helper.find_min_ir_version_for([helper.make_opsetid("", self.opset)]),
         )
         return model, weights
@@ -247,6 +253,22 @@ class Exporter:
             else:
                 main.nodes.append(helper.make_node("Identity", [name], [output], name=self.graph.fresh("Identity")))
         _rename(main.nodes, renamed)
+
+    def _with_maps(self, outputs: list[Any]) -> list[Any]:
+        """The outputs, of which those with keys go through a ZipMap."""
+        main, result = self.graph.scopes[0], list(outputs)
+        for index, keys in self.program.output_keys.items():
+            output = self.program.output_names[index]
+            rows = self.graph.fresh(f"{output}_rows")
+            _rename(main.nodes, {output: rows})
+            is_text = isinstance(keys[0], str)
+            labels: dict[str, Any] = {"classlabels_strings" if is_text else "classlabels_int64s": list(keys)}
+            name = self.graph.fresh("ZipMap")
+            main.nodes.append(helper.make_node("ZipMap", [rows], [output], name=name, domain=ML, **labels))
+            key = onnx.TensorProto.STRING if is_text else onnx.TensorProto.INT64
+            maps = helper.make_map_type_proto(key, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, []))
+            result[index] = helper.make_value_info(output, helper.make_sequence_type_proto(maps))
+        return result
 
     def _guard_output(self, main: Scope) -> None:
         """Ties the checks to one output, the one of fewest elements: a runtime computes all of them."""

@@ -221,7 +221,8 @@ class GraphWriter:
 
     def guarded(self, name: str, scope: Scope) -> str:
         """`name`, from a node that fails where one of the scope's checks does not hold. ONNX has no assertion, but runtimes
-        refuse an index that is out of range: `name` becomes the only element of an axis, indexed by the number of failed checks."""
+        refuse an index that is out of range: `name` becomes the only element of an axis, which the number of failed checks
+        indexes."""
         failed, *others = scope.guards
         for guard in others:
             failed = self.node("Add", failed, guard)

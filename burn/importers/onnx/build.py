@@ -31,8 +31,8 @@ from burn.importers.onnx.contents import Content, Unknown, materialise, wanted
 from burn.importers.onnx.file import OnnxFile, Source, read_model
 from burn.importers.onnx.folding import evaluate
 from burn.importers.onnx.functions import domain_name, expand, inline_functions, opset_of, opsets
-from burn.importers.onnx.lists import RunList, container_of, run_list
-from burn.importers.onnx.names import SizeNames, Varying
+from burn.importers.onnx.lists import Maps, RunList, container_of, run_list
+from burn.importers.onnx.names import Given, SizeNames, Varying
 from burn.importers.onnx.node import BUILDERS, Node, onnx_op
 from burn.importers.onnx.opening import Opening
 from burn.importers.onnx.ops import load_builders
@@ -59,17 +59,18 @@ class Skipped(Exception):
     """A node depends on a value that could not be built."""
 
 
-def import_onnx(source: Source, *, dims: Mapping[str, int] | None = None) -> Program:
+def import_onnx(source: Source, *, dims: Given | None = None) -> Program:
     """Reads an ONNX model (a path, its bytes or a ModelProto) into a program.
 
-    dims: values for named sizes, e.g. {"batch": 1}. Raises ModelError that lists everything wrong with the model.
+    dims: values for named sizes, e.g. {"batch": 1}, and what else `Given` says. Raises ModelError that lists everything
+    wrong with the model.
     """
     file = _checked(source)
     return _search(lambda choices: Importer(file, dims, choices=choices))[1]
 
 
 def import_opened(
-    source: Source, training: bool, *, dims: Mapping[str, int] | None = None, dynamic: Varying | None = None
+    source: Source, training: bool, *, dims: Given | None = None, dynamic: Varying | None = None
 ) -> Opened:
     """The same with the model's weights as inputs of the program, for training or for inference whatever its nodes say. dynamic:
     names for sizes that vary though the model fixes them, {"input": {0: "batch"}}. Raises ModelError."""
@@ -117,7 +118,7 @@ class Importer:
     def __init__(
         self,
         file: OnnxFile,
-        dims: Mapping[str, int] | None = None,
+        dims: Given | None = None,
         opening: Opening | None = None,
         dynamic: Varying | None = None,
         choices: Choices | None = None,
@@ -172,6 +173,9 @@ class Importer:
             value = self._lookup(output.name)
         except Skipped:
             return FAILED
+        if isinstance(value, Maps):
+            self.program.output_keys[index] = value.keys
+            return value.value
         declared = container_of(output.type)
         if isinstance(value, ir.Value) and declared is None:
             return value
@@ -204,8 +208,12 @@ class Importer:
                 text = f"input '{value.name}' has the unsupported element type {element_name(tensor.elem_type)}"
                 self.problems.append(Problem(text))
             elif not tensor.HasField("shape"):
-                hint = "give the input a shape, with names for the sizes that vary"
-                self.problems.append(Problem(f"the rank of input '{value.name}' is not known", hint=hint))
+                shape = self.names.shape_of(value.name)
+                if shape is None:
+                    hint = f"give it its sizes: burn.load(..., dims={{'{value.name}': ('batch', 3, None)}})"
+                    self.problems.append(Problem(f"the rank of input '{value.name}' is not known", hint=hint))
+                else:
+                    types.append((value.name, TensorType(ELEMENT_TYPES[tensor.elem_type], tuple(shape))))
             else:
                 shape = [self.names.of_input(value.name, i, d) for i, d in enumerate(tensor.shape.dim)]
                 types.append((value.name, TensorType(ELEMENT_TYPES[tensor.elem_type], tuple(shape))))

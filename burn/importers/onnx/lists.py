@@ -48,6 +48,14 @@ class RunList:
         return self.container.kinds[0] == "optional"
 
 
+@dataclass(frozen=True)
+class Maps:
+    """A sequence of maps, one for each row of a tensor [n, keys], with the same keys in all (ZipMap): an output."""
+
+    value: ir.Value
+    keys: tuple[int, ...] | tuple[str, ...]
+
+
 def is_container(value: Any) -> bool:
     return isinstance(value, (TensorList, Nothing, RunList))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import onnx
 
@@ -20,6 +20,13 @@ def identifier(text: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
+NAMELESS = frozenset(("", "?", "-1", "*", "None", "none", "null", "unk", "unknown", "undefined", ":"))
+"""What exporters write for any size that has no name: each such axis has a size of its own."""
+
+Given = Mapping[str, "int | Sequence[int | str | None] | None"]
+"""Sizes that a caller gives: a value for a name; None for a name whose axes each have a size of their own; and for an input whose
+rank the model does not tell its sizes, as numbers, names or None."""
+
 Varying = Mapping[str, Mapping[int, str]]
 """Names for sizes, by input and axis."""
 
@@ -28,13 +35,11 @@ class SizeNames:
     """The sizes of one program by name.
 
     Two inputs whose dimensions have one name share the size. A name that is an expression of other inputs' names
-    ("past + seq") is that expression. fixed: values given for names (as in the model, or as identifiers). varying: names for
+    ("past + seq") is that expression. fixed: what is given for names (as in the model, or as identifiers). varying: names for
     axes of inputs whose sizes vary, whatever the model says of them.
     """
 
-    def __init__(
-        self, graph: onnx.GraphProto, fixed: Mapping[str, int] | None = None, varying: Varying | None = None
-    ) -> None:
+    def __init__(self, graph: onnx.GraphProto, fixed: Given | None = None, varying: Varying | None = None) -> None:
         self.varying = varying or {}
         self.fixed = dict(fixed or {})
         self.unused = set(self.fixed)
@@ -64,13 +69,26 @@ class SizeNames:
             return self.named(label)
         if dim.HasField("dim_value") and dim.dim_value >= 0:
             return dim.dim_value
-        return self.named(dim.dim_param.strip() or f"{name}_{axis}")
+        label = dim.dim_param.strip()
+        if label in self.fixed and self.fixed[label] is None:
+            self.unused.discard(label)
+            return symbol(self.fresh(label))
+        return self.named(label) if label not in NAMELESS else symbol(self.fresh(f"{name}_{axis}"))
+
+    def shape_of(self, name: str) -> list[Dim] | None:
+        """The sizes that were given for an input whose rank the model does not tell."""
+        given = self.fixed.get(name)
+        if not isinstance(given, (tuple, list)):
+            return None
+        self.unused.discard(name)
+        sizes = [d if isinstance(d, int) else self.named(d) if isinstance(d, str) else None for d in given]
+        return [symbol(self.fresh(f"{name}_{axis}")) if d is None else d for axis, d in enumerate(sizes)]
 
     def named(self, text: str) -> Dim:
         for key in (text, identifier(text)):
-            if key in self.fixed:
+            if isinstance(size := self.fixed.get(key), int):
                 self.unused.discard(key)
-                return self.fixed[key]
+                return size
         if text not in self._symbols:
             try:
                 parts = parse(text)

@@ -5,13 +5,16 @@ Trees are in trees.py, support vector machines in svm.py.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, number, number_like, reshape
+from burn.dialect.compose import check_size, convert, number, number_like, reshape
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, type_of
 from burn.dialect.weights import Weight
+from burn.importers.onnx.lists import Maps
 from burn.importers.onnx.node import Node, onnx_op
 
 DOMAIN = "ai.onnx.ml"
@@ -134,6 +137,29 @@ def linear_classifier(node: Node) -> list[ir.Value]:
     return [ops.select(chosen, *(reshape(node.array(value), ()) for value in (label, other))), final]
 
 
+@onnx_op("ZipMap", domain=DOMAIN)
+def zip_map(node: Node) -> Maps:
+    """Each row of [n, classes] as a map from the classes' labels; a vector is one row."""
+    x = node.required(0)
+    if type_of(x).rank not in (1, 2):
+        node.fail(f"takes rows of scores [n, classes], not {type_of(x)}")
+    if type_of(x).rank == 1:
+        x = reshape(x, (1, *type_of(x).shape))
+    names, numbers = node.strings("classlabels_strings", ()), node.ints("classlabels_int64s", ())
+    if bool(names) == bool(numbers):
+        node.fail("needs either names or numbers of classes", "classlabels_strings")
+    keys: Any = names or numbers
+    count = type_of(x).shape[1]
+    if count != len(keys):
+        if isinstance(count, int):
+            node.fail(f"{len(keys)} labels do not name {count} columns", "classlabels_strings")
+        check_size(count, "==", len(keys), "ZipMap has so many labels")
+        x = reshape(x, (type_of(x).shape[0], len(keys)))
+    if len(set(keys)) != len(keys):
+        node.fail("a label is there twice", "classlabels_strings")
+    return Maps(x, tuple(keys))
+
+
 # ---- features -------------------------------------------------------------------------------------------------------
 @onnx_op("ArrayFeatureExtractor", domain=DOMAIN)
 def array_feature_extractor(node: Node) -> ir.Value:
@@ -196,15 +222,19 @@ def feature_vectorizer(node: Node) -> ir.Value:
 
 @onnx_op("OneHotEncoder", domain=DOMAIN)
 def one_hot_encoder(node: Node) -> ir.Value:
-    """A new last axis with a one at the element's category. Without `zeros`, every element must be of one."""
-    if node.int("zeros", 1) == 0:
-        node.fail("checking that every element has a category is not supported", "zeros")
+    """A new last axis with a one at the element's category. Without `zeros`, a run with an element of none ends."""
     if node.type(0).dtype == "string":
         x, names = node.required(0), np.array(node.strings("cats_strings"), object)
     else:
         x, names = convert(node.required(0), "int64"), np.array(node.ints("cats_int64s"), np.int64)
-    categories = node.array(names)
-    return ops.cast(ops.eq(reshape(x, (*type_of(x).shape, 1)), categories), dtype="float32")
+    found = ops.eq(reshape(x, (*type_of(x).shape, 1)), node.array(names))
+    if node.int("zeros", 1) == 0:
+        rank = type_of(found).rank
+        known = ops.reduce(found, kind="any", axes=(rank - 1,))
+        strangers = ops.reduce(ops.cast(ops.not_(known), dtype="int64"), kind="sum", axes=tuple(range(rank - 1)))
+        says = "elements that are of no category, which OneHotEncoder without zeros refuses"
+        check_size(node.read_dim(strangers, hint="unknown"), "==", 0, says)
+    return ops.cast(found, dtype="float32")
 
 
 # ---- lookups --------------------------------------------------------------------------------------------------------

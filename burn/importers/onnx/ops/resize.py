@@ -19,6 +19,12 @@ from burn.importers.onnx.node import Node, onnx_op
 
 POLICIES = {"not_larger": ("min", ops.min), "not_smaller": ("max", ops.max)}
 
+TRIED = 2**16
+"""Sizes for which a fraction must give what the product with a scale gives."""
+
+SIMPLE = 1000
+"""The largest denominator of a fraction that a scale may have been written as."""
+
 
 @dataclass
 class Plan:
@@ -55,6 +61,10 @@ def resize(node: Node) -> ir.Value:
     if not with_sizes:
         node.no_effect("keep_aspect_ratio_policy", because="it chooses between sizes")
     plan = sized(node) if with_sizes else scaled(node, 2)
+    if transformation == "align_corners" and not options["antialias"]:
+        # corners on corners: the sizes say how far apart the elements are, as in ONNX Runtime, OpenVINO and torch, also
+        # where size times scale is no whole number
+        plan = Plan(plan.axes, plan.sizes)
     return resample(node, plan, options, roi=node.required(1) if transformation == "tf_crop_and_resize" else None)
 
 
@@ -77,7 +87,7 @@ def resized_axes(node: Node) -> list[int]:
 
 
 def scaled(node: Node, index: int) -> Plan:
-    """Scales give the sizes: floor(size * scale)."""
+    """Scales give the sizes: floor(size * scale), of a product in float32 as in ONNX Runtime and torch (10 * 0.7 is 7)."""
     axes, shape = resized_axes(node), node.type(0).shape
     if node.has("scales"):
         factors: Sequence[float] | None = [float(f) for f in node.floats("scales")]
@@ -88,18 +98,32 @@ def scaled(node: Node, index: int) -> Plan:
         scales = node.required(index)
         sizes: list[Dim] = []
         for place, axis in enumerate(axes):
-            width = ops.mul(element(scales, place), dim_value(shape[axis], "float64"))
-            sizes.append(node.read_dim(ops.cast(width, dtype="int64"), hint="resized"))
+            sizes.append(_read_size(node, convert(element(scales, place), "float32"), shape[axis]))
         return Plan(axes, sizes, scales=scales)
     if len(factors) != len(axes) or not all(f > 0 and np.isfinite(f) for f in factors):
         node.fail(f"scales {list(factors)} must be {len(axes)} positive numbers")
-    sizes = [_scaled_size(shape[axis], factor) for axis, factor in zip(axes, factors, strict=True)]
+    sizes = [_scaled_size(node, shape[axis], factor) for axis, factor in zip(axes, factors, strict=True)]
     return Plan(axes, sizes, factors=list(factors))
 
 
-def _scaled_size(size: Dim, factor: float) -> Dim:
-    exact = Fraction(factor)
-    return floordiv(size * exact.numerator, exact.denominator)
+def _read_size(node: Node, scale: ir.Value, size: Dim) -> Dim:
+    width = ops.floor(ops.mul(scale, dim_value(size, "float32")))
+    return node.read_dim(ops.cast(width, dtype="int64"), hint="resized")
+
+
+def _scaled_size(node: Node, size: Dim, factor: float) -> Dim:
+    """floor(size * factor) in float32. Of a size that varies the quotient by a fraction that gives the same, for all sizes up to
+    `TRIED`; where there is none the program multiplies."""
+    if isinstance(size, int):
+        return int(np.floor(np.float32(size) * np.float32(factor)))
+    tried = np.arange(TRIED)
+    wanted = np.floor(tried.astype(np.float32) * np.float32(factor)).astype(np.int64)
+    for exact in (Fraction(factor).limit_denominator(SIMPLE), Fraction(factor)):
+        if np.float32(float(exact)) == np.float32(factor):
+            high, low = exact.numerator, exact.denominator
+            if high < 2**40 and np.array_equal(tried * high // low, wanted):
+                return floordiv(size * high, low)
+    return _read_size(node, number(factor, "float32"), size)
 
 
 def sized(node: Node) -> Plan:

@@ -117,10 +117,13 @@ def mirrored(x: Pair, length: Dim) -> Pair:
     return ops.gather(re, place, axis=axis), ops.mul(ops.gather(im, place, axis=axis), sign)
 
 
-@onnx_op("STFT", ranks=(3, None, 1))
+@onnx_op("STFT", ranks=((2, 3), None, 1))
 def stft(node: Node) -> ir.Value:
-    """signal [b, n, parts] -> [b, frames, bins, 2]: the transforms of overlapping frames."""
+    """signal [b, n, parts] -> [b, frames, bins, 2]: the transforms of overlapping frames. A signal [b, n], as torch's older
+    exporter writes it and ONNX Runtime takes it, is real."""
     x = node.required(0)
+    if type_of(x).rank == 2:
+        x = reshape(x, (*type_of(x).shape, 1))
     window = node.input(2)
     samples = node.type(0).shape[1]
     step = size_of(node, 1, minimum=1)
