@@ -6,6 +6,8 @@ documentation, sample by sample, and derivatives are autograd's of them.
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,11 +60,14 @@ def define() -> None:
 
 
 def _compiled() -> bool:
+    """Whether torchvision is here and its compiled part fits this torch."""
     try:
-        torch.ops.torchvision.nms.default  # noqa: B018
-    except (AttributeError, RuntimeError):
+        importlib.import_module("torchvision")
+    except (ImportError, RuntimeError):
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
         return False
-    return True
+    return hasattr(torch.ops.torchvision.nms, "default")
 
 
 def nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:

@@ -31,7 +31,7 @@ func.func @main(%x: tensor<7x3xf32>, %i: tensor<4xi32>) -> tensor<4x3xf32> {
 // CHECK:      parallel i0 < 4, i1 < 3 {
 // CHECK-NEXT:   %0 = b0[i0] : int32
 // CHECK-NEXT:   %1 = convert %0 from int32 : int64
-// CHECK-NEXT:   f1 = fetch %1 < 7 "line 2"
+// CHECK-NEXT:   f1 = fetch %1 < 7 "line 2, column 8"
 // CHECK-NEXT:   %2 = b1[3*f1 + i1] : float32
 // CHECK-NEXT:   b2[3*i0 + i1] = %2
 
@@ -119,7 +119,7 @@ func.func @main(%x: tensor<9xf32>, %i: tensor<4xi64>, %u: tensor<4xf32>) -> tens
 // CHECK: parallel i0 < 9 {
 // CHECK: kernel {
 // CHECK: scatter for u0 < 4 {
-// CHECK: f1 = fetch %0 < 9 "line 2"
+// CHECK: f1 = fetch %0 < 9 "line 2, column 8"
 // CHECK: add
 // CHECK: [f1] =
 

@@ -7,7 +7,7 @@ func.func @main(%x: tensor<?xf32, ["n"]>) -> tensor<?xf32, ["n + 3"]> {
   %2 = "burn.exp"(%1) : (tensor<?xf32, ["n + 3"]>) -> tensor<?xf32, ["n + 3"]>
   "burn.return"(%2) : (tensor<?xf32, ["n + 3"]>) -> ()
 }
-// CHECK:      # from line 2, line 3, line 4
+// CHECK:      # from line 2, column 8, line 3, column 8, line 4, column 8
 // CHECK-NEXT: @triton.jit
 // CHECK-NEXT: def kernel0(b0, b1, {{.*}}INT: tl.constexpr, ROWS: tl.constexpr):
 // CHECK:      x = tl.program_id(0).to(INT) * ROWS + tl.arange(0, ROWS)
