@@ -13,12 +13,14 @@ from tests.models.case import Exporter, ModelCase, TorchModule, random_inputs
 OPSET = {"dynamo": 20, "torchscript": 17}  # near what each writes by default
 
 
-def export(case: ModelCase, exporter: Exporter, path: Path) -> None:
-    """Trace the case's module with its default sizes and write the graph and its weights to the one file `path`."""
+def export(case: ModelCase, exporter: Exporter, path: Path, module: torch.nn.Module | None = None) -> None:
+    """Trace the case's module with its default sizes and write the graph and its weights to the one file `path`.
+
+    module: in place of the one that the case names."""
     assert isinstance(case.source, TorchModule)
     example = tuple(torch.from_numpy(array) for array in random_inputs(case).values())
     names = [spec.name for spec in case.inputs]
-    module = case.source.build()
+    module = module or case.source.build()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # both exporters warn at length about things that do not matter to the result
         if exporter == "dynamo":

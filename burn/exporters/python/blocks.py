@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from burn.dialect.dims import symbol
+from burn.dialect.dims import Expr, Symbol
 from burn.exporters.python import scopes, stretches
 from burn.exporters.python.graph import Graph, Node, Value, replace, walk
 from burn.exporters.python.names import container_path, parameter_path, shared_prefix
@@ -22,8 +22,8 @@ from burn.exporters.python.order import sort
 from burn.exporters.python.wiring import Occurrence, options, results, weights_path
 
 MOST_BLOCKS = 24  # classes in a file
-OPTION = "option_"
-"""What the symbols begin with that stand for options in the sizes of a block."""
+OPTION = "option "
+"""What the symbols begin with that stand for options in the sizes of a block; no size of a program has such a name."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _make_optional(node: Node, attribute: str, name: str, text: str) -> None:
     elif " " in attribute:
         key, place = attribute.split(" ")
         value = list(node.attrs[key])
-        value[int(place)] = symbol(OPTION + name)
+        value[int(place)] = Expr.of(Symbol(OPTION + name))
         node.attrs[key] = tuple(value)
     else:
         node.attrs[attribute] = Option(text)

@@ -219,8 +219,8 @@ class ModuleWriter:
         return self.members[node].split("[")[0] if node in self.members else None
 
     def size_variable(self, dim: Dim) -> str | None:
-        name = str(dim)
-        return f"self.{name.removeprefix(OPTION)}" if name.startswith(OPTION) and name.isidentifier() else None
+        option = isinstance(dim, Expr) and dim.is_symbol and str(dim).startswith(OPTION)
+        return f"self.{str(dim).removeprefix(OPTION)}" if option else None
 
     def shape(self, value: Value) -> str:
         return "" if self.block is not None and value in self.block.varying else shape_text(value.type)
@@ -261,7 +261,7 @@ class ModuleWriter:
 
     def forward(self) -> tuple[list[str], list[str]]:
         """The parameters' names, and the body's lines."""
-        names = Names({"self", "burn", "nn", "ops", "float"})
+        names = Names({"self", "burn", "nn", "ops", "float", "_"})
         sizes = Sizes(names)
         body = Body(self, self.uses, names, sizes)
         parameters = [names.new(identifier(wish)) for _, wish in self.inputs]

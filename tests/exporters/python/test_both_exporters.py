@@ -289,3 +289,40 @@ def test_a_traceback_is_that_of_the_mistake(monkeypatch: pytest.MonkeyPatch) -> 
     result = CliRunner().invoke(command(fails))
     assert result.exit_code == 1
     assert "in fails" in result.output and "NoneType" not in result.output
+
+
+# ---- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["option_1", "_", "?", "class", "self", "x", "float", "größe", "two words", "it's", "2n"]
+)
+def test_sizes_of_any_name(name: str) -> None:
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"], axis=0),
+        node("Gather", ["s", "last"], ["m"], axis=0),
+        node("Range", ["zero", "n", "one"], ["r"]),
+        node("Range", ["zero", "m", "one"], ["q"]),
+    ]
+    constants = {"zero": np.array(0), "one": np.array(1), "last": np.array(2)}
+    x = info("x", FLOAT, [name, 3, f"{name}_"])
+    agree(model(nodes, [x], ["r", "q"], **constants), {"x": numbers(2, 3, 4)})
+
+
+ODD = ["None", "a b", "größe", "it's", 'say "x"', "back\\slash", "two\nlines", "self", "burn", "a/b:0", "1", "forward"]
+
+
+def test_values_and_parameters_of_any_name() -> None:
+    """A chain of layers whose values, parameters and outputs have names that Python does not allow."""
+    nodes, constants, x = [], {}, ODD[0]
+    for i, name in enumerate(ODD[1:]):
+        constants[f"{name}.weight"] = numbers(4, 4) * (i + 1) / 10
+        constants[f"{name} weight"] = numbers(4) * (i + 1)
+        nodes += [
+            node("MatMul", [x, f"{name}.weight"], [f"{name}.h"]),
+            node("Add", [f"{name}.h", f"{name} weight"], [name]),
+        ]
+        x = name
+    made = model(nodes, [info(ODD[0], FLOAT, ["n", 4])], [ODD[-1], ODD[3], ODD[0]], **constants)
+    agree(made, {ODD[0]: numbers(2, 4)})

@@ -1,0 +1,130 @@
+"""A file through burn, compared with ONNX Runtime. Enter at `cases`, `write` and `differences`."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from burn.loading import read_program
+from tests.deploy import making
+from tests.fuzz.onnx import ways
+from tests.models.case import Exporter, random_inputs
+from tests.models.export import export
+from tests.optimised.models import MODELS
+from tests.optimised.tools import OPTIMISERS, QUANTISERS, Unfit
+
+BOUNDS = {True: 1e-4, False: 0.03}
+"""The largest error relative to the largest element, for models of floats and for quantised ones. In those an activation beside a
+tie may be rounded to either neighbour, and what comes after has another range."""
+
+Feed = dict[str, np.ndarray]
+Results = dict[str, Any]
+EXPORT_OPSET = 21
+
+
+@dataclass(frozen=True)
+class Case:
+    model: str
+    exporter: Exporter
+    optimiser: str
+    quantiser: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.model}/{self.exporter}/{self.optimiser}/{self.quantiser}"
+
+
+def cases() -> list[Case]:
+    return [
+        Case(model.case.name, exporter, optimiser, quantiser)
+        for model in MODELS.values()
+        for exporter in model.exporters
+        for optimiser in OPTIMISERS
+        for quantiser in QUANTISERS
+        if optimiser != "all" or quantiser == "float"  # the tools read no blocked layouts
+    ]
+
+
+def write(case: Case, folder: Path) -> Path:
+    """The case's file. Raises Unfit where the tools do not make it, or ONNX Runtime does not run it."""
+    model = MODELS[case.model]
+    source = folder / f"{case.model}.{case.exporter}.onnx"
+    optimised, path = (folder / f"{case.name.replace('/', '.')}.{i}.onnx" for i in range(2))
+    if not source.exists():
+        export(model.case, case.exporter, source, model.build())
+    try:
+        OPTIMISERS[case.optimiser](model, source, optimised)
+        QUANTISERS[case.quantiser](model, optimised, path)
+        _session(path)
+    except Unfit:
+        raise
+    except Exception as error:
+        raise Unfit(f"ONNX Runtime's tools: {type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
+    return path
+
+
+def _session(path: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def compile_(model: onnx.ModelProto, target: str | None, opset: int) -> Callable[[Feed], Results]:
+    """As burn-compile does: a command that reads and writes .npz files."""
+    folder = Path(tempfile.mkdtemp(prefix="optimised-"))
+    onnx.save(model, folder / "model.onnx")
+    command = making.make("exe", read_program(folder / "model.onnx"), folder / "model")
+
+    def run(feed: Feed) -> Results:
+        np.savez(folder / "in.npz", **feed)  # type: ignore[arg-type]
+        subprocess.run([command, folder / "in.npz", "-o", folder / "out.npz"], check=True, capture_output=True)
+        with np.load(folder / "out.npz") as found:
+            return dict(found)
+
+    return run
+
+
+WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Callable[[Feed], Results]]] = {
+    "load": ways.load,
+    "import": ways.source,
+    "export": ways.export,
+    "compile": compile_,
+}
+
+
+def differences(case: Case, path: Path, chosen: list[str]) -> Iterator[tuple[str, float, str]]:
+    """(way, the largest relative error, what was raised or "") of each way; inf where shapes or types differ."""
+    model, session, bound = onnx.load(path), _session(path), BOUNDS[case.quantiser == "float"]
+    sizes = [{}, {"batch": 1}, {"batch": 3, "seq": 4} if "seq" in MODELS[case.model].case.sizes else {"batch": 3}]
+    feeds = [random_inputs(MODELS[case.model].case, 7 + i, **given) for i, given in enumerate(sizes)]
+    wanted = [
+        dict(zip([o.name for o in session.get_outputs()], session.run(None, feed), strict=True)) for feed in feeds
+    ]
+    for way in chosen:
+        try:
+            run = WAYS[way](model, None, EXPORT_OPSET)
+            error = max(_error(run(feed), want) for feed, want in zip(feeds, wanted, strict=True))
+            yield way, error, "" if error <= bound else f"error {error:.3g}"
+        except Exception as raised:
+            yield way, np.inf, f"{type(raised).__name__}: {' '.join(str(raised).split())[:300]}"
+
+
+def _error(got: Results, want: Results) -> float:
+    largest = 0.0
+    for name, mine in got.items():
+        theirs = want[name.removeprefix(ways.BACK)]
+        if np.shape(mine) != np.shape(theirs) or np.asarray(mine).dtype != theirs.dtype:
+            return np.inf
+        if theirs.size:
+            error = np.abs(np.asarray(mine, np.float64) - theirs).max() / max(np.abs(theirs).max(), 1e-6)
+            largest = max(largest, float(np.nan_to_num(error, nan=np.inf)))
+    return largest
