@@ -81,9 +81,9 @@ def _take_out(graph: Graph, occurrences: list[Occurrence], outer: int) -> Block:
     )
     block.varying = {
         v
-        for i, node in enumerate(first.nodes)
+        for i, node in enumerate(first.every)
         for v in node.results
-        if any(o.nodes[i].types != node.types for o in occurrences)
+        if any(o.every[i].types != node.types for o in occurrences)
     }
     if not first.path:
         block.names = {v: _common([o.constants[k] for o in occurrences]) for k, v in enumerate(first.constants)}
@@ -103,6 +103,7 @@ def _take_out(graph: Graph, occurrences: list[Occurrence], outer: int) -> Block:
         call.attrs["template"] = list(first.constants)
         call.attrs["path"] = paths[number]
         call.scope = occurrence.path
+        call.pure = all(node.pure for node in occurrence.nodes)
         call.constants = {str(k): value for k, value in enumerate(occurrence.constants)}
         for index, (i, j) in enumerate(given):
             replaced[occurrence.nodes[i].results[j]] = Value(call, index)
@@ -117,7 +118,7 @@ def _take_out(graph: Graph, occurrences: list[Occurrence], outer: int) -> Block:
                 shape = block.shapes.setdefault(value, list(value.type.shape))
                 shape[int(attribute.removeprefix("constant "))] = Option(derived.get(name, name))
             else:
-                _make_optional(first.nodes[index], attribute, name, derived.get(name, name))
+                _make_optional(first.every[index], attribute, name, derived.get(name, name))
     graph.nodes[:] = [calls.get(n, n) for n in graph.nodes if n not in gone or n in calls]
     replace(graph, replaced)
     sort(graph)

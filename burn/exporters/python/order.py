@@ -68,8 +68,15 @@ def _needs(node: Node, definers: dict[str, Node]) -> Iterator[Node]:
                 yield from _sized(value.node, definers)
             else:
                 yield value.node
-    for each in (node, *inner):
+    for each in (node, *inner, *_called(node)):
         yield from (d for d in _sized(each, definers) if d is not node)
+
+
+def _called(node: Node) -> Iterator[Node]:
+    """The nodes of the block that a node calls, of blocks inside it too."""
+    for inner in walk(node.attrs["block"].nodes) if node.op == "call" else ():
+        yield inner
+        yield from _called(inner)
 
 
 def _sized(node: Node, definers: dict[str, Node]) -> Iterator[Node]:

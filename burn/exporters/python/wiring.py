@@ -7,7 +7,7 @@ at `letter` and `occurrence`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +29,11 @@ LOOSE = frozenset({
 
 @dataclass
 class Occurrence:
-    """A stretch of nodes as it is wired: `key` is the same for occurrences of one block."""
+    """A stretch of nodes as it is wired: `key` is the same for occurrences of one block. every: the nodes with those in their
+    regions, and the arguments of these."""
 
     nodes: list[Node]
+    every: list[Node]
     slots: list[Value]
     key: Any
     numbers: list[tuple[int, str, Any]]  # where (node, attribute, place in it) and what: may differ
@@ -41,28 +43,26 @@ class Occurrence:
 
 def occurrence(nodes: list[Node], uses: Counter[Value]) -> Occurrence | None:
     """How nodes are wired; None where they cannot be a block. uses: how often the whole graph uses each value."""
-    inside = {node: i for i, node in enumerate(nodes)}
+    every = list(_flat(nodes))
+    inside = {node: i for i, node in enumerate(every)}
     local = Counter(v for node in nodes for v in all_values(node))
+    owned = {v for node in every for v in node.constants.values()}
     slots: dict[Value, int] = {}
     constants: dict[Value, int] = {}
     free: dict[Value, None] = {}  # constants that no layer owns
-    within = {each for node in nodes for each in walk([node])}
-    within |= {argument for node in within for region in node.regions for argument in region.arguments}
-    for node in nodes:
-        owned = {v for each in walk([node]) for v in each.constants.values()}
-        for value in all_values(node):
-            if value.node in within or value in constants:
-                continue
-            if value in owned:
-                if uses[value] != local[value]:
-                    return None  # a layer whose weights others use too
+    for value in (v for node in nodes for v in all_values(node)):
+        if value.node in inside or value in constants:
+            continue
+        if value in owned:
+            if uses[value] != local[value]:
+                return None  # a layer whose weights others use too
+            constants[value] = len(constants)
+        elif value.node.op == "constant" and (literal_constant(value) is not None or uses[value] == local[value]):
+            if literal_constant(value) is None:
                 constants[value] = len(constants)
-            elif value.node.op == "constant" and (literal_constant(value) is not None or uses[value] == local[value]):
-                if literal_constant(value) is None:
-                    constants[value] = len(constants)
-                    free[value] = None
-            elif not is_number(value):
-                slots.setdefault(value, len(slots))
+                free[value] = None
+        elif not is_number(value):
+            slots.setdefault(value, len(slots))
     if len(slots) > MOST_SLOTS:
         return None
     known: dict[Dim, str] = {}
@@ -90,24 +90,38 @@ def occurrence(nodes: list[Node], uses: Counter[Value]) -> Occurrence | None:
     for value in free:
         for axis, dim in enumerate(value.type.shape):
             numbers.append((constants[value], f"constant {axis}", dim))
-    for i, node in enumerate(nodes):
+    for i, node in enumerate(every):
+        if node.op == "argument":
+            key.append((node.types[0].dtype, [_label(d, known) for d in node.types[0].shape]))
+            continue
         key.append([[label(v) for v in o] if isinstance(o, list) else label(o) for o in node.operands])
         key.append([constants[v] for v in node.constants.values()])
         key.append(_attributes(i, node, known, numbers))
+        key.append([[label(v) for v in region.results] for region in node.regions])
     results = {(inside[v.node], v.index) for n in nodes for v in n.results if uses[v] > local[v]}
-    return Occurrence(nodes, list(slots), repr((key, len(results) > 0)), numbers, list(constants))
+    return Occurrence(nodes, every, list(slots), repr((key, len(results) > 0)), numbers, list(constants))
 
 
 def letter(node: Node) -> Any:
     """What a node does, without sizes; a node that cannot be in a block is a letter of its own."""
-    if node.regions or new_sizes(node) or not node.pure:
+    if new_sizes(node) or not (node.pure or node.regions):
         return id(node)
     ranks = tuple((t.dtype, t.rank) for t in node.types)
     if node.op == "call":
         return id(node.attrs["block"]), ranks
     strict = [(k, v) for k, v in node.attrs.items() if not (_is_loose(node, k) or _has_dims(k, v))]
     form = reshape_form(node) if node.op == "reshape" else ()
-    return node.op, repr(strict), ranks, tuple(node.constants), tuple(o is None for o in node.operands), form
+    regions = tuple((len(r.arguments), tuple(map(letter, r.nodes))) for r in node.regions)
+    return node.op, repr(strict), ranks, tuple(node.constants), tuple(o is None for o in node.operands), form, regions
+
+
+def _flat(nodes: Sequence[Node]) -> Iterator[Node]:
+    """The nodes, each followed by the arguments and nodes of its regions."""
+    for node in nodes:
+        yield node
+        for region in node.regions:
+            yield from region.arguments
+            yield from _flat(region.nodes)
 
 
 def _is_loose(node: Node, key: str) -> bool:

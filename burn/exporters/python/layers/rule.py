@@ -56,6 +56,8 @@ class Context:
         for node in walk(graph.nodes):
             for value in node.values:
                 self.users.setdefault(value, []).append(node)
+        regions = [region for node in walk(graph.nodes) for region in node.regions]
+        self._region = {node: id(region) for region in regions for node in region.nodes}
 
     def constant(self, value: Value | None) -> bool:
         """Whether a value is a constant, or one number repeated."""
@@ -106,9 +108,11 @@ class Context:
         return self._uniform[value]
 
     def only_user(self, value: Value) -> Node | None:
-        """The one node that a value is for."""
+        """The one node that a value is for, in the same region: what is computed before a loop stays there."""
         users = self.users.get(value, [])
-        return users[0] if self.uses[value] == 1 and len(users) == 1 else None
+        if self.uses[value] != 1 or len(users) != 1 or self._region.get(users[0]) != self._region.get(value.node):
+            return None
+        return users[0]
 
 
 def _is_filled(value: Value) -> bool:
