@@ -17,6 +17,7 @@ import torch
 
 import burn
 from burn.importers.torch.export import export
+from tests.architectures import onnx_ways
 from tests.architectures.drawn import Inputs, Made, Unmade, made
 from tests.importers.torch.architectures import judged, leaves, tensors
 
@@ -169,11 +170,23 @@ def generate(case: Made, backend: str) -> str:
     return judged(list(got.logits), list(want.logits), exact)
 
 
+def load(case: Made, backend: str) -> str:
+    """torch.onnx.export, then burn.load; the peer is ONNX Runtime."""
+    return onnx_ways.loaded(case, backend == OURS)
+
+
+def written(case: Made, backend: str) -> str:
+    """torch.onnx.export, then the source that burn-import writes; the peer is ONNX Runtime."""
+    return onnx_ways.imported(case, backend == OURS)
+
+
 WAYS: dict[str, Callable[[Made, str], str]] = {
     "forward": forward,
     "backward": backward,
     "burn.compile": direct,
     "generate": generate,
+    "burn.load": load,
+    "burn-import": written,
 }
 
 
