@@ -26,10 +26,11 @@ from torch._dynamo.backends.registry import register_backend
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from burn.adapters.torch.layouts import PLACE, Layout, wanted
+from burn.adapters.torch.layouts import LIES, PLACE, Layout, contiguous, memory_order, shared, wanted
 from burn.caching import executable
-from burn.dialect.compose import reshape
+from burn.dialect.compose import reshape, transpose
 from burn.dialect.dims import Dim, symbol
+from burn.dialect.mlir import ir
 from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
 from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
@@ -90,8 +91,9 @@ def compile_graph(
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()
-    places = wanted(metadata) if metadata is not None and not backward else {}
-    compiled = CompiledGraph(graph, static, places, target)
+    count = len(_outputs(graph))
+    places = dict.fromkeys(range(count), LIES) if backward else wanted(metadata) if metadata is not None else {}
+    compiled = CompiledGraph(graph, static, places, target, aliases=not backward)
 
     def call(arguments: list[Any]) -> list[Any]:
         return compiled(arguments)
@@ -104,9 +106,17 @@ class CompiledGraph:
     """A graph's executable, or two: with its static inputs as constants, and with all inputs."""
 
     def __init__(
-        self, graph: fx.GraphModule, static: Sequence[int], places: Mapping[int, str], target: str | None
+        self,
+        graph: fx.GraphModule,
+        static: Sequence[int],
+        places: Mapping[int, str],
+        target: str | None,
+        *,
+        aliases: bool = True,
     ) -> None:
-        """places: see `layouts.wanted`; target: see `burn.compile`."""
+        """places: see `layouts.wanted`; target: see `burn.compile`. aliases: outputs share memory as the graph says; torch does
+        not care for gradients."""
+        self.aliases = aliases
         self.graph = graph
         self.static = tuple(static)
         self.places = places
@@ -136,7 +146,7 @@ class CompiledGraph:
         return self.general
 
     def _compiled(self, constants: Mapping[int, torch.Tensor]) -> _Program:
-        return _Program(self.graph, constants, self.places, self.target)
+        return _Program(_Build(self.graph, constants, self.places, self.aliases), self.target)
 
 
 def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
@@ -147,30 +157,34 @@ def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
 class _Program:
     """One compiled program with the graph's calling convention."""
 
-    def __init__(
-        self,
-        graph: fx.GraphModule,
-        constants: Mapping[int, torch.Tensor],
-        places: Mapping[int, str],
-        target: str | None,
-    ) -> None:
-        build = _Build(graph, constants, places)
+    def __init__(self, build: _Build, target: str | None) -> None:
         with unset_fake_temporarily():  # a graph's own constants are true tensors
             program = build.run()
         self.executable: Executable = executable(program, target=target)
         self.positions = build.positions
         self.outputs = build.outputs
+        self.owners = build.owners
         self.executable.draw_from(draw_state)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         arrays = [_array(values[i]) for i in self.positions]
-        results = self.executable(*arrays) if self.outputs_made else ()
+        results = self.executable(*arrays) if self.computed else ()
         results = results if isinstance(results, tuple) else (results,)
-        return [_result(o, results, values) for o in self.outputs]
+        known = [*values, *results]
+        owners = [owner.of(results, known) for owner in self.owners]
+        return [self._output(o, results, known, owners) for o in self.outputs]
+
+    def _output(self, output: Any, results: Sequence[Any], known: Sequence[Any], owners: Sequence[torch.Tensor]) -> Any:
+        if isinstance(output, _Made):
+            return output.of(results, known)
+        if isinstance(output, _View):
+            return output.layout.over(owners[output.owner], known)
+        return output.empty(known) if isinstance(output, Layout) else output  # or a constant
 
     @property
-    def outputs_made(self) -> bool:
-        return any(isinstance(o, _Made) for o in self.outputs)
+    def computed(self) -> bool:
+        """Whether there is anything to compute."""
+        return bool(self.owners) or any(isinstance(o, _Made) for o in self.outputs)
 
 
 def _array(value: Any) -> Any:
@@ -182,68 +196,88 @@ def _array(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Made:
-    """A graph's output that the program computes: its place among the executable's, what it stands for, where it lies."""
+    """What the program computes: its place among the executable's outputs, what it stands for, where it lies."""
 
     place: int
     kind: str  # "tensor"; "pairs", of complex numbers; or one of NUMBERS
     layout: Layout | None = None
+    ordered: bool = False  # the array is the memory that the layout says, element after element
+
+    def of(self, results: Sequence[Any], known: Sequence[Any]) -> Any:
+        """The output, of the executable's results. known: the values that sizes are read from."""
+        if self.kind in NUMBERS:
+            return NUMBERS[self.kind](results[self.place])
+        tensor = to_tensor(results[self.place])
+        tensor = torch.view_as_complex(tensor) if self.kind == "pairs" else tensor
+        if self.layout is None:
+            return tensor
+        return self.layout.over(tensor, known) if self.ordered else self.layout.holding(tensor, known)
+
+
+@dataclass(frozen=True)
+class _View:
+    """An output over the memory of one of the program's owners of shared memory, by number."""
+
+    owner: int
+    layout: Layout
 
 
 NUMBERS: dict[str, Callable[[Any], Any]] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
 """torch's numbers of a graph -> what it takes for one when the graph runs."""
 
 
-def _result(output: Any, results: Sequence[Any], values: Sequence[Any]) -> Any:
-    """An output: computed, a view that torch makes itself, or a constant."""
-    if isinstance(output, Layout):
-        return output.empty(values)
-    if not isinstance(output, _Made):
-        return output
-    if output.kind in NUMBERS:
-        return NUMBERS[output.kind](results[output.place])
-    tensor = to_tensor(results[output.place])
-    tensor = torch.view_as_complex(tensor) if output.kind == "pairs" else tensor
-    return tensor if output.layout is None else output.layout.holding(tensor, values)
-
-
 class _Build:
     """From a functional graph to a program. `positions`: the graph's inputs that the program takes, in order."""
 
-    def __init__(self, graph: fx.GraphModule, constants: Mapping[int, torch.Tensor], places: Mapping[int, str]) -> None:
+    def __init__(
+        self,
+        graph: fx.GraphModule,
+        constants: Mapping[int, torch.Tensor],
+        places: Mapping[int, str],
+        aliases: bool = True,
+    ) -> None:
         self.graph = graph
         self.constants = constants
         self.places = places
+        self.aliases = aliases
         self.sizes = Sizes()
         self.placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
         self.tokens = {i for i, n in enumerate(self.placeholders) if any(_orders(user, n) for user in n.users)}
         self.positions: list[int] = []
         self.outputs: list[Any] = []
+        self.owners: list[_Made] = []
 
     def run(self) -> Any:
         inputs = self._inputs()
         self.positions = list(inputs)
         importer = Importer(list(inputs.values()), self.sizes)
         values = dict(zip(inputs, importer.program.inputs, strict=True))
+        returned = _outputs(self.graph)
+        kept = {i: n for i, n in enumerate(returned) if isinstance(n, fx.Node) and self.places.get(i) == LIES}
+        sharing = shared(kept) if self.aliases else {}
+        owners = list(dict.fromkeys(sharing.values()))
         with tracing(importer.tracer):
             self._read_sizes(importer, values)
             arguments = [self._argument(importer, i, values) for i in range(len(self.placeholders))]
-            results = importer.run(self.graph, arguments)
+            results = importer.run(self.graph, arguments, owners)
             importer.raise_problems()
-            outputs = []
-            for i, value in enumerate(results):
-                meta = self._output_meta(i)
-                layout = self._layout(i, meta)
-                if layout is not None and self.places[i] == PLACE:
-                    self.outputs.append(layout)
-                    continue
-                if value is None or (isinstance(value, (int, float, bool)) and not isinstance(meta, torch.Tensor)):
-                    self.outputs.append(value)
-                    continue
-                number = type(meta).__name__
-                kind = number if number in NUMBERS else "pairs" if isinstance(value, Complex) else "tensor"
-                self.outputs.append(_Made(len(outputs), kind, layout))
-                outputs.append((f"output_{i}", as_pairs(value) if isinstance(value, Complex) else as_output(value)))
-        return importer.finish(outputs)
+            made: dict[int, _Output] = {}  # what the program computes: outputs by number, then owners
+            for i, (node, value) in enumerate(zip((*returned, *owners), results, strict=True)):
+                place = i < len(returned) and self.places.get(i) == PLACE and isinstance(_meta(node), torch.Tensor)
+                if not place and i not in sharing and not _is_constant(value, _meta(node)):
+                    made[i] = _Output.of(value, _meta(node), i in kept or i >= len(returned))
+        sources = [*map(_meta, self.placeholders), *(m.source for m in made.values())]
+        places = {i: m.placed(number, sources) for number, (i, m) in enumerate(made.items())}
+        for i, node in enumerate(returned):
+            if i in places:
+                self.outputs.append(places[i])
+            elif i in sharing:
+                self.outputs.append(_View(owners.index(sharing[i]), _layout(_meta(node), sources, i)))
+            else:
+                place = self.places.get(i) == PLACE and isinstance(_meta(node), torch.Tensor)
+                self.outputs.append(_layout(_meta(node), sources, i) if place else results[i])
+        self.owners = [places[len(returned) + i] for i in range(len(owners))]
+        return importer.finish([(f"output_{i}", m.value) for i, m in made.items()])
 
     def _inputs(self) -> dict[int, tuple[str, TensorType]]:
         problems: list[Problem] = []
@@ -300,20 +334,61 @@ class _Build:
         value = reshape(values[index], (*map(self.sizes.dim, meta.shape), *(2,) * meta.is_complex()))
         return of_pairs(value) if meta.is_complex() else value
 
-    def _layout(self, index: int, meta: Any) -> Layout | None:
-        """Where torch takes an output to lie, if it asks. Raises ModelError."""
-        if index not in self.places or not isinstance(meta, torch.Tensor):
-            return None
-        try:
-            return Layout(meta, self.placeholders)
-        except KeyError as error:
-            reason = f"it is a view, and where it lies depends on {error}, a size that the graph computes"
-            raise ModelError(SUMMARY, [Problem(f"output {index}: {reason}", hint="return a .clone() of it")]) from None
 
-    def _output_meta(self, index: int) -> Any:
-        output = next(n for n in reversed(self.graph.graph.nodes) if n.op == "output")
-        value = output.args[0][index]
-        return value.meta.get("val") if isinstance(value, fx.Node) else value
+def _is_constant(value: Any, meta: Any) -> bool:
+    return value is None or (isinstance(value, (int, float, bool)) and not isinstance(meta, torch.Tensor))
+
+
+@dataclass(frozen=True)
+class _Output:
+    """An output of the program while it is built. order: the axes as they lie in memory, where torch says so."""
+
+    value: ir.Value
+    meta: Any
+    kind: str
+    lies: bool
+    order: tuple[int, ...] | None
+
+    @classmethod
+    def of(cls, value: Any, meta: Any, lies: bool) -> _Output:
+        """lies: where torch says, unless that is contiguous anyway."""
+        number = type(meta).__name__
+        kind = number if number in NUMBERS else "pairs" if isinstance(value, Complex) else "tensor"
+        made = as_pairs(value) if isinstance(value, Complex) else as_output(value)
+        lies = lies and isinstance(meta, torch.Tensor) and not contiguous(meta)
+        order = memory_order(meta) if lies else None
+        if order is not None:
+            made = transpose(made, (*order, len(order)) if kind == "pairs" else order)
+        return cls(made, meta, kind, lies, order)
+
+    @property
+    def source(self) -> Any:
+        """torch's view of the array, whose sizes the program tells."""
+        return self.meta if self.order is None else self.meta.permute(self.order)
+
+    def placed(self, number: int, sources: Sequence[Any]) -> _Made:
+        layout = _layout(self.meta, sources, number) if self.lies else None
+        return _Made(number, self.kind, layout, self.order is not None)
+
+
+def _layout(meta: torch.Tensor, sources: Sequence[Any], number: int) -> Layout:
+    """Where torch takes a tensor to lie. Raises ModelError."""
+    try:
+        return Layout(meta, sources)
+    except KeyError as error:
+        reason = f"it is a view, and where it lies depends on {error}, a size that the graph computes"
+        raise ModelError(SUMMARY, [Problem(f"output {number}: {reason}", hint="return a .clone() of it")]) from None
+
+
+def _outputs(graph: fx.GraphModule) -> list[Any]:
+    """What a graph returns, in order."""
+    output = next(n for n in reversed(graph.graph.nodes) if n.op == "output")
+    return list(output.args[0])
+
+
+def _meta(value: Any) -> Any:
+    """torch's view of a value of a graph."""
+    return value.meta.get("val") if isinstance(value, fx.Node) else value
 
 
 def _orders(call: fx.Node, token: fx.Node) -> bool:

@@ -1,12 +1,14 @@
-"""Where outputs lie in memory, as far as torch asks. Enter at `wanted` and `Layout`.
+"""Where outputs lie in memory: sizes, strides, offsets, and which of them share memory. Enter at `wanted`, `shared` and `Layout`.
 
-burn's outputs are contiguous. AOTAutograd makes an output that is a view of an input, or of another output, anew from that
-tensor: of what the graph gives in its place it reads sizes, strides and offset alone. Such outputs are not computed. A tensor
-that views are made of must lie in memory as torch thinks it does.
+burn computes contiguous arrays. torch states strides for a graph's outputs, and outputs that are views of one tensor share its
+storage, so that a write through one is seen through the others. AOTAutograd makes an output that is a view of an input, or of
+another output that has gradients, anew from that tensor: of what the graph gives in its place it reads sizes, strides and offset
+alone, so such outputs are not computed. All other views of one tensor are made here, over the memory of that tensor.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,17 +20,20 @@ from torch._functorch._aot_autograd.schemas import OutputType, ViewAndMutationMe
 from burn.importers.torch.sizes import expression_of
 
 PLACE, LIES = "place", "lies"
-"""What torch wants of an output: only where it would lie, or numbers that lie there."""
+"""What torch wants of an output: only where it would lie, or elements that lie there."""
 OF_INPUTS = (OutputType.alias_of_input, OutputType.is_input)
 OF_OUTPUTS = (
     OutputType.alias_of_intermediate,
     OutputType.alias_of_intermediate_save_as_output,
     OutputType.alias_of_intermediate_base_is_user_output,
 )
+USUAL = 97
+"""A size for every symbol, by which strides are put in order."""
 
 
 def wanted(metadata: ViewAndMutationMeta) -> dict[int, str]:
-    """Output of a forward graph -> what torch wants of it; nothing for those that are numbers and no more."""
+    """Output of a forward graph -> what torch wants of it; nothing for those that are elements and no more: new values of inputs,
+    which torch copies, and what is kept for the backward pass."""
     found: dict[int, str] = {}
     mutated = metadata.mutated_inp_runtime_indices
     tokens = len(metadata.tokens)
@@ -38,45 +43,123 @@ def wanted(metadata: ViewAndMutationMeta) -> dict[int, str]:
             found[i] = LIES if info.mutates_data or info.mutates_storage_metadata else PLACE
     first, count = tokens + len(mutated), len(metadata.output_info)
     for i, info in enumerate(metadata.output_info):
-        if info.output_type in OF_INPUTS or info.output_type in OF_OUTPUTS:
-            found[first + i] = PLACE
+        found[first + i] = PLACE if info.output_type in OF_INPUTS or info.output_type in OF_OUTPUTS else LIES
     for info in metadata.output_info:
         if info.output_type in OF_OUTPUTS and info.base_idx is not None:
             among = info.output_type is not OutputType.alias_of_intermediate_base_is_user_output
-            found.setdefault(first + info.base_idx + among * count, LIES)
+            found[first + info.base_idx + among * count] = LIES
     return found
+
+
+# ---- shared memory ------------------------------------------------------------------------------------------------------
+def shared(outputs: Mapping[int, fx.Node]) -> dict[int, fx.Node]:
+    """Output -> the call whose result is the memory that it shares with another output; nothing for those that share none."""
+    storages = {i: _storage(node.meta.get("val")) for i, node in outputs.items()}
+    counts = Counter(s for s in storages.values() if s is not None)
+    found = {i: _owner(outputs[i], s) for i, s in storages.items() if s is not None and counts[s] > 1}
+    return {i: owner for i, owner in found.items() if owner.op != "placeholder"}
+
+
+def _storage(value: Any) -> int | None:
+    """What is the same for tensors that share memory. The sign and the conjugate that torch keeps as a bit are not in memory."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.is_conj() or value.is_neg():
+        return None
+    return value.untyped_storage()._cdata
+
+
+def _owner(node: fx.Node, storage: int) -> fx.Node:
+    """The first call of a chain of views."""
+    source = _viewed(node, storage)
+    return node if source is None else _owner(source, storage)
+
+
+def _viewed(node: fx.Node, storage: int) -> fx.Node | None:
+    """The operand that a call's result is a view of."""
+    for given in node.all_input_nodes:
+        value = given.meta.get("val")
+        several = isinstance(value, (list, tuple))
+        source = _viewed(given, storage) if several else given if _storage(value) == storage else None
+        if source is not None:
+            return source
+    return None
+
+
+# ---- strides ------------------------------------------------------------------------------------------------------------
+def memory_order(meta: torch.Tensor) -> tuple[int, ...] | None:
+    """The axes as they lie in memory, the outermost first; None where the tensor's elements do not fill its memory."""
+    sizes, strides = ([_plain(n) for n in numbers] for numbers in (meta.shape, meta.stride()))
+    usual = [s.xreplace(dict.fromkeys(s.free_symbols, sympy.Integer(USUAL))) for s in strides]
+    rows = tuple(range(len(sizes)))
+    for order in (rows, tuple(sorted(rows, key=lambda axis: -usual[axis]))):
+        expected: Any = sympy.Integer(1)
+        for axis in reversed(order):
+            if sizes[axis] == 1:
+                continue
+            if sympy.expand(strides[axis] - expected) != 0:
+                break
+            expected = expected * sizes[axis]
+        else:
+            return order if _plain(meta.storage_offset()) == 0 else None
+    return None
+
+
+def contiguous(meta: torch.Tensor) -> bool:
+    """Whether torch states just the strides of a contiguous tensor, for axes of size 1 too."""
+    expected: Any = sympy.Integer(1)
+    for size, stride in zip(reversed(meta.shape), reversed(meta.stride()), strict=True):
+        if sympy.expand(_plain(stride) - expected) != 0:
+            return False
+        expected = expected * _plain(size)
+    return _plain(meta.storage_offset()) == 0
+
+
+def _plain(number: Any) -> Any:
+    """A size without max(1, ...), which torch writes in strides for the sake of empty tensors."""
+    expression = expression_of(number)
+    return expression.replace(lambda e: type(e).__name__ == "Max" and 1 in e.args, lambda e: max(e.args, key=_symbolic))
+
+
+def _symbolic(expression: Any) -> bool:
+    return not expression.is_number
 
 
 class Layout:
     """Sizes, strides and offset of a tensor, which may depend on the sizes of a call."""
 
-    def __init__(self, meta: torch.Tensor, placeholders: Sequence[fx.Node]) -> None:
-        """Raises KeyError, with the symbol, for what depends on more than the sizes of a graph's inputs."""
-        known = _sources(placeholders)
+    def __init__(self, meta: torch.Tensor, sources: Sequence[Any]) -> None:
+        """sources: what the sizes of a call are read from: torch's views of the values that `at` gets. Raises KeyError, with the
+        symbol, for what depends on more."""
         self.dtype = meta.dtype
         self._rank = meta.dim()
         self._numbers = tuple(map(expression_of, (*meta.shape, *meta.stride(), meta.storage_offset())))
         symbols = sorted({s for e in self._numbers for s in e.free_symbols}, key=str)
+        known = _sources(sources) if symbols else {}
         self._symbols = {symbol: known[symbol] for symbol in symbols}
-        self._seen: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._seen: dict[tuple[int, ...], tuple[tuple[int, ...], tuple[int, ...], int]] = {}
 
     def at(self, values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        """Sizes, strides and offset where a graph's inputs are these."""
+        """Sizes, strides and offset where the sources are these."""
         key = tuple(int(values[i] if axis is None else values[i].shape[axis]) for i, axis in self._symbols.values())
         if key not in self._seen:
             numbers = dict(zip(self._symbols, map(sympy.Integer, key), strict=True))
-            self._seen[key] = tuple(int(e.xreplace(numbers)) for e in self._numbers)
-        found = self._seen[key]
-        return found[: self._rank], found[self._rank : -1], found[-1]
+            found = [int(e.xreplace(numbers)) for e in self._numbers]
+            self._seen[key] = tuple(found[: self._rank]), tuple(found[self._rank : -1]), found[-1]
+        return self._seen[key]
 
     def empty(self, values: Sequence[Any]) -> torch.Tensor:
         """A tensor that lies so, and says nothing else."""
         size, stride, offset = self.at(values)
         last = 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-        return torch.empty(offset + last, dtype=self.dtype).as_strided(size, stride, offset)
+        return self.over(torch.empty(offset + last, dtype=self.dtype), values)
+
+    def over(self, memory: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
+        """A tensor that lies so in another's memory. To autograd it is no view: torch lets nobody write to a view that a compiled
+        graph returns along with others."""
+        size, stride, offset = self.at(values)
+        return torch.empty(0, dtype=self.dtype).set_(memory.untyped_storage(), offset, size, stride)
 
     def holding(self, tensor: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
-        """The tensor's numbers where torch takes them to be."""
+        """The tensor's elements where torch takes them to be."""
         size, stride, offset = self.at(values)
         if not offset and stride == tensor.stride() and size == tensor.shape:
             return tensor
@@ -86,11 +169,10 @@ class Layout:
         return made
 
 
-def _sources(placeholders: Sequence[fx.Node]) -> Mapping[Any, tuple[int, int | None]]:
-    """Symbol -> the input that it is, or the input and the axis whose size it is."""
+def _sources(values: Sequence[Any]) -> Mapping[Any, tuple[int, int | None]]:
+    """Symbol -> the value that it is, or the value and the axis whose size it is."""
     found: dict[Any, tuple[int, int | None]] = {}
-    for i, node in enumerate(placeholders):
-        value = node.meta["val"]
+    for i, value in enumerate(values):
         if isinstance(value, torch.SymInt):
             found.setdefault(expression_of(value), (i, None))
         for axis, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):

@@ -100,8 +100,9 @@ class Importer:
         if self.problems:
             raise ModelError(SUMMARY, dict.fromkeys(self.problems)) from self._cause
 
-    def run(self, graph: fx.GraphModule, placeholders: Sequence[Any]) -> list[Any]:
-        """Builds a graph at the insertion point; returns what it outputs, `FAILED` for what could not be built."""
+    def run(self, graph: fx.GraphModule, placeholders: Sequence[Any], further: Sequence[fx.Node] = ()) -> list[Any]:
+        """Builds a graph at the insertion point; returns what it outputs, then what `further` calls give, `FAILED` for what could
+        not be built."""
         given = iter(placeholders)
         values: dict[fx.Node, Any] = {}
         for node in graph.graph.nodes:
@@ -115,7 +116,8 @@ class Importer:
                 except Skipped:
                     values[node] = FAILED
             elif node.op == "output":
-                return [values[a] if isinstance(a, fx.Node) else a for a in _flat(node.args[0])]
+                outputs = (*_flat(node.args[0]), *further)
+                return [values[a] if isinstance(a, fx.Node) else a for a in outputs]
             else:
                 self.problems.append(Problem(f"a graph with {node.op} nodes; export it first", node=node.name))
                 values[node] = FAILED

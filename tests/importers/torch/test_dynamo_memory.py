@@ -1,0 +1,148 @@
+"""What outputs of torch.compile(backend="burn") share, where they lie, and what a write after a graph break is seen by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import burn.adapters.torch  # noqa: E402
+from tests.fuzz.torch_aliases.case import differs, seen  # noqa: E402
+from tests.fuzz.torch_aliases.program import Program  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+BREAK = "torch._dynamo.graph_break()"
+
+PROGRAMS: dict[str, Program] = {
+    "parts of one product, one of them written": Program(
+        [(1, 4)],
+        ["t"],
+        ["v1 = v0 * 2", "v2, v3 = v1.chunk(2, -1)", BREAK, "v2.mul_(10)", "v4 = v1.sum()"],
+        ["v4", "v2", "v3"],
+        False,
+        False,
+        1,
+    ),
+    "a place of a cache": Program(
+        [(2,)],
+        ["t"],
+        ["v1 = torch.zeros(2, 3)", "v2 = v1[:, 1]", BREAK, "v2.copy_(v0)"],
+        ["v1"],
+        False,
+        False,
+        2,
+    ),
+    "a tensor without gradients beside one that has some": Program(
+        [(2,)],
+        ["t"],
+        ["v1 = v0 * 2", "v2 = torch.zeros(2, 3) + v1.detach().sum()", "v3 = v2[:, 1]", BREAK, "v3.add_(1)"],
+        ["v1", "v2"],
+        True,
+        False,
+        3,
+    ),
+    "a tensor and its row": Program([(2, 2)], ["t"], ["v1 = v0 * 2"], ["v1", "v1[0]"], False, False, 4),
+    "channels last": Program(
+        [(2, 3, 4, 5)],
+        ["t.contiguous(memory_format=torch.channels_last)"],
+        ["v1 = torch.relu(v0)", BREAK, "v2 = v1.permute(0, 2, 3, 1).view(2, -1)"],
+        ["v1", "v2"],
+        False,
+        False,
+        5,
+    ),
+    "a transpose": Program(
+        [(2, 3)], ["t"], ["v1 = (v0 * 2).t()", BREAK, "v2 = v1.t().view(-1)"], ["v1", "v2"], False, False, 6
+    ),
+    "every other column": Program([(3, 5)], ["t"], ["v1 = (v0 + 1)[:, ::2]"], ["v1"], False, False, 7),
+    "sizes that vary": Program(
+        [(3, 4)],
+        ["t.transpose(0, 1)"],
+        ["v1 = v0 * 2", "v2 = v1[1:]", BREAK, "v2.add_(1)"],
+        ["v1", "v2"],
+        False,
+        True,
+        8,
+    ),
+    "a size that the graph finds": Program(
+        [(3, 4)],
+        ["t"],
+        ["v1 = v0[v0[:, 0] > -9] * 2", "v2 = v1.t()"],
+        ["v1", "v2"],
+        False,
+        False,
+        9,
+    ),
+    "bits": Program(
+        [(2, 4)],
+        ["t"],
+        ["v1 = v0 * 2", "v2 = v1.view(torch.int32)", BREAK, "v2.zero_()"],
+        ["v1", "v2"],
+        False,
+        False,
+        10,
+    ),
+    "complex numbers": Program(
+        [(3, 2)],
+        ["t"],
+        ["v1 = torch.view_as_complex(v0 * 2)", "v2 = torch.view_as_real(v1)", "v3 = v2[:, 1]", BREAK, "v3.zero_()"],
+        ["v2", "v3"],
+        False,
+        False,
+        11,
+    ),
+    "gradients of parts": Program(
+        [(2, 6)],
+        ["t"],
+        ["v1 = v0 * 3", "v2 = v1[:, :3]", BREAK, "v2.mul_(2)", "v3 = v1[:, 3:]", "v4 = v1 * v1"],
+        ["v4", "v3"],
+        True,
+        False,
+        12,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_memory_is_as_in_torch(name: str) -> None:
+    program = PROGRAMS[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(program.function(), backend="burn", dynamic=program.dynamic or None)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        assert differs(seen(program, compiled), seen(program, program.function())) == ""
+
+
+def test_gradients_lie_as_parameters_do() -> None:
+    """Strides of what the backward graph returns are those that torch states."""
+    weight = torch.randn(4, 3, 3, 3).contiguous(memory_format=torch.channels_last).requires_grad_()
+    image = torch.randn(2, 3, 5, 5).contiguous(memory_format=torch.channels_last)
+
+    def run(function: Callable[..., Any]) -> torch.Tensor:
+        (gradient,) = torch.autograd.grad(function(image, weight).square().sum(), weight)
+        return gradient
+
+    got = run(torch.compile(torch.nn.functional.conv2d, backend="burn"))
+    assert got.stride() == run(torch.nn.functional.conv2d).stride()
+
+
+def test_one_copy_of_what_views_share() -> None:
+    """Views of one tensor cost one array: the program computes the tensor, not its parts."""
+    counts = []
+
+    def watching(graph: Any, inputs: Any) -> Any:
+        made = burn.adapters.torch.dynamo.CompiledGraph(graph, (), {0: "lies", 1: "lies"}, None)
+        counts.append(len(made.general.executable.outputs))  # type: ignore[union-attr]
+        return make_boxed_func(lambda *arguments: made(list(arguments)))
+
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(
+            lambda x: (x * 2).chunk(2), backend=aot_autograd(fw_compiler=watching, inference_compiler=watching)
+        )(torch.ones(4, 3))
+    assert counts == [1]
