@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import zlib
 from collections import Counter
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from tests.fuzz.runner import Outcome
-from tests.importers.vendor.case import DRAWERS, Draw, compiled, judge
+from tests.importers.vendor.case import DRAWERS, Case, Draw, compiled, judge
 
 SIZES = ("fixed", "fixed", "named", "apart")
 
@@ -20,11 +21,13 @@ for _path in sorted(Path(__file__).parent.glob("draws_*.py")):
     import_module(f"tests.importers.vendor.{_path.stem}")
 
 
+def drawn(op: str, seed: int) -> Case:
+    """A case of the operator, which depends on the seed alone. Operators with the same operands share a drawer."""
+    return replace(DRAWERS[op](Draw(zlib.crc32(op.encode()) * 1_000_003 + seed)), op=op)
+
+
 def one(op: str, seed: int, with_compiler: bool = False) -> Outcome:
-    """A case of the operator; what it is depends on the seed alone."""
-    draw = Draw(zlib.crc32(op.encode()) * 1_000_003 + seed)
-    case = DRAWERS[op](draw)
-    return judge(case, SIZES[seed % len(SIZES)], compiled if with_compiler else None)
+    return judge(drawn(op, seed), SIZES[seed % len(SIZES)], compiled if with_compiler else None)
 
 
 def main() -> int:

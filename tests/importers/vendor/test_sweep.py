@@ -6,14 +6,13 @@ BURN_SWEEP is the number of cases of each operator, BURN_SWEEP_SEED the first on
 from __future__ import annotations
 
 import os
-import zlib
 
 import pytest
 
 from burn.errors import ModelError
 from burn.importers.onnx import import_onnx
-from tests.importers.vendor.case import DRAWERS, Draw
-from tests.importers.vendor.sweep import one
+from tests.importers.vendor.case import DRAWERS
+from tests.importers.vendor.sweep import drawn, one
 
 COUNT = int(os.environ.get("BURN_SWEEP", "4"))
 FIRST = int(os.environ.get("BURN_SWEEP_SEED", "0"))
@@ -32,14 +31,14 @@ def test_computes_what_onnx_runtime_computes(op: str) -> None:
 @pytest.mark.parametrize("op", OPERATORS)
 def test_an_unknown_attribute_is_refused(op: str) -> None:
     """Of a node that is right without it."""
-    case = DRAWERS[op](Draw(zlib.crc32(op.encode()) * 1_000_003 + FIRST))
+    case = drawn(op, FIRST)
     with pytest.raises(ModelError, match="attribute 'an_unknown_one'"):
         import_onnx(case.model(an_unknown_one=1))
 
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_a_further_operand_is_refused(op: str) -> None:
-    case = DRAWERS[op](Draw(zlib.crc32(op.encode()) * 1_000_003 + FIRST))
+    case = drawn(op, FIRST)
     model = case.model()
     node = model.graph.node[0]
     node.input.extend([""] * (24 - len(node.input)))

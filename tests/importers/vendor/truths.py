@@ -96,3 +96,39 @@ def grouped_attention(operands: Operands, attributes: dict[str, Any]) -> list[Ar
                 seen[b, h, i, low:high] = s if mode == 1 else p
     results = [out.transpose(0, 2, 1, 3).reshape(batch, length, -1), *present, seen]
     return [r.astype(np.float32) for r in results]
+
+
+def fields(packed: Array, bits: int, count: int) -> Array:
+    """The first `count` numbers of `bits` bits in each row of bytes, low bits first."""
+    shifts = np.arange(0, 8, bits)
+    numbers = (packed[..., None].astype(np.int64) >> shifts) & (2**bits - 1)
+    return numbers.reshape(*packed.shape[:-1], -1)[..., :count]
+
+
+def matmul_n_bits_truth(operands: Operands, attributes: dict[str, Any]) -> list[Array]:
+    """MatMulNBits with the weight written out."""
+    x, packed, scales, zeros = operands[:4]
+    k, n, bits, block = (attributes[name] for name in ("K", "N", "bits", "block_size"))
+    bits = bits or 4
+    blocks = -(-k // block)
+    weight = fields(packed.reshape(n, blocks, -1), bits, block).astype(np.float64)
+    middle: Any = 2.0 ** (bits - 1)
+    if zeros is not None:
+        middle = fields(zeros.reshape(n, -1), bits, blocks) if zeros.dtype == np.uint8 else zeros.reshape(n, blocks)
+        middle = middle[..., None]
+    weight = ((weight - middle) * scales.reshape(n, blocks, 1)).reshape(n, -1)[:, :k]
+    result = x.astype(np.float64) @ weight.T
+    bias = operand(operands, 5)
+    return [(result if bias is None else result + bias).astype(np.float32)]
+
+
+def quantized_softmax(operands: Operands, attributes: dict[str, Any]) -> list[Array]:
+    """QLinearSoftmax in float64."""
+    x, scale, zero, result_scale, result_zero = operands
+    real = (x.astype(np.float64) - (0 if zero is None else int(zero))) * float(scale)
+    axis = -1 if attributes["axis"] is None else attributes["axis"]
+    axes = tuple(range(axis % x.ndim, x.ndim)) if attributes["opset"] < 13 else (axis,)
+    e = np.exp(real - real.max(axes, keepdims=True))
+    steps = np.rint(e / e.sum(axes, keepdims=True) / float(result_scale)) + int(result_zero)
+    limits = np.iinfo(x.dtype)
+    return [np.clip(steps, limits.min, limits.max).astype(x.dtype)]

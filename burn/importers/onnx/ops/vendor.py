@@ -5,6 +5,8 @@ Attention in that domain is in vendor_attention.py, quantised operators are in v
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, reshape, transpose
 from burn.dialect.mlir import ir
@@ -63,9 +65,12 @@ def _parameters(node: Node, count: int) -> tuple[float, ...]:
 def activated(node: Node, x: ir.Value) -> ir.Value:
     name = node.string("activation", "")
     if not name:
+        node.no_effect("activation_params", because="there is no activation")
         return x
     if name not in ACTIVATIONS:
         node.fail(f"'{name}' is none of {', '.join(ACTIVATIONS)}", "activation")
+    if name in ("Relu", "Tanh", "Sigmoid"):
+        node.no_effect("activation_params", because="the activation has none")
     return ACTIVATIONS[name](node, x)
 
 
@@ -93,10 +98,43 @@ def fused_gemm(node: Node) -> ir.Value:
     left, right = (0 if node.int("transA", 0) else 1), (1 if node.int("transB", 0) else 0)
     result = ops.dot_general(a, b, lhs_contract=(left,), rhs_contract=(right,))
     result = ops.mul(result, number_like(node.float("alpha", 1.0), result))
-    if node.has_input(2):
+    if not node.has_input(2):
+        node.no_effect("beta", because="it scales C")
+    else:
         c = node.required(2)
         result = ops.add(result, ops.mul(c, number_like(node.float("beta", 1.0), c)))
-    return activated(node, result)
+    return _gemm_activated(node, result)
+
+
+GEMM_ACTIVATIONS: dict[str, tuple[tuple[str, ...], Callable[..., ir.Value]]] = {
+    "Relu": ((), ops.relu),
+    "Sigmoid": ((), ops.sigmoid),
+    "Tanh": ((), ops.tanh),
+    "Softplus": ((), ops.softplus),
+    "Softsign": ((), ops.softsign),
+    "LeakyRelu": (("alpha",), ops.leaky_relu),
+    "Elu": (("alpha",), ops.elu),
+    "Celu": (("alpha",), ops.celu),
+    "ThresholdedRelu": (("alpha",), ops.thresholded_relu),
+    "HardSigmoid": (("alpha", "beta"), ops.hard_sigmoid),
+    "Selu": (("alpha", "gamma"), ops.selu),
+    "ScaledTanh": (
+        ("alpha", "beta"),
+        lambda x, alpha, beta: ops.mul(ops.tanh(ops.mul(x, number_like(beta, x))), number_like(alpha, x)),
+    ),
+}
+"""FusedGemm's activations: their parameters, which the node must give as activation_NAME, and the function."""
+
+
+def _gemm_activated(node: Node, x: ir.Value) -> ir.Value:
+    name = node.string("activation", "")
+    if name and name not in GEMM_ACTIVATIONS:
+        node.fail(f"'{name}' is none of {', '.join(GEMM_ACTIVATIONS)}", "activation")
+    names, function = GEMM_ACTIVATIONS[name] if name else ((), None)
+    parameters = {p: node.float(f"activation_{p}") for p in names}
+    unused = {"alpha", "beta", "gamma"} - set(names)
+    node.no_effect(*(f"activation_{p}" for p in unused), because="the activation has no such parameter")
+    return x if function is None else function(x, **parameters)
 
 
 @onnx_op("FusedConv", domain=DOMAIN)
@@ -140,6 +178,7 @@ def skip_simplified_layer_normalization(node: Node) -> list[ir.Value | None]:
 def embed_layer_normalization(node: Node) -> list[ir.Value | None]:
     """Word, position and segment embeddings, added and normalised; and how many tokens of each row are not masked."""
     tokens, segments = node.required(0), node.input(1)
+    node.no_effect("mask_index_type", because="it says what the second output's shape is, not what it holds")
     words, positions, kinds = node.required(2), node.required(3), node.input(4)
     batch, length = type_of(tokens).shape
     total = ops.gather(words, tokens, axis=0)

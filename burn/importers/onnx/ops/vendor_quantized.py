@@ -154,6 +154,9 @@ def matmul_n_bits(node: Node) -> ir.Value:
         node.fail(f"blocks of {block} numbers of {bits} bits do not fill a weight [{rows}, {depth}]", "block_size")
     if node.has_input(4):
         node.fail("an order of columns (g_idx) is not supported")
+    if node.int("weight_prepacked", 0):
+        node.fail("weights in the layout of one device are not supported", "weight_prepacked")
+    node.no_effect("accuracy_level", because="it allows less exact products, and does not ask for them")
     blocks = int(str(ceildiv(depth, block)))
     weight = reshape(packed, (rows, blocks, block * bits // 8))
     zero: ir.Value | None = None
