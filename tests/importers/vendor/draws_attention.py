@@ -137,6 +137,71 @@ def rotary_embedding(d: Draw) -> Case:
     return Case("RotaryEmbedding", [x, places, d.f(room, turned // 2), d.f(room, turned // 2)], attributes, open=free)
 
 
+@draws("MRotaryEmbedding")
+def m_rotary_embedding(d: Draw) -> Case:
+    batch, length, heads, half, room = d.size(1, 2), d.size(1, 3), d.size(1, 2), d.size(3, 4, 6), 9
+    part = d.pick(False, True)
+    depth = 2 * half + (2 if part else 0)
+    packed = d.flag()
+    x = d.f(batch, length, heads * depth) if packed else d.f(batch, heads, length, depth)
+    first = d.size(0, 1, 2) if half < 6 else 2
+    sections = [half - first - (half - first) // 2, first, (half - first) // 2]
+    attributes = {
+        "mrope_section": sections,
+        "mrope_layout": d.pick(None, 0, 1),
+        "num_heads": heads if part or packed else d.pick(None, heads),
+        "rotary_embedding_dim": 2 * half if part else d.pick(None, 0),
+        "interleaved": d.pick(None, 0, 1),
+        "scale": d.pick(None, 1.0),
+        "is_packed_batching": d.pick(None, 0),
+    }
+    places = d.ints(0, room, 3, batch, length, dtype=np.int64)
+    free = {0: (0, 1) if packed else (0, 2), 1: (1, 2), 2: (0,), 3: (0,)}
+    return Case("MRotaryEmbedding", [x, places, d.f(room, half), d.f(room, half)], attributes, open=free)
+
+
+STATES = "states of several positions"
+
+
+@draws("LinearAttention")
+def linear_attention(d: Draw) -> Case:
+    batch, length, groups, share = d.size(1, 2), d.size(1, 2, 5), d.size(1, 2), d.size(1, 2)
+    keys, values, heads = d.size(2, 4), d.size(3, 4), groups * share
+    rule = d.pick(None, "linear", "gated", "delta", "gated_delta")
+    decays, updates = rule in (None, "gated", "gated_delta"), rule in (None, "delta", "gated_delta")
+    operands = [
+        d.f(batch, length, heads * keys),
+        d.f(batch, length, groups * keys, scale=0.5),
+        d.f(batch, length, groups * values),
+        d.maybe(d.f(batch, groups, keys, values)),
+        -np.abs(d.f(batch, length, d.pick(groups, groups * keys))) if decays else None,
+        1 / (1 + np.exp(d.f(batch, length, d.pick(groups, 1)))) if updates else None,
+    ]
+    attributes = {
+        "q_num_heads": heads, "kv_num_heads": groups, "update_rule": rule, "scale": d.pick(None, 0.0, 0.3),
+        "chunk_size": d.pick(None, 2), "state_window": d.pick(None, 0),
+    }  # fmt: skip
+    free = dict.fromkeys((0, 1, 2, 4, 5), (0, 1)) | {3: (0,)}
+    return Case("LinearAttention", operands, attributes, 2, open=free)
+
+
+@draws("CausalConvWithState")
+def causal_conv_with_state(d: Draw) -> Case:
+    batch, channels, length, taps = d.size(1, 2), d.size(1, 4), d.size(1, 3, 6), d.size(1, 2, 4)
+    dilation, last = d.pick(None, 1, 2), d.pick(None, 0, 1)
+    reach = (taps - 1) * (dilation or 1)
+    x, state = d.f(batch, channels, length), d.f(batch, channels, reach)
+    if last:
+        x, state = (a.swapaxes(1, 2).copy() for a in (x, state))
+    operands = [x, d.f(channels, 1, taps), d.maybe(d.f(channels)), d.maybe(state)]
+    attributes = {
+        "dilation": dilation, "channels_last": last, "activation": d.pick(None, "none", "silu", "swish"),
+        "ndim": d.pick(None, 1), "state_window": d.pick(None, 0),
+    }  # fmt: skip
+    free = {0: (0, 1) if last else (0, 2), 3: (0,)}
+    return Case("CausalConvWithState", operands, attributes, 2, open=free)
+
+
 @draws("GroupQueryAttention")
 def group_query_attention(d: Draw) -> Case:
     batch, groups, share, depth = d.size(1, 2, 3), d.size(1, 2), d.size(1, 2, 3), d.pick(8, 16)

@@ -132,3 +132,63 @@ def quantized_softmax(operands: Operands, attributes: dict[str, Any]) -> list[Ar
     steps = np.rint(e / e.sum(axes, keepdims=True) / float(result_scale)) + int(result_zero)
     limits = np.iinfo(x.dtype)
     return [np.clip(steps, limits.min, limits.max).astype(x.dtype)]
+
+
+def _activated(h: Array, attributes: dict[str, Any]) -> Array:
+    kind = attributes.get("activation_type") or "relu"
+    if kind == "swiglu":
+        gate, factor = h[..., 0::2], h[..., 1::2]
+        limit = attributes.get("swiglu_limit")
+        if limit is not None:
+            gate, factor = np.minimum(gate, limit), np.clip(factor, -limit, limit)
+        alpha, beta = attributes.get("activation_alpha") or 1.0, attributes.get("activation_beta") or 0.0
+        return gate / (1 + np.exp(-alpha * gate)) * (factor + beta)
+    if kind == "gelu":
+        return 0.5 * h * (1 + np.tanh(np.sqrt(2 / np.pi) * (h + 0.044715 * h**3)))
+    return {"relu": np.maximum(h, 0), "silu": h / (1 + np.exp(-h)), "identity": h}[kind]
+
+
+def experts(
+    x: Array, router: Array, layers: list[tuple[Array, Any]], weights: Any, attributes: dict[str, Any]
+) -> Array:
+    """A mixture of experts, token by token."""
+    rows = x.reshape(-1, x.shape[-1]).astype(np.float64)
+    out = np.zeros_like(rows)
+    for t, row in enumerate(rows):
+        e = np.exp(router[t].astype(np.float64) - router[t].max())
+        shares = e / e.sum() if weights is None else weights[t].astype(np.float64)
+        chosen = np.argsort(-router[t], kind="stable")[: attributes.get("k") or 1]
+        normal = attributes.get("normalize_routing_weights") or (weights is None and "expert_weight_bits" in attributes)
+        total = shares[chosen].sum() if normal else 1.0
+        for index in chosen:
+            h = row
+            for place, (weight, bias) in enumerate(layers):
+                h = weight[index] @ h + (0 if bias is None else bias[index])
+                h = _activated(h, attributes) if place == 0 else h
+            out[t] += shares[index] / total * h
+    return out.reshape(x.shape).astype(np.float32)
+
+
+def mixture(operands: Operands, attributes: dict[str, Any]) -> list[Array]:
+    x, router, w1, b1, w2, b2 = operands
+    return [experts(x, router, [(w1, b1), (w2, b2)], None, attributes)]
+
+
+def quantized_mixture(operands: Operands, attributes: dict[str, Any]) -> list[Array]:
+    bits, block = attributes["expert_weight_bits"] or 4, attributes["block_size"]
+
+    def layer(weight: Array, scale: Array, zero: Any) -> Array:
+        numbers = fields(weight, bits, weight.shape[2] * 8 // bits).astype(np.float64)
+        each = block or numbers.shape[2]
+        blocks = numbers.shape[2] // each
+        middle: Any = 2.0 ** (bits - 1)
+        if zero is not None:
+            middle = fields(zero, bits, blocks if block else numbers.shape[1])
+            middle = np.repeat(middle, each, axis=2) if block else middle[..., None]
+        return (numbers - middle) * np.repeat(scale.reshape(*scale.shape[:2], -1), each, axis=2)
+
+    layers = [
+        (layer(operands[2], operands[3], operands[11]), operands[4]),
+        (layer(operands[5], operands[6], operands[12]), operands[7]),
+    ]
+    return [experts(operands[0], operands[1], layers, operands[14], attributes)]

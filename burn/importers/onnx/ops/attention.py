@@ -243,17 +243,22 @@ def linear_attention(node: Node) -> list[ir.Value]:
 
 @onnx_op("CausalConvWithState", ranks=(3, 3, 1, 3))
 def causal_conv_with_state(node: Node) -> list[ir.Value]:
-    x, weight = node.required(0), node.required(1)
+    return causal_convolution(node, node.required(0), node.input(3))
+
+
+def causal_convolution(node: Node, x: ir.Value, past: ir.Value | None, dilation: int = 1) -> list[ir.Value]:
+    """x [b, c, l] behind the state [b, c, (taps - 1) * dilation], convolved channel by channel; and the state after it."""
+    weight = node.required(1)
     (batch, channels, _), taps = type_of(x).shape, type_of(weight).shape[2]
     if not isinstance(taps, int) or not isinstance(channels, int):
         node.fail(f"the numbers of channels and taps must be known, not {channels} and {taps}")
     if not channels or not taps:
         node.fail(f"needs a channel and a tap at least, not {channels} and {taps}")
-    past = node.input(3)
+    reach = (taps - 1) * dilation
     if past is None:
-        past = ops.full(shape=(batch, channels, taps - 1), dtype=type_of(x).dtype)
+        past = ops.full(shape=(batch, channels, reach), dtype=type_of(x).dtype)
     whole = ops.concat([past, x], axis=2)
-    out = ops.conv(whole, weight, strides=(1,), dilations=(1,), low=(0,), high=(0,), groups=channels)
+    out = ops.conv(whole, weight, strides=(1,), dilations=(dilation,), low=(0,), high=(0,), groups=channels)
     if node.input(2) is not None:
         out = ops.add(out, reshape(node.required(2), (channels, 1)))
     activation = node.string("activation", "none")
@@ -263,5 +268,5 @@ def causal_conv_with_state(node: Node) -> list[ir.Value]:
         wider = convert(out, wide(type_of(x).dtype))
         out = convert(ops.mul(wider, ops.sigmoid(wider)), type_of(x).dtype)
     length = type_of(whole).shape[2]
-    state = ops.slice(whole, starts=(0, 0, length - (taps - 1)), sizes=(batch, channels, taps - 1), steps=(1, 1, 1))
+    state = ops.slice(whole, starts=(0, 0, length - reach), sizes=(batch, channels, reach), steps=(1, 1, 1))
     return [out, state]

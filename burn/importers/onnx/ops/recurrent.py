@@ -8,17 +8,20 @@ from burn.dialect import ops
 from burn.dialect.compose import transpose
 from burn.dialect.mlir import ir
 from burn.dialect.recurrent import DIRECTIONS
+from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 
 
-def common(node: Node) -> dict[str, Any]:
-    """The attributes that all three have; their operands are x, w, r, b, lengths, first states and peepholes."""
+def common(node: Node, recurrent: ir.Value | None = None) -> dict[str, Any]:
+    """The attributes that all three have; their operands are x, w, r, b, lengths, first states and peepholes.
+
+    recurrent: the recurrence weights, where they are not operand 2 as it is."""
     node.need_ranks(3, 3, 3, 2, 1, 3, 3, 2)
     direction = node.string("direction", "forward")
     if direction not in DIRECTIONS:
         node.fail(f"'{direction}' is none of {', '.join(DIRECTIONS)}", "direction")
     hidden = node.int("hidden_size", None)
-    actual = node.type(2).shape[-1]
+    actual = (node.type(2) if recurrent is None else type_of(recurrent)).shape[-1]
     if hidden is not None and isinstance(actual, int) and hidden != actual:
         node.fail(f"is {hidden}, but the recurrence weights have {actual}", "hidden_size")
     if node.opset < 7 and node.int("output_sequence", 0) == 0 and node.wants(0):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from burn.dialect import ops
-from burn.dialect.compose import reshape
+from burn.dialect.compose import number_like, reshape
 from burn.dialect.dims import exact_div
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
@@ -21,6 +23,34 @@ def rotary_embedding(node: Node) -> ir.Value:
         first = reshape(places, (1, 1))
         places = ops.add(ops.iota(shape=(1, length), axis=1, dtype=type_of(places).dtype), first)
     cos, sin = (ops.gather(node.required(i), places, axis=0) for i in (2, 3))
+    out = ops.rotary_embedding(x, cos, sin, interleaved=node.int("interleaved", 0) == 1)
+    return join_heads(out) if packed else out
+
+
+LAYOUTS = (CHUNKED, INTERLEAVED) = (0, 1)
+"""How MRotaryEmbedding's angles are shared among the three streams of positions."""
+
+
+@onnx_op("MRotaryEmbedding", domain=DOMAIN, ranks=((3, 4), 3, 2, 2))
+def m_rotary_embedding(node: Node) -> ir.Value:
+    """Positions [3, b, s] are of time, height and width; `mrope_section` says how many angles each of them sets."""
+    x, packed = _in_heads(node)
+    places, width = node.required(1), node.type(2).shape[1]
+    sections, layout = node.ints("mrope_section"), node.int("mrope_layout", CHUNKED)
+    if layout not in LAYOUTS:
+        node.fail(f"must be 0 or 1, not {layout}", "mrope_layout")
+    if len(sections) != 3 or min(sections) < 0 or sum(sections) != width:
+        node.fail(f"{list(sections)} are not three numbers of angles that add up to {width}", "mrope_section")
+    stream = np.repeat(np.arange(3), sections)
+    if layout == INTERLEAVED:
+        stream = np.zeros(sum(sections), np.int64)
+        for axis in (1, 2):
+            stream[axis : sections[axis] * 3 : 3] = axis
+    streams = reshape(node.array(stream), (1, 1, 1, len(stream)))
+    axis = ops.iota(shape=(3, 1, 1, 1), axis=0)
+    rows = [ops.gather(node.required(i), places, axis=0) for i in (2, 3)]  # [3, b, s, angles]
+    own = ops.eq(axis, streams)
+    cos, sin = (ops.reduce(ops.select(own, row, number_like(0, row)), kind="sum", axes=(0,)) for row in rows)
     out = ops.rotary_embedding(x, cos, sin, interleaved=node.int("interleaved", 0) == 1)
     return join_heads(out) if packed else out
 
