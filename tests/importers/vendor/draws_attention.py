@@ -264,3 +264,84 @@ def group_query_attention(d: Draw) -> Case:
     return Case(
         "GroupQueryAttention", operands, attributes, outputs, constant, open=free, truth=grouped_attention, both=True
     )
+
+
+@draws("QAttention")
+def qattention(d: Draw) -> Case:
+    batch, length, heads, depth, width = (
+        d.size(1, 2, 3),
+        d.size(1, 3, 5),
+        d.size(1, 2, 3),
+        d.size(2, 4, 5),
+        d.size(3, 8),
+    )
+    past = d.pick(0, 0, 2, 3)
+    total, columns = past + length, 3 * heads * depth
+    weight_type, per_column = d.pick(np.uint8, np.int8), d.flag()
+    shape = (columns,) if per_column else ()
+    weight = (d.bytes(weight_type, width, columns) // (2 if weight_type is np.int8 else 1)).astype(weight_type)
+    operands: list[Any] = [
+        d.bytes(np.uint8, batch, length, width),
+        weight,
+        d.f(columns),
+        np.array(0.02, np.float32),
+        d.positive(*shape, low=0.002, high=0.02) if per_column else np.array(0.01, np.float32),
+        _mask(d, batch, length, past, total, ("", "ends", "ends and starts", "flags", "rows")),
+        d.maybe(d.bytes(np.uint8)),
+        d.maybe(d.bytes(weight_type, *shape)),
+        d.f(2, batch, heads, past, depth) if past else None,
+    ]
+    attributes = {
+        "num_heads": heads,
+        "unidirectional": d.pick(None, 0, 1),
+        "scale": d.pick(None, None, 0.3),
+        "mask_filter_value": d.pick(None, None, -50.0),
+        "do_rotary": d.pick(None, 0),
+        "past_present_share_buffer": d.pick(None, 0),
+    }
+    free = {0: (0, 1), 5: (0, 1, 2), 8: (1, 3)}
+    outputs = 2 if past else [True, d.flag()]
+    return Case("QAttention", operands, attributes, outputs, (1, 3, 4, 6, 7), tolerance=1e-4, open=free)
+
+
+@draws("DecoderMaskedMultiHeadAttention")
+def decoder_masked_attention(d: Draw) -> Case:
+    batch, heads, depth = d.size(1, 2), d.size(1, 2, 3), d.size(4, 8)
+    kind = d.pick("self", "packed", "cross")
+    past = d.size(1, 3)
+    shared = kind != "cross"
+    total = d.size(2, 5) if kind == "cross" else past + 1
+    cached = past + d.size(1, 3) if shared else past
+    hidden = heads * depth
+    new = kind == "self"
+    if kind == "cross":
+        key, value = d.f(batch, heads, total, depth), d.f(batch, heads, total, depth)
+    else:
+        key, value = (d.f(batch, 1, hidden), d.f(batch, 1, hidden)) if new else (None, None)
+    cache = kind != "cross"
+    flags = d.ints(0, 2, batch, total)
+    flags[:, 0] = 1
+    operands: list[Any] = [
+        d.f(batch, 1, hidden * (3 if kind == "packed" else 1)),
+        key,
+        value,
+        d.maybe(flags),
+        _bias(d, batch, heads, 1, total) if kind != "cross" else None,
+        d.f(batch, heads, cached, depth) if cache else None,
+        d.f(batch, heads, cached, depth) if cache else None,
+        np.array([past], np.int32) if shared else None,
+        None,
+        None,
+        d.maybe(d.f(hidden * 3)) if kind != "cross" else None,
+    ]
+    attributes = {
+        "num_heads": heads,
+        "past_present_share_buffer": int(shared) if shared or d.flag() else None,
+        "scale": d.pick(None, 0.3),
+        "mask_filter_value": d.pick(None, -50.0),
+    }
+    free = {0: (0,), 1: (0,), 2: (0,), 3: (0, 1), 5: (0, 2), 6: (0, 2)}
+    apart = np.split(operands[0], 3, axis=2) if kind == "packed" else []
+    instead = {i: np.ascontiguousarray(a) for i, a in enumerate(apart)}  # the runtime's CPU kernel does not split
+    outputs = [True, cache, cache]
+    return Case("DecoderMaskedMultiHeadAttention", operands, attributes, outputs, open=free, instead=instead)

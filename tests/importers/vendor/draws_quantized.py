@@ -253,3 +253,70 @@ def dequantize_linear(d: Draw) -> Case:
     operands = [x, d.positive(*shape) if per_axis else np.array(d.positive(), np.float32), zero]
     fixed = (0, 1, 2) if name in ("uint4", "int4") else d.pick((), (1, 2))
     return Case("DequantizeLinear", operands, {"axis": axis}, constant=fixed, types={0: type_, 2: type_}, open={})
+
+
+@draws("GatherBlockQuantized")
+def gather_block_quantized(d: Draw) -> Case:
+    name, bits = d.pick(("uint8", 4), ("uint8", 8), ("uint8", 2), ("uint4", 4), ("int4", 4))
+    block, rows, width = d.pick(16, 32), d.size(1, 3, 8), d.pick(16, 32, 64)
+    block = min(block, width)
+    type_, low, high = TYPES[name]
+    packed = name == "uint8"
+    along = 0 if packed else d.pick(0, 0, -2, 1)
+    shape, at = ((rows, width), -1) if along in (0, -2) else ((width, rows), 0)
+    data = _elements(d, low, high, (rows, width * bits // 8) if packed else shape, name)
+    blocks = -(-width // block)
+    scales = d.positive(*((rows, blocks) if at == -1 else (blocks, rows)))
+    zeros = _elements(d, low, high, (rows, -(-blocks * bits // 8)) if packed else scales.shape, name)
+    index = d.ints(-rows, rows, *d.pick((), (3,), (2, 2)), dtype=d.pick(np.int32, np.int64))
+    attributes = {
+        "bits": bits if bits != 4 else d.pick(None, 4),
+        "block_size": block,
+        "gather_axis": along if along else d.pick(None, 0),
+        "quantize_axis": (d.pick(None, 1, -1) if at == -1 else 0),
+    }
+    scales = scales.astype(d.pick(np.float32, np.float32, np.float16))
+    operands = [data, index, scales, d.maybe(zeros)]
+    tolerance = 1e-3 if scales.dtype == np.float16 else 1e-6
+    types = {0: type_, 3: type_}
+    return Case(
+        "GatherBlockQuantized", operands, attributes, 1, (0, 2, 3), tolerance, types=types, open={1: range(index.ndim)}
+    )
+
+
+@draws("MatMulBnb4")
+def matmul_bnb4(d: Draw) -> Case:
+    n, k, block = d.size(1, 3, 8), d.size(2, 16, 33), d.pick(16, 32)
+    count = n * k
+    x = d.f(*d.pick((2,), (1,), (2, 3)), k)
+    operands = [x, d.bytes(U8, -(-count // 2)), d.positive(-(-count // block))]
+    attributes = {
+        "N": n, "K": k, "block_size": block, "quant_type": d.pick(0, 1), "transB": d.pick(None, 1),
+        "training_mode": d.pick(None, 0, 1),
+    }  # fmt: skip
+    return Case("MatMulBnb4", operands, attributes, constant=(1, 2), open={0: range(x.ndim - 1)})
+
+
+@draws("QEmbedLayerNormalization")
+def q_embed_layer_normalization(d: Draw) -> Case:
+    batch, length, width, dtype = d.size(1, 2), d.size(1, 3, 5), d.size(1, 8), d.pick(U8, S8)
+    segments = d.flag()
+    flags = (np.arange(length) < d.ints(1, length + 1, batch, 1)).astype(np.int32)
+
+    def scale() -> Array:
+        return np.array(d.positive(), np.float32)
+
+    operands = [
+        d.ints(0, 10, batch, length),
+        d.ints(0, 2, batch, length) if segments else None,
+        d.bytes(dtype, 10, width),
+        d.bytes(dtype, 6, width),
+        d.bytes(dtype, 2, width) if segments else None,
+        d.bytes(dtype, width),
+        d.bytes(dtype, width),
+        d.maybe(flags),
+        *(scale(), scale(), scale() if segments else None, scale(), scale()),
+        *(d.bytes(dtype), d.bytes(dtype), d.bytes(dtype) if segments else None, d.bytes(dtype), d.bytes(dtype)),
+    ]
+    free = dict.fromkeys((0, 1, 7), (0, 1))
+    return Case("QEmbedLayerNormalization", operands, {"epsilon": d.pick(None, 1e-5)}, 2, open=free, tolerance=1e-4)

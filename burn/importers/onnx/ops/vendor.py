@@ -177,26 +177,52 @@ def skip_simplified_layer_normalization(node: Node) -> list[ir.Value | None]:
 @onnx_op("EmbedLayerNormalization", domain=DOMAIN, ranks=(2, 2, 2, 2, 2))
 def embed_layer_normalization(node: Node) -> list[ir.Value | None]:
     """Word, position and segment embeddings, added and normalised; and how many tokens of each row are not masked."""
-    tokens, segments = node.required(0), node.input(1)
     node.no_effect("mask_index_type", because="it says what the second output's shape is, not what it holds")
     words, positions, kinds = node.required(2), node.required(3), node.input(4)
+    places = node.input(8)
+    return embedded(node, words, positions, kinds, (node.required(5), node.required(6)), places)
+
+
+def embedded(
+    node: Node,
+    words: ir.Value,
+    positions: ir.Value,
+    kinds: ir.Value | None,
+    affine: tuple[ir.Value, ir.Value],
+    places: ir.Value | None,
+) -> list[ir.Value | None]:
+    """Rows of the three tables, added and normalised. Operands 0, 1 and 7 are the tokens, their kinds and a mask."""
+    tokens, segments = node.required(0), node.input(1)
     batch, length = type_of(tokens).shape
     total = ops.gather(words, tokens, axis=0)
-    if node.has_input(8):
-        total = ops.add(total, ops.gather(positions, node.required(8), axis=0))
+    if places is not None:
+        total = ops.add(total, ops.gather(positions, places, axis=0))
     else:
         depth = type_of(positions).shape[1]
         first = ops.slice(positions, starts=(0, 0), sizes=(length, depth), steps=(1, 1))
         total = ops.add(total, first)
     if segments is not None and kinds is not None:
         total = ops.add(total, ops.gather(kinds, segments, axis=0))
-    normal = ops.layer_norm(total, node.required(5), node.required(6), axis=-1, epsilon=node.float("epsilon", 1e-12))
+    normal = ops.layer_norm(total, *affine, axis=-1, epsilon=node.float("epsilon", 1e-12))
     mask = node.input(7)
     if mask is None:
         lengths = ops.full(shape=(batch,), dtype="int32")
     else:
         lengths = ops.reduce(convert(mask, "int32"), kind="sum", axes=(1,))
     return [normal, lengths, total]
+
+
+@onnx_op("QEmbedLayerNormalization", domain=DOMAIN, ranks=(2, 2, 2, 2, 2))
+def q_embed_layer_normalization(node: Node) -> list[ir.Value | None]:
+    """`EmbedLayerNormalization` of quantised tables; scales follow from operand 8 on, zero points from operand 13 on."""
+
+    def real(index: int, place: int) -> ir.Value:
+        scale, zero = (reshape(node.required(i + place), ()) for i in (8, 13))
+        return ops.dequantize(node.required(index), scale, zero, dtype="float32", axis=0)
+
+    words, positions = real(2, 0), real(3, 1)
+    kinds = real(4, 2) if node.has_input(4) else None
+    return embedded(node, words, positions, kinds, (real(5, 3), real(6, 4)), None)[:2]
 
 
 @onnx_op("BiasAdd", domain=DOMAIN)

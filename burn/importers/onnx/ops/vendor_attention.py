@@ -144,3 +144,83 @@ def _projections(node: Node, heads: int) -> list[ir.Value]:
         biased.append(x if operand is not None and type_of(operand).rank == 4 else ops.add(x, own))
         start += heads * depth
     return biased
+
+
+@onnx_op("QAttention", domain=DOMAIN, ranks=(3, 2, 1))
+def qattention(node: Node) -> list[ir.Value | None]:
+    """`Attention` of a quantised input and weight: what follows their product is computed in floats."""
+    if node.int("do_rotary", 0):
+        node.fail("is not supported here", "do_rotary")
+    if node.int("past_present_share_buffer", 0):
+        node.fail("a cache that the caller and the node share is not supported", "past_present_share_buffer")
+    dtype = node.type(3).dtype
+    x = ops.dequantize(node.required(0), _single(node, 3), _single(node, 6), dtype=dtype, axis=0)
+    weight = ops.dequantize(node.required(1), node.required(4), node.input(7), dtype=dtype, axis=1)
+    projected = ops.dot_general(x, weight, lhs_contract=(2,), rhs_contract=(0,))
+    return self_attention(node, ops.add(projected, node.required(2)), mask=5, past=8, extra=None)
+
+
+def _single(node: Node, index: int) -> ir.Value | None:
+    """A scale or a zero point of the whole tensor, [] or [1], as a scalar."""
+    return reshape(node.required(index), ()) if node.has_input(index) else None
+
+
+@onnx_op("DecoderMaskedMultiHeadAttention", domain=DOMAIN, ranks=(3, (3, 4), (3, 4), 2, 4, 4, 4, 1))
+def decoder_masked_attention(node: Node) -> list[ir.Value | None]:
+    """Attention of one new token, with a cache of keys and values of its own, or with those of an encoder [b, h, t, d]."""
+    heads, query = node.int("num_heads"), node.required(0)
+    node.no_effect(8, because="beams are followed by cache_indirection, which is refused")
+    crossed = node.has_input(1) and node.type(1).rank == 4
+    if node.has_input(1) and node.has_input(2):
+        projections = [query, node.required(1), node.required(2)]
+    elif node.has_input(1) or node.has_input(2):
+        node.fail("key and value must be given together")
+    else:
+        third = exact_div(type_of(query).shape[2], 3)
+        if third is None:
+            node.fail(f"{type_of(query)} does not split into queries, keys and values")
+        projections = [part(query, 2, i * third, third) for i in range(3)]
+    if node.has_input(10):
+        projections = _biased(node, projections, node.required(10))
+    q, k, v = (x if type_of(x).rank == 4 else split_heads(node, x, heads, "num_heads") for x in projections)
+    shared = node.int("past_present_share_buffer", 0) == 1
+    old: Dim = 0
+    present: tuple[ir.Value, ir.Value] = k, v
+    if crossed:
+        if node.has_input(5) or node.has_input(6):
+            node.fail("keys of an encoder leave no room for a cache")
+    elif node.has_input(5) != node.has_input(6):
+        node.fail("past_key and past_value must be given together")
+    elif shared:
+        if not node.has_input(5) or not node.has_input(7):
+            node.fail("needs a cache and past_sequence_length", "past_present_share_buffer")
+        old = node.read_one(7)
+        (whole_k, k), (whole_v, v) = grown(node.required(5), k, old), grown(node.required(6), v, old)
+        present = whole_k, whole_v
+    elif node.has_input(5):
+        old = node.type(5).shape[2]
+        present = k, v = ops.concat([node.required(5), k], axis=2), ops.concat([node.required(6), v], axis=2)
+    if crossed or not shared:
+        node.no_effect(7, because="the cache is full")
+    space = Space(type_of(q).shape[0], type_of(q).shape[2], old, type_of(k).shape[2])
+    flags = padding_bias(node, node.required(3), space, type_of(q).dtype) if node.has_input(3) else None
+    node.no_effect("mask_filter_value", because="there is no mask")
+    bias = combined(flags, score_bias(node, 4, space))
+    q, keys, scale = scaled_sides(node, q, k)
+    how = Softmax(scale, False, 0)
+    node.no_effect("output_qk", because="the fourth output is made where it is named")
+    seen = biased_scores(q, keys, bias, None, how) if node.wants(3) else None
+    return [join_heads(attended(q, keys, v, bias, None, how)), *present, seen]
+
+
+def _biased(node: Node, projections: list[ir.Value], bias: ir.Value) -> list[ir.Value]:
+    """Queries, keys and values [b, s, width] with their part of a bias; those of an encoder have had theirs."""
+    result, start = [], 0
+    for x in projections:
+        width = type_of(x).shape[-1]
+        if type_of(x).rank == 3:
+            result.append(ops.add(x, part(bias, 0, start, width)))
+            start = start + width
+        else:
+            result.append(x)
+    return result

@@ -120,9 +120,9 @@ def _stream_gate(node: Node, index: int, streams: ir.Value, grouped: bool) -> ir
         return gate
     if rank == len(lead) + 1 and last == count:
         return reshape(gate, (*lead, count, 1))
-    if rank == len(lead) + 1 and not grouped and last == count * each:
-        return reshape(gate, (*lead, count, each))
-    node.fail(f"a gate {node.type(index)} does not fit streams {type_of(streams)}")
+    if rank != len(lead) + 1 or grouped or last != count * each:
+        node.fail(f"a gate {node.type(index)} does not fit streams {type_of(streams)}")
+    return reshape(gate, (*lead, count, each))
 
 
 @onnx_op("HyperConnectionPreMix", domain=DOMAIN)
