@@ -44,7 +44,7 @@ def test_all_that_is_unread_is_listed_with_the_other_problems() -> None:
         helper.make_node("Gelu", ["x", "y"], ["a"], "first", domain=MICROSOFT, nonsense=1.0),
         helper.make_node("Softmax", ["a"], ["b"], "second", axis=7),
         helper.make_node("If", ["flag"], ["c"], "third", then_branch=inner, else_branch=inner),
-        helper.make_node("QuickGelu", ["c"], ["d"], "fourth", domain=MICROSOFT, alpha=1.0, text="t"),
+        helper.make_node("QuickGelu", ["a"], ["d"], "fourth", domain=MICROSOFT, alpha=1.0, text="t"),
     ]
     made = model(*nodes)
     made.graph.input.append(helper.make_tensor_value_info("flag", TensorProto.BOOL, []))

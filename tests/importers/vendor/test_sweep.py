@@ -36,7 +36,7 @@ def test_an_unknown_attribute_is_refused(op: str) -> None:
         import_onnx(case.model(an_unknown_one=1))
 
 
-@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("op", [op for op in OPERATORS if op != "QLinearConcat"])  # which takes any number
 def test_a_further_operand_is_refused(op: str) -> None:
     case = drawn(op, FIRST)
     model = case.model()
