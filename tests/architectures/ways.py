@@ -14,14 +14,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+import torch._dynamo
 
 import burn
+from burn.adapters.torch import dynamo
 from burn.importers.torch.export import export
 from tests.architectures import onnx_ways
 from tests.architectures.drawn import Inputs, Made, Unmade, made
 from tests.importers.torch.architectures import judged, leaves, tensors
 
 OURS, THEIRS = "burn", "aot_eager"
+if OURS not in torch._dynamo.list_backends():  # burn is not installed, only found on the path
+    torch._dynamo.register_backend(dynamo.backend, name=OURS)
 BATCH, OTHER = 2, 3
 NEW_TOKENS = 3
 SHOWN = 1500
