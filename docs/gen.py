@@ -3,8 +3,8 @@
     python docs/gen.py [FOLDER]        # docs/reference by default
 
 One page for each family of ops, one for tensors and their functions, one each for `burn.nn`, `burn.data`, `burn.train` and
-`burn.generation`, one for the passes. Nothing here is written by hand, so nothing can be out of step: the element types of a
-function are those it is tested with (tests/api/rows.py).
+`burn.generation`, one for the passes, one for ONNX Runtime's own operators. Nothing here is written by hand, so nothing can be
+out of step: the element types of a function are those it is tested with (tests/api/rows.py).
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def main(folder: Path) -> None:
     pages["generation.md"] = generation_page()
     pages["derivatives.md"] = derivative_page()
     pages["passes.md"] = pass_page()
+    pages["onnx-runtime-operators.md"] = vendor_page()
     for name, text in pages.items():
         if text:
             (folder / name).write_text(text)
@@ -266,6 +267,33 @@ def pass_page() -> str:
     from burn.cli.opt import describe
 
     return "\n".join(["# Passes", "", "```", describe(), "```", ""])
+
+
+def vendor_page() -> str:
+    """The operators of com.microsoft: what is imported, and what is refused for which reason."""
+    from burn.importers.onnx.node import BUILDERS
+    from burn.importers.onnx.ops import load_builders
+    from burn.importers.onnx.ops.vendor_refused import LIMITS, REFUSED, VALUES
+
+    load_builders()
+    lines = [
+        "# Operators of ONNX Runtime",
+        "",
+        "Operators of the domain com.microsoft, which ONNX Runtime's tools write; all that it runs on CPUs are here. An operand,",
+        "an attribute or a value that burn does not support is refused by name when the file is imported.",
+        "",
+        "| operator | | refused |",
+        "| --- | --- | --- |",
+    ]
+    for domain, op in sorted(key for key in BUILDERS if key[0].startswith("com.microsoft")):
+        name = op if domain == "com.microsoft" else f"{domain.rpartition('.')[2]}::{op}"
+        if (domain, op) in REFUSED:
+            lines.append(f"| {name} | refused | {REFUSED[domain, op]} |")
+            continue
+        own = domain == "com.microsoft"
+        limits = [*LIMITS.get(op, ()), *(f"{k} = {v}" for k, v in VALUES.get(op, {}).items())] if own else []
+        lines.append(f"| {name} | works | {', '.join(limits)} |")
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,9 @@ from burn.importers.onnx.schemas import TYPE_NAMES, newest_version, type_string
 from burn.importers.onnx.tensors import element_name
 
 OLDEST_OPSET = 7  # older operators broadcast and infer by rules of their own
+ASSUMED = {"com.microsoft": 1, "com.microsoft.nchwc": 1}
+"""Versions of domains that files need not import: ONNX Runtime's own, which its tools leave out."""
+
 MAX_PROBLEMS = 200  # what a person can be expected to read of one file
 
 
@@ -93,6 +96,7 @@ class _Checker:
             else:
                 self.add("the model imports no operator set")
                 return
+        versions = {**ASSUMED, **versions}
         self.collect_functions()
         for function in model.functions:
             self.function(function)

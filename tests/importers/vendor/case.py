@@ -36,6 +36,7 @@ class Case:
     runtime_tolerance: of the runtime's floats, where it rounds more than `truth` does.
     truth: the results in float64, of operands and attributes; either it or the runtime must agree, with `both` each that
     there is.
+    shared: outputs that the runtime writes over operands, by their indices.
     types, result_types: ONNX element types that do not follow from numpy's, by operand and by output.
     may: words of a refusal that is right.
     instead: operands that mean the same, for a runtime that crashes without them.
@@ -57,6 +58,7 @@ class Case:
     open: dict[int, Collection[int]] | None = None
     both: bool = False
     runtime_tolerance: float | None = None
+    shared: dict[int, int] = field(default_factory=dict)
     result_types: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -112,7 +114,7 @@ class Refused(Exception):
     """ONNX Runtime does not take the case."""
 
 
-def runtime(model: onnx.ModelProto, feeds: dict[str, Array]) -> list[Array]:
+def runtime(model: onnx.ModelProto, feeds: dict[str, Array], shared: dict[str, str] | None = None) -> list[Array]:
     """ONNX Runtime's results, without its own rewriting of the graph. Raises Refused."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -120,9 +122,24 @@ def runtime(model: onnx.ModelProto, feeds: dict[str, Array]) -> list[Array]:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        return [np.asarray(a) for a in session.run(None, feeds)]
+        return [np.asarray(a) for a in (_run_in_place(session, feeds, shared) if shared else session.run(None, feeds))]
     except Exception as error:  # the runtime's exceptions have no common class of their own
         raise Refused(str(error).strip().splitlines()[-1]) from error
+
+
+def _run_in_place(session: Any, feeds: dict[str, Array], shared: dict[str, str]) -> list[Array]:
+    """Runs with outputs that lie in the memory of inputs. shared: output -> input."""
+    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array.copy()) for name, array in feeds.items()}
+    binding = session.io_binding()
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    for output in session.get_outputs():
+        if output.name in shared:
+            binding.bind_ortvalue_output(output.name, values[shared[output.name]])
+        else:
+            binding.bind_output(output.name)
+    session.run_with_iobinding(binding)
+    return binding.copy_outputs_to_cpu()
 
 
 def judge(case: Case, sizes: str = "fixed", run: Callable[..., list[Array]] | None = None) -> Outcome:
@@ -140,7 +157,7 @@ def judge(case: Case, sizes: str = "fixed", run: Callable[..., list[Array]] | No
     problems, peers = [], 0
     try:
         peer = replace(case, operands=[case.instead.get(i, a) for i, a in enumerate(case.operands)])
-        theirs = runtime(peer.model(), peer.feeds())
+        theirs = runtime(peer.model(), peer.feeds(), {f"o{o}": f"i{i}" for o, i in case.shared.items()})
     except Refused as error:
         if case.truth is None:
             return Outcome("skipped", f"{case}: {error}")

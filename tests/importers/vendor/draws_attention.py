@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from tests.importers.vendor.case import Array, Case, Draw, draws
-from tests.importers.vendor.truths import grouped_attention
+from tests.importers.vendor.truths import grouped_attention, sparse_attention
 
 FLOAT = TensorProto.FLOAT
 
@@ -222,7 +223,7 @@ def group_query_attention(d: Draw) -> Case:
     rotary = d.flag()
     columns = d.pick(depth // 2, depth // 4) if rotary else depth // 2
     norm = d.pick(False, False, True)
-    position = d.pick(False, True) if rotary else False
+    position = d.pick(False, True)
     ids = np.arange(past, total)[None] + d.ints(0, 3, batch, 1, dtype=np.int64)
     operands: list[Any] = [
         d.f(batch, length, (heads + 2 * groups if packed else heads) * depth),
@@ -330,7 +331,7 @@ def decoder_masked_attention(d: Draw) -> Case:
         d.f(batch, heads, cached, depth) if cache else None,
         d.f(batch, heads, cached, depth) if cache else None,
         np.array([past], np.int32) if shared else None,
-        None,
+        d.maybe(np.array([1], np.int32)),
         None,
         d.maybe(d.f(hidden * 3)) if kind != "cross" else None,
     ]
@@ -343,5 +344,58 @@ def decoder_masked_attention(d: Draw) -> Case:
     free = {0: (0,), 1: (0,), 2: (0,), 3: (0, 1), 5: (0, 2), 6: (0, 2)}
     apart = np.split(operands[0], 3, axis=2) if kind == "packed" else []
     instead = {i: np.ascontiguousarray(a) for i, a in enumerate(apart)}  # the runtime's CPU kernel does not split
-    outputs = [True, cache, cache]
-    return Case("DecoderMaskedMultiHeadAttention", operands, attributes, outputs, open=free, instead=instead)
+    types = {3: FLOAT}
+    seen = kind == "cross" and d.flag()
+    attributes["output_qk"] = 1 if seen else d.pick(None, 0)
+    outputs = [True, cache, cache, seen]
+    return Case(
+        "DecoderMaskedMultiHeadAttention", operands, attributes, outputs, open=free, instead=instead, result_types=types
+    )
+
+
+@draws("SparseAttention")
+def sparse_attention_case(d: Draw) -> Case:
+    batch, groups, share, depth, block = d.size(1, 2), d.size(1, 2), d.size(1, 2), 16, 16
+    heads, blocks = groups * share, d.size(2, 3)
+    room = blocks * block
+    prompt = d.flag()
+    length = d.size(3, 20, room) if prompt else 1
+    total = length if prompt else d.size(2, 17, room)
+    lengths = np.full(batch, total, np.int32)
+    if not prompt:
+        lengths = d.ints(1, total + 1, batch)
+        lengths[0] = total
+    layouts = d.pick(1, share)
+    flags = np.tril(d.ints(0, 2, layouts, blocks, blocks)) | np.eye(blocks, dtype=np.int32)
+    rows = np.concatenate([np.zeros((layouts, 1), np.int32), np.cumsum(flags.sum(2), axis=1)], axis=1).astype(np.int32)
+    columns = np.full((layouts, int(rows[:, -1].max())), -1, np.int32)
+    for index, matrix in enumerate(flags):
+        columns[index, : rows[index, -1]] = np.nonzero(matrix)[1]
+    packed, rotary = d.flag(), d.flag()
+    operands: list[Any] = [
+        d.f(batch, length, (heads + 2 * groups if packed else heads) * depth),
+        None if packed else d.f(batch, length, groups * depth),
+        None if packed else d.f(batch, length, groups * depth),
+        d.f(batch, groups, room, depth),
+        d.f(batch, groups, room, depth),
+        rows,
+        columns,
+        np.array([total], np.int32),
+        lengths,
+        d.f(room, depth // 2) if rotary else None,
+        d.f(room, depth // 2) if rotary else None,
+    ]
+    attributes = {
+        "num_heads": heads,
+        "kv_num_heads": groups,
+        "sparse_block_size": block,
+        "do_rotary": int(rotary),
+        "rotary_interleaved": d.pick(None, 0, 1),
+        "scale": d.pick(None, 0.3),
+    }
+    free = {0: (0, 1), 1: (0, 1), 2: (0, 1), 3: (0, 2), 4: (0, 2), 6: (1,), 8: (0,)}
+    cases = Case(
+        "SparseAttention", operands, attributes, 3, d.pick((), (5, 6), (7,)), open=free, truth=sparse_attention
+    )
+    alike = bool((lengths == total).all())  # rows of other lengths read memory that the runtime has not written
+    return replace(cases, both=alike, shared={1: 3, 2: 4})

@@ -58,7 +58,7 @@ def qmoe(d: Draw) -> Case:
         expert_weight_bits=bits if bits != 4 else d.pick(None, 4),
         fc1_expert_weight_bits=d.pick(None, bits),
         fc2_expert_weight_bits=d.pick(None, bits),
-        fc3_expert_weight_bits=None,
+        fc3_expert_weight_bits=d.pick(None, bits),
         quant_type=d.pick(None, "int"),
         weights_prepacked=d.pick(None, 0),
         accuracy_level=d.pick(None, 0, 1),

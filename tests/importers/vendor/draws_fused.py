@@ -14,7 +14,13 @@ def shape(d: Draw) -> list[int]:
     return [d.size() for _ in range(d.size(1, 2, 3))]
 
 
-@draws("Gelu", "QuickGelu")
+@draws("QuickGelu")
+def quick_gelu(d: Draw) -> Case:
+    x = d.f(*shape(d), scale=3)
+    return Case("QuickGelu", [x], {"alpha": d.pick(None, 0.5)}, open={0: range(x.ndim)})
+
+
+@draws("Gelu")
 def gelu(d: Draw) -> Case:
     x = d.f(*shape(d), scale=3)
     return Case("Gelu", [x], open={0: range(x.ndim)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,12 @@ def qlinear_add(d: Draw) -> Case:
     return Case("QLinearAdd", operands, constant=d.pick((), (1, 2, 4, 5, 6, 7)), steps=1, share=0.2, instead=zeros)
 
 
-@draws("QLinearSigmoid", "QLinearLeakyRelu")
+@draws("QLinearLeakyRelu")
+def qlinear_leaky_relu(d: Draw) -> Case:
+    return replace(qlinear_sigmoid(d), attributes={"alpha": d.pick(None, 0.3)})
+
+
+@draws("QLinearSigmoid")
 def qlinear_sigmoid(d: Draw) -> Case:
     dtype = d.pick(U8, S8)
     x = d.bytes(dtype, d.size(), d.size())

@@ -192,3 +192,40 @@ def quantized_mixture(operands: Operands, attributes: dict[str, Any]) -> list[Ar
         (layer(operands[5], operands[6], operands[12]), operands[7]),
     ]
     return [experts(operands[0], operands[1], layers, operands[14], attributes)]
+
+
+def sparse_attention(operands: Operands, attributes: dict[str, Any]) -> list[Array]:
+    """SparseAttention, row by row and query by query."""
+    heads, groups, block = attributes["num_heads"], attributes["kv_num_heads"], attributes["sparse_block_size"]
+    query = operands[0].astype(np.float64)
+    batch, length, width = query.shape
+    if operands[1] is None:
+        depth = width // (heads + 2 * groups)
+        q, k, v = np.split(query, [heads * depth, (heads + groups) * depth], axis=2)
+    else:
+        depth, q, k, v = width // heads, query, operands[1].astype(np.float64), operands[2].astype(np.float64)
+    q, k, v = (x.reshape(batch, length, -1, depth).transpose(0, 2, 1, 3) for x in (q, k, v))
+    rows, columns, total = operands[5], operands[6], int(operands[7][0])
+    present = [operands[3].astype(np.float64), operands[4].astype(np.float64)]
+    out = np.zeros((batch, heads, length, depth))
+    for b in range(batch):
+        old = 0 if total == length else int(operands[8][b]) - length
+        qs, ks = q[b], k[b]
+        if attributes.get("do_rotary"):
+            turn = attributes.get("rotary_interleaved") == 1
+            qs, ks = (rotate(x, operands[9], operands[10], range(old, old + length), turn) for x in (qs, ks))
+        for index, new in ((0, ks), (1, v[b])):
+            present[index][b, :, old : old + length] = new
+        for h in range(heads):
+            keys, values = (present[i][b, h // (heads // groups)] for i in range(2))
+            layout = h % len(rows)
+            for i in range(length):
+                place = old + i
+                row = place // block
+                blocks = columns[layout, rows[layout, row] : rows[layout, row + 1]]
+                seen = [t for t in range(place + 1) if t // block in blocks]
+                s = keys[seen] @ qs[h, i] * (attributes.get("scale") or depth**-0.5)
+                e = np.exp(s - s.max())
+                out[b, h, i] = e / e.sum() @ values[seen]
+    results = [out.transpose(0, 2, 1, 3).reshape(batch, length, -1), *present]
+    return [r.astype(np.float32) for r in results]

@@ -41,7 +41,7 @@ def group_query_attention(node: Node) -> list[ir.Value | None]:
         if node.string(attribute, "NONE") != "NONE":
             node.fail("caches of integers are not supported", attribute)
     heads, groups = node.int("num_heads"), node.int("kv_num_heads")
-    q, k, v = (_normalised(node, x, i) for i, x in enumerate(_grouped(node, heads, groups)))
+    q, k, v = (_normalised(node, x, i) for i, x in enumerate(grouped(node, heads, groups)))
     batch, _, length, _ = type_of(q).shape
     if node.has_input(3) != node.has_input(4):
         node.fail("past_key and past_value must be given together")
@@ -121,7 +121,8 @@ def _normalised(node: Node, x: ir.Value, index: int) -> ir.Value:
 def _positions(node: Node, first: ir.Value, length: Dim, total: Dim) -> ir.Value:
     """Where each query stands [b, s]: behind the row's old keys, or as the position ids say."""
     count = ops.iota(shape=(1, length), axis=1)
-    if not node.has_input(9):
+    if not node.has_input(9) or node.int("do_rotary", 0) != 1:
+        node.no_effect(9, because="nothing is rotated")
         return ops.add(first, count)
     ids = convert(node.required(9), "int64")
     counted = ops.add(reshape(part(part(ids, 0, 0, 1), 1, 0, 1), (1, 1)), count)
@@ -135,13 +136,13 @@ def _positions(node: Node, first: ir.Value, length: Dim, total: Dim) -> ir.Value
     return ops.select(ops.eq(dim_value(total), dim_value(length)), counted, ids)
 
 
-def rotated(node: Node, q: ir.Value, k: ir.Value, positions: ir.Value) -> list[ir.Value]:
-    """Queries and keys, rotated where `do_rotary` says so. Operands 7 and 8 are the cosines and sines by position."""
+def rotated(node: Node, q: ir.Value, k: ir.Value, positions: ir.Value, cosines: int = 7) -> list[ir.Value]:
+    """Queries and keys, rotated where `do_rotary` says so. cosines: the index of the cosines by position, before the sines."""
     interleaved = node.int("rotary_interleaved", 0) == 1
     if node.int("do_rotary", 0) != 1:
-        node.no_effect(7, 8, 9, because="nothing is rotated")
+        node.no_effect(cosines, cosines + 1, because="nothing is rotated")
         return [q, k]
-    cos, sin = (ops.gather(node.required(i), positions, axis=0) for i in (7, 8))
+    cos, sin = (ops.gather(node.required(i), positions, axis=0) for i in (cosines, cosines + 1))
     return [ops.rotary_embedding(x, cos, sin, interleaved=interleaved) for x in (q, k)]
 
 
@@ -160,7 +161,7 @@ def appended(cache: ir.Value, new: ir.Value, first: ir.Value, room: Dim) -> ir.V
     return ops.select(held, ordered, number(0.0, dtype))
 
 
-def _grouped(node: Node, heads: int, groups: int) -> list[ir.Value]:
+def grouped(node: Node, heads: int, groups: int) -> list[ir.Value]:
     query = node.required(0)
     if node.has_input(1) != node.has_input(2):
         node.fail("key and value must be given together")
