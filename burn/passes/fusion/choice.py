@@ -353,7 +353,7 @@ class Choice:
                 return False  # panels are what lies in memory
             return contiguous(user, value, self.stands, self.wants.columns_apart)
         if cluster in self.crowded and op.OP_NAME == "transpose" and user.OP_NAME not in VIEWS:
-            return self._keeps_columns(op)
+            return self._keeps_columns(op) or self._computes_behind(cluster, op)
         if user.OP_NAME in ATTENDING and not any(value == x for x in (user.mask, user.lengths) if x is not None):
             return op.OP_NAME in VIEWS and affine(value, self.stands)
         return True
@@ -375,12 +375,14 @@ class Choice:
     def in_memory(self, cluster: Cluster, op: Op) -> bool:
         """Whether a cluster finds what an op gives in memory. A view of what the cluster itself computes it does not, though the
         view may stand in memory for others: it would wait for itself."""
-        if op.operation not in self.cluster:
-            return False
+        return op.operation in self.cluster and not self._computes_behind(cluster, op)
+
+    def _computes_behind(self, cluster: Cluster, op: Op) -> bool:
+        """Whether an op is a view of what a cluster computes itself, though views in between may stand in memory."""
         inner: Op | None = op
         while inner is not None and inner.OP_NAME in VIEWS and self.cluster.get(inner.operation) is not cluster:
             inner = op_of(inner.x)
-        return inner is None or inner is op or self.cluster.get(inner.operation) is not cluster
+        return inner is not None and inner is not op and self.cluster.get(inner.operation) is cluster
 
     def _materialize_views(self) -> bool:
         """Gives views (and constants) a cluster of their own where something reads them from memory; whether any."""

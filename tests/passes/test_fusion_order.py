@@ -1,0 +1,126 @@
+"""Fusion never makes groups that need each other: random programs of square tensors, for the wants of every device.
+
+Where all axes have one size, a tensor and its transpose have the same shape, so that loops of both become one group. No code is
+generated, so a program takes milliseconds. BURN_SWEEP=3000 draws so many, from BURN_SWEEP_SEED on."""
+
+from __future__ import annotations
+
+import os
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from burn.codegen.cpu.heuristics.wants import WANTS as CPU
+from burn.codegen.triton.heuristics.wants import WANTS as CARD
+from burn.dialect import ops
+from burn.dialect.compose import number_like
+from burn.dialect.mlir import ir
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType, type_of
+from burn.passes.environment import Environment
+from burn.passes.fuse import Fuse
+from burn.passes.verify import Verify
+from tests.passes.cases import PLAIN, inputs, run
+
+SIZE, RANK = 12, 4
+SQUARE = (SIZE,) * RANK
+"""More elements than a kernel stores one by one (`choice.FEW`)."""
+UNARY = ("neg", "abs", "relu", "tanh", "sigmoid", "exp")
+BINARY = ("add", "sub", "mul", "max")
+COUNT = int(os.environ.get("BURN_SWEEP", "60"))
+SEED = int(os.environ.get("BURN_SWEEP_SEED", "1"))
+
+
+class Maker:
+    """A program of pointwise ops, turned views, reductions, joinings and products, all of one square shape."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.program = Program.create([(f"x{i}", TensorType("float32", SQUARE)) for i in range(4)])
+        self.values: list[ir.Value] = []
+
+    def make(self) -> Program:
+        with self.program.building("node"):
+            self.values = list(self.program.inputs)
+            for _ in range(self.chance.randint(4, 24)):
+                self.values.append(self.step())
+            unused = [v for v in self.values if not any(True for _ in v.uses)]
+        return self.program.finish([(f"y{i}", v) for i, v in enumerate(unused)])
+
+    def value(self) -> ir.Value:
+        return self.chance.choice(self.values[-5:] if self.chance.random() < 0.7 else self.values)
+
+    def step(self) -> ir.Value:
+        kind = self.chance.choices(
+            ("unary", "binary", "turn", "reduce", "join", "product", "part"), (3, 8, 5, 2, 1, 1, 1)
+        )[0]
+        return getattr(self, kind)(self.value())
+
+    def unary(self, x: ir.Value) -> ir.Value:
+        return getattr(ops, self.chance.choice(UNARY))(x)
+
+    def binary(self, x: ir.Value) -> ir.Value:
+        return getattr(ops, self.chance.choice(BINARY))(x, self.value())
+
+    def turn(self, x: ir.Value) -> ir.Value:
+        return ops.transpose(x, permutation=tuple(self.chance.sample(range(RANK), RANK)))
+
+    def reduce(self, x: ir.Value) -> ir.Value:
+        axes = tuple(sorted(self.chance.sample(range(RANK), self.chance.randint(1, RANK))))
+        return ops.sub(self.value(), ops.reduce(x, kind=self.chance.choice(("sum", "max")), axes=axes, keepdims=True))
+
+    def join(self, x: ir.Value) -> ir.Value:
+        axis, half = self.chance.randrange(RANK), tuple(SIZE // 2 if i == 0 else d for i, d in enumerate(SQUARE))
+        first = ops.slice(x, starts=(0,) * RANK, sizes=half, steps=(1,) * RANK)
+        second = ops.slice(self.value(), starts=(SIZE // 2, 0, 0, 0), sizes=half, steps=(1,) * RANK)
+        joined = ops.concat([first, second], axis=0)
+        return joined if axis else ops.neg(joined)
+
+    def product(self, x: ir.Value) -> ir.Value:
+        return ops.dot_general(
+            x, self.value(), lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(2,)
+        )
+
+    def part(self, x: ir.Value) -> ir.Value:
+        axis = self.chance.randrange(RANK)
+        starts = tuple(SIZE - 1 if i == axis else 0 for i in range(RANK))
+        steps = tuple(-1 if i == axis else 1 for i in range(RANK))
+        return ops.slice(x, starts=starts, sizes=SQUARE, steps=steps)
+
+
+def fused(program: Program, wants: Any) -> Program:
+    Fuse().run(program, Environment(SimpleNamespace(wants=wants)))  # type: ignore[arg-type]
+    Verify().run(program)
+    return program
+
+
+@pytest.mark.parametrize("wants", [CPU, CARD], ids=["cpu", "card"])
+def test_groups_never_need_each_other(wants: Any) -> None:
+    for seed in range(SEED, SEED + COUNT):
+        try:
+            fused(Maker(seed).make(), wants)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("seed", [SEED, SEED + 1])
+def test_groups_compute_the_same(seed: int) -> None:
+    program, plain = Maker(seed).make(), Maker(seed).make()
+    arrays = inputs(plain, special=False)
+    for a, b in zip(run(program, "fuse,release", arrays), run(plain, PLAIN, arrays), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_a_turned_value_of_the_loop_itself() -> None:
+    """A loop that walks through many tensors has what is turned turned beforehand, but not what it computes itself."""
+    program = Program.create([(f"x{i}", TensorType("float32", SQUARE)) for i in range(3)])
+    with program.building("node"):
+        x, y, z = program.inputs
+        gate = ops.sigmoid(x)
+        turned = ops.mul(ops.add(y, z), ops.transpose(gate, permutation=(0, 2, 3, 1)))
+        outputs = [turned, ops.mul(x, ops.sub(number_like(1.0, gate), gate))]
+    assert type_of(turned).shape == SQUARE
+    fused(program.finish([(f"y{i}", v) for i, v in enumerate(outputs)]), CPU)
