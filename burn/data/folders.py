@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 
 from burn.data.dataset import Dataset, opening
-from burn.errors import DataError
+from burn.errors import DataError, Problem
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+
+
+MODES = ("RGB", "L", "RGBA", "LA", "CMYK", "YCbCr", "LAB", "HSV")
+"""Modes of pillow whose pixels have 8 bits a channel."""
+_SIXTEEN = ("PNG", "PPM")  # of these formats an image of mode I has 16 bits
 
 
 class Folder(Dataset):
@@ -53,7 +58,9 @@ class Folder(Dataset):
 class ImageFolder(Folder):
     """Pairs of an image, uint8 of [height, width, channels], and the number of its class (needs pillow).
 
-    mode: pillow's word for the channels ("RGB", "L", "RGBA"). size: (height, width) that images are scaled to."""
+    mode: pillow's word for the channels ("RGB", "L", "RGBA" ..., of 8 bits each). size: (height, width) that images are scaled
+    to. Images of 16 bits are scaled to 8; palettes become their colours; an alpha channel is left out unless the mode has one.
+    Raises DataError for another mode, and for images of 32 bits, whose range no file tells."""
 
     def __init__(
         self,
@@ -63,6 +70,10 @@ class ImageFolder(Folder):
         size: tuple[int, int] | None = None,
         suffixes: Iterable[str] = IMAGES,
     ) -> None:
+        if mode not in MODES:
+            raise DataError(
+                f"there are no images of mode {mode!r} in 8 bits a channel", [f"there are {', '.join(MODES)}"]
+            )
         super().__init__(folder, suffixes)
         self.mode, self.size = mode, size
 
@@ -72,11 +83,26 @@ class ImageFolder(Folder):
         except ImportError as error:
             raise DataError("images are read by pillow", ["it is not installed (pip install pillow)"]) from error
         with Image.open(path) as image:
-            picture = image.convert(self.mode)
+            picture = _eight_bits(image, path).convert(self.mode)
         if self.size is not None:
             picture = picture.resize(self.size[::-1], Image.Resampling.BILINEAR)
         pixels = np.asarray(picture, np.uint8)
         return pixels if pixels.ndim == 3 else pixels[:, :, None]
+
+
+def _eight_bits(image: Any, path: Path) -> Any:
+    """An image whose pixels have 8 bits a channel: pillow cuts off or clips what has more."""
+    from PIL import Image
+
+    sixteen = image.mode.startswith("I;16") or (image.mode == "I" and image.format in _SIXTEEN)
+    if sixteen:
+        pixels = np.asarray(image).astype(np.uint32)
+        return Image.fromarray(((pixels * 255 + 32767) // 65535).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        hint = "scale it to 8 bits beforehand, or read it with data.Folder"
+        problem = Problem(f"its pixels are of 32 bits ({image.mode}), whose range is not known", hint=hint)
+        raise DataError(f"{path} is no image of 8 or 16 bits", [problem])
+    return image
 
 
 class TextFolder(Folder):

@@ -6,6 +6,7 @@ import gzip
 import math
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -16,6 +17,7 @@ from burn.errors import DataError
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _LARGEST = 1 << 34  # bytes; a header that says more is no data set's
+_CHUNK = 1 << 24  # bytes that are read at once
 _NAMES = {"train": "train", "test": "t10k"}
 
 
@@ -40,10 +42,17 @@ def _array(file: BinaryIO) -> np.ndarray:
     size = math.prod(shape) * dtype.itemsize
     if size > _LARGEST:
         raise ValueError(f"its header says {list(shape)}")
-    data = file.read(size + 1)
+    data = b"".join(_chunks(file, size + 1))
     if len(data) != size:
         raise ValueError(f"its header says {list(shape)}, and it holds {'more' if len(data) > size else 'less'}")
     return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+
+
+def _chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Up to so many bytes of a file, which may have fewer: no memory is taken for what a header only says."""
+    while size > 0 and (data := file.read(min(size, _CHUNK))):
+        size -= len(data)
+        yield data
 
 
 class Mnist(Memory):

@@ -26,6 +26,8 @@ class Lines(Dataset):
 
     def __init__(self, path: str | os.PathLike[str], *, encoding: str = "utf-8", keep_empty: bool = False) -> None:
         self.path, self.encoding = Path(path), encoding
+        if "\n".encode(encoding) != b"\n":  # lines are found as bytes
+            raise DataError(f"{self.path} cannot be read by lines", [f"a line ends with several bytes in {encoding}"])
         with opening(self.path), self.path.open("rb") as file:
             self._starts, self._ends, self._numbers = self._found(file, keep_empty)
         self._file: BinaryIO | None = None
@@ -66,7 +68,15 @@ class JsonLines(Lines):
         super().__init__(path)
 
     def row(self, index: int) -> Any:
-        return json.loads(self.text(index))
+        return json.loads(self.text(index), object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it has two values called '{next(n for n in names if names.count(n) > 1)}'")
+    return found
 
 
 class Csv(Lines):
@@ -98,12 +108,11 @@ class Csv(Lines):
         self.columns = list(self.header if columns is None else columns)
         named = types if isinstance(types, Mapping) else dict.fromkeys(self.columns, types)
         unknown = [name for name in dict.fromkeys([*self.columns, *named]) if name not in self.header]
-        if unknown or len(set(self.header)) < len(self.header):
+        twice = [n for names in (self.header, self.columns) for n in names if names.count(n) > 1]
+        if unknown or twice:
             hint = f"there are {', '.join(self.header)}"
             problems = [Problem(f"there is no column '{name}'", hint=hint) for name in unknown]
-            problems += [
-                Problem(f"two columns are named '{n}'") for n in dict.fromkeys(self.header) if self.header.count(n) > 1
-            ]
+            problems += [Problem(f"two columns are named '{n}'") for n in dict.fromkeys(twice)]
             raise DataError(f"{self.path} does not have these columns", problems)
         places = {name: i for i, name in enumerate(self.header)}
         self._readers = [(n, places[n], named.get(n)) for n in self.columns]

@@ -15,6 +15,18 @@ from burn.data.dataset import Dataset, opening
 from burn.errors import DataError, Problem
 
 
+def check_columns(where: str, wanted: Sequence[str], there: Sequence[str]) -> None:
+    """Raises DataError for columns that are not there, and for two of one name: a row is a dictionary by column."""
+    hint = f"there are {', '.join(there)}"
+    problems = [
+        Problem(f"there is no column '{name}'", hint=hint) for name in dict.fromkeys(wanted) if name not in there
+    ]
+    twice = [name for name in dict.fromkeys(wanted) if list(wanted).count(name) > 1 or list(there).count(name) > 1]
+    problems += [Problem(f"two columns are named '{name}'") for name in twice]
+    if problems:
+        raise DataError(f"{where} does not have these columns", problems)
+
+
 class Parquet(Dataset):
     """The rows of a Parquet file (needs pyarrow). Lists of numbers come as arrays.
 
@@ -29,13 +41,7 @@ class Parquet(Dataset):
             there = file.schema_arrow.names
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         self.columns = list(there if columns is None else columns)
-        missing = [
-            Problem(f"there is no column '{n}'", hint=f"there are {', '.join(there)}")
-            for n in self.columns
-            if n not in there
-        ]
-        if missing:
-            raise DataError(f"{self.path} does not have these columns", missing)
+        check_columns(str(self.path), self.columns, there)
         self._ends = np.cumsum(np.array(sizes, np.int64))
 
     def __len__(self) -> int:
@@ -81,8 +87,8 @@ def _value(scalar: Any) -> Any:
 class Sqlite(Dataset):
     """The rows of a table of an SQLite database, in the order of their row numbers. The database is opened for reading only.
 
-    where: a condition in SQL, with `?` for the parameters. Raises DataError for a file, table, column or condition that SQLite
-    refuses."""
+    where: a condition in SQL, with `?` for the parameters. Raises DataError for columns that the table does not have, and for a
+    file, table or condition that SQLite refuses."""
 
     def __init__(
         self,
@@ -95,18 +101,27 @@ class Sqlite(Dataset):
     ) -> None:
         self.path, self.table = Path(path), table
         self._local = threading.local()
-        names = "*" if columns is None else ", ".join(map(_quoted, columns))
-        self._query = f"SELECT {names} FROM {_quoted(table)} WHERE rowid = ?"
         condition = f" WHERE {where}" if where else ""
         try:
-            found = self._database().execute(
-                f"SELECT rowid FROM {_quoted(table)}{condition} ORDER BY rowid", parameters
-            )
-            self._rows = np.fromiter((row[0] for row in found), np.int64)
-            head = self._database().execute(self._query.replace("WHERE rowid = ?", "LIMIT 0"))
+            there = self._there()
+            self.columns = there if columns is None else list(columns)
+            check_columns(f"{table} in {self.path}", self.columns, there)
+            number = _number(there, f"{table} in {self.path}")
+            names = ", ".join(map(_quoted, self.columns))
+            self._query = f"SELECT {names} FROM {_quoted(table)} WHERE {number} = ?"
+            query = f"SELECT {number} FROM {_quoted(table)}{condition} ORDER BY {number}"
+            found = [row[0] for row in self._database().execute(query, parameters)]
         except sqlite3.Error as error:
             raise DataError(f"{self.path} has no such rows", [str(error)]) from error
-        self.columns = [column[0] for column in head.description]
+        if None in found:
+            raise DataError(f"{table} in {self.path} has no row numbers", ["it is a view; give the table behind it"])
+        self._rows = np.array(found, np.int64)
+
+    def _there(self) -> list[str]:
+        """The table's columns. Raises sqlite3.Error where there is no such table."""
+        database = self._database()
+        database.execute(f"SELECT 1 FROM {_quoted(self.table)} LIMIT 0")
+        return [row[1] for row in database.execute(f"PRAGMA table_xinfo({_quoted(self.table)})") if row[6] != 1]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -130,10 +145,22 @@ class Sqlite(Dataset):
         """A connection of this thread's."""
         if not hasattr(self._local, "database"):
             try:
-                self._local.database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+                database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+                if hasattr(database, "setconfig"):  # a misspelt name in quotation marks is an error, and not a text
+                    database.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)
+                self._local.database = database
             except sqlite3.Error as error:
                 raise DataError(f"{self.path} cannot be opened", [str(error)]) from error
         return self._local.database
+
+
+def _number(columns: Sequence[str], where: str) -> str:
+    """A name of SQLite's for the number of a row that no column hides."""
+    taken = {name.lower() for name in columns}
+    names = [name for name in ("rowid", "_rowid_", "oid") if name not in taken]
+    if not names:
+        raise DataError(f"the rows of {where} have no number", ["columns are called rowid, _rowid_ and oid"])
+    return names[0]
 
 
 def _quoted(name: str) -> str:

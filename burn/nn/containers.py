@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from burn.errors import TypeMismatch
+from burn.errors import Problem, TypeMismatch
 from burn.nn.module import Module
+from burn.nn.parameter import Parameter
 
 
-class ModuleList(Module):
+class _Container(Module):
+    """What containers share: the modules in one are its elements, an attribute beside them would be found by nobody."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, (Module, Parameter)):
+            hint = "append it, or write a Module that holds it beside the container"
+            kind = "module" if isinstance(value, Module) else "parameter"
+            problem = Problem(f"'{name}' is no element, and this {kind} would be found by nobody", hint=hint)
+            raise TypeMismatch(f"the modules of a {type(self).__name__} are its elements", [problem])
+        super().__setattr__(name, value)
+
+
+class ModuleList(_Container):
     """Modules by number; a path says `blocks.0`."""
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
@@ -41,7 +54,7 @@ class ModuleList(Module):
         return iter(self._modules)
 
 
-class ModuleDict(Module):
+class ModuleDict(_Container):
     """Modules by name; a path says `heads.classes`. Names are not empty and have no dots."""
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
@@ -98,6 +111,12 @@ class Sequential(ModuleList):
         for module in self:
             x = module(x)
         return x
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self).get("_names", ()):
+            self[self._names.index(name)] = value
+        else:
+            super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Module:
         if not name.startswith("_") and name in vars(self).get("_names", ()):

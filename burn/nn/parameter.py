@@ -34,13 +34,16 @@ class Parameter(Tensor):
     of sizes, whose elements come later: from a file, or from `init`, a function of the shape, or of the shape and a
     generator of random numbers, which each parameter has for itself."""
 
-    __slots__ = ("_alone", "_card", "_device", "_init", "_leaf", "_stream", "_trainable", "_type", "_weight", "name")
+    __slots__ = (
+        "_alone", "_card", "_device", "_init", "_leaf", "_stream", "_trainable", "_type", "_weight", "mover", "name",
+    )  # fmt: skip
 
     def __init__(self, data: Any, dtype: str = "float32", init: Init | Simple | None = None):
         self.name = ""  # where it is in the module it was last traced or loaded with
         self._init = init
         self._stream = process.draw() if init is not None else (0, 0)
         self._trainable = True
+        self.mover: Any = None  # a weak reference to the optimizer that moves it
         self._weight: Weight | None = None
         self._leaf: Deferred | None = None
         self._device = CPU

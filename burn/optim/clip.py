@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from burn.tensors import Tensor, constant
+from burn.tensors.gradients import Gradients
 
 
 def global_norm(gradients: Mapping[str, Tensor]) -> Tensor:
@@ -19,9 +20,13 @@ def global_norm(gradients: Mapping[str, Tensor]) -> Tensor:
 def clip_by_norm(gradients: Mapping[str, Tensor], largest: float) -> dict[str, Tensor]:
     """All gradients by one factor, so that their norm is at most `largest`. As torch.nn.utils.clip_grad_norm_."""
     factor = (largest / (global_norm(gradients) + 1e-6)).minimum(1.0)
-    return {path: g * factor.astype(g.dtype) for path, g in gradients.items()}
+    return _mapped(gradients, lambda g: g * factor.astype(g.dtype))
 
 
 def clip_by_value(gradients: Mapping[str, Tensor], largest: float) -> dict[str, Tensor]:
     """Every element between -largest and largest."""
-    return {path: g.clip(-largest, largest) for path, g in gradients.items()}
+    return _mapped(gradients, lambda g: g.clip(-largest, largest))
+
+
+def _mapped(gradients: Mapping[str, Tensor], function: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    return Gradients({path: function(g) for path, g in gradients.items()}, getattr(gradients, "unused", ()))

@@ -43,20 +43,29 @@ class LBFGS(Optimizer):
         history: int = 100,
         line_search: Literal["strong_wolfe"] | None = None,
     ) -> None:
-        super().__init__(model, lr)
-        types = {p.dtype for p in self.parameters.values()}
         problems = [f"{name} is {n}" for name, n in {"max_iter": max_iter, "history": history}.items() if n < 1]
-        problems += [f"parameters are {', '.join(sorted(types))}"] if len(types) > 1 else []
         problems += [f"there is no line search '{line_search}'"] if line_search not in (None, "strong_wolfe") else []
         if problems:
-            raise TypeMismatch(
-                "LBFGS takes parameters of one type, and at least one iteration and one change", problems
-            )
+            raise TypeMismatch("LBFGS takes at least one iteration and one change", problems)
+        self._history = history
+        self._flat_types: tuple[Any, ...] = ()
+        super().__init__(model, lr)
         self.max_iter, self.max_eval = max_iter, max_iter * 5 // 4 if max_eval is None else max_eval
         self.tolerance_grad, self.tolerance_change = tolerance_grad, tolerance_change
         self.line_search = line_search
-        (dtype,) = types
-        count = sum(p.count for p in self.parameters.values())
+
+    def follow(self) -> None:
+        """As of all optimizers; what it knows of the curvature is of one set of parameters, and begins anew with another."""
+        super().follow()
+        types = tuple((path, p.type) for path, p in self._parameters.items())
+        if types == self._flat_types:
+            return
+        dtypes = sorted({p.dtype for p in self._parameters.values()})
+        if len(dtypes) > 1:
+            raise TypeMismatch("LBFGS takes parameters of one type", [f"parameters are {', '.join(dtypes)}"])
+        self._flat_types = types
+        dtype, history = (dtypes or ["float32"])[0], self._history
+        count = sum(p.count for p in self._parameters.values())
         self._moves, self._turns = (_buffer(n, (history, count), dtype) for n in ("moves", "turns"))
         self._shares = _buffer("shares", (history,), dtype)
         self._direction, self._gradient = (_buffer(n, (count,), dtype) for n in ("direction", "gradient"))
@@ -69,8 +78,9 @@ class LBFGS(Optimizer):
         )
 
     def named_buffers(self) -> dict[str, Buffer]:
+        found = super().named_buffers()
         own = (self._moves, self._turns, self._shares, self._direction, self._gradient, self._numbers)
-        return super().named_buffers() | {b.name: b for b in own}
+        return found | {b.name: b for b in own}
 
     # ---- a step --------------------------------------------------------------------------------------------------------
     def step(self, closure: Closure) -> Any:

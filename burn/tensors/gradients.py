@@ -10,7 +10,7 @@ Python's own control flow may depend on elements. The rules are the dialect's (b
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ from burn.tensors.base import Base, made
 from burn.tensors.draws import Draws
 from burn.tensors.lifting import constant
 from burn.tensors.tensor import Tensor
+from burn.tensors.tracer import active
 from burn.tensors.trees import Structure, flatten, is_array, is_leaf, paths, unflatten
 
 _customs: ContextVar[dict[Any, Custom] | None] = ContextVar("customs", default=None)
@@ -47,6 +48,20 @@ def _differentiating(keep: bool = False) -> Iterator[dict[Any, Custom]]:
         _customs.reset(token)
 
 
+class Gradients(dict[str, Tensor]):
+    """Gradients by parameter path. unused: the paths of parameters that the function does not depend on. Their gradients are
+    zeros, and an optimizer leaves these parameters alone, as PyTorch does with parameters whose `grad` is None."""
+
+    def __init__(self, items: Any = (), unused: Iterable[str] = ()) -> None:
+        super().__init__(items)
+        self.unused = frozenset(unused)
+
+    @property
+    def used(self) -> dict[str, Tensor]:
+        """The gradients of the parameters that the function depends on."""
+        return {path: g for path, g in self.items() if path not in self.unused}
+
+
 def value_and_grad(
     function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -54,8 +69,10 @@ def value_and_grad(
 
     function returns a float scalar; with `has_aux` a pair of it and anything else, which is passed on. An argument is a
     tensor (an array, a number), a container of them, whose derivatives come in the same container, or a module, whose
-    derivatives are a dictionary by parameter path, of the parameters that are not frozen. For several argnums they are a
-    tuple. Raises TypeMismatch where an argument holds no floats, or something on the way cannot be differentiated."""
+    derivatives are a dictionary by parameter path, of the parameters that are not frozen (`Gradients`, which knows the
+    parameters that the function does not use).
+    For several argnums they are a tuple. Raises TypeMismatch where an argument holds no floats, or something on the way cannot
+    be differentiated."""
     single = isinstance(argnums, int)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
@@ -73,13 +90,26 @@ def value_and_grad(
             values = [v for part in parts for v in part.values]
             one = ops.full(shape=(), dtype=loss.type.dtype, value=1.0)
             found = iter(gradients([loss.value], [one], values, customs))
-            tensors = [[_or_zeros(next(found), v) for v in part.values] for part in parts]
+            given_back = [[next(found) for _ in part.values] for part in parts]
+            tensors = [
+                [_or_zeros(g, v) for g, v in zip(own, part.values, strict=True)]
+                for own, part in zip(given_back, parts, strict=True)
+            ]
             make_kin(t.value for t in (loss, *(t for own in tensors for t in own)))
-            grads = [part.result(own) for part, own in zip(parts, tensors, strict=True)]
+            unused = [[g is None for g in own] for own in given_back]
+            grads = [part.result(*own) for part, *own in zip(parts, tensors, unused, strict=True)]
         value = (loss, result[1]) if has_aux else loss
         return value, grads[0] if single else tuple(grads)
 
     return differentiated
+
+
+def slopes(result: Tensor, by: Sequence[Tensor]) -> list[Tensor]:
+    """The derivatives of a scalar by tensors that it was computed from in the function that is being traced."""
+    with _differentiating() as customs:
+        one = ops.full(shape=(), dtype=result.type.dtype, value=1.0)
+        found = gradients([result.value], [one], [t.value for t in by], customs)
+        return [_or_zeros(g, t.value) for g, t in zip(found, by, strict=True)]
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -240,6 +270,8 @@ class _Part:
         if hasattr(argument, "named_parameters"):
             named = [(path, p) for path, p in argument.named_parameters(buffers=False) if p.trainable]
             named = [(path, p) for path, p in named if p.dtype in FLOATS]
+            if (tracer := active()) is not None:
+                tracer.saw(argument)
             for path, parameter in named:
                 parameter.name = parameter.name or path
             return _Part(argument, [p.value for _, p in named], None, tuple(path for path, _ in named))
@@ -256,9 +288,10 @@ class _Part:
         inputs = [_alias(t) for t in tensors]
         return _Part(unflatten(structure, inputs), [t.value for t in inputs], structure, ())
 
-    def result(self, tensors: list[Tensor]) -> Any:
+    def result(self, tensors: list[Tensor], unused: Sequence[bool] = ()) -> Any:
         if self.structure is None:
-            return dict(zip(self.paths, tensors, strict=True))
+            none = [path for path, is_unused in zip(self.paths, unused, strict=False) if is_unused]
+            return Gradients(zip(self.paths, tensors, strict=True), none)
         return unflatten(self.structure, tensors)
 
 

@@ -58,8 +58,8 @@ class Tracer:
     """One program being built. `names` says what the modules in it are called, by identity.
 
     opens: whether parameters are inputs of the program, behind the others, rather than constants in it. `parameters` are those
-    that it uses, in order; `assigned` those that were given other elements, which further outputs hold; `modules` those that
-    were called."""
+    that it uses, in order; `assigned` those that were given other elements, which further outputs hold; `modules` the objects
+    whose attributes the program depends on: modules that were called, optimizers."""
 
     def __init__(
         self, inputs: Sequence[tuple[str, TensorType]], weights: WeightStore | None = None, opens: bool = False
@@ -147,10 +147,14 @@ class Tracer:
             name = f"{hint}_{number}"
         return name
 
+    def saw(self, owner: object) -> None:
+        """The program depends on what is in an object besides its tensors: a module, an optimizer."""
+        self.modules.setdefault(id(owner), owner)
+
     @contextmanager
     def scope(self, module: Called) -> Iterator[None]:
         """Ops built inside come from `module`."""
-        self.modules.setdefault(id(module), module)
+        self.saw(module)
         if id(module) not in self.names:  # called by a function, which is no module
             for path, part in module.named_modules():
                 self.names.setdefault(id(part), path)

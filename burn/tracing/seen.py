@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
@@ -18,13 +19,16 @@ from burn.tensors import Tensor
 
 DEEPEST = 3
 """Objects inside of each other that are looked into, besides modules."""
-LONGEST = 256
+LONGEST = 4096
 """Elements of a container that is looked into; a longer one is told apart by which it is and how long."""
 LARGEST = 1 << 20
 """Bytes of an array whose elements are compared; a larger one is told apart by which it is."""
 
 _OPAQUE = (type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
 _PLAIN = (bool, int, str, bytes, type(None))
+SEEN = "__seen__"
+"""The method of an object that says which of its parts a program may depend on: containers or objects, in place of its
+attributes."""
 _IGNORED = frozenset({"_arguments", "_config", "training"})
 """What a module keeps of how it was made, and its mode, which may be that of its class."""
 
@@ -55,6 +59,7 @@ class Seen:
         self._parts: list[tuple[Callable[[], Collection[Any]], tuple[Any, ...]]] = []
         self._arrays: list[tuple[np.ndarray, bytes]] = []
         self._long: list[tuple[Any, int]] = []
+        self._parameters: list[tuple[Any, bool, Any]] = []
         self._looked: set[int] = set()
         self._state: Hashable = tuple(self._of(owner, DEEPEST) for owner in self._owners)
 
@@ -64,12 +69,14 @@ class Seen:
             all(_are(read(), there) for read, there in self._parts)
             and all(array.tobytes() == data for array, data in self._arrays)
             and all(len(container) == length for container, length in self._long)
+            and all(p.trainable is trainable and p.type is type_ for p, trainable, type_ in self._parameters)
         ):
             return True
         now = Seen(self._owners)
         if now._state != self._state:
             return False
         self._parts, self._arrays, self._long = now._parts, now._arrays, now._long
+        self._parameters = now._parameters
         return True
 
     def _of(self, value: Any, depth: int) -> Hashable:
@@ -78,20 +85,34 @@ class Seen:
         if isinstance(value, (float, complex)):
             return type(value), repr(value)  # a NaN is itself, and 0.0 is not -0.0
         if isinstance(value, Tensor):
-            return Same(value)
+            return self._tensor(value)
         if isinstance(value, np.ndarray):
             return self._array(value)
-        if isinstance(value, (list, tuple, set, frozenset, dict)):
+        if isinstance(value, (list, tuple, set, frozenset, dict, deque)):
             return self._container(value, depth)
         inside = None if isinstance(value, _OPAQUE) else getattr(value, "__dict__", None)
         is_module = hasattr(value, "named_parameters")
         if inside is None or id(value) in self._looked or (depth == 0 and not is_module):
             return Same(value)
         self._looked.add(id(value))
+        if hasattr(type(value), SEEN):
+            read = getattr(value, SEEN)
+            self._parts.append((read, read()))
+            return Same(value), tuple(self._of(part, DEEPEST) for part in read())
         self._parts.append((inside.values, tuple(inside.values())))
         depth = DEEPEST if is_module else depth - 1
         attributes = tuple((n, self._of(v, depth)) for n, v in list(inside.items()) if n not in _IGNORED)
         return Same(value), getattr(value, "training", None), attributes
+
+    def _tensor(self, tensor: Tensor) -> Hashable:
+        """A tensor is itself. Of a parameter, training may be switched off, and the element type may change."""
+        trainable = getattr(tensor, "trainable", None)
+        if trainable is None:
+            return Same(tensor)
+        if id(tensor) not in self._looked:
+            self._looked.add(id(tensor))
+            self._parameters.append((tensor, trainable, tensor.type))
+        return Same(tensor), trainable, tensor.type
 
     def _array(self, array: np.ndarray) -> Hashable:
         if array.nbytes > LARGEST:

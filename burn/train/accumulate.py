@@ -1,57 +1,174 @@
-"""Gradients of a batch that is taken in parts: a loop in the compiled step, which needs the memory of one part."""
+"""Gradients of a batch that is taken in parts: a loop in the compiled step, which needs the memory of one part.
+
+The loss and the gradients are those of the batch taken whole, as far as the loss is a sum of means and sums of loss layers
+(`burn.nn.loss`) and of means over rows. A first loop adds up the weights of all means, for which nothing of the model is computed
+where the weights follow from targets; with them each part's loss is its share of the batch's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from burn.errors import TypeMismatch
+from burn.errors import Problem, TypeMismatch
+from burn.nn.loss.reductions import collecting, normalised
 from burn.nn.module import Module
 from burn.nn.parameter import Parameter
-from burn.tensors import Tensor, trees
+from burn.tensors import Tensor, constant, trees
+from burn.tensors.base import made
 from burn.tensors.control import check_size, scan
 from burn.tensors.creation import zeros
+from burn.tensors.draws import Draws
+from burn.tensors.gradients import Gradients
+from burn.tensors.joining import concat
+from burn.tensors.lifting import lift
 from burn.tensors.tracer import active
 
-Gradients = dict[str, Tensor]
 Part = Callable[..., tuple[Tensor, Any, Gradients]]
 """Of a part of a batch: its loss, what else is wanted of it, and the gradients by path."""
 
 
+class Split(NamedTuple):
+    """How a batch is taken: in so many parts, of which the first `larger` have one row more than the others."""
+
+    parts: int
+    larger: int
+
+    @staticmethod
+    def of(args: Any, kwargs: Any, count: int) -> Split:
+        """`count` parts, or as many as there are rows. Sizes that are not known yet are taken to be a multiple of `count`."""
+        rows = [leaf for leaf in trees.flatten((args, kwargs))[0] if getattr(leaf, "shape", ())]
+        size = rows[0].shape[0] if rows else 0
+        if not isinstance(size, int) or count == 1:
+            return Split(count, 0)
+        return Split(count, size % count) if size > count else Split(max(size, 1), 0)
+
+
+@dataclass(frozen=True)
+class _Section:
+    """Parts of one size. xs: the rows of all tensors [parts, rows of a part, ...]; share: a part's share of the batch's rows."""
+
+    xs: list[Tensor]
+    share: Tensor
+
+
 def in_parts(
-    function: Part, count: int, model: Module, moved: Mapping[str, Parameter], args: Any, kwargs: Any
+    function: Part,
+    forward: Callable[..., Any],
+    split: Split,
+    model: Module,
+    moved: Mapping[str, Parameter],
+    args: Any,
+    kwargs: Any,
 ) -> tuple[Tensor, Any, Gradients]:
-    """The means of the parts' losses and gradients, and what else is wanted of them, one part after the other along a new first
-    axis. moved: the parameters whose gradients are wanted. Running statistics go from part to part. Raises TypeMismatch."""
+    """The batch's loss and gradients, and what else is wanted of its parts, one part after the other along a new first axis.
+    forward: the loss of a part alone; moved: the parameters whose gradients are wanted. Running statistics go from part to part.
+    Raises TypeMismatch."""
     leaves, structure = trees.flatten((args, kwargs))
-    rows = [leaf for leaf in leaves if leaf.ndim]
+    sections = _sections([constant(leaf) for leaf in leaves if leaf.ndim], split)
+    buffers = [buffer for _, buffer in model.named_buffers()]
+    statistics = [buffer * 1 for buffer in buffers] if active() is not None else []
+
+    def given(x: Sequence[Tensor]) -> Any:
+        rest = iter(x)
+        return trees.unflatten(structure, [next(rest) if leaf.ndim else leaf for leaf in leaves])
+
+    weights = _weights(forward, sections, given, buffers, statistics)
+    written: set[int] = set()
+    unused: set[str] = set(moved)
+
+    def section(part: _Section, statistics: list[Tensor]) -> Any:
+        def step(carry: Any, x: Sequence[Tensor]) -> Any:
+            sums, before = carry
+            args, kwargs = given(x)
+            with _carried(buffers, before) as after, normalised(part.share, weights):
+                loss, extra, gradients = function(*args, **kwargs)
+            unused.intersection_update(gradients.unused)
+            written.update(
+                i for i, (old, new) in enumerate(zip(before, after, strict=True)) if new.value is not old.value
+            )
+            return ({path: total + gradients[path] for path, total in sums.items()}, after), (loss, extra)
+
+        start = {path: zeros(p.shape, dtype=p.dtype) for path, p in moved.items()}
+        (sums, after), (losses, extra) = scan(step, (start, statistics), part.xs)
+        loss = (losses.astype("float64").sum() * part.share).astype(losses.dtype)
+        return loss, extra, {path: g * part.share.astype(g.dtype) for path, g in sums.items()}, after
+
+    loss, extra, gradients, statistics = section(sections[0], statistics)
+    for part in sections[1:]:
+        another, other, more, statistics = section(part, statistics)
+        loss, extra = loss + another, _joined(extra, other)
+        gradients = {path: g + more[path] for path, g in gradients.items()}
+    for i in sorted(written):
+        buffers[i].assign(statistics[i])
+    return loss, extra, Gradients(gradients, unused)
+
+
+def _sections(rows: Sequence[Tensor], split: Split) -> list[_Section]:
+    parts, larger = split
     if not rows:
         raise TypeMismatch("a batch is taken in parts along its first axis", ["there is no tensor with axes"])
     size = rows[0].shape[0]
-    part = size // count
-    check_size(size, "==", part * count, f"a batch is taken in {count} parts of one size")
-    xs = [row.reshape(count, part, *row.shape[1:]) for row in rows]
-    buffers = [buffer for _, buffer in model.named_buffers()]
-    written: set[int] = set()
+    part = (size - larger) // parts
+    check_size(size, "==", part * parts + larger, f"a batch is taken in {parts} parts of one size")
+    whole = lift(size, "float64")
+    made_of = []
+    for count, each, start in ((larger, part + 1, 0), (parts - larger, part, larger * (part + 1))):
+        if count:
+            own = [row if not larger else row[start : start + count * each] for row in rows]
+            xs = [row.reshape(count, each, *row.shape[1:]) for row in own]
+            made_of.append(_Section(xs, lift(each, "float64") / whole if larger else constant(1.0 / parts, "float64")))
+    return made_of
 
-    def step(carry: Any, x: Sequence[Tensor]) -> Any:
-        sums, statistics = carry
-        rest = iter(x)
-        given, named = trees.unflatten(structure, [next(rest) if leaf.ndim else leaf for leaf in leaves])
-        with _carried(buffers, statistics) as after:
-            loss, extra, gradients = function(*given, **named)
-        written.update(
-            i for i, (old, new) in enumerate(zip(statistics, after, strict=True)) if new.value is not old.value
+
+def _weights(
+    forward: Callable[..., Any],
+    sections: Sequence[_Section],
+    given: Callable[[Sequence[Tensor]], Any],
+    buffers: Sequence[Parameter],
+    statistics: Sequence[Tensor],
+) -> list[Tensor]:
+    """The weights of the batch's means, added up over its parts; none where parts of one size make every mean that of the parts'
+    means. What the model draws, and its running statistics, are left as they are."""
+    before = [(buffer, made(buffer.value)) for buffer in buffers] if active() is None else []
+    sized: list[bool] = []
+
+    def weigh(carry: Any, x: Sequence[Tensor]) -> Any:
+        args, kwargs = given(x)
+        with _carried(buffers, statistics), collecting() as means:
+            forward(*args, **kwargs)
+        sized[:] = [mean.sized for mean in means.found]
+        return carry, [mean.weight.astype("float64") for mean in means.found]
+
+    draws = Draws.now()
+    with draws.again(draws.iterations):
+        found = [scan(weigh, [constant(0)], part.xs)[1] for part in sections]
+    for buffer, value in before:
+        if buffer.value is not value.value:
+            buffer.assign(value)
+    if len(sections) == 1 and all(sized):
+        return []
+    return [sum((w.sum() for w in weights[1:]), weights[0].sum()) for weights in zip(*found, strict=True)]
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """What else is wanted of the parts of both sections, end to end."""
+    leaves, structure = trees.flatten(first)
+    others, own = trees.flatten(second)
+    problems = [
+        Problem(
+            f"{path or 'the result'} is {a.type} in one and {b.type} in the other", hint="sum over the rows of a part"
         )
-        return ({path: total + gradients[path] for path, total in sums.items()}, after), (loss, extra)
-
-    start = {path: zeros(p.shape, dtype=p.dtype) for path, p in moved.items()}
-    statistics = [buffer * 1 for buffer in buffers] if active() is not None else []
-    (sums, after), (losses, extra) = scan(step, (start, statistics), xs)
-    for i in sorted(written):
-        buffers[i].assign(after[i])
-    return losses.mean(), extra, {path: total * (1.0 / count) for path, total in sums.items()}
+        for path, a, b in zip(trees.paths(structure), leaves, others, strict=True)
+        if a.type.shape[1:] != b.type.shape[1:] or a.dtype != b.dtype
+    ]
+    if problems or structure != own:
+        raise TypeMismatch(
+            "has_aux's results of parts of unequal size do not stack", problems or [f"{structure}, {own}"]
+        )
+    return trees.unflatten(structure, [concat([a, b]) for a, b in zip(leaves, others, strict=True)])
 
 
 @contextmanager

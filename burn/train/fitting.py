@@ -226,9 +226,10 @@ class Fitting:
             raise
 
     def _diverged(self, loss: float, batch: Any) -> TrainingError:
-        causes = batches.spoiled(*batches.arguments(batch)) or [
-            "a lower learning rate, warming up or clip_norm may help"
-        ]
+        causes = batches.spoiled(*batches.arguments(batch))
+        if not causes and self.learner.lacks_targets:
+            causes = ["the loss is a mean over the targets that count, and no target of the batch does (ignore_index)"]
+        causes = causes or ["a lower learning rate, warming up or clip_norm may help"]
         return TrainingError(
             f"the loss of step {self.at.step} (epoch {self.at.epoch}, batch {self.at.batch}) is {loss}",
             [*causes, self._last_good()],

@@ -31,7 +31,7 @@ from burn.train.batches import Data, Source
 from burn.train.checkpoints import Keep
 from burn.train.events import Better, Observer, Summary
 from burn.train.metrics import Gauge, Metric, Tally
-from burn.train.metrics.base import host
+from burn.train.metrics.base import LOSS, host
 from burn.train.objective import Objective, Outcome
 from burn.train.precision import FULL
 from burn.train.step import of_batches, place
@@ -88,7 +88,8 @@ class Learner:
         self._check(metrics, step, [name for name, value in how.items() if value != usual.get(name)])
         if device is not None:
             self.to(device)
-        self._own_step, self._parts = step, accumulate
+        self._own_step = step
+        self.lacks_targets = False  # whether a loss layer of the last step had no target that counts
         self._step = None if step is not None else self._compiled_step(how)
         self._valid: Jit | None = None
         self._counting: Jit | None = None
@@ -175,13 +176,14 @@ class Learner:
             assert self._step is not None
             self.objective.arguments(args, kwargs)
             loss, counts = self._step(*args, **kwargs)
-            rate = float(host(counts.pop(RATE)).reshape(-1)[0])
+            rate, parts = float(host(counts.pop(RATE)).reshape(-1)[0]), self._step.parts(args, kwargs)
         else:
-            rate = _rate(next(iter(self.optimizers.values())))
+            rate, parts = _rate(next(iter(self.optimizers.values()))), 1
             outcome = Outcome.of(self._own_step(*args, **kwargs), "a step")
             loss, counts = outcome.loss, self._counts(outcome)
         value = float(host(loss))
-        values = tally.add(value, count, counts, self._parts) if math.isfinite(value) else {"loss": value}
+        self.lacks_targets = bool((host(counts.get(LOSS, {}).get("weights", 1.0)) == 0).any())
+        values = tally.add(value, count, counts, parts) if math.isfinite(value) else {"loss": value}
         return values, count, rate
 
     def valid_step(self, batch: Any, tally: Tally) -> dict[str, float]:
@@ -191,8 +193,8 @@ class Learner:
         if self._valid is None:
 
             def valid(*args: Any, **kwargs: Any) -> Any:
-                outcome = self.objective(self.model, *args, **kwargs)
-                return outcome.loss, outcome.counts(self.metrics)
+                outcome = self.objective.outcome(self.model, args, kwargs, zero=True)
+                return outcome.loss, {**outcome.counts(self.metrics), LOSS: outcome.shares((args, kwargs))}
 
             self._valid = of_batches(valid, self.objective.signature, "validation", given)
         loss, counts = self._valid(*args, **kwargs)
@@ -214,7 +216,8 @@ class Learner:
 
         def counted(model: Module, *args: Any, **kwargs: Any) -> Any:
             outcome = self.objective(model, *args, **kwargs)
-            return outcome.loss, {**outcome.counts(self.metrics), RATE: _traced_rate(optimizer)}
+            told = {LOSS: outcome.shares((args, kwargs)), RATE: _traced_rate(optimizer)}
+            return outcome.loss, {**outcome.counts(self.metrics), **told}
 
         own = [*self.objective.signature.parameters.values()]
         counted.__signature__ = self.objective.signature.replace(parameters=[_MODEL, *own])  # type: ignore[attr-defined]
@@ -252,8 +255,7 @@ class Learner:
     @property
     def programs(self) -> int:
         """How many programs the step was compiled to: more than a few cost more than they give."""
-        compiled = getattr(self._step, "compiled", None)
-        return sum(map(len, compiled.programs.values())) if compiled is not None else 0
+        return self._step.programs if self._step is not None else 0
 
     @property
     def better(self) -> dict[str, Better]:

@@ -7,8 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from burn.errors import Problem, TypeMismatch
+from burn.nn.loss.reductions import Mean, collecting
 from burn.nn.module import Module
-from burn.tensors import Tensor
+from burn.tensors import Tensor, constant, trees
+from burn.tensors.gradients import slopes
+from burn.tensors.joining import stack, where
+from burn.tensors.lifting import lift
 from burn.tracing.arguments import bound
 from burn.train.metrics import Metric
 
@@ -19,10 +23,14 @@ class Outcome(NamedTuple):
     loss: Any
     prediction: Any = None
     target: Any = None
+    means: Sequence[Mean] = ()
+    """Those of the loss layers that the loss was computed from."""
 
     @staticmethod
     def of(result: Any, whose: str) -> Outcome:
         """The outcome that a function returned: a loss, or (loss, prediction, target). Raises TypeMismatch."""
+        if isinstance(result, Outcome):
+            return result
         if isinstance(result, tuple) and len(result) == 3:
             return Outcome(*result)
         if isinstance(result, tuple):
@@ -40,6 +48,36 @@ class Outcome(NamedTuple):
                 f"{names} needs predictions", [Problem("the loss function gives the loss alone", hint=hint)]
             )
         return {m.name: m.counts(self.prediction, self.target) for m in metrics}
+
+    def shares(self, batch: Any) -> dict[str, Tensor]:
+        """What the batch adds to the loss of an epoch (`Tally`): for each mean of a loss layer its sum, times the loss's slope
+        by the mean, and its weight; and what else the loss consists of, times the batch's rows, with these rows. So the loss
+        of an epoch is that of all its rows at once, if it is linear in its means. All float64; in a traced function."""
+        rows = lift(_rows(batch), "float64")
+        loss = self.loss.astype("float64")
+        if not self.means:
+            return {"rest": loss * rows, "rows": rows}
+        if len(self.means) == 1 and self.means[0].value.value == self.loss.value:
+            parts, rest = [constant(1.0, "float64")], constant(0.0, "float64")
+        else:
+            parts = [slope.astype("float64") for slope in slopes(self.loss, [m.value for m in self.means])]
+            pairs = zip(parts, self.means, strict=True)
+            rest = loss - sum((slope * m.value.astype("float64") for slope, m in pairs), constant(0.0, "float64"))
+        weights = stack([m.weight.astype("float64") for m in self.means])
+        sums = stack([p * m.total.astype("float64") for p, m in zip(parts, self.means, strict=True)])
+        values = stack([m.value.astype("float64") for m in self.means])
+        counted = ((weights != 0.0) | ~values.isnan()).all()  # a mean of nothing is NaN, and so is the loss
+        return {
+            "sums": sums,
+            "weights": weights,
+            "rest": where(counted, rest * rows, 0.0),
+            "rows": where(counted, rows, 0.0),
+        }
+
+
+def _rows(batch: Any) -> Any:
+    """The size of the first axis of a batch's first tensor; 1 where there are no axes."""
+    return next((leaf.shape[0] for leaf in trees.flatten(batch)[0] if leaf.ndim), 1)
 
 
 class Objective:
@@ -64,10 +102,17 @@ class Objective:
         """Of a batch."""
 
     def __call__(self, model: Module, *args: Any, **kwargs: Any) -> Outcome:
-        if not isinstance(self.loss, Module):
-            return Outcome.of(self.loss(model, *args, **kwargs), f"the loss function {self.name}")
-        prediction, target = model(*args[:-1]), args[-1]
-        return Outcome(self.loss(prediction, target), prediction, target)
+        return self.outcome(model, args, kwargs)
+
+    def outcome(self, model: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], zero: bool = False) -> Outcome:
+        """What a batch comes to. zero: the mean of a loss layer over no target is 0, and not NaN."""
+        with collecting(zero) as means:
+            if not isinstance(self.loss, Module):
+                outcome = Outcome.of(self.loss(model, *args, **kwargs), f"the loss function {self.name}")
+            else:
+                prediction, target = model(*args[:-1]), args[-1]
+                outcome = Outcome(self.loss(prediction, target), prediction, target)
+        return outcome._replace(means=tuple(means.found))
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """A batch by the names of the function's arguments. Raises TypeMismatch where it takes no such batch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,7 @@ class Position:
             "others": self.others if again else randomness.others(),
             "data": self._train.place(),
             "valid": self.before_valid,
+            "frozen": [path for path, p in self._learner.model.named_parameters(False) if not p.trainable],
             "observers": [[type(o).__name__, o.state_dict()] for o in self._remembering()],
         }
 
@@ -88,6 +89,7 @@ class Position:
         are then."""
         with self._unchanged(saved):
             self._learner.model.load(saved.part("model"), adapter=None)
+            self._freeze(saved.facts.get("frozen"))
             for name, optimizer in self._learner.optimizers.items():
                 optimizer.load_state_dict(saved.arrays(f"optimizer.{name}" if name else "optimizer"))
             self._take_step(saved)
@@ -98,17 +100,30 @@ class Position:
     def _unchanged(self, saved: Saved) -> Iterator[None]:
         """What fails inside leaves model and optimizers as they were; what no check foresaw in a file is an error of the file."""
         model, learner = self._learner.model, self._learner
-        before, kept = model.state_dict(), {name: buffer.array for name, buffer in learner.named_buffers()}
+        before, kept = model.state_dict(), [(buffer, buffer.array) for _, buffer in learner.named_buffers()]
+        states = {name: optimizer.state_dict() for name, optimizer in learner.optimizers.items()}
+        trained = [(p, p.trainable) for p in model.parameters()]
         try:
             yield
         except BaseException as error:
             model.load_state_dict(before)
-            for name, buffer in learner.named_buffers():
-                buffer.assign(kept[name])
+            for p, trainable in trained:
+                p.trainable = trainable
+            for name, optimizer in learner.optimizers.items():
+                optimizer.load_state_dict(states[name])
+            for buffer, array in kept:
+                buffer.assign(array)
             foreseen = isinstance(error, BurnError) or not isinstance(error, Exception)
             if foreseen:
                 raise
             raise ModelError(f"{saved.path} is malformed", [f"{type(error).__name__}: {error}"]) from error
+
+    def _freeze(self, paths: Sequence[str] | None) -> None:
+        """Parameters are trained or not as they were when the checkpoint was made; older checkpoints do not say."""
+        if paths is not None:
+            frozen = set(paths)
+            for path, p in self._learner.model.named_parameters(buffers=False):
+                p.trainable = path not in frozen
 
     def _take_step(self, saved: Saved) -> None:
         """What a step keeps for itself."""

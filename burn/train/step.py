@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from burn.errors import Problem, TypeMismatch
@@ -17,10 +18,11 @@ from burn.runtime.device import device as as_device
 from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tensors.base import made
-from burn.tensors.gradients import value_and_grad
+from burn.tensors.gradients import Gradients, value_and_grad
 from burn.tensors.joining import where
+from burn.tensors.tracer import active
 from burn.tracing.arguments import bound
-from burn.train.accumulate import Gradients, in_parts
+from burn.train.accumulate import Split, in_parts
 from burn.train.precision import FULL, LossScale, checked, narrowed, rounded
 
 Loss = Callable[..., Any]
@@ -52,17 +54,18 @@ class Step:
         self.scale = LossScale() if precision == "float16" else None
         self.signature = inspect.Signature(list(inspect.signature(loss).parameters.values())[1:])
         self.compiled: Jit | None = None
+        self._compiled: dict[Split, Jit] = {}
         changed = parts > 1 or norm or value or precision != FULL
         if isinstance(optimizer, LBFGS) and changed:
             raise TypeMismatch("LBFGS takes gradients as they are", ["without clipping, accumulate and precision"])
+        if not isinstance(optimizer, Optimizer):
+            hint = "write optim.AdamW(model, lr=1e-3)"
+            given = f"not a {type(optimizer).__name__}"
+            raise TypeMismatch("a step takes an optimizer of burn.optim", [Problem(given, hint=hint)])
         own = {id(p) for p in model.parameters()}
         strangers = [Problem(f"'{path}'") for path, p in optimizer.parameters.items() if id(p) not in own]
         if strangers:
             raise TypeMismatch("the optimizer moves parameters that are not the model's", strangers)
-        hint = "freeze them before the optimizer is made"
-        frozen = [Problem(f"'{path}'", hint=hint) for path, p in optimizer.parameters.items() if not p.trainable]
-        if frozen:
-            raise TypeMismatch("the optimizer moves parameters that are frozen", frozen)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The loss, of the parameters as they were before. Batches of other sizes are no other program: the first axis of every
@@ -70,13 +73,24 @@ class Step:
         parameters and the optimizer's state as they were; running statistics may have moved. Raises InputError, RunError and
         TypeMismatch."""
         several = isinstance(self.optimizer, LBFGS)
-        if self.compiled is None:
+        split = Split.of(args, kwargs, self._parts)
+        compiled = self._compiled.get(split)
+        if compiled is None:
             name = getattr(self.loss, "__name__", "step")
-            function = self._gradients if several else self.run
-            self.compiled = of_batches(
-                function, self.signature, name, bound(self.signature, args, kwargs, name), self._memory
-            )
-        return self._evaluating(self.compiled, args, kwargs) if several else self.compiled(*args, **kwargs)
+            function = self._evaluated if several else partial(self._moved, split)
+            batch = bound(self.signature, args, kwargs, name)
+            compiled = self._compiled[split] = of_batches(function, self.signature, name, batch, self._memory)
+            self.compiled = self.compiled or compiled
+        return self._evaluating(compiled, args, kwargs) if several else compiled(*args, **kwargs)
+
+    @property
+    def programs(self) -> int:
+        """How many programs it was compiled to."""
+        return sum(len(found) for jit in self._compiled.values() for found in jit.programs.values())
+
+    def parts(self, args: Any, kwargs: Any) -> int:
+        """How many parts a batch is taken in."""
+        return Split.of(args, kwargs, self._parts).parts
 
     def _evaluating(self, compiled: Jit, args: Any, kwargs: Any) -> Any:
         """A step of an optimizer that evaluates the loss several times: each evaluation is one native call."""
@@ -100,12 +114,19 @@ class Step:
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """One step, not compiled as a whole: what a function of one's own may call (`burn.jit`)."""
+        return self._moved(Split.of(args, kwargs, self._parts), *args, **kwargs)
+
+    def _moved(self, split: Split, *args: Any, **kwargs: Any) -> Any:
+        if (tracer := active()) is not None:
+            tracer.saw(self.model)
         statistics = [(buffer, made(buffer.value)) for _, buffer in self.model.named_buffers()]
-        if self._parts > 1:
+        if split.parts > 1:
             moved = self.optimizer.parameters
-            loss, extra, moving = in_parts(self._gradients, self._parts, self.model, moved, args, kwargs)
+            found = in_parts(self._gradients, self._forward, split, self.model, moved, args, kwargs)
         else:
-            loss, extra, moving = self._gradients(*args, **kwargs)
+            found = self._gradients(*args, **kwargs)
+        loss, extra, gradients = found
+        moving: Mapping[str, Tensor] = gradients.used
         finite = None if self.scale is None else self.scale.finite(moving)
         if self._value:
             moving = clip_by_value(moving, self._value)
@@ -120,25 +141,40 @@ class Step:
         return (loss, extra) if self._has_aux else loss
 
     def _gradients(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Any, Gradients]:
-        """The loss, what else the loss function gives, and the gradients of what the optimizer moves."""
+        """The loss, what else the loss function gives, and the gradients of what the optimizer moves, by its paths."""
         factor = None if self.scale is None else self.scale.factor
+        moved = self.optimizer.parameters
+        own = {id(p): path for path, p in moved.items()}
+        paths = {path: own[id(p)] for path, p in self.model.named_parameters(buffers=False) if id(p) in own}
 
         def scaled(model: Module, args: Any, kwargs: Any) -> Any:
-            result = self.loss(model, *args, **kwargs)
-            loss, extra = result if self._has_aux else (result, None)
-            if self._precision != FULL and isinstance(loss, Tensor):
-                loss = loss.astype(FULL)
+            loss, extra = self._loss_of(args, kwargs)
             return loss if factor is None else loss * factor, (loss, extra)
 
         if self._precision != FULL:
             args, kwargs = narrowed((args, kwargs), self._precision)
         with rounded(self.model, self._precision):
             (_, (loss, extra)), found = value_and_grad(scaled, has_aux=True)(self.model, args, kwargs)
-        moved = self.optimizer.parameters
-        gradients = {path: g.astype(moved[path].dtype) for path, g in found.items() if path in moved}
+        gradients = {own: found[path].astype(moved[own].dtype) for path, own in paths.items()}
         if factor is not None:
             gradients = {path: g * (1.0 / factor) for path, g in gradients.items()}
-        return loss, extra, gradients
+        return loss, extra, Gradients(gradients, [paths[path] for path in found.unused if path in paths])
+
+    def _evaluated(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Any, dict[str, Tensor]]:
+        loss, extra, gradients = self._gradients(*args, **kwargs)
+        return loss, extra, dict(gradients)
+
+    def _loss_of(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        result = self.loss(self.model, *args, **kwargs)
+        loss, extra = result if self._has_aux else (result, None)
+        return loss.astype(FULL) if self._precision != FULL and isinstance(loss, Tensor) else loss, extra
+
+    def _forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The loss alone, as the model computes it in the step."""
+        if self._precision != FULL:
+            args, kwargs = narrowed((args, kwargs), self._precision)
+        with rounded(self.model, self._precision):
+            return self._loss_of(args, kwargs)[0]
 
     def named_buffers(self) -> dict[str, Buffer]:
         """What the step keeps besides the model's and the optimizer's own: float16's loss scale."""
@@ -199,15 +235,20 @@ def step(
 
     loss: loss(model, *batch) -> a float scalar, or with has_aux a pair of it and anything else, which each step returns along.
     clip_value, clip_norm: what gradients' elements, and then their norm, are kept within.
-    accumulate: how many parts of one size a batch is taken in, one after the other, with the memory of one: the loss and the
-    gradients are the means over the parts, and `has_aux`'s results have a first axis of so many.
+    accumulate: how many parts a batch is taken in, one after the other, with the memory of one. The loss and the gradients are
+    those of the batch taken whole, with ignored targets too, if the loss is made of loss layers (`burn.nn`) and of means over the
+    rows; a sum over rows that no loss layer makes becomes a mean of the parts'. A batch that is no multiple of so many rows is
+    taken in parts of which some have a row more, a smaller one row by row. `has_aux`'s results have a first axis, the parts'.
     precision: "bfloat16" or "float16" for a model that sees its parameters and batches rounded to that, while parameters, losses
     and the optimizer stay float32; float16's gradients are scaled, and a step that overflows moves nothing.
     memory: how many bytes ("200 MB") the results on the way may take at most, besides parameters, the optimizer's state and the
     batch: what does not fit is not kept for the way back but computed again there. Counted for batches of the first one's size.
     device: where the model's parameters and the optimizer's state go, to stay there; the step runs where they are.
 
-    Raises TypeMismatch for an optimizer of another model or of frozen parameters, for limits and numbers of parts that are not
+    Parameters that are frozen when it is called, and those that the loss does not depend on, stay as they are: no weight decay
+    moves them. A gradient that is computed and comes to zero is one.
+
+    Raises TypeMismatch for an optimizer of another model, for limits and numbers of parts that are not
     more than 0, and for a precision that there is not. The first call raises CompileError where the memory does not suffice."""
     for name, limit in {"clip_norm": clip_norm, "clip_value": clip_value}.items():
         if limit is not None and not limit > 0:

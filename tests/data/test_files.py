@@ -9,6 +9,8 @@ import json
 import pickle
 import sqlite3
 import struct
+import tracemalloc
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +234,100 @@ def test_hugging_face(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
     with pytest.raises(DataError, match="pip install datasets"):
         data.HuggingFace("imdb")
+
+
+# ---- data that is not what it says -------------------------------------------------------------------------------------
+def test_sqlites_own_names(tmp_path: Path) -> None:
+    """A column that is called as SQLite calls row numbers, and one that is not there, which SQLite takes for a text."""
+    path = tmp_path / "rows.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            "create table r(rowid int, x int); insert into r values(1,10),(1,20),(2,30);"
+            "create table s(ROWID int, _rowid_ int, x int); insert into s values(5,5,1),(5,5,2);"
+            "create table q(rowid int, _rowid_ int, oid int); create view v as select * from r;"
+            "create table k(id integer primary key, x int); insert into k values(7, 70), (3, 30);"
+        )
+        database.commit()
+    assert [row["x"] for row in data.Sqlite(path, "r")] == [10, 20, 30]
+    assert [row["x"] for row in data.Sqlite(path, "s")] == [1, 2]
+    assert list(data.Sqlite(path, "k", columns=["x"])) == [{"x": 30}, {"x": 70}]
+    for table, options, told in (
+        ("r", {"columns": ["prce"]}, "no column 'prce'.*there are rowid, x"),
+        ("r", {"columns": ["x", "x"]}, "two columns are named 'x'"),
+        ("q", {}, "have no number"),
+        ("v", {}, "has no such rows|has no row numbers"),
+        ("missing", {}, "no such table"),
+        ("r", {"where": "prce > 3"}, "no such column"),
+    ):
+        with pytest.raises(DataError, match=told):
+            data.Sqlite(path, table, **options)
+    if hasattr(sqlite3.Connection, "setconfig"):
+        with pytest.raises(DataError, match="no such column"):
+            data.Sqlite(path, "r", where='"prce" > 3')
+
+
+def test_images_of_every_kind(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    folder = tmp_path / "a"
+    folder.mkdir()
+    deep = np.array([[0, 255, 256], [1000, 30000, 65535]], np.uint16)
+    want = np.rint(deep / 257).astype(np.uint8)
+    image.fromarray(deep).save(folder / "deep.png")
+    image.fromarray(deep).save(folder / "deep.tif")
+    (folder / "deep.pgm").write_bytes(b"P5 3 2 65535\n" + deep.astype(">u2").tobytes())
+    for mode, channels in (("RGB", 3), ("L", 1), ("RGBA", 4)):
+        for pixels, _ in data.ImageFolder(tmp_path, mode=mode):
+            assert pixels.shape == (2, 3, channels)
+            assert (pixels[..., 0] == want).all()
+    for path in folder.iterdir():
+        path.unlink()
+    plain = np.random.default_rng(0).integers(0, 256, (4, 5, 3)).astype(np.uint8)
+    rgb = image.fromarray(plain)
+    rgb.convert("P", palette=image.Palette.ADAPTIVE, colors=256).save(folder / "palette.png")
+    image.fromarray(np.dstack([plain, np.full((4, 5), 9, np.uint8)])).save(folder / "alpha.png")
+    assert all((pixels == plain).all() for pixels, _ in data.ImageFolder(tmp_path))
+    for path in folder.iterdir():
+        path.unlink()
+    bits = image.fromarray(plain[..., 0] > 100)
+    assert bits.mode == "1"
+    bits.save(folder / "bits.png")
+    assert (data.ImageFolder(tmp_path, mode="L")[0][0][..., 0] == (plain[..., 0] > 100) * 255).all()
+    (folder / "bits.png").unlink()
+    cmyk = image.fromarray(np.dstack([plain, np.zeros((4, 5), np.uint8)]), "CMYK")
+    cmyk.save(folder / "inks.tif")
+    assert (data.ImageFolder(tmp_path)[0][0] == 255 - plain).all()
+    image.fromarray(deep.astype(np.float32)).save(folder / "inks.tif")
+    with pytest.raises(DataError, match="of 32 bits"):
+        data.ImageFolder(tmp_path)[0]
+    for mode in ("I", "F", "1", "P", "I;16", "rgb"):
+        with pytest.raises(DataError, match="in 8 bits a channel"):
+            data.ImageFolder(tmp_path, mode=mode)
+
+
+def test_names_and_lengths_that_lie(tmp_path: Path) -> None:
+    (tmp_path / "twice.jsonl").write_text('{"a": 1, "a": 2}\n{"a": {"b": 1, "b": 1}}\n')
+    for i in (0, 1):
+        with pytest.raises(DataError, match=f"line {i + 1} (.|\n)*two values called"):
+            data.JsonLines(tmp_path / "twice.jsonl")[i]
+    (tmp_path / "some.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match="two columns are named 'a'"):
+        data.Csv(tmp_path / "some.csv", columns=["a", "a"])
+    (tmp_path / "wide.txt").write_text("ab\ncd\n", "utf-16")
+    with pytest.raises(DataError, match="several bytes in utf-16"):
+        data.Lines(tmp_path / "wide.txt", encoding="utf-16")
+    path = tmp_path / "lies.idx"
+    path.write_bytes(bytes([0, 0, 8, 3]) + np.array([2**10, 2**10, 2**14], ">u4").tobytes() + b"12345")
+    tracemalloc.start()
+    with pytest.raises(DataError, match="holds less"):
+        data.read_idx(path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    tracemalloc.stop()
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet.write_table(pyarrow.table([[1], [2]], names=["a", "a"]), tmp_path / "twice.parquet")
+    with pytest.raises(DataError, match="two columns are named 'a'"):
+        data.Parquet(tmp_path / "twice.parquet")
+    whole = (tmp_path / "twice.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError):
+        data.Parquet(tmp_path / "cut.parquet")

@@ -15,6 +15,7 @@ from typing import Any
 
 from burn.dialect.mlir import ir
 from burn.tensors import Tensor
+from burn.tensors.joining import where
 from burn.tensors.lifting import lift
 from burn.tensors.tracer import active
 
@@ -33,13 +34,14 @@ class Mean:
 @dataclass
 class Means:
     """The means that were computed while this was listening, in order; those inside of loops and branches are not among them, as
-    their values do not exist outside."""
+    their values do not exist outside. zero: whether a mean of nothing is 0 meanwhile, and not NaN."""
 
     found: list[Mean] = field(default_factory=list)
     block: Any = None
+    zero: bool = False
 
     def add(self, mean: Mean) -> None:
-        if _block() == self.block:
+        if _is_here(self.block):
             self.found.append(mean)
 
 
@@ -54,7 +56,7 @@ class _Whole:
 
     def divisor(self) -> Tensor | None:
         """What the next mean's total is divided by; None inside of a loop or branch."""
-        if _block() != self.block or self.used == len(self.weights):
+        if not _is_here(self.block) or self.used == len(self.weights):
             return None
         self.used += 1
         return self.weights[self.used - 1] * self.share
@@ -68,10 +70,16 @@ def _block() -> Any:
     return None if active() is None else ir.InsertionPoint.current.block
 
 
+def _is_here(block: Any) -> bool:
+    """Whether ops are added to a block, or, for None, recorded."""
+    here = _block()
+    return here is block if here is None or block is None else here == block
+
+
 @contextmanager
-def collecting() -> Iterator[Means]:
-    """Inside, every mean of a loss layer is recorded."""
-    means = Means(block=_block())
+def collecting(zero: bool = False) -> Iterator[Means]:
+    """Inside, every mean of a loss layer is recorded. zero: see `Means`."""
+    means = Means(block=_block(), zero=zero)
     token = _listening.set((*_listening.get(), means))
     try:
         yield means
@@ -107,7 +115,7 @@ def summed(loss: Tensor) -> Tensor:
     """The sum over all elements."""
     whole = _whole.get()
     total = loss.sum()
-    if whole is None or _block() != whole.block:
+    if whole is None or not _is_here(whole.block):
         return total
     return total * (1.0 / whole.share).astype(total.dtype)
 
@@ -117,6 +125,8 @@ def _mean(total: Tensor, weight: Tensor, value: Tensor, sized: bool) -> Tensor:
     divisor = None if whole is None else whole.divisor()
     if divisor is not None:
         value = total * (1.0 / divisor.astype("float64")).astype(total.dtype)
+    if any(means.zero for means in _listening.get()):
+        value = where(weight == 0, 0.0, value)
     for means in _listening.get():
         means.add(Mean(value, total, weight, sized))
     return value

@@ -34,6 +34,10 @@ from burn.train.events import Better
 Totals = Mapping[str, np.ndarray]
 
 
+LOSS = "loss"
+"""What a batch adds to the epoch's loss is called so, beside the metrics' counts."""
+
+
 class Metric:
     """Base of what is counted in the step. `name` is what logs call it; `better` says whether less or more is better.
     of_batch: whether its value for one batch tells something. gathers: whether what batches add is joined end to end, and not
@@ -73,20 +77,24 @@ class Metric:
 
 
 class Tally:
-    """The totals of several metrics, and the mean of the loss, each batch weighing as many examples as it has."""
+    """The totals of several metrics, and the loss of all batches as if they were one (`Outcome.shares`): the means of loss layers
+    are sums divided by weights, all else is a mean over rows."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self.metrics = {m.name: m for m in metrics}
-        self.loss, self.examples = 0.0, 0
+        self.examples = 0
+        self.rest, self.rows = 0.0, 0.0  # what no loss layer made, times the rows that it is the mean of
+        self.sums = self.weights = np.zeros(0)  # of the loss layers' means
         self._totals: dict[str, dict[str, np.ndarray]] = {}
         self._gathered: dict[str, list[dict[str, np.ndarray]]] = {}  # batches that are joined when somebody asks
 
     def add(
         self, loss: float, examples: int, counts: Mapping[str, Mapping[str, Any]], parts: int = 1
     ) -> dict[str, float]:
-        """Adds a batch; gives its own values, of those metrics that mean something for one. parts: how many the batch was taken
-        in; where they are several, counts have a first axis of so many."""
-        self.loss += loss * examples
+        """Adds a batch; gives its own values, of those metrics that mean something for one. counts: of each metric, and what
+        it adds to the loss (LOSS), without which it weighs as many rows as it has examples. parts: how many the batch was taken
+        in; if they are several, counts have a first axis of so many."""
+        self._add_loss(loss, examples, counts.get(LOSS))
         self.examples += examples
         own = {"loss": loss}
         for name, metric in self.metrics.items():
@@ -100,6 +108,24 @@ class Tally:
             if metric.of_batch and np.ndim(value := metric.value(given)) == 0:
                 own[name] = float(value)
         return own
+
+    def _add_loss(self, loss: float, examples: int, shares: Mapping[str, Any] | None) -> None:
+        if shares is None:
+            self.rest, self.rows = self.rest + loss * examples, self.rows + examples
+            return
+        found = {name: host(value) for name, value in shares.items()}
+        self.rest, self.rows = self.rest + float(found["rest"].sum()), self.rows + float(found["rows"].sum())
+        if "sums" in found:
+            several = len(found["sums"]) if found["sums"].ndim == 1 else found["sums"].shape[1]
+            sums, weights = (found[name].reshape(-1, several).sum(0) for name in ("sums", "weights"))
+            self.sums, self.weights = _added(self.sums, sums), _added(self.weights, weights)
+
+    @property
+    def loss(self) -> float:
+        """The mean loss; NaN where nothing was counted."""
+        if not self.examples or (self.weights == 0).any():
+            return math.nan
+        return float((self.sums / self.weights).sum()) + (self.rest / self.rows if self.rows else 0.0)
 
     @property
     def totals(self) -> dict[str, dict[str, np.ndarray]]:
@@ -115,7 +141,7 @@ class Tally:
 
     def told(self) -> tuple[dict[str, float], dict[str, np.ndarray]]:
         """The metrics that are numbers, and those that are arrays, over all that was added."""
-        numbers = {"loss": self.loss / self.examples if self.examples else math.nan}
+        numbers = {"loss": self.loss}
         tables: dict[str, np.ndarray] = {}
         for name, totals in self.totals.items():
             value = self.metrics[name].value(totals)
@@ -127,10 +153,13 @@ class Tally:
 
     def state_dict(self) -> dict[str, np.ndarray]:
         found = {f"{name}.{key}": value for name, totals in self.totals.items() for key, value in totals.items()}
-        return {"loss": np.array(self.loss), "examples": np.array(self.examples), **found}
+        own = {"rest": np.array(self.rest), "rows": np.array(self.rows), "sums": self.sums, "weights": self.weights}
+        return {"examples": np.array(self.examples), **own, **found}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        self.loss, self.examples = float(state["loss"]), int(state["examples"])
+        self.examples = int(state["examples"])
+        self.rest, self.rows = float(state["rest"]), float(state["rows"])
+        self.sums, self.weights = np.array(state["sums"]), np.array(state["weights"])
         self._totals = {}
         for path, value in state.items():
             name, dot, key = path.rpartition(".")
@@ -143,6 +172,12 @@ def host(value: Any, widen: bool = True) -> np.ndarray:
     """A result of a step as an array. widen: floats as float64, so that adding them up loses nothing."""
     array = on_host(value)
     return array.astype(np.float64) if widen and array.dtype.kind not in "iub" else array
+
+
+def _added(totals: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """Sums of two batches; one may have more means than the other."""
+    length = max(len(totals), len(more))
+    return np.pad(totals, (0, length - len(totals))) + np.pad(more, (0, length - len(more)))
 
 
 def ratio(part: Any, whole: Any) -> float:
