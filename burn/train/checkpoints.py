@@ -2,7 +2,8 @@
 
 Tensors are called "model.<path>", "optimizer.<name>" and "metrics.<name>"; all else (where in the data training is, random
 states, what observers remember, the history) is JSON under "burn.train" in the file's metadata. One file takes its place in one
-moment, so that a training that is killed while it saves still has the checkpoint before.
+moment, so that a training that is killed while it saves still has the checkpoint before. Checksums of all of it are in the
+metadata, too: a file that was damaged on disk is not resumed from.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,15 +25,22 @@ from burn.dialect.types import dtype_of_numpy
 from burn.dialect.weights import Weight
 from burn.errors import ModelError, Problem, TypeMismatch
 from burn.importers.weights import safetensors
-from burn.importers.weights.checkpoint import Checkpoint
+from burn.importers.weights.checkpoint import PRODUCER, Checkpoint
 from burn.nn.parameter import Parameter
 from burn.runtime.arrays import on_host
 
 KEY = "burn.train"
-FORMAT = 1
+CHECKSUMS = "burn.train.checksums"
+FORMAT = 2
+WITHOUT_CHECKSUMS = 1
+"""The format before, which is read as it is."""
 FOLDER = "checkpoints"
 LOCK = ".lock"
 _NAME = re.compile(r"step-(\d{8,})\.safetensors")
+
+
+class DamagedCheckpoint(ModelError):
+    """A checkpoint whose bytes are not those that were written."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,37 @@ def write(path: Path, tensors: Mapping[str, Weight], facts: Mapping[str, Any]) -
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ModelError(f"cannot write {path}", [error.strerror or str(error)]) from None
-    safetensors.write(path, tensors, {KEY: text})
+    checksums = {name: _checksum(name, w) for name, w in tensors.items()}
+    checksums[KEY] = _texts({"producer": PRODUCER, KEY: text})
+    safetensors.write(path, tensors, {KEY: text, CHECKSUMS: json.dumps(checksums)})
+
+
+def _texts(metadata: Mapping[str, str]) -> int:
+    """CRC-32 of all metadata but the checksums."""
+    return zlib.crc32(json.dumps(sorted((k, v) for k, v in metadata.items() if k != CHECKSUMS)).encode())
+
+
+def _checksum(name: str, weight: Weight) -> int:
+    """CRC-32 of a tensor: its name, type, shape and bytes."""
+    head = f"{name} {weight.dtype} {list(weight.shape)}".encode()
+    return zlib.crc32(np.ascontiguousarray(weight.array()).reshape(-1).view(np.uint8), zlib.crc32(head))
+
+
+def _verify(path: str | os.PathLike[str], tensors: Checkpoint) -> None:
+    """Raises DamagedCheckpoint where a checksum is missing or another than what is there."""
+    try:
+        written = json.loads(tensors.metadata[CHECKSUMS])
+        found = {KEY: _texts(tensors.metadata)}
+        found |= {name: _checksum(name, w) for name, w in tensors.items()}
+        wrong = sorted(name for name in {*written, *found} if written.get(name) != found.get(name))
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedCheckpoint(f"{path} is damaged", [f"its checksums cannot be read: {error!r}"]) from None
+    if wrong:
+        more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
+        names = ", ".join(f"'{name}'" for name in wrong[:4])
+        raise DamagedCheckpoint(
+            f"{path} is damaged", [f"the checksums of {names}{more} are not those that were written"]
+        )
 
 
 @contextmanager
@@ -126,8 +165,14 @@ def alone(folder: Path | None) -> Iterator[None]:
 
 
 def read(path: str | os.PathLike[str]) -> Saved:
-    """A checkpoint; its tensors stay in the file. Raises ModelError for what is none."""
-    tensors = safetensors.read(path)
+    """A checkpoint; its tensors stay in the file. Raises ModelError for what is none, and DamagedCheckpoint for a file whose
+    bytes have changed since it was written."""
+    try:
+        tensors = safetensors.read(path)
+    except ModelError as error:
+        if not Path(path).is_file():
+            raise
+        raise DamagedCheckpoint(error.summary, error.problems) from None
     try:
         facts = json.loads(tensors.metadata[KEY])
     except KeyError:
@@ -136,10 +181,12 @@ def read(path: str | os.PathLike[str]) -> Saved:
             f"{path} is no checkpoint of a training", [Problem("it holds tensors alone", hint=hint)]
         ) from None
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is malformed", [f"metadata {KEY}: {error}"]) from None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        found = facts.get("format") if isinstance(facts, dict) else None
-        raise ModelError(f"{path} is a checkpoint of another version", [f"format {found!r}, not {FORMAT}"])
+        raise DamagedCheckpoint(f"{path} is malformed", [f"metadata {KEY}: {error}"]) from None
+    number = facts.get("format") if isinstance(facts, dict) else None
+    if number not in (FORMAT, WITHOUT_CHECKSUMS):
+        raise ModelError(f"{path} is a checkpoint of another version", [f"format {number!r}, not {FORMAT}"])
+    if number == FORMAT or CHECKSUMS in tensors.metadata:
+        _verify(path, tensors)
     return Saved(Path(path), tensors, facts)
 
 
@@ -149,6 +196,21 @@ def found(folder: Path) -> dict[int, Path]:
         matches = [(_NAME.fullmatch(p.name), p) for p in (folder / FOLDER).iterdir()]
         return dict(sorted((int(m[1]), p) for m, p in matches if m))
     return {}
+
+
+def newest_whole(folder: Path) -> tuple[Saved | None, list[DamagedCheckpoint]]:
+    """The newest checkpoint in a training's folder that is not damaged, and the errors of those that are newer. Raises the newest
+    one's error where all are damaged."""
+    errors: list[DamagedCheckpoint] = []
+    for path in reversed(found(folder).values()):
+        try:
+            return read(path), errors
+        except DamagedCheckpoint as error:
+            errors.append(error)
+    if errors:
+        hint = "overwrite=True begins anew"
+        raise DamagedCheckpoint(errors[0].summary, [*errors[0].problems, Problem("so are all before it", hint=hint)])
+    return None, []
 
 
 def newest(folder: Path) -> Path | None:

@@ -48,6 +48,7 @@ class Fitting:
         self.checkpoint: Path | None = None
         self.began = time.perf_counter()
         self._told = False
+        self._damaged: list[checkpoints.DamagedCheckpoint] = []  # newer than the checkpoint that is resumed from
         self._readings: dict[str, float] = {}  # the gauges', summed over the steps of the epoch
         self._steps, self._examples, self._seconds = 0, 0, 0.0
 
@@ -104,6 +105,11 @@ class Fitting:
                 metrics=learner.better,
             )
         )
+        for error in self._damaged:
+            text = (
+                f"{error.summary}: {error.problems[0].message if error.problems else ''}; resumed from the one before"
+            )
+            self._tell(events.Warned(text, self.at.step))
 
     def _one_epoch(self) -> None:
         began = time.perf_counter()
@@ -278,9 +284,12 @@ class Fitting:
                 raise ModelError("there is nothing to resume", ["the Learner has no folder"])
             return None
         self.learner.must_be_free(resume, overwrite)
-        last = checkpoints.newest(self.folder)
         checkpoints.clear(self.folder, everything=overwrite and not resume)
-        return checkpoints.read(last) if last is not None and resume else None
+        if not resume:
+            return None
+        saved, damaged = checkpoints.newest_whole(self.folder)
+        self._damaged = damaged
+        return saved
 
     def _newest_step(self) -> int | None:
         return next(reversed(checkpoints.found(self.folder)), None) if self.folder is not None else None

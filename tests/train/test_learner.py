@@ -476,6 +476,39 @@ def test_spoiled_checkpoints(tmp_path: Path) -> None:
         learner.fit(BATCHES, epochs=2, resume=tmp_path / "weights.safetensors")
 
 
+def test_damaged_checkpoints_are_not_resumed_from(tmp_path: Path) -> None:
+    """Bits that flipped and pages that a power cut left empty: by the checksum, wherever they are; the one before is taken."""
+    made(folder=tmp_path).fit(BATCHES, epochs=2)
+    path, before = checkpoints.path_of(tmp_path, 8), checkpoints.path_of(tmp_path, 4)
+    whole = path.read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    draw = np.random.default_rng(0)
+    places = [*draw.integers(0, header, 40), *draw.integers(header, len(whole), 20)]
+    for place in places:  # of padding between header and tensors nothing depends
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << int(draw.integers(8))
+        if whole[place : place + 1] == b" " and not whole[place:header].strip():
+            continue
+        path.write_bytes(flipped)
+        with pytest.raises(ModelError):
+            checkpoints.read(path)
+    path.write_bytes(whole[:header] + bytes(len(whole) - header))
+    with pytest.raises(checkpoints.DamagedCheckpoint, match=r"is damaged\n.*the checksums of 'm(.|\n)*more"):
+        made(folder=tmp_path).fit(BATCHES, epochs=3, resume=path)
+    seen = Seen()
+    resumed = made(folder=tmp_path, observers=[seen])
+    assert resumed.fit(BATCHES, epochs=3, resume=True).steps == 12
+    assert "step-00000008.safetensors is damaged" in seen.of(events.Warned)[0].text
+    uninterrupted = made()
+    uninterrupted.fit(BATCHES, epochs=3)
+    assert bits(resumed) == bits(uninterrupted)
+    for left in checkpoints.found(tmp_path).values():
+        left.write_bytes(left.read_bytes()[:-100])
+    with pytest.raises(checkpoints.DamagedCheckpoint, match="so are all before it"):
+        made(folder=tmp_path).fit(BATCHES, epochs=4, resume=True)
+    assert not before.exists() or before.stat().st_size
+
+
 def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path) -> None:
     learner = made(folder=tmp_path, observers=[at_step(4, lambda _: limit(len(content) // 2))])
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

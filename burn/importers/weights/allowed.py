@@ -7,7 +7,7 @@ file chooses. The names are those that torch.save and TorchScript write (torch/_
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 MAX_KEY = 1 << 48  # above the addresses by which old optimizers name their parameters
@@ -46,13 +46,16 @@ class StorageRef:
 
 @dataclass(frozen=True, eq=False)
 class TensorRef:
-    """A tensor over a storage: element type, first element, sizes and strides, all in elements and all unchecked."""
+    """A tensor over a storage: element type, first element, sizes and strides, all in elements and all unchecked. negated,
+    conjugated: the storage has the elements with the other sign, or conjugated (torch's lazy views `_neg_view` and `conj`)."""
 
     storage: StorageRef
     dtype: str
     offset: Any
     shape: Any
     strides: Any
+    negated: bool = False
+    conjugated: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,21 +134,27 @@ def _default_dict(*args: Any) -> dict[Any, Any]:
     return _dict(*args[1:])
 
 
-def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> Any:
+def _tensor(
+    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any = None, hooks: Any = None, metadata: Any = None
+) -> Any:
     if isinstance(storage, (Opaque, Unsupported)):
         return storage
     if not isinstance(storage, StorageRef):
         raise Malformed("a tensor is made over something that is no storage")
-    return TensorRef(storage, storage.dtype, offset, shape, strides)
+    facts = {} if metadata is None else metadata
+    if not isinstance(facts, dict) or not all(isinstance(value, bool) for value in facts.values()):
+        raise Malformed("a tensor's metadata is something else than flags by name")
+    unknown = sorted(str(name) for name in facts if name not in ("neg", "conj"))
+    if unknown:
+        return Unsupported(f"a tensor with the metadata '{unknown[0]}'")
+    return TensorRef(storage, storage.dtype, offset, shape, strides, facts.get("neg", False), facts.get("conj", False))
 
 
 def _tensor_v3(
-    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, dtype: Any, *rest: Any
+    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, dtype: Any, metadata: Any = None
 ) -> Any:
-    made = _tensor(storage, offset, shape, strides)
-    if not isinstance(made, TensorRef):
-        return made
-    return TensorRef(made.storage, _dtype(dtype), offset, shape, strides)
+    made = _tensor(storage, offset, shape, strides, grad, hooks, metadata)
+    return replace(made, dtype=_dtype(dtype)) if isinstance(made, TensorRef) else made
 
 
 def _dtype(value: Any) -> str:

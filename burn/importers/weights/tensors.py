@@ -72,9 +72,11 @@ class Storages:
         if last >= count:
             raise ModelError(f"elements {offset} to {last} of a storage of {count}")
         start = place.offset + offset * size
-        if _row_major(shape, strides) and not self.swapped:
+        flagged = ref.negated or ref.conjugated
+        if _row_major(shape, strides) and not self.swapped and not flagged:
             return Weight(dtype, shape, place.file.view(start, nbytes), False, place.file, start)
-        return self._copy(place, start, last - offset + 1, dtype, shape, strides)
+        copied = self._copy(place, start, last - offset + 1, dtype, shape, strides)
+        return _resolved(copied, ref) if flagged else copied
 
     def _elements(self, storage: StorageRef, size: int) -> tuple[Place, int]:
         """Where a storage is, and how many elements of `size` bytes it has. Its file may hold more, never less."""
@@ -104,6 +106,16 @@ class Storages:
             unit = size // 2 if DTYPES[dtype].kind == "complex" else size
             array = np.ascontiguousarray(array.reshape(-1, unit)[:, ::-1]).reshape(-1)
         return Weight(dtype, shape, array.data)
+
+
+def _resolved(weight: Weight, ref: TensorRef) -> Weight:
+    """The elements that a negated or conjugated view of a storage stands for."""
+    array = np.asarray(weight.array())
+    kind = DTYPES[weight.dtype].kind
+    if kind == "bool" or (ref.conjugated and kind != "complex"):
+        raise ModelError(f"a tensor of {weight.dtype} is neither negated nor conjugated")
+    array = np.conjugate(array) if ref.conjugated else array
+    return array_weight(np.ascontiguousarray(np.negative(array) if ref.negated else array))
 
 
 def _sizes(value: Any, what: str) -> tuple[int, ...]:

@@ -158,8 +158,15 @@ class Tally:
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         self.examples = int(state["examples"])
-        self.rest, self.rows = float(state["rest"]), float(state["rows"])
-        self.sums, self.weights = np.array(state["sums"]), np.array(state["weights"])
+        if "rest" in state:
+            self.rest, self.rows = float(state["rest"]), float(state["rows"])
+            self.sums, self.weights = np.array(state["sums"]), np.array(state["weights"])
+        else:  # of a version that weighed all batches by their rows
+            self.rest, self.rows, self.sums, self.weights = (
+                float(state["loss"]),
+                float(self.examples),
+                *np.zeros((2, 0)),
+            )
         self._totals = {}
         for path, value in state.items():
             name, dot, key = path.rpartition(".")

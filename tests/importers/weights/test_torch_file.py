@@ -150,6 +150,28 @@ def test_a_whole_module_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*quantize:UserWarning")
+@pytest.mark.parametrize("legacy", [False, True])
+def test_lazy_signs_and_conjugates(legacy: bool, tmp_path: Path) -> None:
+    """torch saves the storage as it is, and flags that the tensor stands for other elements."""
+    z = torch.tensor([1 + 2j, 3 - 4j, 5 + 6j])
+    negated = torch._neg_view(torch.arange(6.0).reshape(2, 3).T)
+    tensors = {"imag": z.clone().conj().imag, "conj": z.conj(), "both": torch._neg_view(z.conj()), "strided": negated}
+    tensors |= {"parameter": torch.nn.Parameter(torch._neg_view(torch.ones(3))), "plain": z}
+    torch.save(tensors, tmp_path / "a.pt", _use_new_zipfile_serialization=not legacy)
+    found = weights.read(tmp_path / "a.pt")
+    for name, t in tensors.items():
+        want = t.detach().resolve_conj().resolve_neg().numpy()
+        np.testing.assert_array_equal(found[name].array(), want, err_msg=name)
+
+
+def test_metadata_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(torch._utils, "get_tensor_metadata", lambda t: {"twisted": True}, raising=False)
+    monkeypatch.setattr(torch._C, "_get_tensor_metadata", lambda t: {"twisted": True}, raising=False)
+    torch.save({"x": torch.ones(2)}, tmp_path / "a.pt")
+    with pytest.raises(ModelError, match="a tensor with the metadata 'twisted'"):
+        weights.read(tmp_path / "a.pt")
+
+
 def test_sparse_and_quantised_tensors_are_named(tmp_path: Path) -> None:
     state = {
         "sparse": torch.eye(3).to_sparse(),
