@@ -53,10 +53,20 @@ class Sampling:
         return Form(self.temperature > 0, self.top_k, self.top_p is not None)
 
 
+NOTHING = -1
+"""In place of a token, where there is none to choose."""
+
+
 def choose(scores: Tensor, form: Form, temperature: Tensor, top_p: Tensor, key: Tensor) -> Tensor:
-    """A token for each row. Shapes: scores [b, words], temperature and top_p [], key uint32[2] -> int64[b].
+    """A token for each row; NOTHING where no token has a score above -inf, or one has NaN. Shapes: scores [b, words], temperature
+    and top_p [], key uint32[2] -> int64[b].
 
     Drawn by the largest of scores with Gumbel's noise, which is a draw by their softmax."""
+    chosen = _chosen(scores, form, temperature, top_p, key)
+    return where(scores.max(-1) > -math.inf, chosen, NOTHING)  # the largest of NaN and others is NaN
+
+
+def _chosen(scores: Tensor, form: Form, temperature: Tensor, top_p: Tensor, key: Tensor) -> Tensor:
     if not form.draws:
         return scores.argmax(-1)
     scores = scores.astype("float32") / temperature

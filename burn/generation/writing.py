@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import burn.random
-from burn.errors import InputError
+from burn.errors import InputError, RunError
 from burn.generation.decoders import Draws, decoder_of
-from burn.generation.sampling import Sampling
+from burn.generation.sampling import NOTHING, Sampling
 
 
 class Writer:
@@ -51,6 +51,9 @@ class Writer:
             else:
                 tokens, kept = self._decoder.write(tokens, kept, n, draws)
             tokens = np.where(ended, filler, tokens)
+            if (lost := np.flatnonzero((tokens == NOTHING) & ~ended)).size:
+                text = "its scores are NaN, or none is above -inf: look for NaN in the weights"
+                raise RunError(f"the model gives no token {n + 1} for text {int(lost[0]) + 1}", [text])
             yield tokens
             ended |= np.isin(tokens, ends)
             if ended.all():

@@ -95,8 +95,8 @@ class Graph:
         self.tensors = {t.name: t for t in self.graph.initializer}
 
     def products(self, kinds: Collection[str], exclude: Collection[str]) -> list[Product]:
-        """What can be quantised, without the nodes that are named. Raises BurnError for a name that is no node's, or
-        where nothing is left."""
+        """What can be quantised, without the nodes that are named. Raises BurnError for a name that is no node's,
+        for weights that are not finite, or where nothing is left."""
         every = [node.name for node in self.graph.node if node.name]
         unknown = [
             Problem(f"there is no node '{name}'", hint=near(name, every)) for name in exclude if name not in every
@@ -109,6 +109,16 @@ class Graph:
             raise BurnError(
                 f"nothing to quantise: no {', '.join(kinds)} with a constant weight of float32 in the graph"
             )
+        infinite = [
+            Problem(
+                f"'{name}', a constant of node '{product.node.name or product.node.output[0]}', holds NaN or infinity"
+            )
+            for product in products
+            for name in (product.weight, product.bias)
+            if name is not None and not np.isfinite(self.floats(name)).all()  # type: ignore[arg-type]
+        ]
+        if infinite:
+            raise BurnError("numbers that are not finite cannot be quantised", infinite)
         return products
 
     def _product(self, node: onnx.NodeProto) -> Product | None:

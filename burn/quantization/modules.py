@@ -19,7 +19,8 @@ def quantize_module(
 ) -> M:
     """Every `nn.Linear` in a module becomes an `nn.BlockLinear`, in place; returns the module. weights: int4 or int8; block:
     neighbours along the inputs that share a scale, a multiple of 8; zero_points: see `quantize_weights`; exclude: paths of layers
-    that stay as they are. Raises BurnError where there is none, or a path is no layer's."""
+    that stay as they are. Raises BurnError where there is none, a path is no layer's, or a weight is not finite; the
+    module is as it was then."""
     if weights not in BITS:
         raise BurnError(f"weights cannot be '{weights}'", [f"they can be {', '.join(BITS)}"])
     if block < 8 or block % 8:
@@ -30,6 +31,13 @@ def quantize_module(
     ]
     if unknown:
         raise BurnError("what is to be left out is not there", unknown)
+    infinite = [
+        Problem(f"the weight of '{path}' holds NaN or infinity")
+        for path, layer in paths.items()
+        if path not in exclude and not np.isfinite(np.asarray(layer.weight).astype(np.float32)).all()
+    ]
+    if infinite:
+        raise BurnError("numbers that are not finite cannot be quantised", infinite)
     owners = dict(module.named_modules())
     made: dict[int, nn.BlockLinear] = {}
     for path, layer in paths.items():
