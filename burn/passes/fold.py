@@ -18,7 +18,7 @@ from burn.dialect.compose import signed
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
-from burn.dialect.query import LEAVES, blocks, erase_dead, op_of
+from burn.dialect.query import LEAVES, VIEWS, blocks, erase_dead, op_of
 from burn.dialect.types import DTYPES, type_of
 from burn.errors import CompileError
 from burn.passes.cleanup import merge_equal
@@ -47,12 +47,15 @@ class Fold:
     A value more than `growth` times larger than the constants it comes from and above `large` bytes stays computed, and
     so does what is computed from it: a broadcast weight is cheaper to read than its copies. Not so the right side of a product
     that lies in panels: a kernel reads it from memory whatever it holds, also one number. All folded values together take at
-    most `growth` times the program's constants, and `budget` bytes more."""
+    most `growth` times the program's constants, and `budget` bytes more. Evaluating them takes at most `work` operations on
+    elements, and `work-per-byte` more for each byte of the program's constants; what is beyond is computed at run time."""
 
     name: ClassVar[str] = "fold"
     growth: int = 4
     large: int = 1 << 20
     budget: int = 256 << 20
+    work: int = 1 << 33
+    work_per_byte: int = 256
     part: int = 20 << 20  # bytes computed before what they were computed from is given back
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
@@ -94,6 +97,7 @@ class _Demand:
         self.options, self.program = options, program
         self.stored = sum(weight.nbytes for _, weight in program.weights.items())
         self.left = options.budget + options.growth * self.stored
+        self.work = options.work + options.work_per_byte * self.stored
         self.constant = Constants()
         self.sources: dict[ir.Value, int] = {}  # bytes of the constants that a value is computed from, at most
         self.folds: dict[ir.Value, bool] = {}
@@ -155,7 +159,9 @@ class _Demand:
                 sources = self.sources[v] = own + min(sum(self.sources[o] for o in operands), self.stored)
                 small = op.OP_NAME in LEAVES or bytes_ <= self.options.large or bytes_ <= self.options.growth * sources
                 simple = DTYPES[type_of(v).dtype].kind not in ("string", "complex") and not _is_laid_out(op)
-                self.folds[v] = small and simple and all(self.folds[o] for o in operands)
+                work = _work(op)
+                self.folds[v] = small and simple and work <= self.work and all(self.folds[o] for o in operands)
+                self.work -= work if self.folds[v] else 0
             else:
                 stack += waiting
         return self.folds[value]
@@ -203,6 +209,25 @@ def _is_laid_out(op: Op) -> bool:
     """True for a contraction whose right operand has the target's panels. Only the target's own code reads them: the widths of
     panels differ from one CPU to another."""
     return op.OP_NAME in ("dot_general", "conv", "block_dot") and op.columns is not None
+
+
+def _work(op: Op) -> int:
+    """Operations on elements, about."""
+    if op.OP_NAME in LEAVES or op.OP_NAME in VIEWS:
+        return 0
+    elements = [_elements(v) for v in (*op.operation.operands, *op.operation.results)]
+    if op.OP_NAME in ("dot_general", "conv", "block_dot"):
+        rows, weights, results = elements[0], elements[1], elements[-1]
+        return math.isqrt(rows * weights) * math.isqrt(results) + results  # m k * k n * m n is the square of m k n
+    if op.OP_NAME == "window_reduce":
+        return elements[-1] * math.prod(op.window)
+    return max(elements)
+
+
+def _elements(value: ir.Value) -> int:
+    elements = type_of(value).elements
+    assert isinstance(elements, int)  # a constant's sizes are numbers
+    return elements
 
 
 def _bytes(value: ir.Value) -> int:

@@ -10,6 +10,7 @@ from burn.dialect.op import Op
 from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, law
+from burn.passes.constants import full
 
 
 @law("reduce")
@@ -48,6 +49,43 @@ def identity(kind: str, dtype: str) -> float:
         return -math.inf if kind == "max" else math.inf
     low, high = (-(2 ** (info.bits - 1)), 2 ** (info.bits - 1) - 1) if info.kind == "int" else (0, 2**info.bits - 1)
     return low if kind == "max" else high
+
+
+@law("reduce")
+def extreme_of_splat(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """max(c, c, ..) = c, of at least one element; the same for minima, and for any and all of booleans"""
+    number, shape = splat(op.x), type_of(op.x).shape
+    known = all(isinstance(shape[a], int) and shape[a] != 0 for a in op.axes)
+    if number is None or not known or op.kind not in ("max", "min", "any", "all"):
+        return None
+    return full(number, result_type(op))
+
+
+@law("window_reduce")
+def window_within_reach(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """A window without the taps that lie in front of the first element at every position, or behind the last one at every
+    position: a window far larger than its axis costs no more than the axis."""
+    rows = list(zip(type_of(op.x).shape, op.window, op.strides, op.dilations, op.low, op.high, strict=True))
+    known = [all(isinstance(each, int) for each in row) for row in rows]
+    made = [_within_reach(*row) if fits else (row[1], *row[4:]) for row, fits in zip(rows, known, strict=True)]
+    window, low, high = map(tuple, zip(*made, strict=True)) if made else ((), (), ())
+    if window == op.window:
+        return None
+    return ops.window_reduce(op.x, **(op.attrs | {"window": window, "low": low, "high": high}))
+
+
+def _within_reach(size: int, window: int, stride: int, dilation: int, low: int, high: int) -> tuple[int, int, int]:
+    """The window and the padding around it that remain."""
+    last = (
+        low + size + high - ((window - 1) * dilation + 1)
+    ) // stride * stride - low  # where the last position begins
+    kept = min(window, max(1, -(-(size + low) // dilation)))  # of the first position
+    kept += (window - kept) * dilation > high
+    front = min(max(0, -(-max(0, -last) // dilation)), kept - 1)
+    front -= front * dilation > low
+    if last < -low or kept > window:
+        return window, low, high
+    return kept - front, low - front * dilation, high - (window - kept) * dilation
 
 
 @law("window_reduce")

@@ -28,6 +28,19 @@ def non_max_suppression(node: Node) -> ir.Value:
     )
 
 
+BEYOND = 6
+"""Samples outside of an image, on either side, that are kept of a region that reaches beyond: they count as 0, all alike."""
+
+
+def _first_sample(begin: ir.Value, size: ir.Value, own: ir.Value, reach: ir.Value) -> ir.Value:
+    """The number of the first of a bin's samples that is looked at, where it has more than `reach`: those that are in the image
+    are among the next ones, and at least one that is not, if there is any."""
+    distance = ops.div(size, ops.max(own, number_like(1.0, own)))  # from one to the next
+    first = ops.floor(ops.div(ops.neg(begin), ops.max(distance, number_like(0.5, distance))))
+    first = ops.max(ops.sub(first, number_like(float(BEYOND), first)), number_like(0.0, first))
+    return ops.max(ops.min(first, ops.sub(own, reach)), number_like(0.0, first))
+
+
 @onnx_op("RoiAlign")
 def roi_align(node: Node) -> ir.Value:
     """X [n, c, h, w], rois [r, 4] (x1, y1, x2, y2), image of each [r] -> [r, c, output height, output width]."""
@@ -60,10 +73,13 @@ def roi_align(node: Node) -> ir.Value:
             own = number(float(ratio), dtype)
         else:  # as many as a region has pixels in a bin: room for the most, and the others leave theirs unused
             own = ops.max(ops.ceil(size), number(0.0, dtype))
-            most = ops.reduce(ops.cast(own, dtype="int64"), kind="max", axes=(0, 1, 2))
+            reach = dim_value(sizes[axis] * 2 + 2 * BEYOND, dtype)  # samples are at least half a pixel apart
+            most = ops.reduce(ops.cast(ops.min(own, reach), dtype="int64"), kind="max", axes=(0, 1, 2))
             samples = node.read_dim(ops.max(most, number(0, "int64")), hint="roi_samples")
         place = ops.iota(shape=(1, count, 1), axis=1, dtype=dtype)
         sub = ops.iota(shape=(1, 1, samples), axis=2, dtype=dtype)
+        if ratio <= 0:
+            sub = ops.add(sub, _first_sample(ops.add(start, ops.mul(place, size)), size, own, reach))
         counted.append((ops.lt(sub, own), own))
         inner = ops.div(ops.mul(ops.add(sub, number(0.5, dtype)), size), own)
         position = ops.add(ops.add(start, ops.mul(place, size)), inner)
