@@ -88,6 +88,7 @@ def new_bytes(count: int) -> np.ndarray:
 def trim_memory() -> None:
     """Gives memory that is free, but held for what comes next, back to the system: after a compilation, say."""
 
+def fresh_memory(count: int) -> bytes: ...
 def checksum(data: Any) -> int:
     """Of a buffer's bytes: for damage, not against an author."""
 

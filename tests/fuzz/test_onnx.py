@@ -24,7 +24,7 @@ JOBS = os.cpu_count() or 1
 
 @pytest.mark.parametrize("mode", WAYS)
 def test_graphs_compute_what_onnx_runtime_computes(mode: str) -> None:
-    seeds = [*FIXED, *range(FRESH, FRESH + COUNT)]
+    seeds = [*FIXED[: 4 if mode in ("load", "import", "export") else 2], *range(FRESH, FRESH + COUNT)]
     plan = Plan(mode, TARGET, threads=1, length=None if COUNT else 12)
     failed = [o for o in outcomes(seeds, plan, min(JOBS, len(seeds))) if o.failed or o.kind in ("crash", "timeout")]
     assert not failed, f"{len(failed)} of {len(seeds)}\n" + "\n".join(

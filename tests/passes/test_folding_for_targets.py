@@ -32,12 +32,12 @@ from tests.fuzz.onnx.cut import whole
 from tests.fuzz.onnx.generate import generate
 
 BACKENDS: dict[str, Backend] = {
-    **{name: CPU(target, as_text=not target.is_compiled_here) for name, target in TARGETS.items()},
+    **{n: CPU(t, as_text=not t.is_compiled_here) for n, t in TARGETS.items() if n not in ("avx512", "apple-m1")},
     **{f"{name} for size": CPU(compact(TARGETS[name]), as_text=True) for name in ("vnni", "generic", "neon")},
     "cuda": GPU(),
 }
 SEED = int(os.environ.get("BURN_SWEEP_SEED", random.SystemRandom().randrange(1 << 32)))
-GRAPHS = [*range(3), *range(SEED, SEED + int(os.environ.get("BURN_SWEEP", "0")))]
+GRAPHS = [*range(2), *range(SEED, SEED + int(os.environ.get("BURN_SWEEP", "0")))]
 
 
 def weight(program: Program, array: np.ndarray) -> ir.Value:

@@ -33,7 +33,7 @@ CHAINS = 10
 SEED = int(os.environ.get("BURN_SWEEP_SEED", random.SystemRandom().randrange(1 << 32)))
 FRESH = int(os.environ.get("BURN_SWEEP", "0"))
 PROGRAMS = [
-    *((dtype, 1, exact) for dtype in DTYPES for exact in (False, dtype == "float32")[: 1 + (dtype == "float32")]),
+    *((dtype, 1, exact) for dtype in DTYPES[:6] + DTYPES[7:9] + DTYPES[11:] for exact in {False, dtype == "float32"}),
     *((DTYPES[n % len(DTYPES)], n, bool(n & 16)) for n in range(SEED, SEED + FRESH)),
 ]
 

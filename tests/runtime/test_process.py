@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 ENDLESS = """
 import burn
 import numpy as np
@@ -48,6 +50,29 @@ def test_ctrl_c_ends_a_run() -> None:
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=30)
     assert (out, process.returncode) == ("ended\n", 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_long_kernel_asks_for_signals(threads: int) -> None:
+    """A run of one launch: handlers that are called before it ends are called in the middle of it."""
+    script = f"""
+import signal
+import numpy as np
+import burn
+
+burn.set_num_threads({threads})
+launch = burn.compile(lambda x, y: (x[:, None] * y).tanh().exp().sin().cos().tan().sum(1), ("float32[n]", "float32[m]"))
+assert len(launch.artefact.kernels) == 1
+count = 0
+def tick(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGPROF, tick)
+signal.setitimer(signal.ITIMER_PROF, 0.02, 0.02)
+launch(np.ones(65536, np.float32), np.ones(1536, np.float32))
+print(count)
+"""
+    assert int(run(script).stdout) >= 3
 
 
 def test_handlers_that_do_not_raise_let_a_run_go_on() -> None:

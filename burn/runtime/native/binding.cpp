@@ -82,6 +82,12 @@ NB_MODULE(_native, m) {
         nb::gil_scoped_release released;
         burn_memory_trim();
     });
+    m.def("fresh_memory", [](int64_t count) {
+        void *memory = burn_memory_new(count);
+        nb::bytes held(memory, memory ? static_cast<size_t>(count) : 0);
+        burn_memory_free(memory);
+        return held;
+    }, "count"_a);
     m.def("checksum", &checksum, "data"_a);
     m.def("cpu_features", &cpu_features);
     m.def("cpu_name", &cpu_name);
@@ -92,6 +98,13 @@ NB_MODULE(_native, m) {
         PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "BURN_NUM_THREADS is '%s', which is no number of threads; using %d",
                          threads, static_cast<int>(burn_pool_threads())) < 0)
         throw nb::python_error();
+    const char *poison = std::getenv("BURN_POISON");
+    if (poison && *poison) {
+        long byte = std::strtol(poison, nullptr, 10);
+        if (byte < 1 || byte > 255)
+            throw nb::value_error("BURN_POISON must be a byte from 1 to 255; 1 stands for 255, of which floats are NaN");
+        burn_memory_poison(byte == 1 ? 255 : static_cast<int32_t>(byte));
+    }
     // The threads must not outlive the interpreter that tells them what to do.
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { burn_pool_stop(); }));
 }

@@ -83,7 +83,16 @@ static void keep(header *block) {
 
 static int is_kept(int64_t capacity) { return BURN_HAS_PAGES && capacity >= SOME_PAGES && capacity <= KEPT_BYTES; }
 
-void *burn_memory_new(int64_t bytes) {
+static int32_t poison = -1;
+
+void burn_memory_poison(int32_t byte) { poison = byte; }
+
+void burn_memory_spoil(void *memory, int64_t bytes) {
+    if (poison >= 0 && memory && bytes > 0)
+        memset(memory, poison, (size_t)bytes);
+}
+
+static void *new_block(int64_t bytes) {
     if (bytes < 0 || bytes > LIMIT || (uint64_t)bytes > SIZE_MAX - 2 * (uint64_t)HUGE_PAGE)
         return NULL;
     int64_t capacity = bytes + (int64_t)sizeof(header);
@@ -99,6 +108,12 @@ void *burn_memory_new(int64_t bytes) {
     block->mapped = large;
     block->capacity = capacity;
     return block + 1;
+}
+
+void *burn_memory_new(int64_t bytes) {
+    void *memory = new_block(bytes);
+    burn_memory_spoil(memory, bytes);
+    return memory;
 }
 
 void burn_memory_free(void *memory) {

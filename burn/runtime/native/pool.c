@@ -10,11 +10,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "runtime.h"
+#include "run.h"
 #include "system.h"
 
 enum {
     PARTS_PER_THREAD = 32, /* of a launch; no range is smaller than one of these */
+    PARTS_ALONE = 16,      /* of a launch that one thread computes */
+    LEAST_OF_PART = 4,     /* times the least range: parts repeat what an iteration shares with the next */
     MAX_THREADS = 1024,
     WAKE_FAN_OUT = 4,      /* a woken worker wakes this many more: each costs its waker some microseconds */
 };
@@ -126,14 +128,31 @@ static int take_range(uint32_t launch, int64_t portion, int64_t *begin, int64_t 
     return 1;
 }
 
+/* A range in parts, between which it may end: the caller's thread asks the host if the run is to stop. */
+static void run_parts(burn_worker *worker, burn_kernel kernel, const int64_t *args, int64_t begin, int64_t end,
+                      int64_t part, int is_caller) {
+    while (end - begin > part) {
+        kernel(worker, args, begin, begin + part);
+        begin += part;
+        if (is_caller)
+            burn_run_poll(worker->run, 1);
+        if (burn_run_failed(worker->run))
+            return;
+    }
+    kernel(worker, args, begin, end);
+}
+
 static void run_ranges(burn_worker *worker, int32_t index, uint32_t launch) {
     int64_t portions = pool.portions, begin, end;
+    int64_t part = pool.is_whole ? INT64_MAX : LEAST_OF_PART * pool.least;
     for (int64_t step = 0; step < portions; step++) {
         int64_t portion = (index + step) % portions;
         while (take_range(launch, portion, &begin, &end)) {
             if (burn_run_failed(pool.run))
                 return;
-            pool.kernel(worker, pool.args, begin, end);
+            run_parts(worker, pool.kernel, pool.args, begin, end, part, index == 0);
+            if (index == 0)
+                burn_run_poll(pool.run, 1);
         }
         if (atomic_load_explicit(&pool.open, memory_order_relaxed) <= 0)
             return;
@@ -287,7 +306,8 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
         grain = -grain;
     if (count <= grain || threads == 1 || count == 1 ||
         atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
-        kernel(caller, args, 0, count);
+        int64_t part = count / PARTS_ALONE, fewest = grain <= 1 ? 1 : LEAST_OF_PART * grain;
+        run_parts(caller, kernel, args, 0, count, is_whole ? count : part > fewest ? part : fewest, 1);
         return;
     }
     if (pool.started < threads - 1)

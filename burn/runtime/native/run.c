@@ -529,6 +529,8 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
             memcpy(run->sizes, sizes, table);
         run->have_plan = 1;
     }
+    if (!run->planned && !run->program->info.device)
+        burn_memory_spoil(run->arena, run->arena_bytes);
     run->planned = 1;
     if (table)
         memcpy(offsets, run->offsets, table);

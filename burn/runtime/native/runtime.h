@@ -20,6 +20,8 @@ enum { BURN_ALIGNMENT = 64, BURN_MAX_RANK = 64 };
 /* ---- memory.c: blocks of 64-byte aligned memory ------------------------------------------------------------------ */
 BURN_OWN void *burn_memory_new(int64_t bytes); /* NULL when there is none left; never NULL for 0 bytes */
 BURN_OWN void burn_memory_free(void *memory);  /* accepts NULL */
+BURN_OWN void burn_memory_spoil(void *memory, int64_t bytes); /* fills it with the byte of burn_memory_poison, if there is one */
+void burn_memory_poison(int32_t byte); /* what new memory and arenas are filled with, to find who reads what nobody wrote; -1: nothing */
 void burn_memory_trim(void);          /* gives what was freed, here and by malloc, back to the system */
 
 /* ---- plan.c: where each buffer lies in the arena ----------------------------------------------------------------- */
