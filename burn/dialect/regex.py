@@ -1,4 +1,5 @@
-"""Regular expressions as programs for `string_match`: RE2's syntax, so without what needs backtracking. Enter at `compile`.
+"""Regular expressions as programs for `string_match` and `string_tokens`: RE2's syntax, so without what needs backtracking.
+Enter at `compile`.
 
 A program is a nondeterministic automaton, rows of three numbers (lib_text.c runs it): the whole text matches when the state
 MATCH is reached at its end. Greedy or not makes no difference to that. What RE2 knows and this does not (Unicode classes by

@@ -84,6 +84,29 @@ class StringMatch(Op, name="string_match"):
         return x.with_dtype("bool")
 
 
+class StringTokens(Op, name="string_tokens"):
+    """The parts of each string that a regular expression finds one after another, or with `between` what lies between those, if
+    they have `least` characters; rows are filled up with empty strings. Of the parts that begin at one place the longest counts.
+
+    Shapes: x [...], program [n, 3] int64 (`regex.compile`) -> [.., count] strings, [...] int64, how many parts each has; `count`
+    is a new symbol."""
+
+    x: Operand
+    program: Operand
+    count: str
+    least: int = 1
+    between: bool = False
+
+    @classmethod
+    def infer(cls, x: TensorType, program: TensorType, count: str, least: int, between: bool) -> list[TensorType]:
+        check_strings(cls, x)
+        if program.dtype != "int64" or program.rank != 2 or program.shape[1] != 3:
+            cls.fail(f"the program must be int64[n, 3], not {program}")
+        if least < 1:
+            cls.fail(f"a part has at least one character, not {least}", "least")
+        return [x.with_shape((*x.shape, symbol(count))), x.with_dtype("int64")]
+
+
 class StringFind(Op, name="string_find"):
     """The first place among the keys where each string is, or -1. Shapes: x [...], keys [n] -> [...] int64."""
 

@@ -119,6 +119,9 @@ FUNCTIONS = {
     "burn_lib_text_concat": Function(("ptr", "i64", "ptr", "ptr", "ptr"), "i32", "status"),
     "burn_lib_text_case": Function(("ptr", "i64", "ptr", "i64", "ptr", "ptr"), "i32", "status"),
     "burn_lib_text_split": Function(("ptr", "i64", "i64", "ptr", "ptr", "ptr", "ptr"), "i64", "negative"),
+    "burn_lib_text_tokens": Function(
+        ("ptr", "i64", "i64", "i64", "i64", "ptr", "ptr", "ptr", "ptr"), "i64", "negative"
+    ),
     "burn_lib_text_find": Function(("ptr", "i64", "ptr", "i64", "ptr", "ptr"), "i32", "status"),
     "burn_lib_text_rank": Function(("ptr", "i64", "ptr", "ptr"), "i32", "status"),
     "burn_lib_text_match": Function(("ptr", "i64", "ptr", "i64", "ptr", "ptr"), "i32", "status"),

@@ -114,3 +114,36 @@ def test_maps_are_exported(labels: dict[str, Any]) -> None:
         assert list(a) == list(b)
         np.testing.assert_allclose(list(a.values()), list(b.values()), rtol=1e-5)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("names", [True, False])
+def test_calibrated_probabilities(classes: int, names: bool) -> None:
+    """SVMClassifier with probabilities: libsvm's iteration, against ONNX Runtime."""
+    rng = np.random.default_rng(classes)
+    pairs, per_class = classes * (classes - 1) // 2, [3] * classes
+    labels = {"classlabels_strings": [f"c{i}" for i in range(classes)]} if names else {}
+    attributes: dict[str, Any] = {
+        "kernel_type": "RBF",
+        "kernel_params": [0.5, 0.0, 3.0],
+        "support_vectors": rng.standard_normal(3 * classes * 4).tolist(),
+        "coefficients": rng.standard_normal((classes - 1) * 3 * classes).tolist(),
+        "rho": rng.standard_normal(pairs).tolist(),
+        "prob_a": (-1 - rng.random(pairs)).tolist(),
+        "prob_b": (rng.standard_normal(pairs) * 0.3).tolist(),
+        "vectors_per_class": per_class,
+        "post_transform": "NONE",
+        **(labels or {"classlabels_ints": list(range(classes))}),
+    }
+    nodes = [node("SVMClassifier", "x", "label p", domain="ai.onnx.ml", **attributes)]
+    outputs = [value("label", ["n"], STRING if names else INT64), value("p", ["n", classes])]
+    proto = model(nodes, [value("x", ["n", 4])], outputs, domains=ML)
+    session: Any = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    executable = load_onnx(proto.SerializeToString())
+    for rows in (1, 7, 50):
+        x = rng.standard_normal((rows, 4)).astype(np.float32)
+        label, p = session.run(None, {"x": x})
+        got = executable.run({"x": x})
+        np.testing.assert_array_equal(got["label"], label)
+        np.testing.assert_allclose(got["p"], p, rtol=1e-4, atol=2e-6)
+        np.testing.assert_allclose(np.asarray(got["p"]).sum(1), 1, rtol=1e-5)

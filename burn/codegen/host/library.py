@@ -148,6 +148,13 @@ def _string_match(entry: EntryBuilder, op: Op) -> None:
     call.write(op.operation.results[0]).run("burn_lib_text_match")
 
 
+@emits("string_tokens")
+def _string_tokens(entry: EntryBuilder, op: Op) -> None:
+    tokens, counts = op.operation.results
+    call = _over(entry, op).number(op.least, int(op.between), type_of(op.program).elements)
+    call.read(op.x, op.program).write(counts).allocates("burn_lib_text_tokens", op.count, tokens)
+
+
 @emits("string_find")
 def _string_find(entry: EntryBuilder, op: Op) -> None:
     call = _over(entry, op).read(op.x).number(type_of(op.keys).elements).read(op.keys)

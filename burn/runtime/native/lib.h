@@ -33,6 +33,8 @@ int32_t burn_lib_text_find(burn_run *run, int64_t count, const int64_t *x, int64
 int32_t burn_lib_text_rank(burn_run *run, int64_t count, const int64_t *x, int64_t *ranks);
 int32_t burn_lib_text_match(burn_run *run, int64_t count, const int64_t *x, int64_t words, const int64_t *code,
                          uint8_t *matches);
+int64_t burn_lib_text_tokens(burn_run *run, int64_t count, int64_t least, int64_t between, int64_t words, const int64_t *x,
+                             const int64_t *code, int64_t *counts, int64_t **tokens);
 int32_t burn_lib_text_write(burn_run *run, int64_t dtype, int64_t count, const void *x, int64_t *texts);
 /* The pixels of an image file's bytes, and the height and the width. `form`: 0 RGB, 1 BGR, 2 one channel of grey. */
 void *burn_lib_image_decode(burn_run *run, int64_t site, int64_t form, int64_t bytes, const void *data, int64_t *sizes);

@@ -333,3 +333,106 @@ int32_t burn_lib_text_match(burn_run *run, int64_t count, const int64_t *x, int6
     burn_rt_free(run, memory);
     return burn_rt_status(run);
 }
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------- */
+
+/* What the search for tokens has: the program and room for its states. */
+typedef struct search {
+    const int64_t *code;
+    int64_t *here, *then, *stack, *seen, step;
+} search;
+
+/* The end of the longest part that matches from `start` on, or -1. */
+static int64_t match_end(search *s, burn_span text, int64_t start, uint32_t previous) {
+    int64_t count = 1, at = start, end = -1;
+    s->here[0] = 0;
+    for (;;) {
+        int64_t next = at, ahead = 0;
+        int last = at == text.bytes;
+        uint32_t point = last ? 0 : next_point(text, &next);
+        s->step++;
+        for (int64_t k = 0; k < count; k++) {
+            int64_t depth = push(s->stack, 0, s->seen, s->step, s->here[k]);
+            while (depth) {
+                int64_t state = s->stack[--depth];
+                const int64_t *c = s->code + 3 * state;
+                if (c[0] == MATCH)
+                    end = at;
+                else if (c[0] == JUMP || c[0] == SPLIT) {
+                    depth = push(s->stack, depth, s->seen, s->step, c[1]);
+                    if (c[0] == SPLIT)
+                        depth = push(s->stack, depth, s->seen, s->step, c[2]);
+                } else if (c[0] == ASSERT) {
+                    if (holds(c[1], previous, point, at == 0, last))
+                        depth = push(s->stack, depth, s->seen, s->step, state + 1);
+                } else if (!last && takes(c, point))
+                    s->then[ahead++] = state + (c[0] == RANGE ? 1 : 1 + c[1]);
+            }
+        }
+        if (last || !ahead)
+            return end;
+        int64_t *swapped = s->here;
+        s->here = s->then;
+        s->then = swapped;
+        count = ahead;
+        at = next;
+        previous = point;
+    }
+}
+
+static int64_t points_of(burn_span text) {
+    int64_t count = 0;
+    for (int64_t at = 0; at < text.bytes; count++)
+        next_point(text, &at);
+    return count;
+}
+
+/* The tokens of a text, of which the first `room` are kept; how many there are. */
+static int64_t tokens_of(burn_run *run, search *s, burn_span text, int64_t least, int64_t between, int64_t *row, int64_t room) {
+    int64_t found = 0, at = 0, behind = 0; /* where a match may begin, and where the last one ended */
+    uint32_t previous = 0;
+    while (at <= text.bytes) {
+        int64_t end = match_end(s, text, at, previous), next = at;
+        int is_last = at == text.bytes;
+        uint32_t point = is_last ? 0 : next_point(text, &next);
+        burn_span token = {text.data + (between ? behind : at), between ? at - behind : end - at};
+        if (end > at || (between && is_last)) {
+            if (points_of(token) >= least) {
+                if (found < room)
+                    row[found] = made(run, token.data, token.bytes);
+                found++;
+            }
+            behind = end;
+        }
+        if (end > at) { /* what comes before the next match is the last of this one */
+            for (next = at; next < end;)
+                point = next_point(text, &next);
+        } else
+            next = is_last ? text.bytes + 1 : next;
+        previous = point;
+        at = next;
+    }
+    return found;
+}
+
+/* The tokens of each text, filled up with empty strings to the length of the longest row, which is returned. */
+int64_t burn_lib_text_tokens(burn_run *run, int64_t count, int64_t least, int64_t between, int64_t words, const int64_t *x,
+                             const int64_t *code, int64_t *counts, int64_t **tokens) {
+    int64_t size = words / 3, width = 0;
+    int64_t *memory = burn_rt_alloc(run, burn_lib_bytes(burn_lib_bytes(size, 4), sizeof(int64_t)));
+    if (!memory)
+        return -1;
+    search s = {code, memory, memory + size, memory + 2 * size, memory + 3 * size, 0};
+    memset(s.seen, 0, (size_t)size * sizeof *s.seen);
+    for (int64_t i = 0; i < count; i++) {
+        counts[i] = tokens_of(run, &s, burn_text_span(x[i]), least, between, NULL, 0);
+        width = counts[i] > width ? counts[i] : width;
+    }
+    *tokens = burn_rt_alloc(run, burn_lib_bytes(burn_lib_bytes(count, width), sizeof(int64_t)));
+    for (int64_t i = 0; *tokens && i < count; i++) {
+        memset(*tokens + i * width, 0, (size_t)width * sizeof **tokens);
+        tokens_of(run, &s, burn_text_span(x[i]), least, between, *tokens + i * width, width);
+    }
+    burn_rt_free(run, memory);
+    return *tokens && !burn_run_failed(run) ? width : -1;
+}

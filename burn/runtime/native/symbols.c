@@ -63,6 +63,7 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_lib_text_find),
     FUNCTION(burn_lib_text_rank),
     FUNCTION(burn_lib_text_match),
+    FUNCTION(burn_lib_text_tokens),
     FUNCTION(burn_lib_text_write),
     FUNCTION(burn_lib_text_read),
     /* libc, which LLVM calls for copies and fills */

@@ -70,6 +70,38 @@ def regex_full_match(node: Node) -> ir.Value:
     return ops.string_match(node.required(0), node.array(program))
 
 
+@onnx_op("Tokenizer", domain="com.microsoft", ranks=((1, 2),))
+def tokenizer(node: Node) -> ir.Value:
+    """x [c] or [n, c] -> [.., tokens], filled up with `pad_value`: what an expression finds, or what lies between separators."""
+    if node.int("mark"):
+        node.fail("marks at the beginning and the end are not supported", "mark")
+    expression, separators = node.string("tokenexp", ""), node.strings("separators", ())
+    if bool(expression) == bool(separators):
+        node.fail("needs either an expression for tokens or separators", "tokenexp")
+    least = node.int("mincharnum")
+    if least < 1:
+        node.fail(f"is at least 1, not {least}", "mincharnum")
+    between = bool(separators) and separators != ("",)
+    if "" in separators and between:
+        node.fail("an empty separator is the only one: every character is a token", "separators")
+    if len(separators) > 1 and any(len(s) > 1 for s in separators):
+        node.fail("several separators that are more than a character are not supported", "separators")
+    pattern = expression or "|".join(f"(?:{s})" for s in separators if s) or "(?s:.)"
+    try:
+        program = regex.compile(pattern)
+    except regex.BadPattern as error:
+        node.fail(f"'{pattern}' cannot be searched for: {error}", "separators" if between else "tokenexp")
+    count = node.fresh("tokens")
+    tokens, counts = ops.string_tokens(node.required(0), node.array(program), count=count, least=least, between=between)
+    pad = node.string("pad_value")
+    if pad == "":
+        return tokens
+    shape = type_of(tokens).shape
+    place = ops.iota(shape=shape, axis=len(shape) - 1)
+    inside = ops.lt(place, reshape(counts, (*shape[:-1], 1)))
+    return ops.select(inside, tokens, broadcast_to(text(node, pad), shape))
+
+
 @cache
 def case_table(upper: bool) -> np.ndarray:
     """Every character that has another case, with up to three characters of that case: int32[n, 4]."""
