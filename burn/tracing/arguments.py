@@ -81,10 +81,10 @@ def of_examples(
     """The arguments that examples stand for: arrays, types as text ("float32[batch, 3]"), or containers of them; by position
     or by name. `name` is the function's, `declared` the inputs that it states itself. Raises TypeMismatch."""
     if examples is None:
-        if not declared:
+        if not declared and signature.parameters:
             hint = "give example_inputs, or the class attribute `inputs`"
             raise TypeMismatch(f"what inputs {name} takes is not known", [hint])
-        examples = declared
+        examples = declared or ()
     if not isinstance(examples, (tuple, list)) and _is_example(examples):
         examples = (examples,)  # one input, without its tuple
     names = list(declared) or list(signature.parameters)
