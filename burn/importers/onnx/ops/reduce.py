@@ -64,12 +64,12 @@ REDUCTIONS = {
 def reduce(node: Node) -> ir.Value:
     x, type_ = node.required(0), node.type(0)
     row = REDUCTIONS[node.op]
-    axes, noop = _axes(node, row), bool(node.int("noop_with_empty_axes", 0))
+    axes, noop, keepdims = _axes(node, row), bool(node.int("noop_with_empty_axes", 0)), bool(node.int("keepdims", 1))
     if axes is not None and not axes and noop:
         return _elementwise(node, row, x)
     if axes == ():
         axes = tuple(range(type_.rank))
-    over = Over(node, axes, bool(node.int("keepdims", 1)))
+    over = Over(node, axes, keepdims)
     dtype = type_.dtype
     if dtype == "bool":
         return over.reduce(x, {"max": "any", "min": "all"}.get(row.kind, row.kind))
