@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.dialect.types import DTYPES
+from burn.dialect.types import DTYPES, numpy_dtype
 from burn.dialect.weights import SMALL_BYTES, Weight
 from burn.exporters.python.graph import Graph, Node, Region, Value
 from burn.ops import ELEMENTS, element
@@ -94,6 +94,8 @@ def _attributes(node: Node) -> list[tuple[str, str]]:
     attrs = dict(sorted(node.attrs.items()))
     if node.op == "full" and attrs["bits"] is not None and attrs["bits"] == attrs["value"]:
         attrs["bits"] = None  # they say the same
+    if node.op == "full" and attrs["bits"] is None:
+        attrs["value"] = _rounded(attrs["value"], node.types[0].dtype)
     for name in ELEMENTS.get(node.op, ()):
         attrs[name] = element(attrs[name], node.types[0].dtype)
     return [(k, str(v) if not isinstance(v, tuple) else str([str(d) for d in v])) for k, v in attrs.items()]
@@ -106,7 +108,13 @@ def _filling(node: Node) -> Any:
     attrs, type_ = node.attrs, node.types[0]
     number = attrs["value"] if attrs["bits"] is None else attrs["bits"]
     whole = DTYPES[type_.dtype].kind in ("int", "uint")
-    return (type_.dtype, type_.shape), int(number) if whole else repr(element(number, type_.dtype))
+    return (type_.dtype, type_.shape), int(number) if whole else repr(_rounded(number, type_.dtype))
+
+
+def _rounded(number: float, dtype: str) -> float:
+    """A number as an element of the type holds it."""
+    with np.errstate(over="ignore"):
+        return float(np.asarray(number).astype(numpy_dtype(dtype))) if DTYPES[dtype].kind == "float" else number
 
 
 def _content(weight: Weight) -> Any:
@@ -116,7 +124,7 @@ def _content(weight: Weight) -> Any:
         return kind, weight.array().reshape(-1).tolist()
     number = uniform_number(weight.array(), weight.dtype) if not weight.packed else None
     if number is not None:
-        return kind, number if isinstance(number, int) else repr(element(number, weight.dtype))
+        return kind, number if isinstance(number, int) else repr(_rounded(number, weight.dtype))
     if weight.nbytes <= SMALL_BYTES:
         return kind, hashlib.blake2b(np.ascontiguousarray(weight.array()).tobytes(), digest_size=16).hexdigest()
     buffer = np.asarray(weight.buffer)

@@ -16,7 +16,7 @@ from burn.dialect.types import DTYPES, TensorType
 from burn.exporters.python.graph import Node, Region, Value, new_sizes
 from burn.exporters.python.names import Names, identifier
 from burn.exporters.python.roles import OTHERWISE, VIEWS, Users, made_by, used_as
-from burn.exporters.python.spell import is_number, is_size, spell
+from burn.exporters.python.spell import function, is_number, is_size, spell
 from burn.exporters.python.text import ATOM, UNARY, Text, call, literal, number, quoted, size
 
 WIDTH = 120
@@ -31,7 +31,9 @@ GENERIC = frozenset({"x", "index", "mask"})
 
 
 class Owner(Protocol):
-    """The module whose function is written."""
+    """The module whose function is written. plain: write ops as functions."""
+
+    plain: bool
 
     def constant(self, value: Value) -> str:
         """How a constant is reached: `self.conv1.weight`."""
@@ -210,7 +212,7 @@ class Body:
             while arguments and arguments[-1] is None:
                 arguments.pop()
             return call(self.owner.member(node), *("None" if a is None else a for a in arguments))
-        return spell(node, self)
+        return function(node, self) if self.owner.plain else spell(node, self)
 
     def flush(self) -> None:
         """Gives variables to the expressions that wait."""

@@ -25,7 +25,7 @@ from burn.dialect.dims import symbols
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES
 from burn.dialect.weights import Weight, WeightStore
-from burn.errors import CompileError, Problem
+from burn.errors import BurnError, CompileError, Problem
 from burn.exporters.python.blocks import Block, fold
 from burn.exporters.python.compare import difference
 from burn.exporters.python.graph import Graph, Value, read
@@ -71,36 +71,61 @@ class Source:
         return model
 
 
-def generate(program: Program, name: str = "Model", origin: str = "a program", weights: str = WEIGHTS) -> Source:
-    """Raises CompileError, naming the op, for a program that no source can be written for. Rewrites the program."""
+def generate(
+    program: Program, name: str = "Model", origin: str = "a program", weights: str = WEIGHTS, plain: bool = True
+) -> Source:
+    """Raises CompileError, naming the op, for a program that no source can be written for. Rewrites the program.
+
+    plain: where the source that reads well gives another program, write each op as a function, without layers and modules."""
     if program.input_containers or program.output_containers:
         problem = Problem("sequences and optionals as inputs or outputs are not supported")
         raise CompileError("no source can be written for this model", [problem])
     parameters = tidy(program)
-    graph = read(program, parameters)
-    original = read(program, parameters)
     stored: list[Weight] = []
-    for each in (graph, original):
-        rearrange(each, stored)
-    recognise(graph)
+    original = read(program, parameters)
+    rearrange(original, stored)
+    try:
+        return _written(program, parameters, stored, original, name, _Head(origin, weights))
+    except BurnError:
+        if not plain:
+            raise
+    return _written(program, parameters, stored, original, name, _Head(origin, weights, plain=True))
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What is said above the classes, and whether ops are written as functions."""
+
+    origin: str
+    weights: str
+    plain: bool = False
+
+
+def _written(
+    program: Program, parameters: Mapping[str, Weight], stored: list[Weight], original: Graph, name: str, head: _Head
+) -> Source:
+    """The source, read back."""
+    graph = read(program, parameters)
+    rearrange(graph, stored)
+    if not head.plain:
+        recognise(graph)
     arrange(graph)
-    blocks = fold(graph)
     writers: dict[Block, ModuleWriter] = {}
     taken = Names({name, "Model"})
-    for block in blocks:
+    for block in [] if head.plain else fold(graph):
         users = users_of(block.nodes)
         inputs = [(value, _slot_name(block, i, graph, users)) for i, value in enumerate(block.slots)]
         called = [writers[n.attrs["block"]].name for n in block.nodes if n.op == "call"]
         own = taken.new(block_name(block.paths, title(block.nodes, called), bool(called)))
         writers[block] = ModuleWriter(own, block.nodes, inputs, block.results, _uses(block), writers, block)
     inputs = [(node.result, wish) for node, wish in zip(graph.inputs, graph.input_names, strict=True)]
-    writer = ModuleWriter(name, graph.nodes, inputs, graph.outputs, graph.uses(), writers)
+    writer = ModuleWriter(name, graph.nodes, inputs, graph.outputs, graph.uses(), writers, plain=head.plain)
     lines: list[str] = []
     for each in writers.values():
         lines += [*each.lines(), "", ""]
     lines += writer.lines(_signature(graph))
     uses_ops = any("ops." in line for line in lines)
-    text = _header(graph, name, origin, weights, ", ops" if uses_ops else "") + "\n\n" + "\n".join(lines) + "\n"
+    text = _header(graph, name, head, ", ops" if uses_ops else "") + "\n\n" + "\n".join(lines) + "\n"
     tensors = {path: _weight(value.node.weight) for value, path in writer.paths.items()}
     source = Source(name, text, tensors)
     check(source, original)
@@ -143,10 +168,10 @@ def check(source: Source, original: Graph) -> None:
         )
 
 
-def _header(graph: Graph, name: str, origin: str, weights: str, ops: str) -> str:
+def _header(graph: Graph, name: str, head: _Head, ops: str) -> str:
     sizes = dict.fromkeys(s for node in graph.inputs for d in node.types[0].shape for s in sorted(symbols(d)))
     every = f"  # for every size of {', '.join(sizes)}" if sizes else ""
-    return HEADER.format(name=name, origin=_plain(origin), weights=_plain(weights), every=every, ops=ops)
+    return HEADER.format(name=name, origin=_plain(head.origin), weights=_plain(head.weights), every=every, ops=ops)
 
 
 def _plain(text: str) -> str:

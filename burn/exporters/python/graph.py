@@ -179,9 +179,11 @@ class _Reader:
         node = Node(
             op.OP_NAME, operands, _attributes(op, operands), types, source_name(op), scope_of(source_name(op)), op.PURE
         )
+        if node.op == "check_size":
+            node.scope = ()  # one check for all that need it
         if op.REGIONS:
             node.regions = [self._region(r) for r in op.operation.regions]
-        elif node.pure:
+        elif node.pure or node.op == "check_size":
             key = (node.op, tuple(map(_hashable, node.operands)), _hashable(node.attrs), tuple(types))
             before = next((known[key] for known in self.known if key in known), None)
             if before is not None:

@@ -53,9 +53,11 @@ class ModuleWriter:
         uses: Counter[Value],
         writers: Mapping[Block, ModuleWriter] | None = None,
         block: Block | None = None,
+        plain: bool = False,
     ) -> None:
-        """writers: of the blocks that are called here. block: what this is the class of, if it is not the model."""
-        self.writers, self.block = writers or {}, block
+        """writers: of the blocks that are called here. block: what this is the class of, if it is not the model. plain: write
+        ops as functions."""
+        self.writers, self.block, self.plain = writers or {}, block, plain
         self.name, self.nodes, self.inputs, self.outputs = name, list(nodes), list(inputs), list(outputs)
         self.uses = Counter(uses)
         self.names = Names(RESERVED)

@@ -67,7 +67,7 @@ def function(node: Node, scope: Scope) -> Text:
             named[key] = text
     for key, attr in cls.ATTRS.items():
         value = node.attrs[key]
-        if attr.required or value != attr.default:
+        if attr.required or value != attr.default or (value == 0 and repr(value) != repr(attr.default)):  # -0.0
             named[key] = attribute(node, key, value, scope)
     return call(f"ops.{node.op}{'_' if keyword.iskeyword(node.op) else ''}", *arguments, **named)
 
@@ -154,6 +154,8 @@ def _negative_number(value: Value) -> str | None:
     signed = DTYPES[value.type.dtype].kind in ("int", "float")
     if found is None or value.type.shape != () or not signed or not found < 0 or np.isinf(found):
         return None
+    if found.dtype.kind == "i" and found == np.iinfo(found.dtype).min:
+        return None  # its negative is no number of the type
     return number(-found.astype(object), value.type.dtype)
 
 
@@ -243,8 +245,11 @@ def _cast(node: Node, scope: Scope) -> Text | None:
 
 @rule("reduce")
 def _reduce(node: Node, scope: Scope) -> Text | None:
-    if node.attrs["kind"] in ("max", "min") and not _has_some(node, node.attrs["axes"]):
+    kind, dtype = node.attrs["kind"], node.operands[0].type.dtype
+    if kind in ("max", "min") and not _has_some(node, node.attrs["axes"]):
         return None
+    if kind in ("sum", "prod") and DTYPES[dtype].kind in ("int", "uint") and DTYPES[dtype].bits < 64:
+        return None  # the methods widen integers
     return _over_axes(node, scope, node.attrs["kind"], node.operands[0])
 
 
@@ -331,6 +336,8 @@ def _dot(node: Node, scope: Scope) -> Text | None:
             return None
     if axes != expected:
         return None
+    if turned and (1 in b.shape[-2:] or right.node.op == "full"):
+        return None  # a transpose that moves nothing is a reshape, which products do not take in
     first, second = scope.value(left), scope.value(right)
     if turned:
         second = Text(f"{second.within(ATOM)}.{'T' if b.rank == 2 else 'mT'}", refs=second.refs)

@@ -109,7 +109,7 @@ def _is_moderate(known: Bounds, factor: ir.Value) -> bool:
     return max(known.high, -known.low) <= largest and not is_small
 
 
-@law("batch_norm")
+@law("batch_norm", absorbs=True)
 def bias_before_batch_norm(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """batch_norm(x . w + b, mean) = batch_norm(x . w, mean - b) for a constant b, one number a channel"""
     biased = is_named(op.x, "add")

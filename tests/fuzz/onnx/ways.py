@@ -43,7 +43,8 @@ def load(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
 
 
 def written(model: onnx.ModelProto) -> Source:
-    return generate(import_onnx(model.SerializeToString()), "Model", "model.onnx")
+    """The source that reads well: what only the plain one can say is a failure here."""
+    return generate(import_onnx(model.SerializeToString()), "Model", "model.onnx", plain=False)
 
 
 def source(model: onnx.ModelProto, target: str | None, opset: int) -> Run:

@@ -74,7 +74,8 @@ class Attention3(nn.Module):
         key = self.k(skip).reshape(batch, target, 3, 16)  # [batch, target, 3, 16]
         value = self.v(skip).reshape(batch, target, 3, 16)  # [batch, target, 3, 16]
         negative = -smaller  # int64[target, target]
-        scaled = (ops.log(negative.astype("float32") / 16.0) * 7.6943736).astype("int64")  # int64[target, target]
+        # int64[target, target]
+        scaled = (ops.log(negative.astype("float32") / 16.0) / 2.0794415 * 16.0).astype("int64")
         smaller = ops.min(scaled + 16, burn.full((target, target), 31))  # int64[target, target]
         # [target, target, 3]
         relative_attention_bias = self.relative_attention_bias(ops.select(negative < 16, negative, smaller))
@@ -123,7 +124,7 @@ class Attention5(nn.Module):
         scaled = (difference > 0).astype("int64") * 16  # int64[length, length]
         size = ops.abs(difference)  # int64[length, length]
         # int64[length, length]
-        selfattention_scaled = (ops.log(size.astype("float32") / 8.0) * 2.88539).astype("int64")
+        selfattention_scaled = (ops.log(size.astype("float32") / 8.0) / 2.7725887 * 8.0).astype("int64")
         smaller = ops.min(selfattention_scaled + 8, burn.full((length, length), 15))  # int64[length, length]
         # [length, length, 3]
         relative_attention_bias = self.relative_attention_bias(scaled + ops.select(size < 8, size, smaller))
@@ -165,11 +166,11 @@ class Model(nn.Module):
         self.shared = nn.Embedding(101, 48)
         self.encoder_block_0_layer = nn.ModuleList([Attention6(), FeedForward()])
         self.encoder_block_1_layer = nn.ModuleList([Attention(), FeedForward()])
-        self.final_layer_norm = nn.RMSNorm(48, eps=1e-06)
+        self.encoder_final_layer_norm = nn.RMSNorm(48, eps=1e-06)
         self.decoder_block_0_layer = nn.ModuleList([Attention4(), Attention2(), FeedForward()])
         self.decoder_block_1_layer = nn.ModuleList([Attention(), Attention2(), FeedForward()])
+        self.decoder_final_layer_norm = nn.RMSNorm(48, eps=1e-06)
         self.lm_head = nn.Linear(48, 101, bias=False)
-        self.decoder_final_layer_norm = nn.Parameter((48,))
 
     def forward(
         self,
@@ -191,13 +192,14 @@ class Model(nn.Module):
         # [batch, length, 48]
         encoder_block_1_layer = self.encoder_block_1_layer[0](self.encoder_block_0_layer[1](total), mask)
         # [batch, length, 48]
-        final_layer_norm = self.final_layer_norm(self.encoder_block_1_layer[1](encoder_block_1_layer))
+        encoder_final_layer_norm = self.encoder_final_layer_norm(self.encoder_block_1_layer[1](encoder_block_1_layer))
         # [1, 3, target, target], [batch, target, 48]
         mask, total = self.decoder_block_0_layer[0](self.shared(decoder_input_ids), positions, decoder_positions)
         # [batch, target, 48]
-        decoder_block_0_layer = self.decoder_block_0_layer[2](self.decoder_block_0_layer[1](total, final_layer_norm, x))
+        decoder_block_0_layer = self.decoder_block_0_layer[2](
+            self.decoder_block_0_layer[1](total, encoder_final_layer_norm, x),
+        )
         decoder_block_1_layer = self.decoder_block_1_layer[0](decoder_block_0_layer, mask)  # [batch, target, 48]
-        x = self.decoder_block_1_layer[1](decoder_block_1_layer, final_layer_norm, x)  # [batch, target, 48]
-        x = self.decoder_block_1_layer[2](x)  # [batch, target, 48]
-        scaled = self.decoder_final_layer_norm * 0.14433756  # [48]
-        return self.lm_head(ops.rms_norm(x, scaled, axis=2, epsilon=1e-06))
+        x = self.decoder_block_1_layer[1](decoder_block_1_layer, encoder_final_layer_norm, x)  # [batch, target, 48]
+        x = self.decoder_final_layer_norm(self.decoder_block_1_layer[2](x)) * 0.14433756  # [batch, target, 48]
+        return self.lm_head(x)

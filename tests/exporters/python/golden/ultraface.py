@@ -181,6 +181,6 @@ class Model(nn.Module):
         x = ops.concat([regression_headers_0_2, regression_headers_1_2, regression_headers_2_2, x], axis=1)
         probabilities = ops.softmax(joined, axis=2)  # [1, 4420, 2]
         x, second = x.chunk(2, 2)  # [1, 4420, 2], [1, 4420, 2]
-        x = x * (0.1 * self.table) + self.table2  # [1, 4420, 2]
-        scaled = ops.exp(second * 0.2) * (self.table3 * 0.5)  # [1, 4420, 2]
+        x = x * 0.1 * self.table + self.table2  # [1, 4420, 2]
+        scaled = ops.exp(second * 0.2) * self.table3 * 0.5  # [1, 4420, 2]
         return probabilities, ops.concat([x - scaled, x + scaled], axis=2)
