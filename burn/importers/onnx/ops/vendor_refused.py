@@ -21,7 +21,6 @@ REFUSED: dict[tuple[str, str], str] = {
     (DOMAIN, "SparseToDenseMatMul"): "its operand is a sparse tensor",
     (DOMAIN, "MaxpoolWithMask"): "its result depends on the order in which a runtime looks at the elements",
     (DOMAIN, "MatMulFpQ4"): "its weight is packed for the kernels of one library (MLAS)",
-    (DOMAIN, "Tokenizer"): "it splits strings by regular expressions of another library (RE2)",
     (DOMAIN, "AttnLSTM"): "an LSTM that looks at a memory in each step is not supported",
     (DOMAIN, "DynamicTimeWarping"): "its path has a length that only the run finds, step by step",
     (DOMAIN, "VarlenNGramHashMapping"): "rows of different lengths in one are not supported",
