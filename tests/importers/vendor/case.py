@@ -5,7 +5,7 @@ Enter at `judge`. `Draw` draws operands and attributes from a seed; the draws th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,7 +43,7 @@ class Case:
     open: the axes of operands that may be symbolic; by default any may, and a refusal is then right."""
 
     op: str
-    operands: Sequence[Array | None]
+    operands: Sequence[Any]
     attributes: dict[str, Any] = field(default_factory=dict)
     outputs: int | Sequence[bool] = 1
     constant: Collection[int] = ()
@@ -52,14 +52,14 @@ class Case:
     share: float = 1.0
     domain: str = MICROSOFT
     truth: Callable[..., Sequence[Array]] | None = None
-    types: dict[int, int] = field(default_factory=dict)
+    types: Mapping[int, int] = field(default_factory=dict)
     may: Collection[str] = ()
     instead: dict[int, Array] = field(default_factory=dict)
-    open: dict[int, Collection[int]] | None = None
+    open: Mapping[int, Collection[int]] | None = None
     both: bool = False
     runtime_tolerance: float | None = None
     shared: dict[int, int] = field(default_factory=dict)
-    result_types: dict[int, int] = field(default_factory=dict)
+    result_types: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def wanted(self) -> list[bool]:

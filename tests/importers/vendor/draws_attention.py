@@ -134,7 +134,7 @@ def rotary_embedding(d: Draw) -> Case:
         "scale": d.pick(None, None, 1.0),
         "is_packed_batching": d.pick(None, 0),
     }
-    free = {0: (0, 1) if packed else (0, 2), 1: (0, 1) if places.ndim == 2 else (), 2: (0,), 3: (0,)}
+    free: Any = {0: (0, 1) if packed else (0, 2), 1: (0, 1) if places.ndim == 2 else (), 2: (0,), 3: (0,)}
     return Case("RotaryEmbedding", [x, places, d.f(room, turned // 2), d.f(room, turned // 2)], attributes, open=free)
 
 

@@ -17,7 +17,7 @@ def range_(d: Draw) -> Case:
     shape = d.pick((), (1,))
     start, limit, step = d.pick(-3, 0, 2), d.pick(-5, 0, 7, 20), d.pick(-2, -1, 1, 3)
     third = d.pick(None, step)
-    operands = [np.full(shape, start, dtype), np.full(shape, limit, dtype)]
+    operands: list[Any] = [np.full(shape, start, dtype), np.full(shape, limit, dtype)]
     operands.append(None if third is None else np.full(shape, third, dtype))
     return Case("Range", operands, constant=d.pick((), (0, 1, 2)), open={})
 

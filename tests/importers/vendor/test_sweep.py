@@ -6,10 +6,11 @@ BURN_SWEEP is the number of cases of each operator, BURN_SWEEP_SEED the first on
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import pytest
-from onnxruntime.capi import onnxruntime_pybind11_state as state
+from onnxruntime.capi import onnxruntime_pybind11_state as state  # type: ignore[attr-defined]
 
 from burn.errors import ModelError
 from burn.importers.onnx import import_onnx
@@ -88,7 +89,8 @@ def test_a_limit_is_refused_by_name(op: str, name: str) -> None:
     schema = SCHEMAS[op]
     index = next((i for i, p in enumerate(schema.inputs) if p.name == name), None)
     case = drawn(op, 0)
-    model = case.model(**{name: 1}) if index is None else case.model()
+    extra: dict[str, Any] = {name: 1} if index is None else {}
+    model = case.model(**extra)
     if index is not None:
         node = model.graph.node[0]
         node.input.extend([""] * (index + 1 - len(node.input)))

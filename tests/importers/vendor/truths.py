@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray
-Operands = Sequence[Array | None]
+Operands = Sequence[Any]
 
 
 def operand(operands: Operands, index: int) -> Any:

@@ -69,7 +69,7 @@ def gather_block_quantized(node: Node) -> ir.Value:
     elif packed:
         out = ops.sub(out, number(float(1 << (bits - 1)), working))
     out = ops.mul(out, scale)
-    shape = [1] * type_of(out).rank
+    shape: list[Dim] = [1] * type_of(out).rank
     shape[along : along + type_of(index).rank] = type_of(index).shape
     out = ops.select(reshape(inside, tuple(shape)), out, number_like(0.0, out))
     return convert(out, type_of(scales).dtype)
