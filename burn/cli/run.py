@@ -117,6 +117,10 @@ def main(
         start = time.perf_counter()
         outputs = executable.run(feeds)
         seconds.append(time.perf_counter() - start)
+    if any(spec.keys for spec in executable.outputs):
+        from burn.cli.verify import as_array
+
+        outputs = {name: as_array(output) for name, output in outputs.items()}
     if save is not None:
         _save(save, outputs)
     report: dict[str, Any] = {

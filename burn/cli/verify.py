@@ -24,6 +24,13 @@ def verify_outputs(model: Path, feeds: Arrays, outputs: Arrays, tolerance: float
     return rows
 
 
+def as_array(output: Any) -> np.ndarray:
+    """An output as an array; maps with the same keys (of ZipMap) as rows, in the order of the keys."""
+    if isinstance(output, list) and output and all(isinstance(row, dict) for row in output):
+        return np.array([[row[key] for key in sorted(row)] for row in output], np.float32)
+    return np.asarray(output)
+
+
 def _judge(
     model: Path, feeds: Arrays, rows: list[dict[str, Any]], outputs: Arrays, expected: Arrays, tolerance: float
 ) -> None:
@@ -113,7 +120,7 @@ def _run_peer(model: Path, feeds: Arrays) -> dict[str, np.ndarray]:
     session = _session(str(model))
     names = [output.name for output in session.get_outputs()]
     try:
-        return dict(zip(names, map(np.asarray, session.run(names, dict(feeds))), strict=True))
+        return dict(zip(names, map(as_array, session.run(names, dict(feeds))), strict=True))
     except Exception as error:  # its own classes, which differ from one version to the next
         raise BurnError("onnxruntime cannot run this model", [Problem(str(error).splitlines()[0])]) from None
 

@@ -147,3 +147,15 @@ def test_calibrated_probabilities(classes: int, names: bool) -> None:
         np.testing.assert_array_equal(got["label"], label)
         np.testing.assert_allclose(got["p"], p, rtol=1e-4, atol=2e-6)
         np.testing.assert_allclose(np.asarray(got["p"]).sum(1), 1, rtol=1e-5)
+
+
+def test_the_command_shows_maps_as_a_table(tmp_path: Any) -> None:
+    from click.testing import CliRunner
+
+    from burn.cli.run import main
+
+    path = tmp_path / "m.onnx"
+    path.write_bytes(zip_map(classlabels_strings=["b", "a", "c"]).SerializeToString())
+    done = CliRunner().invoke(main, [str(path), "--dim", "n=3", "--verify", "onnxruntime", "--save", str(tmp_path / "out.npz")])
+    assert done.exit_code == 0, done.output
+    assert "same" in done.output and np.load(tmp_path / "out.npz")["y"].shape == (3, 3)

@@ -49,9 +49,10 @@ def shape(value: Any, sizes: dict[str, int], rng: np.random.Generator) -> tuple[
         name = text if text.isidentifier() and text not in ("None", "unk") else f"{value.name}/{axis}"
         is_batch = axis == 0 or "batch" in text.lower()
         choices = FEW[: 3 if rng.random() < 0.5 else 1] if is_batch else LENGTHS if rng.random() < 0.8 else FEW
-        if len(value.shape) == 4 and axis == 1:
+        channels = 3 if value.shape[-1] in (1, 3, 4) else 1  # of images
+        if len(value.shape) == 4 and axis == channels:
             choices = (1, 3)
-        elif len(value.shape) == 4 and axis > 1:
+        elif len(value.shape) == 4 and axis > 0:
             choices = (32, 48, 64, 96, 128, 160, 192, 224, 320)
         result.append(sizes.setdefault(name, int(rng.choice(choices))))
     return tuple(result)
