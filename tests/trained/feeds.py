@@ -22,7 +22,7 @@ DTYPES: dict[str, Any] = {
     "tensor(string)": object,
 }
 FEW = (1, 2, 3, 5)
-LENGTHS = (7, 16, 32, 48, 64, 80, 96, 100, 128, 160, 224, 256, 320, 512, 576, 640, 1024, 1280, 1536, 4000, 16000)
+LENGTHS = (5, 7, 13, 16, 32, 48, 64, 80, 96, 100, 128, 160, 224, 256, 320, 512, 576, 640, 1024, 1280, 1536, 4000, 16000)
 RATES = (16000, 8000)
 WORDS = ("a", "hello", "ü", "12")
 
@@ -48,7 +48,7 @@ def shape(value: Any, sizes: dict[str, int], rng: np.random.Generator) -> tuple[
         text = dim if isinstance(dim, str) else ""
         name = text if text.isidentifier() and text not in ("None", "unk") else f"{value.name}/{axis}"
         is_batch = axis == 0 or "batch" in text.lower()
-        choices = FEW[: 3 if rng.random() < 0.5 else 1] if is_batch else LENGTHS if rng.random() < 0.8 else FEW
+        choices = FEW[: 3 if rng.random() < 0.5 else 1] if is_batch else LENGTHS
         channels = 3 if value.shape[-1] in (1, 3, 4) else 1  # of images
         if len(value.shape) == 4 and axis == channels:
             choices = (1, 3)
