@@ -156,6 +156,8 @@ def test_the_command_shows_maps_as_a_table(tmp_path: Any) -> None:
 
     path = tmp_path / "m.onnx"
     path.write_bytes(zip_map(classlabels_strings=["b", "a", "c"]).SerializeToString())
-    done = CliRunner().invoke(main, [str(path), "--dim", "n=3", "--verify", "onnxruntime", "--save", str(tmp_path / "out.npz")])
+    done = CliRunner().invoke(
+        main, [str(path), "--dim", "n=3", "--verify", "onnxruntime", "--save", str(tmp_path / "out.npz")]
+    )
     assert done.exit_code == 0, done.output
     assert "same" in done.output and np.load(tmp_path / "out.npz")["y"].shape == (3, 3)

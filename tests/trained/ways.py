@@ -64,6 +64,9 @@ def expected(path: Path, seed: int) -> tuple[list[Feed], list[list[np.ndarray]],
         except Exception as error:
             last = error
             continue
+        if any(np.isnan(r).any() for r in results if isinstance(r, np.ndarray) and r.dtype.kind == "f"):
+            last = RuntimeError("ONNX Runtime's answers are NaN")  # of images too small for the windows of a pool
+            continue
         seen.add(shapes)
         feeds.append(feed)
         wanted.append(results)
