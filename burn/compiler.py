@@ -23,6 +23,7 @@ from burn.kernels.text import group_text
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
+from burn.runtime.budget import left
 from burn.runtime.device import CPU as HOST
 from burn.runtime.device import Device
 from burn.runtime.executable import Executable
@@ -206,6 +207,7 @@ def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
     program that it is part of, exact ones too."""
     host = backend_for(exact=True)
     executable = Executable(_compile(program, host, host.folding))
+    executable.limit_to(left())
 
     def run(*arrays: np.ndarray) -> Sequence[np.ndarray]:
         outputs = executable(*arrays)

@@ -107,6 +107,14 @@ class RunError(BurnError):
     """The compiled program reported an error while it ran (an index out of range, memory exhausted ...)."""
 
 
+class BudgetExceeded(BurnError):
+    """A load, a compilation or a run would take more bytes or seconds than it was given."""
+
+
+class RunCancelled(RunError):
+    """The run was ended from another thread."""
+
+
 class DeviceError(BurnError, RuntimeError):
     """A device is not there, or its driver cannot be used."""
 
@@ -121,6 +129,14 @@ class IndexRunError(RunError, IndexError):
 
 class MemoryRunError(RunError, MemoryError):
     """The program asked for more memory than there is."""
+
+
+class MemoryBudgetError(MemoryRunError, BudgetExceeded):
+    """The run would take more bytes than its limit."""
+
+
+class TimeBudgetError(RunError, BudgetExceeded, TimeoutError):
+    """The run takes longer than its limit."""
 
 
 class DivisionRunError(RunError, ZeroDivisionError):

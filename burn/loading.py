@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from burn.caching import FULL, artefact_of, precision_of
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.runtime import Executable, _native, package
+from burn.runtime.budget import Limits, limited
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
 from burn.runtime.files import mapped
@@ -50,6 +51,8 @@ def load(
     autotune: str | None = None,
     exact: bool = False,
     signed_by: str | os.PathLike[str] | None = None,
+    max_memory: int | str | None = None,
+    max_seconds: float | None = None,
     train: Literal[False] = False,
 ) -> Executable: ...
 
@@ -64,6 +67,8 @@ def load(
     target: str | None = None,
     device: str | Device = CPU,
     precision: str = FULL,
+    max_memory: int | str | None = None,
+    max_seconds: float | None = None,
     train: Literal[True],
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Graph: ...
@@ -81,6 +86,8 @@ def load(
     autotune: str | None = None,
     exact: bool = False,
     signed_by: str | os.PathLike[str] | None = None,
+    max_memory: int | str | None = None,
+    max_seconds: float | None = None,
     train: bool = False,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Any:
@@ -102,13 +109,38 @@ def load(
     BURN_AUTOTUNE, or "off", by default. exact: sum products as they stand, slower:
     no convolution by fewer multiplications (Winograd), which are within five times a plain sum's rounding, and no float32 as
     several bfloat16 (AMX). signed_by: a file with the Ed25519 public
-    key (PEM) that a compiled program must be signed with; nothing else of it is looked at before. train: give a module to be
+    key (PEM) that a compiled program must be signed with; nothing else of it is looked at before. max_memory, max_seconds: bytes
+    (or a text such as "2GB") and seconds that the load may take, and then each run (see `Executable.limit`). They are for models
+    of strangers: see the guide on safety. train: give a module to be
     trained instead (`burn.nn.Graph`), whose parameters are the model's weights; not for what is compiled already. dynamic: with
     train, names for sizes that vary though an ONNX model fixes them: {"input": {0: "batch"}}.
 
-    Raises ModelError, listing everything that is wrong with the model, CompileError, and DeviceError for a card that is not
-    there.
+    Raises ModelError, listing everything that is wrong with the model, CompileError, DeviceError for a card that is not
+    there, and BudgetExceeded, which names the limit that was passed.
     """
+    limits = Limits.of(max_memory, max_seconds)
+    name = path if isinstance(path, (str, os.PathLike)) else "the model"
+    with limited(limits, f"loading {name}"):
+        made = _load(path, cache, threads, dims, target, device, precision, autotune, exact, signed_by, train, dynamic)
+    if isinstance(made, Executable):
+        made.limit_to(limits)
+    return made
+
+
+def _load(
+    path: str | os.PathLike[str] | bytes | bytearray | onnx.ModelProto,
+    cache: bool,
+    threads: int | None,
+    dims: Mapping[str, int] | None,
+    target: str | None,
+    device: str | Device,
+    precision: str,
+    autotune: str | None,
+    exact: bool,
+    signed_by: str | os.PathLike[str] | None,
+    train: bool,
+    dynamic: Mapping[str, Mapping[int, str]] | None,
+) -> Any:
     where = as_device(device)
     if threads is not None:
         set_num_threads(threads)
@@ -138,7 +170,7 @@ def load(
             what = "sizes, target, precision, exactness and the shapes of kernels cannot be changed any more"
             raise ModelError(f"{path} is compiled already", [Problem(what)])
         if path.suffix == COMPILED:
-            artefact = package.load(path, signed_by, where)
+            artefact = package.load(path, _key(signed_by), where)
             return Executable(artefact, device=package.placed(artefact.target, where))
         identity = _identity(path, content, dims) if cache else None
     given = {"target": target, "device": where, "precision": precision, "autotune": autotune, "exact": exact}
@@ -280,6 +312,16 @@ def compile_count() -> int:
 
 
 # ---- the cache's key -------------------------------------------------------------------------------------------------
+
+
+def _key(signed_by: str | os.PathLike[str] | None) -> str | os.PathLike[str] | None:
+    """The public key that a package must be signed with: the call's, or that of the whole process, BURN_ONLY_SIGNED."""
+    always = os.environ.get("BURN_ONLY_SIGNED")
+    if not always or signed_by is None:
+        return signed_by or always or None
+    if Path(signed_by).resolve() != Path(always).resolve():
+        raise ModelError("this process runs packages of one key only", [f"BURN_ONLY_SIGNED is {always}, not {signed_by}"])
+    return signed_by
 
 
 @contextmanager

@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def command(function: Callable[..., Any]) -> click.Command:
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            with _budget(kwargs):
+                return function(*args, **kwargs)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
@@ -37,7 +39,24 @@ def command(function: Callable[..., Any]) -> click.Command:
         click.echo(click.style("error: ", fg="red") + shown(message), err=True)
         sys.exit(1)
 
+    guarded.__click_params__ = [*_BUDGET, *getattr(guarded, "__click_params__", ())]  # type: ignore[attr-defined]
     return click.command(context_settings=CONTEXT)(guarded)
+
+
+_BUDGET = (
+    click.Option(["--max-seconds"], type=float, help="end when more have passed"),
+    click.Option(["--max-memory"], metavar="SIZE", help="end when more is allocated: 500MB, 2GB"),
+)
+"""Options of every command, shown last."""
+
+
+@contextmanager
+def _budget(options: dict[str, Any]) -> Iterator[None]:
+    """Enforces a command's --max-memory and --max-seconds, which it takes out of its options."""
+    from burn.runtime.budget import Limits, limited
+
+    with limited(Limits.of(options.pop("max_memory"), options.pop("max_seconds")), "the command"):
+        yield
 
 
 def _message(error: Exception) -> str:

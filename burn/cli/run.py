@@ -14,6 +14,7 @@ from burn.cli.common import Named, Progress, Size, command, console, existing, m
 from burn.cli.profile import profiled, roofline, show_profile
 from burn.codegen.tuning.modes import MODES
 from burn.errors import BurnError
+from burn.runtime.budget import left
 
 if TYPE_CHECKING:
     from burn.runtime.executable import Executable
@@ -108,6 +109,7 @@ def main(
     else:
         executable = burn.load(model, cache=not no_cache, threads=threads, **given)
     load_seconds = time.perf_counter() - start
+    executable.limit_to(left())
     limits = {} if compiled else _limits(model, fixed, executable.inputs, dict(inputs))
     feeds, sizes = make_inputs(executable.inputs, dict(inputs), fixed if compiled else {}, seed, limits)
 

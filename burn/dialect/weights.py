@@ -23,7 +23,7 @@ import numpy as np
 
 from burn.dialect.types import DTYPES, dtype_of_numpy, numpy_dtype
 from burn.errors import ModelError
-from burn.runtime.files import mapped
+from burn.runtime.files import are_copied, mapped
 
 MAX_BYTES = 2**48  # beyond any address space in use: a larger product of dims is malformed, not merely large
 MAX_RANK = 63  # numpy's limit is 64
@@ -66,6 +66,7 @@ class MappedFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         try:
+            self._is_copy = are_copied()
             self._map = mapped(self.path) or None
             self.size = 0 if self._map is None else len(self._map)
         except (OSError, ValueError) as error:
@@ -85,7 +86,7 @@ class MappedFile:
 
     def release(self, offset: int, length: int) -> None:
         """Drop the pages that hold these bytes from memory; a later read brings them back from the file."""
-        if not isinstance(self._map, mmap.mmap) or not length or not hasattr(self._map, "madvise"):
+        if self._is_copy or not isinstance(self._map, mmap.mmap) or not length or not hasattr(self._map, "madvise"):
             return
         start = offset - offset % mmap.PAGESIZE
         self._map.madvise(mmap.MADV_DONTNEED, start, offset + length - start)

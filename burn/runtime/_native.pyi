@@ -47,6 +47,9 @@ class Program:
     def arena_bytes(self) -> int:
         """The memory for intermediate results that runs have needed so far, one run at a time."""
 
+    def cancel(self) -> None:
+        """Ends the runs that are under way with Status.CANCELLED."""
+
     @overload
     def run(
         self,
@@ -54,6 +57,8 @@ class Program:
         donated: Sequence[int] | None = None,
         profile: Literal[False] = False,
         keep: bool | None = None,
+        seconds: float = 0.0,
+        bytes: int = 0,
     ) -> list[Any]: ...
     @overload
     def run(
@@ -63,10 +68,12 @@ class Program:
         *,
         profile: Literal[True],
         keep: bool | None = None,
+        seconds: float = 0.0,
+        bytes: int = 0,
     ) -> tuple[list[Any], list[tuple[int, int]], list[tuple[int, int, int, bool]]]:
         """With `profile`: the outputs; per kernel, (calls, nanoseconds); and in the order of each device's work (kernel, when it
         began, how long it took, whether on the card), in nanoseconds since the run began. On a card inputs may be `CardArray`s,
-        and outputs are where `keep` says so; without that, where an input is one."""
+        and outputs are where `keep` says so; without that, where an input is one. seconds, bytes: the run's limits, 0: none."""
 
 def plan(live_ranges: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[list[int], int]:
     """Offsets of buffers in an arena, and the arena's bytes."""

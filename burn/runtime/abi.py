@@ -32,6 +32,9 @@ class Status(IntEnum):
     HOST_FAILED = 16
     DEVICE_FAILED = 17
     SMALL_OUTPUT = 18
+    CANCELLED = 19
+    TOO_LONG = 20
+    TOO_LARGE = 21
 
 
 MESSAGES = {
@@ -53,6 +56,9 @@ MESSAGES = {
     Status.HOST_FAILED: "the host could not do what the program asked for",
     Status.DEVICE_FAILED: "the device failed with the driver's error {value}",
     Status.SMALL_OUTPUT: "the memory given for output {value} is too small",
+    Status.CANCELLED: "the run was cancelled",
+    Status.TOO_LONG: "the run takes longer than its limit",
+    Status.TOO_LARGE: "the run would take {value} bytes, more than its limit",
 }
 """What each failure means, with {value} for the number and {site} for the name that came with it."""
 

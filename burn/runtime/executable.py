@@ -7,20 +7,32 @@ converted and to report, in one error, all that cannot.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from burn.errors import DivisionRunError, IndexRunError, InputError, MemoryRunError, Problem, RunError
+from burn.errors import (
+    DivisionRunError,
+    IndexRunError,
+    InputError,
+    MemoryBudgetError,
+    MemoryRunError,
+    Problem,
+    RunCancelled,
+    RunError,
+    TimeBudgetError,
+)
 from burn.runtime import _native, images, sizes, torch_tensors
 from burn.runtime.abi import MESSAGES, Status
 from burn.runtime.arrays import Unfit, as_dicts, as_given, contained, like, to_numpy
 from burn.runtime.artefact import CONTAINERS, Artefact, Signature, ValueSpec
+from burn.runtime.budget import Limits
 from burn.runtime.card import CardArray, resident
 from burn.runtime.device import CPU, Device
 from burn.runtime.dtypes import CODES, numpy_dtype
@@ -29,7 +41,7 @@ from burn.runtime.package import COMPILED
 from burn.runtime.profile import Profile
 from burn.runtime.random import Generator, Source, process
 
-_KINDS = {1: MemoryRunError, 2: IndexRunError, 5: DivisionRunError}
+_KINDS = {1: MemoryRunError, 2: IndexRunError, 5: DivisionRunError, Status.CANCELLED: RunCancelled}
 """Statuses that are errors of Python's own kinds too."""
 
 
@@ -83,6 +95,8 @@ class Executable:
             )
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
+        self._limits = Limits()
+        self._run: Callable[..., Any] = self._program.run
         self._keys = {index: spec.keys for index, spec in enumerate(signature.outputs) if spec.keys}
         is_plain = not self._keys and not any(spec.containers for spec in signature.inputs)
         self._direct = not signature.random_state and is_plain
@@ -105,6 +119,23 @@ class Executable:
         """Bytes that intermediate results have needed in runs so far: 0 before the first. Inputs and outputs are the caller's."""
         return self._program.arena_bytes()
 
+    def limit(self, *, max_memory: int | str | None = None, max_seconds: float | None = None) -> None:
+        """Limits every run from now on: bytes (or "2GB") of intermediate results and outputs, and seconds; None: no limit.
+
+        A run that would take more raises MemoryBudgetError or TimeBudgetError, which are BudgetExceeded. Time is looked at
+        between kernels and inside of long ones, on a GPU between kernels. Raises TypeMismatch for what is no size or no time."""
+        self.limit_to(Limits.of(max_memory, max_seconds))
+
+    def limit_to(self, limits: Limits) -> None:
+        """See `limit`."""
+        self._limits = limits
+        run = self._program.run
+        self._run = functools.partial(run, seconds=limits.seconds, bytes=limits.bytes) if limits else run
+
+    def cancel(self) -> None:
+        """Ends the runs that are under way, in whatever threads: they raise RunCancelled. May be called from any thread."""
+        self._program.cancel()
+
     def seed(self, seed: int) -> None:
         """Makes the random numbers of the calls that follow the same each time this seed (0 to 2**64 - 1) is given.
 
@@ -126,7 +157,7 @@ class Executable:
         """
         if self._direct and not by_name:
             try:
-                outputs = self._program.run(arrays, self._donated)
+                outputs = self._run(arrays, self._donated)
             except _native.InputMismatch:
                 pass
             except _native.RunFailure as failure:
@@ -146,7 +177,7 @@ class Executable:
         if arrays is None:
             return None
         try:
-            outputs = self._program.run(arrays, self._donated)
+            outputs = self._run(arrays, self._donated)
         except _native.InputMismatch:
             return None
         except _native.RunFailure as failure:
@@ -159,7 +190,7 @@ class Executable:
         donated = [*(self._donated or ()), *given_up]
         state = self._state()  # drawn once, whatever kind of arrays it goes with
         try:
-            return self._program.run([*arrays, *state], donated or None)
+            return self._run([*arrays, *state], donated or None)
         except _native.InputMismatch:
             call = self._prepare(arrays, {}, [self._names[i] for i in donated])
             return self._execute(call.arrays, call.donated, state)
@@ -198,7 +229,7 @@ class Executable:
         events: list[tuple[int, int, int, bool]] = []
         for _ in range(repeat):
             try:
-                _, rows, events = self._program.run([*call.arrays, *self._state()], profile=True)
+                _, rows, events = self._run([*call.arrays, *self._state()], profile=True)
             except _native.RunFailure as failure:
                 raise self._run_error(failure) from None
             totals = [(calls + c, nanoseconds + n) for (calls, nanoseconds), (c, n) in zip(totals, rows, strict=True)]
@@ -231,7 +262,7 @@ class Executable:
         keep: bool | None = None,
     ) -> list[Any]:
         try:
-            return self._program.run([*arrays, *(self._state() if state is None else state)], donated, keep=keep)
+            return self._run([*arrays, *(self._state() if state is None else state)], donated, keep=keep)
         except _native.RunFailure as failure:
             raise self._run_error(failure) from None
         except _native.InputMismatch as mismatch:  # sizes that the program can tell apart and the signature cannot
@@ -242,8 +273,18 @@ class Executable:
         if code == Status.SHARED_MEMORY:
             problem = Problem(f"input '{self._names[value]}' is donated but shares memory with another input")
             return InputError("the inputs do not fit the program", [problem])
+        if code in (Status.TOO_LONG, Status.TOO_LARGE):
+            return self._over_budget(code, value)
         node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
         return _failed(code, node, value, "the program failed while it ran")
+
+    def _over_budget(self, code: int, value: int) -> RunError:
+        if code == Status.TOO_LONG:
+            return TimeBudgetError(
+                "the run was ended", [f"it took longer than its limit (max_seconds), {self._limits.seconds:g} s"]
+            )
+        what = f"it would take {value:,} bytes of memory, and its limit (max_memory) is {self._limits.bytes:,}"
+        return MemoryBudgetError("the run was ended", [what])
 
     # ---- looking at inputs -----------------------------------------------------------------------------------------
 

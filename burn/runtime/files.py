@@ -19,13 +19,28 @@ _DESCRIPTORS = ("/proc/", "/dev/fd/")
 
 
 def mapped(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
-    """The bytes of a regular file, read when they are looked at. Raises OSError, and ModelError for what is no file: a pipe
-    that nobody writes to would never end."""
+    """The bytes of a regular file, read when they are looked at; with BURN_COPY_FILES=1 in the environment, a copy. A mapped
+    file that gets shorter in use ends the process (SIGBUS). Raises OSError, and ModelError for what is no file: a pipe that
+    nobody writes to would never end."""
+    if are_copied():
+        return copied(path)
     handle, status = opened(path)
     try:
         return mmap.mmap(handle, 0, access=mmap.ACCESS_READ) if status.st_size else b""
     finally:
         os.close(handle)
+
+
+def are_copied() -> bool:
+    """Files are read into memory and not mapped, as the environment asks for it."""
+    return os.environ.get("BURN_COPY_FILES", "0") not in ("", "0")
+
+
+def content(path: str | os.PathLike[str]) -> bytes:
+    """All bytes of a small file. Raises as `mapped` does."""
+    handle, _ = opened(path)
+    with os.fdopen(handle, "rb") as file:
+        return file.read()
 
 
 def copied(path: str | os.PathLike[str]) -> mmap.mmap | bytes:

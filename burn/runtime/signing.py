@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from burn.errors import BurnError, ModelError, Problem
+from burn.runtime import files
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -80,7 +81,7 @@ def _key(path: str | os.PathLike[str], read: Any, kind: type, called: str) -> An
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
-        key = read(Path(path).read_bytes())
+        key = read(files.content(path))
     except OSError as error:
         raise BurnError(f"cannot read the key {path}", [error.strerror or str(error)]) from None
     except TypeError:  # it is encrypted

@@ -1,5 +1,6 @@
 /* A model's weights in a file beside it: mapped where files can be mapped, else read. The file must be the one that the model was
- * compiled with, byte for byte; it must not be shortened while it is in use. */
+ * compiled with, byte for byte. A mapped file must not be shortened while it is in use, as that ends the process (SIGBUS); with
+ * BURN_COPY_FILES=1 in the environment it is read instead. */
 #include "model.h"
 
 #include "checksum.h"
@@ -9,9 +10,32 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* The bytes in memory of the process, or MAP_FAILED. */
+static void *copy(int file, size_t bytes) {
+    unsigned char *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        return MAP_FAILED;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = read(file, data + done, bytes - done);
+        if (got > 0)
+            done += (size_t)got;
+        else if (got == 0 || errno != EINTR) {
+            munmap(data, bytes);
+            return MAP_FAILED;
+        }
+    }
+    return data;
+}
+
+static int is_copied(void) {
+    const char *asked = getenv("BURN_COPY_FILES");
+    return asked && *asked && strcmp(asked, "0") != 0;
+}
 
 static int take(const char *path, int64_t bytes, burn_weights *weights) {
     struct stat status;
@@ -28,7 +52,8 @@ static int take(const char *path, int64_t bytes, burn_weights *weights) {
     else if (status.st_size != bytes)
         burn_model_fail(BURN_E_WEIGHTS, "%s is not this model's file of weights: it has %lld bytes, not %lld", path,
                         (long long)status.st_size, (long long)bytes);
-    else if ((data = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, file, 0)) == MAP_FAILED)
+    else if ((data = is_copied() ? copy(file, (size_t)bytes)
+                                 : mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, file, 0)) == MAP_FAILED)
         burn_model_fail(BURN_E_WEIGHTS, "the weights in %s cannot be mapped: %s", path, strerror(errno));
     close(file);
     *weights = (burn_weights){data, bytes, 1};

@@ -106,5 +106,8 @@ NB_MODULE(_native, m) {
         burn_memory_poison(byte == 1 ? 255 : static_cast<int32_t>(byte));
     }
     // The threads must not outlive the interpreter that tells them what to do.
-    nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { burn_pool_stop(); }));
+    nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+        nb::gil_scoped_release released; // a run that is under way may ask for it
+        burn_pool_stop();
+    }));
 }

@@ -102,6 +102,8 @@ class Program {
 
     int64_t arena_bytes() const { return burn_program_arena(program_); }
 
+    void cancel() { burn_program_cancel(program_); }
+
     ~Program() {
         PyThreadState *state = device_ ? PyEval_SaveThread() : nullptr; // unloading kernels waits for the card
         burn_program_delete(program_);
@@ -112,7 +114,7 @@ class Program {
 
     // keep: whether outputs stay on the program's card; without it, where an input lies there.
     nb::object run(nb::sequence arguments, std::optional<std::vector<int64_t>> donated, bool profile,
-                   std::optional<bool> keep) {
+                   std::optional<bool> keep, double seconds, int64_t bytes) {
         size_t count = inputs_.size();
         nb::object fast = nb::steal(PySequence_Fast(arguments.ptr(), "inputs must be a sequence"));
         if (!fast.is_valid())
@@ -139,7 +141,12 @@ class Program {
         std::vector<burn_profile_event> events(profile ? MOST_EVENTS : 0);
         burn_profile told{rows.data(), events.data(), 0, static_cast<int64_t>(events.size())};
         PyThreadState *state = PyEval_SaveThread();
-        burn_options options{profile ? &told : nullptr, interrupted, &state, stay, nullptr};
+        int64_t deadline = 0;
+        if (seconds > 0) {
+            double nanoseconds = seconds * 1e9;
+            deadline = nanoseconds < 9e18 ? burn_clock_ns() + static_cast<int64_t>(nanoseconds) : 0;
+        }
+        burn_options options{profile ? &told : nullptr, interrupted, &state, stay, nullptr, deadline, bytes};
         burn_failure failure = burn_program_run(program_, inputs.data(), outputs.data(), &options);
         take_lock(state);
         if (failure.code == BURN_INPUT_MISMATCH)
@@ -354,8 +361,9 @@ void bind_programs(nb::module_ &m) {
              "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>>(),
              "sites"_a = std::vector<std::string>())
         .def("arena_bytes", &Program::arena_bytes)
+        .def("cancel", &Program::cancel)
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false,
-             "keep"_a = nb::none());
+             "keep"_a = nb::none(), "seconds"_a = 0.0, "bytes"_a = 0);
     m.def("set_image_decoder", [](nb::object decoder) {
         exchange(image_decoder, decoder.release().ptr());
         burn_set_image_decoder(decode_image);

@@ -128,7 +128,10 @@ enum burn_status {
     BURN_WRONG_ITEM = 15,        /* a sequence's element is not of the type that was expected; value: its position */
     BURN_HOST_FAILED = 16,       /* the host could not do what the program asked it for */
     BURN_DEVICE_FAILED = 17,     /* the card or its driver failed: see burn_device_error; value: the driver's code */
-    BURN_SMALL_OUTPUT = 18       /* the caller's memory for an output is too small; value: the output */
+    BURN_SMALL_OUTPUT = 18,      /* the caller's memory for an output is too small; value: the output */
+    BURN_CANCELLED = 19,         /* burn_program_cancel */
+    BURN_TOO_LONG = 20,          /* the run's deadline passed; value: nanoseconds beyond it */
+    BURN_TOO_LARGE = 21          /* the run would take more bytes than its limit; value: those that it would */
 };
 
 #ifdef __cplusplus

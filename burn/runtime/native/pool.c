@@ -14,13 +14,12 @@
 #include "system.h"
 
 enum {
+    FIRST_PIECE = 256,     /* of a range: its first piece, by which it is seen whether the rest takes long */
     PARTS_PER_THREAD = 32, /* of a launch; no range is smaller than one of these */
-    PARTS_ALONE = 16,      /* of a launch that one thread computes */
-    LEAST_OF_PART = 4,     /* times the least range: parts repeat what an iteration shares with the next */
     MAX_THREADS = 1024,
     WAKE_FAN_OUT = 4,      /* a woken worker wakes this many more: each costs its waker some microseconds */
 };
-static const int64_t SPIN_NS = 40000, SPIN_IN_RUN_NS = 1000000;
+static const int64_t SPIN_NS = 40000, SPIN_IN_RUN_NS = 1000000, PIECE_NS = 20000000;
 static const int SPINS_BEFORE_YIELD = 4000;
 
 /* The gate: launch number << 32 | OPEN | number of workers inside. */
@@ -34,7 +33,7 @@ static struct {
     _Alignas(64) burn_run *run;
     burn_kernel kernel;
     const int64_t *args;
-    int64_t count, least; /* iterations: of all, and of a range at least */
+    int64_t count, least, grain; /* iterations: of all, of a range at least, and of a piece of a range */
     int64_t portions;
     int is_whole;         /* a portion is one range */
     /* Who works. */
@@ -128,31 +127,45 @@ static int take_range(uint32_t launch, int64_t portion, int64_t *begin, int64_t 
     return 1;
 }
 
-/* A range in parts, between which it may end: the caller's thread asks the host if the run is to stop. */
-static void run_parts(burn_worker *worker, burn_kernel kernel, const int64_t *args, int64_t begin, int64_t end,
-                      int64_t part, int is_caller) {
-    while (end - begin > part) {
-        kernel(worker, args, begin, begin + part);
-        begin += part;
-        if (is_caller)
-            burn_run_poll(worker->run, 1);
-        if (burn_run_failed(worker->run))
-            return;
+/* Iterations of a kernel on this thread. Those that take long are done in pieces of about PIECE_NS, between which the run can be
+ * ended: no smaller ones than `least`, as kernels prepare something for each call. polls: this is the run's own thread. */
+static void run_range(burn_worker *worker, burn_kernel kernel, const int64_t *args, int64_t begin, int64_t end, int64_t least,
+                      int polls) {
+    int64_t size = (end - begin) / FIRST_PIECE;
+    size = size < least ? least : size < 1 ? 1 : size;
+    if (size > (end - begin) / 4) {
+        kernel(worker, args, begin, end);
+        return;
     }
-    kernel(worker, args, begin, end);
+    int64_t before = burn_clock_ns();
+    for (int64_t next = begin + size;; next = begin + size) {
+        kernel(worker, args, begin, next);
+        if (next == end)
+            return;
+        int64_t now = burn_clock_ns(), took = now - before + 1;
+        if (now - before >= PIECE_NS / FIRST_PIECE) {
+            if (polls)
+                burn_run_poll(worker->run, 1);
+            if (burn_run_failed(worker->run))
+                return;
+        }
+        double more = (double)size * (double)PIECE_NS / (double)took;
+        begin = next;
+        before = now;
+        size = more >= (double)(end - begin) ? end - begin : more < (double)least ? least : more < 1 ? 1 : (int64_t)more;
+        if (size > end - begin)
+            size = end - begin;
+    }
 }
 
 static void run_ranges(burn_worker *worker, int32_t index, uint32_t launch) {
     int64_t portions = pool.portions, begin, end;
-    int64_t part = pool.is_whole ? INT64_MAX : LEAST_OF_PART * pool.least;
     for (int64_t step = 0; step < portions; step++) {
         int64_t portion = (index + step) % portions;
         while (take_range(launch, portion, &begin, &end)) {
             if (burn_run_failed(pool.run))
                 return;
-            run_parts(worker, pool.kernel, pool.args, begin, end, part, index == 0);
-            if (index == 0)
-                burn_run_poll(pool.run, 1);
+            run_range(worker, pool.kernel, pool.args, begin, end, pool.grain, index == 0);
         }
         if (atomic_load_explicit(&pool.open, memory_order_relaxed) <= 0)
             return;
@@ -306,8 +319,7 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
         grain = -grain;
     if (count <= grain || threads == 1 || count == 1 ||
         atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
-        int64_t part = count / PARTS_ALONE, fewest = grain <= 1 ? 1 : LEAST_OF_PART * grain;
-        run_parts(caller, kernel, args, 0, count, is_whole ? count : part > fewest ? part : fewest, 1);
+        run_range(caller, kernel, args, 0, count, is_whole ? INT64_MAX : grain, 1);
         return;
     }
     if (pool.started < threads - 1)
@@ -322,6 +334,7 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
     pool.args = args;
     pool.count = count;
     pool.least = least;
+    pool.grain = is_whole ? INT64_MAX : grain;
     pool.is_whole = is_whole;
     pool.portions = count / least < threads ? count / least : threads;
     atomic_store_explicit(&pool.open, pool.portions, memory_order_relaxed);

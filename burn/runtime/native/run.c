@@ -151,11 +151,32 @@ void burn_program_delete(burn_program *program) {
 
 static void *words(int64_t count) { return malloc((size_t)(count ? count : 1) * sizeof(int64_t)); }
 
+/* From here on the run can be cancelled. The stock is locked. */
+static void begin_run(burn_program *program, burn_run *run) {
+    atomic_store_explicit(&run->status, BURN_OK, memory_order_relaxed);
+    run->site = -1;
+    run->value = 0;
+    run->next_active = program->active_runs;
+    run->active_link = &program->active_runs;
+    if (run->next_active)
+        run->next_active->active_link = &run->next_active;
+    program->active_runs = run;
+}
+
+void burn_program_cancel(burn_program *program) {
+    lock_stock();
+    for (burn_run *run = program->active_runs; run; run = run->next_active)
+        burn_rt_fail(run, BURN_CANCELLED, -1, 0);
+    unlock_stock();
+}
+
 static burn_run *take_run(burn_program *program) {
     lock_stock();
     burn_run *run = program->free_runs;
-    if (run)
+    if (run) {
         program->free_runs = run->next_free;
+        begin_run(program, run);
+    }
     unlock_stock();
     if (run)
         return run;
@@ -173,6 +194,9 @@ static burn_run *take_run(burn_program *program) {
         delete_run(run);
         return NULL;
     }
+    lock_stock();
+    begin_run(program, run);
+    unlock_stock();
     return run;
 }
 
@@ -187,6 +211,9 @@ int64_t burn_program_arena(const burn_program *program) {
 
 static void give_run(burn_program *program, burn_run *run) {
     lock_stock();
+    *run->active_link = run->next_active;
+    if (run->next_active)
+        run->next_active->active_link = run->active_link;
     run->next_free = program->free_runs;
     program->free_runs = run;
     unlock_stock();
@@ -330,13 +357,11 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
         return (burn_failure){BURN_OUT_OF_MEMORY, -1, (int64_t)sizeof *run};
     run->inputs = inputs;
     run->outputs = outputs;
-    run->options = options ? *options : (burn_options){NULL, NULL, NULL, 0, NULL};
+    run->options = options ? *options : (burn_options){NULL, NULL, NULL, 0, NULL, 0, 0};
     run->polled_at = 0;
     run->unpolled = 0;
     run->planned = 0;
-    run->site = -1;
-    run->value = 0;
-    atomic_store_explicit(&run->status, BURN_OK, memory_order_relaxed);
+    run->taken = 0;
     burn_profile_begin(run);
     for (int64_t i = 0; i < program->info.outputs; i++) {
         outputs[i].data = NULL;
@@ -383,9 +408,13 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
  * of short ones only every 64th does it. */
 void burn_run_poll(burn_run *run, int is_long) {
     static const int64_t INTERVAL_NS = 50000000;
-    if (!run->options.poll || (!is_long && ++run->unpolled % 64))
+    if ((!run->options.poll && !run->options.deadline) || (!is_long && ++run->unpolled % 64))
         return;
     int64_t now = burn_clock_ns();
+    if (run->options.deadline && now > run->options.deadline)
+        burn_rt_fail(run, BURN_TOO_LONG, -1, now - run->options.deadline);
+    if (!run->options.poll)
+        return;
     if (run->polled_at == 0)
         run->polled_at = now;
     if (now - run->polled_at < INTERVAL_NS)
@@ -393,6 +422,14 @@ void burn_run_poll(burn_run *run, int is_long) {
     run->polled_at = now;
     if (run->options.poll(run->options.context))
         burn_rt_fail(run, BURN_INTERRUPTED, -1, 0);
+}
+
+int burn_run_take(burn_run *run, int64_t bytes) {
+    run->taken += bytes;
+    if (!run->options.most_bytes || run->taken <= run->options.most_bytes)
+        return 1;
+    burn_rt_fail(run, BURN_TOO_LARGE, -1, run->taken);
+    return 0;
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
@@ -466,6 +503,7 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
     }
     int on_card = info->device && burn_is_plain(info->output_specs[index].kind);
     if (output->data && output->taken_from < 0) { /* asked for a second time, with another size */
+        run->taken -= output->bytes;
         if (on_card)
             burn_device_free(info->device, output->data);
         else
@@ -491,6 +529,8 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
     } else if (fits_in && (uintptr_t)donor->data % BURN_ALIGNMENT == 0) {
         output->data = donor->data;
         output->taken_from = from;
+    } else if (!burn_run_take(run, bytes)) {
+        return NULL;
     } else {
         output->data = on_card ? burn_device_alloc(info->device, bytes) : burn_memory_new(bytes);
         if (!output->data)
@@ -515,6 +555,9 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
         burn_plan_result plan = burn_plan(info->live_ranges, sizes, count, run->offsets);
         if (plan.status != BURN_OK)
             return burn_run_fail(run, plan.status, plan.value);
+        run->plan_bytes = plan.value;
+        if (!burn_run_take(run, plan.value))
+            return NULL;
         if (plan.value > run->arena_bytes || !run->arena) {
             if (run->program->info.device)
                 burn_recordings_clear(run);
@@ -528,7 +571,8 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
         if (table)
             memcpy(run->sizes, sizes, table);
         run->have_plan = 1;
-    }
+    } else if (!run->planned && !burn_run_take(run, run->plan_bytes))
+        return NULL;
     if (!run->planned && !run->program->info.device)
         burn_memory_spoil(run->arena, run->arena_bytes);
     run->planned = 1;
@@ -542,6 +586,8 @@ static allocation *new_block(burn_run *run, int64_t bytes) {
         return NULL;
     if (bytes < 0)
         return burn_run_fail(run, BURN_NEGATIVE_SIZE, bytes);
+    if (!burn_run_take(run, bytes))
+        return NULL;
     allocation *block = bytes <= INT64_MAX - (int64_t)sizeof *block
                             ? burn_memory_new(bytes + (int64_t)sizeof *block)
                             : NULL;
@@ -581,6 +627,7 @@ void *burn_rt_grow(burn_run *run, void *memory, int64_t bytes) {
     if (block->next)
         block->next->previous = block;
     memcpy(block + 1, old + 1, (size_t)old->bytes);
+    run->taken -= old->bytes;
     burn_memory_free(old);
     return block + 1;
 }
@@ -606,12 +653,18 @@ void burn_rt_free(burn_run *run, void *memory) {
         block->previous->next = block->next;
     else
         run->allocations = block->next;
+    run->taken -= block->bytes;
     burn_memory_free(block);
 }
 
 void *burn_rt_scratch(burn_worker *worker, int64_t bytes) {
     if (bytes <= worker->scratch_bytes && worker->scratch)
         return worker->scratch;
+    int64_t most = worker->run->options.most_bytes;
+    if (most && bytes > most) { /* of one thread: the kernel's */
+        burn_rt_kernel_fail(worker, BURN_TOO_LARGE, -1, bytes);
+        return NULL;
+    }
     void *larger = burn_memory_new(bytes);
     if (!larger) {
         burn_rt_kernel_fail(worker, bytes < 0 ? BURN_NEGATIVE_SIZE : BURN_OUT_OF_MEMORY, -1, bytes);

@@ -28,6 +28,7 @@ typedef struct burn_device_block {
 struct burn_run {
     burn_program *program;
     burn_run *next_free;
+    burn_run *next_active, **active_link; /* in the program's list of runs that are under way; under the stock's lock */
     burn_worker worker; /* of the thread that called the program */
     /* this inference */
     const burn_input *inputs;
@@ -38,6 +39,7 @@ struct burn_run {
     allocation *allocations; /* the latest first */
     int64_t next_order;
     int planned;
+    int64_t taken, plan_bytes; /* bytes that this inference has; those of the plan for the last sizes */
     _Atomic int32_t status;
     int64_t site, value;
     burn_texts texts; /* strings, and on their heap lists */
@@ -67,7 +69,7 @@ struct burn_program {
     int64_t *dims; /* of all inputs, one after another */
     int64_t symbols;
     int made_in, made_out; /* whether any input, any output has another form for the caller than for the program */
-    burn_run *free_runs;
+    burn_run *free_runs, *active_runs;
     burn_texts texts; /* of the constants */
     /* on a card */
     void **device_constants;
@@ -81,6 +83,8 @@ void *burn_run_fail(burn_run *run, int64_t code, int64_t value); /* records a fa
 /* An index that generated code gave the runtime. Only a faulty compiler gives a wrong one. */
 int burn_run_has(burn_run *run, int64_t index, int64_t count);
 void burn_run_poll(burn_run *run, int is_long);
+/* Counts bytes that the run takes. 0, and the run has failed: they are more than its limit. */
+int burn_run_take(burn_run *run, int64_t bytes);
 
 /* ---- run_device.c ---------------------------------------------------------------------------------------------------- */
 /* Loads a program's kernels and constants; 0: `error` says why not. */

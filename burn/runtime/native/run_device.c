@@ -25,6 +25,8 @@ static int check(burn_run *run, int32_t status, int64_t bytes) {
 
 /* Memory of the device, or NULL: then the run has failed. */
 static void *take(burn_run *run, int64_t bytes) {
+    if (!burn_run_take(run, bytes))
+        return NULL;
     void *memory = burn_device_alloc(run->program->info.device, bytes);
     if (!memory)
         check(run, burn_device_error_status(), bytes);
@@ -116,6 +118,7 @@ static burn_device_block **find(burn_run *run, const void *memory) {
 
 /* Memory that recorded work uses is not handed out to anybody else. */
 static void let_go(burn_run *run, burn_device_block *block) {
+    run->taken -= block->bytes;
     if (run->recording) {
         burn_recording_hold(run->recording, block);
         return;
@@ -150,6 +153,7 @@ void *burn_rt_device_grow(burn_run *run, void *memory, int64_t bytes) {
     run->touched = 1;
     int copied = check(run, burn_device_copy(device, larger, memory, block->bytes), 0);
     burn_device_free(device, memory);
+    run->taken -= block->bytes;
     block->memory = larger;
     block->bytes = size;
     return copied ? larger : NULL;

@@ -100,6 +100,10 @@ static int place_outputs(burn_run *run, const burn_recording *like) {
         burn_output *output = &run->outputs[i];
         *output = like->outputs[i];
         output->ready = NULL; /* of that call's */
+        if (output->taken_from < 0 && !burn_run_take(run, output->bytes)) {
+            output->data = NULL;
+            return 0;
+        }
         output->data = output->taken_from < 0 ? burn_device_alloc(info->device, output->bytes)
                                               : run->inputs[output->taken_from].data;
         if (!output->data) {

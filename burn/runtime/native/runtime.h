@@ -156,6 +156,8 @@ typedef struct burn_options {
     void *context;
     int32_t stay; /* outputs stay on the program's device */
     const burn_place *places; /* one an output, or NULL; for tensors of numbers in the host's memory */
+    int64_t deadline;         /* of burn_clock_ns, after which the run fails with BURN_TOO_LONG; 0: none */
+    int64_t most_bytes;       /* that the run may take, its outputs among them, or it fails with BURN_TOO_LARGE; 0: any */
 } burn_options;
 
 /* Copies info's tables. NULL: out of memory, no such symbol, or what `error` says of the card. */
@@ -169,6 +171,9 @@ int32_t burn_program_texts(burn_program *program, int64_t constant, int64_t byte
  * `options` may be NULL. */
 burn_failure burn_program_run(burn_program *program, const burn_input *inputs, burn_output *outputs,
                               const burn_options *options);
+/* Ends the runs of a program that are under way, from any thread: they fail with BURN_CANCELLED, at the next range of iterations
+ * of a kernel at the latest. Later runs are not touched. */
+void burn_program_cancel(burn_program *program);
 void burn_output_free(burn_kind kind, burn_output *output); /* memory that was donated stays */
 /* True when the run has failed; what is left of a launch is then skipped. */
 int burn_run_failed(burn_run *run);
