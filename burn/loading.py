@@ -320,7 +320,9 @@ def _key(signed_by: str | os.PathLike[str] | None) -> str | os.PathLike[str] | N
     if not always or signed_by is None:
         return signed_by or always or None
     if Path(signed_by).resolve() != Path(always).resolve():
-        raise ModelError("this process runs packages of one key only", [f"BURN_ONLY_SIGNED is {always}, not {signed_by}"])
+        raise ModelError(
+            "this process runs packages of one key only", [f"BURN_ONLY_SIGNED is {always}, not {signed_by}"]
+        )
     return signed_by
 
 

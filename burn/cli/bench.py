@@ -15,6 +15,7 @@ import click
 
 from burn.bench.cold import measure
 from burn.bench.interleave import Plan, bind, interleave
+from burn.bench.load import Others
 from burn.bench.peers import HOST, PEERS, FilePeer, Where
 from burn.bench.report import Result, Row, as_json, difference, show
 from burn.bench.subject import Feeds, Subject, find
@@ -29,7 +30,7 @@ from burn.codegen.tuning.modes import MODES
 from burn.errors import BurnError
 from burn.runtime.files import save_text
 
-PROFILED = 5  # runs, of which a profile is the mean
+PROFILED = 5  # runs, of which a profile has the medians
 PIPE_WIDTH = 110  # columns of a table that no terminal shows
 log = Terminal(stderr=True, highlight=False)
 
@@ -194,7 +195,9 @@ def _profiled(subject: Subject, threads: int, precision: str, autotune: str | No
     import burn
 
     executable = burn.load(subject.path, threads=threads, precision=precision, autotune=autotune)
-    return profiled(executable.profile(**subject.feeds, repeat=PROFILED), measured())
+    with Others() as others:
+        profile, roof = executable.profile(**subject.feeds, repeat=PROFILED), measured()
+    return profiled(profile, roof, others)
 
 
 def _time(subject: Subject, peers: list[str], reference: str, threads: int, plan: Plan, where: Where = HOST) -> Result:

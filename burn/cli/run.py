@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -13,12 +14,13 @@ import click
 from burn.cli.common import Named, Progress, Size, command, console, existing, make_inputs, print_json
 from burn.cli.profile import profiled, roofline, show_profile
 from burn.codegen.tuning.modes import MODES
-from burn.errors import BurnError
+from burn.errors import BurnError, shown
 from burn.runtime.budget import left
 
 if TYPE_CHECKING:
     from burn.runtime.executable import Executable
 
+PROFILED = 5  # runs that are profiled at least
 TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 
 
@@ -40,7 +42,9 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option(
     "--report", "page", type=click.Path(path_type=Path), help="write a page (.html) on kernels, memory and graph"
 )
-@click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="runs, of which the best is shown")
+@click.option(
+    "--repeat", type=click.IntRange(1), default=1, show_default=True, help="runs, of which the median is shown"
+)
 @click.option("--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1")
 @click.option(
     "--precision", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", help="of products", show_default=True
@@ -129,7 +133,9 @@ def main(
         "model": str(model),
         "sizes": sizes if compiled else fixed,
         "load_seconds": round(load_seconds, 4),
-        "seconds": min(seconds),
+        "seconds": statistics.median(seconds),
+        "least": min(seconds),
+        "most": max(seconds),
         "outputs": [_summary(name, array) for name, array in outputs.items()],
     }
     failed = False
@@ -145,10 +151,13 @@ def main(
             failed = failed or report["verify"]["first_difference"] is not None
     if with_profile or trace or page:
         progress("profiling")
-        profile = executable.profile(*feeds.values(), repeat=max(repeat, 3))
-        roof = roofline() if device == "cpu" and (with_profile or page) else None
+        from burn.bench.load import Others
+
+        with Others() as others:
+            profile = executable.profile(*feeds.values(), repeat=max(repeat, PROFILED))
+            roof = roofline() if device == "cpu" and (with_profile or page) else None
         if with_profile:
-            report |= profiled(profile, roof)
+            report |= profiled(profile, roof, others)
         if page is not None:
             from burn.cli.report import page as drawn
             from burn.runtime.files import save_text
@@ -246,13 +255,16 @@ def _show(report: dict[str, Any]) -> None:
         figures = [f"{row[k]:.6g}" if k in row else "" for k in ("min", "max", "mean")]
         table.add_row(row["name"], f"{row['dtype']}[{', '.join(map(str, row['shape']))}]", *figures)
     out.print(table)
-    out.print(f"loaded in {report['load_seconds']:.2f} s, ran in {1000 * report['seconds']:.3f} ms")
+    spread = (
+        f" ({1000 * report['least']:.3f} to {1000 * report['most']:.3f})" if report["least"] < report["most"] else ""
+    )
+    out.print(f"loaded in {report['load_seconds']:.2f} s, ran in {1000 * report['seconds']:.3f} ms{spread}")
     if "verify" in report:
         table = Table(box=None, header_style="bold", pad_edge=False)
         for column in ("compared", "largest difference", "relative", ""):
             table.add_column(column)
         for row in report["verify"]["outputs"]:
-            verdict = Text("same") if row["same"] else Text(row.get("reason", "differs"), style="red")
+            verdict = Text("same") if row["same"] else Text(shown(row.get("reason", "differs")), style="red")
             table.add_row(row["name"], f"{row['absolute']:.3g}", f"{row['relative']:.3g}", verdict)
         out.print(table)
         if "first_difference" in report["verify"]:

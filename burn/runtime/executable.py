@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,18 +223,22 @@ class Executable:
         return Executable(self.artefact, (), self.device)
 
     def profile(self, *arrays: Any, repeat: int = 1, **by_name: Any) -> Profile:
-        """Runs `repeat` times and says where the time went, kernel by kernel; `Profile.save_trace` draws it. A card's kernels are
-        timed by its own clock, some microseconds of launching among them."""
+        """Runs `repeat` times and says where the time went, kernel by kernel: medians, with the least and the most.
+        `Profile.save_trace` draws it. A card's kernels are timed by its own clock, some microseconds of launching among them."""
         call = self._prepare(arrays, by_name)
-        totals = [(0, 0)] * len(self.artefact.kernels)
+        runs: list[Sequence[tuple[int, int]]] = []
+        seconds: list[float] = []
         events: list[tuple[int, int, int, bool]] = []
         for _ in range(repeat):
+            given = [*call.arrays, *self._state()]
+            start = time.perf_counter()
             try:
-                _, rows, events = self._run([*call.arrays, *self._state()], profile=True)
+                _, rows, events = self._run(given, profile=True)
             except _native.RunFailure as failure:
                 raise self._run_error(failure) from None
-            totals = [(calls + c, nanoseconds + n) for (calls, nanoseconds), (c, n) in zip(totals, rows, strict=True)]
-        return Profile.of(self.artefact.kernels, totals, repeat, call.symbols, events)
+            seconds.append(time.perf_counter() - start)
+            runs.append(rows)
+        return Profile.of(self.artefact.kernels, runs, seconds, call.symbols, events)
 
     def __repr__(self) -> str:
         def show(specs: Sequence[ValueSpec]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,13 +17,16 @@ from burn.runtime.files import save_text
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """One kernel's part of an inference: figures are for one inference, averaged over the profile's."""
+    """One kernel's part of an inference. seconds: the median over the profile's inferences, with the least and the most. calls,
+    flops and bytes are means."""
 
     kernel: KernelInfo
     calls: float
     seconds: float
     flops: float | None  # None where they depend on sizes that only the run knew
     bytes: float | None
+    least: float = 0.0
+    most: float = 0.0
 
     @property
     def gflops_per_second(self) -> float | None:
@@ -47,17 +51,24 @@ class Event:
 @dataclass(frozen=True)
 class Profile:
     """Rows in the kernels' order; those that never ran are left out. `events` of one inference, the first 100,000 at most, in the
-    order in which they began. `symbols` are the sizes of the inputs."""
+    order in which they began. `symbols` are the sizes of the inputs. `runs` are the seconds of each inference: its kernels, and
+    the time between them."""
 
     rows: tuple[ProfileRow, ...]
     inferences: int
     events: tuple[Event, ...] = ()
     symbols: Mapping[str, int] = field(default_factory=dict)
+    runs: tuple[float, ...] = ()
 
     @property
     def seconds(self) -> float:
         """Time in kernels, an inference."""
         return sum(row.seconds for row in self.rows)
+
+    @property
+    def run_seconds(self) -> float:
+        """Time of an inference, while it was profiled: the median."""
+        return statistics.median(self.runs) if self.runs else 0.0
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """Writes the events as a trace that chrome://tracing and ui.perfetto.dev show (the Trace Event Format's complete events,
@@ -85,29 +96,34 @@ class Profile:
     @staticmethod
     def of(
         kernels: Sequence[KernelInfo],
-        totals: Sequence[tuple[int, int]],
-        inferences: int,
+        runs: Sequence[Sequence[tuple[int, int]]],
+        seconds: Sequence[float],
         symbols: Mapping[str, int],
         events: Sequence[tuple[int, int, int, bool]] = (),
     ) -> Profile:
-        """From (calls, nanoseconds) by kernel, and (kernel, when it began, nanoseconds, whether on a card) by event."""
+        """From (calls, nanoseconds) by inference and kernel, the seconds of each inference, and (kernel, when it began,
+        nanoseconds, whether on a card) by event."""
         rows = []
-        for kernel, (calls, nanoseconds) in zip(kernels, totals, strict=True):
-            if not calls:
+        for number, kernel in enumerate(kernels):
+            times = [run[number][1] / 1e9 for run in runs]
+            each = sum(run[number][0] for run in runs) / max(len(runs), 1)
+            if not each:
                 continue
-            each = calls / inferences
             flops, moved = (_evaluate(text, symbols) for text in (kernel.flops, kernel.bytes))
             rows.append(
                 ProfileRow(
                     kernel,
                     each,
-                    nanoseconds / inferences / 1e9,
+                    statistics.median(times),
                     None if flops is None else flops * each,
                     None if moved is None else moved * each,
+                    min(times),
+                    max(times),
                 )
             )
         found = (Event(kernels[k], began / 1e9, took / 1e9, on_card) for k, began, took, on_card in events)
-        return Profile(tuple(rows), inferences, tuple(sorted(found, key=lambda event: event.began)), dict(symbols))
+        ordered = tuple(sorted(found, key=lambda event: event.began))
+        return Profile(tuple(rows), len(runs), ordered, dict(symbols), tuple(seconds))
 
 
 def _evaluate(text: str, symbols: Mapping[str, int]) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,8 +19,12 @@ from onnx import TensorProto, helper, numpy_helper
 from rich.console import Console
 
 import burn
+from burn.bench import load
+from burn.bench.roofline import Level, Roofline
 from burn.cli.main import main
-from burn.cli.profile import show_profile
+from burn.cli.profile import profiled, show_profile
+from burn.runtime.artefact import KernelInfo
+from burn.runtime.profile import Profile
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
@@ -252,6 +257,43 @@ def test_run_profiles() -> None:
     show_profile(Console(file=(file := io.StringIO()), width=120), report)
     shown = " ".join(file.getvalue().split())  # lines break where figures are long
     assert "GFLOP/s" in shown and "of peak" in shown and "GB/s from memory" in shown
+    runs = report["profiled"]
+    assert runs["count"] >= 5 and runs["least"] <= runs["seconds"] <= runs["most"] and runs["kernels"] <= runs["most"]
+    assert sum(row["seconds"] for row in rows) == pytest.approx(runs["kernels"]) and "medians of 5 runs" in shown
+
+
+def test_a_profile_says_that_the_machine_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = iter([(100.0, 10.0, 0.0), (101.0, 10.5, 0.5), (7.0, 7.0, 1.0), (7.0, 7.0, 1.05)])
+    monkeypatch.setattr(load, "_now", lambda: next(figures))
+    with load.Others() as others:
+        pass
+    assert others.cores == pytest.approx(1.0) and others.disturb == (os.cpu_count() < 10)
+    with load.Others() as short:
+        pass
+    assert short.cores is None and not short.disturb
+    kernel = KernelInfo("k", flops="100")
+    profile = Profile.of([kernel], [[(1, 1000)], [(1, 3000)], [(1, 2000)]], [4e-6, 4e-6, 4e-6], {})
+    assert (profile.seconds, profile.rows[0].least, profile.rows[0].most) == pytest.approx((2e-6, 1e-6, 3e-6))
+    above = Roofline(1, {"vectors": 1e6}, (Level("memory", 1e9, 1e12),))
+    others.cores = 1e3
+    warnings = profiled(profile, above, others)["warnings"]
+    assert len(warnings) == 2 and "busy" in warnings[0] and "above the measured peak" in warnings[1]
+
+
+def test_kernels_are_not_named_for_constants_that_were_merged(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    weights = [numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), f"w{i}") for i in range(3)]
+    nodes, x = [], "x"
+    for i in range(3):
+        nodes.append(helper.make_node("MatMul", [x, f"w{i}"], [f"m{i}"], name=f"block{i}/matmul"))
+        nodes.append(helper.make_node("Relu", [f"m{i}"], [f"r{i}"], name=f"block{i}/relu"))
+        x = f"r{i}"
+    of = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [of("x", 1, ["n", 64])], [of("r2", 1, ["n", 64])], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    profile = burn.load(model, cache=False).profile(np.ones((32, 64), np.float32))
+    blocks = [{node.partition("/")[0] for node in row.kernel.sources} for row in profile.rows]
+    assert blocks == [{"block0"}, {"block1"}, {"block2"}]
 
 
 def test_run_writes_a_trace(tmp_path: Path) -> None:

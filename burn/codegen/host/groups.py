@@ -14,6 +14,7 @@ from burn.dialect.control import Group
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, full_name
+from burn.dialect.query import LEAVES
 from burn.dialect.types import type_of
 from burn.kernels.likeness import likeness
 
@@ -70,7 +71,10 @@ def _record(group: Group, ops: Sequence[Op], launches: Launches, number: int) ->
 @emits("group")
 def _group(entry: EntryBuilder, op: Op) -> None:
     assert isinstance(op, Group)
-    names = [full_name(inner) for inner in op.operation.regions[0].blocks[0].operations][:-1]
+    inside = list(op.operation.regions[0].blocks[0].operations)[:-1]
+    names = [full_name(inner) for inner in inside]
+    # Equal constants have become one, which has the place of any of them: a kernel is not named for it.
+    constants = {place for place, inner in enumerate(inside) if isinstance(inner, Op) and inner.OP_NAME in LEAVES}
     printed = entry.groups.printed(op)
     for place, need in printed.needs:
         entry.require(need, names[place])
@@ -80,8 +84,9 @@ def _group(entry: EntryBuilder, op: Op) -> None:
     places = [entry.drafted(r) if launches.on_host else entry.made(r) for r in results]
     shared = [entry.handed_on(op, number, size) for number, size in enumerate(launches.shared)]
     records = [
-        replace(record, sources=tuple(dict.fromkeys(names[place] for place in places)))
+        replace(record, sources=tuple(dict.fromkeys(names[place] for place in computed or places)))
         for places, record in printed.records
+        for computed in [[place for place in places if place not in constants]]
     ]
     given: dict[ir.Value, Address] = {}
 
