@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -198,6 +199,29 @@ def test_keys_that_are_none(unsigned: Path, tmp_path: Path, write: Callable[[Pat
         keys(tmp_path)
         package.save(package.read(unsigned), tmp_path / "m.burn", tmp_path / "key.pem")
         burn.load(tmp_path / "m.burn", signed_by=tmp_path / "bad.pem")
+
+
+def test_a_key_that_is_a_pipe_does_not_hang(unsigned: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "key.pem")
+    with pytest.raises(burn.BurnError, match="a pipe or a device"):
+        burn.load(unsigned, signed_by=tmp_path / "key.pem")
+
+
+def test_a_process_that_runs_signed_packages_only(
+    unsigned: Path, signed: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, public = signed
+    monkeypatch.setenv("BURN_ONLY_SIGNED", str(public))
+    assert burn.load(path)(image()).shape == burn.load(path, signed_by=public)(image()).shape
+    with pytest.raises(burn.BurnError, match="is not signed"):
+        burn.load(unsigned)
+    (tmp_path / "other.pem").write_bytes(public.read_bytes())
+    with pytest.raises(burn.BurnError, match="one key only"):
+        burn.load(path, signed_by=tmp_path / "other.pem")
+    burn.load(DIGITS)  # a model is no code
+    monkeypatch.setenv("BURN_ONLY_SIGNED", str(tmp_path / "absent.pem"))
+    with pytest.raises(burn.BurnError, match="cannot read the key"):
+        burn.load(path)
 
 
 def test_signatures_without_cryptography(unsigned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,3 +112,41 @@ def test_exported_models_and_packages(tmp_path: Path) -> None:
     np.testing.assert_array_equal(burn.load(out.read_bytes(), cache=False)(x), x * 2)
     with pytest.raises(burn.BurnError, match="not a file on a disk"):
         burn.export(lambda x: x * 2.0, "/dev/null", ("float32[n]",), external_data=True)
+
+
+SHORTENED = """
+import os, sys, numpy as np, burn
+from burn import nn
+os.chdir(sys.argv[1])
+layer, x = nn.Linear(512, 2048), np.ones((2, 512), np.float32)
+compiled = burn.compile(layer, ("float32[n, 512]",))
+compiled.save("m.burn")
+layer.save("m.safetensors")
+want = compiled(x)
+package = burn.load("m.burn")
+other = nn.Linear(512, 2048)
+other.load("m.safetensors")
+os.truncate("m.burn", 4096)
+os.truncate("m.safetensors", 100)
+np.testing.assert_array_equal(package(x), want)
+np.testing.assert_allclose(np.asarray(other(burn.tensor(x))), want, rtol=1e-5)
+burn.export(layer, "m.onnx", ("float32[n, 512]",), external_data=True)
+np.testing.assert_allclose(burn.load("m.onnx")(x), want, rtol=1e-5)  # whose pages are given back when they were read
+"""
+
+
+def test_copies_outlive_a_file_that_gets_shorter(tmp_path: Path) -> None:
+    environment = os.environ | {"BURN_COPY_FILES": "1", "BURN_CACHE_SIZE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", SHORTENED, tmp_path], env=environment, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_a_file_that_is_replaced_stays_for_its_users(tmp_path: Path) -> None:
+    compiled = burn.compile(lambda x: x * np.arange(5000, dtype=np.float32), ("float32[5000]",))
+    compiled.save(tmp_path / "m.burn")
+    loaded, x = burn.load(tmp_path / "m.burn"), np.ones(5000, np.float32)
+    (tmp_path / "other").write_bytes(b"short")
+    os.replace(tmp_path / "other", tmp_path / "m.burn")
+    np.testing.assert_array_equal(loaded(x), np.arange(5000, dtype=np.float32))
