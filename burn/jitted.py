@@ -12,6 +12,8 @@ and objects, such as their mode, is looked at while a program is written down; i
 from __future__ import annotations
 
 import functools
+import pickle
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -213,6 +215,16 @@ class Jit:
             self.programs[oldest].pop()
             if not self.programs[oldest]:
                 del self.programs[oldest]
+
+    def __reduce__(self) -> str:
+        """Pickled by its name, as functions are. Raises PicklingError where its module has something else under the name."""
+        module, name = self.__module__, self.__qualname__  # type: ignore[attr-defined]
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is not self:
+            raise pickle.PicklingError(f"a jitted function is pickled by its name, and {module}.{name} is not this one")
+        return name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

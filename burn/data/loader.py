@@ -72,6 +72,12 @@ class Loader:
     def batch_size(self) -> int:
         return self._plan.batch_size
 
+    def __repr__(self) -> str:
+        plan = self._plan
+        options = {"shuffle": plan.shuffle, "seed": plan.seed, "drop_last": plan.drop_last, "workers": self._workers}
+        told = "".join(f", {name}={value}" for name, value in options.items() if value)
+        return f"Loader({plan.rows!r}, batch_size={plan.batch_size}{told})"
+
     def __len__(self) -> int:
         """Batches of an epoch. Raises TypeError for what has no length."""
         if not self._plan.indexed:

@@ -27,6 +27,8 @@ from typing import Any
 from burn.data.plan import Plan
 from burn.errors import BurnError, DataError, Problem
 
+_LOOK = 5.0
+"""Seconds without an answer after which a worker is looked at."""
 _PATIENCE = 2.0  # seconds that workers have to leave by themselves
 
 
@@ -170,8 +172,17 @@ class Worker:
 
     def answer(self, run: int) -> Batch | Done:
         """What comes next of a run."""
+        stopped = False
         while True:
-            answer = self._answers.get()
+            try:
+                answer = self._answers.get(timeout=_LOOK)
+            except queue.Empty:
+                stopped, before = _is_stopped(self.process.pid), stopped
+                if stopped and before:
+                    hint = f"kill -CONT {self.process.pid} has it go on"
+                    problem = Problem(f"process {self.process.pid} was stopped by a signal", hint=hint)
+                    raise DataError(f"worker {self.number} of the loader does not go on", [problem]) from None
+                continue
             if isinstance(answer, Ended):
                 self._answers.put(answer)  # for whoever asks again
                 raise self._ended()
@@ -206,6 +217,15 @@ class Worker:
         self._reader.join(_PATIENCE)
         self._pipe.close()
         self.process.close()
+
+
+def _is_stopped(pid: int | None) -> bool:
+    """Whether a process was stopped, as by SIGSTOP; False where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="latin-1") as file:
+            return file.read().rpartition(")")[2].split()[0] == "T"
+    except (OSError, IndexError):
+        return False
 
 
 @contextlib.contextmanager

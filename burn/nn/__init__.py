@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from burn.habits import instead
 from burn.nn import activation as _activation
 from burn.nn import init, loss
 from burn.nn.activation import PReLU
@@ -161,18 +162,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_ELSEWHERE = {
-    "InstanceNorm": "InstanceNorm takes any number of axes",
-    "functional": "tensors have these as methods, and burn as functions (burn.relu(x))",
-    "Dropout": "there are Dropout, Dropout1d, Dropout2d and Dropout3d",
-    "CrossEntropy": "losses have torch's names, CrossEntropyLoss",
-    "MSE": "losses have torch's names, MSELoss",
-}
-"""What names that people look for begin with, and where to find the thing."""
-
-
 def __getattr__(name: str) -> Any:
     if name in _activation.FUNCTIONS:
         return getattr(_activation, name)
-    hint = next((text for start, text in _ELSEWHERE.items() if name.startswith(start)), "")
-    raise AttributeError(f"there is no burn.nn.{name}{hint and ': ' + hint}")
+    raise AttributeError(f"there is no burn.nn.{name}{instead('nn', name, __all__)}")

@@ -121,7 +121,7 @@ class Sequential(ModuleList):
     def __getattr__(self, name: str) -> Module:
         if not name.startswith("_") and name in vars(self).get("_names", ()):
             return self._modules[self._names.index(name)]
-        raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+        return super().__getattr__(name)  # type: ignore[misc]  # which raises AttributeError
 
 
 def _checked(owner: Module, module: Any) -> Module:

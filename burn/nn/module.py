@@ -24,7 +24,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from burn.dialect.spec import element_type
 from burn.dialect.types import FLOATS
 from burn.dialect.weights import Weight
 from burn.errors import ModelError, Problem, TypeMismatch
+from burn.habits import instead
 from burn.importers import weights
 from burn.importers.weights.apply import DTypes, Filter, Remap, load_into
 from burn.importers.weights.checkpoint import Checkpoint
@@ -71,6 +72,12 @@ class Module:
     def __reduce_ex__(self, protocol: Any) -> Any:
         # A copy is not made by the constructor, whose arguments would be checked again.
         return _blank, (type(self),), dict(vars(self))
+
+    if not TYPE_CHECKING:  # checkers know the attributes that there are
+
+        def __getattr__(self, name: str) -> Any:
+            hint = "" if name.startswith("_") else instead("Module", name, {*dir(type(self)), *vars(self)})
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'{hint}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (list, tuple, dict)) and name not in _OWN:
@@ -117,10 +124,26 @@ class Module:
         except TypeMismatch as error:
             if not error.summary.startswith("in "):
                 error.summary = f"in {type(self).__name__}({self.extra_repr()}): {error.summary}"
+                error.problems = (*error.problems, *self._too_wide(args))
             raise
         if watching is not None:
             watching.saw(self, result)
         return _given(result)
+
+    def _too_wide(self, args: tuple[Any, ...]) -> list[Problem]:
+        """Which arguments are float64, as numpy's floats are, where the parameters are not."""
+        types = {str(p.dtype) for p in self.parameters() if p.dtype in FLOATS}
+        if not types or "float64" in types:
+            return []
+        hint = "x.astype(np.float32)"
+        return [
+            Problem(
+                f"argument {i} is float64, as numpy's floats are, and the parameters are {', '.join(sorted(types))}",
+                hint=hint,
+            )
+            for i, x in enumerate(args)
+            if isinstance(x, Tensor) and x.dtype == "float64"
+        ]
 
     def register_forward_hook(self, hook: After) -> Handle:
         """Calls hook(module, arguments, result) after every `forward`; what it returns, unless None, is the result instead. In a

@@ -13,6 +13,7 @@ backward and update are one program, which writes the new elements over the old 
 says how an optimizer is written; each is named for its paper.
 """
 
+from burn.habits import instead
 from burn.optim.adam import Adam, AdamW
 from burn.optim.adaptive import AdaGrad, RMSProp
 from burn.optim.base import Optimizer
@@ -39,3 +40,7 @@ __all__ = [
     "clip_by_norm", "clip_by_value", "global_norm",
     "Schedule", "constant", "linear", "cosine", "exponential", "step", "noam", "one_cycle", "sequence", "product", "Plateau",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(f"there is no burn.optim.{name}{instead('optim', name, __all__)}")

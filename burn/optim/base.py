@@ -12,6 +12,7 @@ class SGD(Optimizer):
 
 from __future__ import annotations
 
+import math
 import re
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ import numpy as np
 from burn.dialect.types import FLOATS
 from burn.errors import ModelError, Problem, TypeMismatch
 from burn.evaluation import evaluate
+from burn.habits import instead
 from burn.nn.config import LayerConfig, derived
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
@@ -253,7 +255,7 @@ class Optimizer:
         for name, value in options.items():
             numbers = value if isinstance(value, tuple) else (value,)
             for number in numbers:
-                least = number >= 0 if isinstance(number, (int, float)) else True
+                least = 0 <= number < math.inf if isinstance(number, (int, float)) else True
                 if not least or (name == "betas" and not 0 <= number < 1):
                     found.append(f"{name} is {value}, which is out of range")
                     break
@@ -348,19 +350,8 @@ class Optimizer:
         return f"{type(self).__name__}({len(self.parameters)} parameters, {options})"
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name not in _TORCH:
-            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'", name=name, obj=self)
-        raise AttributeError(f"a burn optimizer has no '{name}': {_TORCH[name]}", name=name, obj=self)
-
-
-_OWN_STEP = "value, gradients = burn.value_and_grad(loss)(model, x, y); optimizer.update(gradients)"
-_TORCH = {
-    "step": f"burn.train.step(model, loss, optimizer) makes the whole training step; in a step of your own write {_OWN_STEP}",
-    "zero_grad": "gradients are returned and not kept, so there is nothing to set to zero",
-    "param_groups": "the groups are optimizer.groups, the learning rate is optimizer.lr",
-    "add_param_group": "give groups=[(pattern, options)] to the constructor; parameters that are unfrozen later are found by it",
-}
-"""Attributes of torch's optimizers, and what is written here instead."""
+        hint = "" if name.startswith("_") else instead("Optimizer", name, dir(type(self)))
+        raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'{hint}")
 
 
 def _of(groups: Iterable[Group], path: str) -> Group:

@@ -18,6 +18,7 @@ import numpy as np
 
 from burn.dialect.deferred import Deferred
 from burn.errors import TypeMismatch
+from burn.habits import instead
 from burn.runtime.arrays import Array
 from burn.runtime.card import CardArray, dlpack_device
 from burn.runtime.device import device
@@ -39,13 +40,6 @@ _INSTEAD = {
     "DLPack": "Return it from the traced function",
 }
 """What to do where a traced tensor has no elements to look at."""
-
-
-_CALLED_HERE = {
-    "view": "reshape", "numel": "size", "dim": "ndim", "masked_scatter": "at[mask].set", "index_put": "at[index].set",
-    "index_add": "at[index].add",
-}  # fmt: skip
-"""What other libraries' users look for, and what they find here."""
 
 
 @accepted
@@ -78,8 +72,8 @@ class Tensor(Updating):
     if not TYPE_CHECKING:  # checkers know the attributes that there are
 
         def __getattr__(self, name: str) -> NoReturn:
-            instead = f"; use {_CALLED_HERE[name]}" if name in _CALLED_HERE else ""
-            raise AttributeError(f"'Tensor' has no attribute '{name}'{instead}")
+            hint = "" if name.startswith("_") else instead("Tensor", name, dir(type(self)))
+            raise AttributeError(f"'Tensor' has no attribute '{name}'{hint}")
 
     # ---- its elements ------------------------------------------------------------------------------------------------
     def numpy(self) -> np.ndarray:

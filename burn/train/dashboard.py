@@ -19,12 +19,16 @@ from typing import Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
-from textual.app import App, ComposeResult, RenderResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.events import Resize
-from textual.widget import Widget
-from textual.widgets import Footer
+
+try:
+    from textual.app import App, ComposeResult, RenderResult
+    from textual.binding import Binding, BindingType
+    from textual.containers import Vertical
+    from textual.events import Resize
+    from textual.widget import Widget
+    from textual.widgets import Footer
+except ImportError as error:
+    raise ImportError("the dashboard is drawn by textual: pip install 'burn-mlir[train]'") from error
 
 from burn.train.curves import History
 from burn.train.events import Control, Event, Summary

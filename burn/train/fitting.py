@@ -296,7 +296,8 @@ class Fitting:
 
     # ---- what it came to -----------------------------------------------------------------------------------------------
     def summary(self, error: str = "") -> Summary:
-        last: Mapping[str, Any] = self.at.history[-1] if self.at.history else {"train": {}, "valid": {}}
+        so_far = self.at.tally.values() if self.at.tally.examples else {}
+        last: Mapping[str, Any] = self.at.history[-1] if self.at.history else {"train": so_far, "valid": {}}
         best = {name: self.at.best(name) for name in ("loss", *(m.name for m in self.learner.metrics))}
         return Summary(
             run=self.learner.name,

@@ -48,6 +48,10 @@ class Step:
         precision: str = FULL,
         memory: int | None = None,
     ) -> None:
+        if isinstance(loss, Module):
+            hint = f"lambda model, x, y: nn.{type(loss).__name__}()(model(x), y); a burn.train.Learner takes the layer itself"
+            problem = Problem(f"a {type(loss).__name__} is a layer of predictions and targets", hint=hint)
+            raise TypeMismatch("a step's loss is a function of the model and a batch", [problem])
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self._has_aux, self._norm, self._value, self._parts = has_aux, norm, value, parts
         self._precision, self._memory = checked(precision), memory

@@ -8,7 +8,7 @@ from typing import Literal
 
 from burn import ops
 from burn.dialect.types import FLOATS, INTEGERS
-from burn.errors import TypeMismatch
+from burn.errors import Problem, TypeMismatch
 from burn.nn.checks import Probability
 from burn.nn.loss.base import Loss, Reduction, Weights, buffer, same_shape
 from burn.nn.loss.reductions import mean, weighted
@@ -89,6 +89,12 @@ class CrossEntropyLoss(_Classes):
         if target.dtype not in FLOATS:
             self._check_classes(x, target)
             return self._picked(log_p, target, self.label_smoothing)
+        if x.dtype not in FLOATS or target.ndim == max(x.ndim - 1, 0):
+            hint = "scores come first: loss(scores, classes)" if x.dtype not in FLOATS else 'target.astype("int64")'
+            problem = Problem(f"not {x.type} and {target.type}", hint=hint)
+            raise TypeMismatch(
+                "CrossEntropyLoss takes float scores [N, C, d..] and classes, integers [N, d..]", [problem]
+            )
         same_shape(self, x, target)
         if self.label_smoothing:
             target = target * (1.0 - self.label_smoothing) + self.label_smoothing / x.shape[axis]

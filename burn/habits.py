@@ -1,0 +1,92 @@
+"""What people write who come from PyTorch, and what to write here: one table, asked by every `AttributeError`.
+
+A name that is not there is looked up by where it was looked for ("Tensor", "Module", "Optimizer", "nn", "burn"); otherwise the
+nearest name that there is may be what was meant.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+_GRADIENTS = "value, gradients = burn.value_and_grad(loss)(model, x, y)"
+_FREEZE = 'model.freeze("pattern") and model.unfreeze("pattern") say which parameters are trained'
+_DEVICES = 'x.to("cuda") brings a tensor or a module to a GPU'
+
+HABITS: Mapping[str, Mapping[str, str]] = {
+    "Tensor": {
+        "view": "use reshape",
+        "numel": "use size",
+        "dim": "use ndim",
+        "masked_scatter": "use at[mask].set",
+        "index_put": "use at[index].set",
+        "index_add": "use at[index].add",
+        "backward": f"derivatives are those of functions: {_GRADIENTS}",
+        "grad": f"gradients are returned and not kept: {_GRADIENTS}",
+        "zero_grad": "gradients are returned and not kept, so there is nothing to set to zero",
+        "requires_grad": f"{_FREEZE}; any function can be differentiated by any float tensor (burn.grad)",
+        "requires_grad_": f"{_FREEZE}; burn.stop_gradient(x) counts as constant",
+        "data": "x.numpy() has the elements; a parameter takes others by p.assign(elements)",
+        "cuda": _DEVICES,
+        "copy_": "tensors do not change; a parameter takes other elements by p.assign(elements)",
+        "fill_": "tensors do not change; burn.full makes one, a parameter takes elements by p.assign(elements)",
+        "add_": "tensors do not change: x = x + y",
+        "mul_": "tensors do not change: x = x * y",
+        "type_as": "use astype(other.dtype)",
+        "long": 'use astype("int64")',
+        "is_cuda": "x.device says where it is",
+    },
+    "Module": {
+        "cuda": _DEVICES,
+        "cpu": 'use to("cpu")',
+        "float": 'use to("float32")',
+        "double": 'use to("float64")',
+        "zero_grad": "gradients are returned and not kept, so there is nothing to set to zero",
+        "requires_grad_": _FREEZE,
+        "register_buffer": "assign it: self.name = nn.Buffer(array)",
+        "register_parameter": "assign it: self.name = nn.Parameter(array)",
+        "add_module": "assign it: self.name = module",
+        "named_children": "use children(), which gives names and modules",
+    },
+    "Optimizer": {
+        "step": "burn.train.step(model, loss, optimizer) makes the whole training step; in a step of your own write "
+        f"{_GRADIENTS}; optimizer.update(gradients)",
+        "zero_grad": "gradients are returned and not kept, so there is nothing to set to zero",
+        "param_groups": "the groups are optimizer.groups, the learning rate is optimizer.lr",
+        "add_param_group": "give groups=[(pattern, options)] to the constructor",
+    },
+    "burn": {
+        "functional": "functions are burn's own: burn.relu(x)",
+        "no_grad": "nothing is recorded for a derivative unless burn.grad asks for one, so there is nothing to switch off",
+        "inference_mode": "nothing is recorded for a derivative unless burn.grad asks for one; model.eval() sets the mode",
+        "autograd": "burn.grad, burn.value_and_grad, burn.vjp and burn.jvp differentiate functions",
+        "from_numpy": "burn.tensor(array) copies, burn.asarray(array) does not where it need not",
+        "Tensor_": "burn.tensor(elements) makes one",
+        "device": 'devices are text: x.to("cuda:0")',
+        "cuda": 'devices are text: x.to("cuda:0")',
+        "save": "model.save(path) writes weights, burn.export(model, path) a program",
+        "utils": "datasets and loaders are in burn.data",
+    },
+    "nn": {
+        "InstanceNorm": "InstanceNorm takes any number of axes",
+        "functional": "tensors have these as methods, and burn as functions (burn.relu(x))",
+        "Dropout": "there are Dropout, Dropout1d, Dropout2d and Dropout3d",
+        "CrossEntropy": "losses have torch's names, CrossEntropyLoss",
+        "MSE": "losses have torch's names, MSELoss",
+        "utils": "clipping is burn.train.step's clip_norm, or optim.clip_by_norm",
+    },
+}
+
+
+def instead(owner: str, name: str, names: Iterable[str]) -> str:
+    """What to write in place of a name that is not there, to follow it in an error ("": nobody knows)."""
+    known = HABITS.get(owner, {})
+    habit = known.get(name) or next(
+        (text for start, text in known.items() if owner == "nn" and name.startswith(start)), ""
+    )
+    if habit:
+        return f"; {habit}"
+    public = [n for n in names if not n.startswith("_")]
+    same = [n for n in public if n.lower() == name.lower()]
+    close = same or difflib.get_close_matches(name, public, 1, 0.75)
+    return f"; did you mean '{close[0]}'?" if close else ""

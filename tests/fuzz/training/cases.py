@@ -1,0 +1,250 @@
+"""Random trainings beside PyTorch in float64. Enter at `case`.
+
+A training is a small model (with a shared parameter, a layer that the loss does not use), a loss (means over targets of which
+some are ignored, sums, penalties), an optimizer with groups and a schedule, clipping, parts, a memory limit, a precision;
+between its steps parameters are frozen and unfrozen, and batches have two sizes.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import burn
+from burn import nn, optim
+from tests.fuzz.runner import Outcome
+
+STEPS = 20
+D, H, C = 3, 4, 3
+PATTERNS = ("first", "bias", "head.weight", "square", "unused")
+
+
+class Net(nn.Module):
+    """Two uses of one square weight between two linear layers, and a layer that nothing uses."""
+
+    def __init__(self, normed: bool, shared: bool) -> None:
+        self.first, self.square, self.head = nn.Linear(D, H), nn.Linear(H, H), nn.Linear(H, C)
+        self.norm = nn.LayerNorm(H) if normed else nn.Identity()
+        self.again = nn.Linear(H, H)
+        if shared:
+            self.again.weight = self.square.weight
+        self.unused = nn.Linear(H, H)
+
+    def forward(self, x: Any) -> Any:
+        h = burn.tanh(self.first(x))
+        h = burn.tanh(self.again(burn.tanh(self.square(self.norm(h)))))
+        return self.head(h)
+
+
+def _theirs(p: dict[str, torch.Tensor], x: torch.Tensor, shared: bool) -> torch.Tensor:
+    h = torch.tanh(F.linear(x, p["first.weight"], p["first.bias"]))
+    if "norm.weight" in p:
+        h = F.layer_norm(h, (H,), p["norm.weight"], p["norm.bias"])
+    h = torch.tanh(F.linear(h, p["square.weight"], p["square.bias"]))
+    again = p["square.weight" if shared else "again.weight"]
+    return F.linear(torch.tanh(F.linear(h, again, p["again.bias"])), p["head.weight"], p["head.bias"])
+
+
+# ---- losses: (ours, theirs) of (scores, targets, parameters by path) --------------------------------------------------------
+def _classes(rng: random.Random) -> tuple[Any, Any]:
+    weight = [rng.uniform(0.2, 2.0) for _ in range(C)] if rng.random() < 0.5 else None
+    smoothing = rng.choice((0.0, 0.0, 0.2))
+    reduction = rng.choice(("mean", "mean", "mean", "sum"))
+    theirs = None if weight is None else torch.tensor(weight, dtype=torch.float64)
+    array = None if weight is None else np.array(weight)
+    loss = nn.CrossEntropyLoss(weight=array, label_smoothing=smoothing, reduction=reduction)  # type: ignore[arg-type]
+    scale = 0.1 if reduction == "sum" else 1.0
+    return (
+        lambda s, y, p: loss(s, y) * scale,
+        lambda s, y, p: F.cross_entropy(s, y, theirs, label_smoothing=smoothing, reduction=reduction) * scale,
+    )
+
+
+def _squares(rng: random.Random) -> tuple[Any, Any]:
+    loss = nn.MSELoss()
+    return lambda s, y, p: loss(s, s * 0.0 + 0.5), lambda s, y, p: F.mse_loss(s, s * 0.0 + 0.5)
+
+
+def _rows(rng: random.Random) -> tuple[Any, Any]:
+    return lambda s, y, p: (s.sum(1) ** 2).mean() * 0.1, lambda s, y, p: (s.sum(1) ** 2).mean() * 0.1
+
+
+def _penalty(rng: random.Random) -> tuple[Any, Any]:
+    return lambda s, y, p: (p["head.weight"] ** 2).sum() * 0.1, lambda s, y, p: (p["head.weight"] ** 2).sum() * 0.1
+
+
+TERMS = (_classes, _classes, _squares, _rows, _penalty)
+
+
+# ---- optimizers: (ours, theirs, the options that they share) ----------------------------------------------------------------
+def _options(rng: random.Random, name: str, eps: float) -> dict[str, Any]:
+    decay = rng.choice((0.0, 0.1))
+    momentum = rng.choice((0.0, 0.9))
+    table: dict[str, dict[str, Any]] = {
+        "SGD": {"momentum": momentum, "nesterov": momentum > 0 and rng.random() < 0.5},
+        "Adam": {"betas": (0.8, 0.95), "eps": eps, "amsgrad": rng.random() < 0.5},
+        "AdamW": {"betas": (0.8, 0.95), "eps": eps, "amsgrad": rng.random() < 0.5},
+        "AdaGrad": {"lr_decay": rng.choice((0.0, 0.1)), "eps": eps},
+        "RMSProp": {"alpha": 0.9, "eps": eps, "momentum": momentum, "centered": rng.random() < 0.3},
+    }
+    options = table[name]
+    if name == "SGD" and momentum and not options["nesterov"]:
+        options["dampening"] = rng.choice((0.0, 0.3))
+    return {**options, "weight_decay": decay}
+
+
+THEIRS = {"SGD": "SGD", "Adam": "Adam", "AdamW": "AdamW", "AdaGrad": "Adagrad", "RMSProp": "RMSprop"}
+
+
+def _cosine(lr: float, n: int) -> float:
+    return lr * 0.5 * (1 + math.cos(math.pi * min(n, 10) / 10))
+
+
+SCHEDULES: dict[str, tuple[Callable[[float], Any], Callable[[float, int], float]]] = {
+    "constant": (lambda lr: lr, lambda lr, n: lr),
+    "cosine": (lambda lr: optim.cosine(lr, 10), _cosine),
+    "exponential": (lambda lr: optim.exponential(lr, 0.9), lambda lr, n: lr * 0.9**n),
+}
+
+
+@dataclass
+class Training:
+    """One draw."""
+
+    seed: int
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        rng = self.rng = random.Random(self.seed)
+        self.dtype = rng.choice(("float64", "float64", "float64", "float32"))
+        self.precision = (
+            "float32" if self.dtype == "float64" else rng.choice(("float32", "float32", "bfloat16", "float16"))
+        )
+        self.normed, self.shared = rng.random() < 0.5, rng.random() < 0.5
+        self.optimizer, self.schedule = rng.choice(list(THEIRS)), rng.choice(list(SCHEDULES))
+        self.lr = rng.choice((0.01, 0.05))
+        self.options = _options(rng, self.optimizer, 1e-8 if self.dtype == "float64" else 1e-3)
+        self.groups = rng.choice(
+            ((), (), (("bias", {"weight_decay": 0.0}),), (("head", {"lr": 0.02}), ("bias", {"weight_decay": 0.05})))
+        )
+        self.parts = rng.choice((1, 1, 2, 3, 4))
+        self.memory = "1 GB" if self.parts == 1 and rng.random() < 0.3 else None
+        self.norm = rng.choice((None, None, 0.05, 1.0))
+        self.value = rng.choice((None, None, 0.02))
+        self.terms = [rng.choice(TERMS)(rng) for _ in range(rng.choice((1, 1, 2, 3)))]
+
+    def __str__(self) -> str:
+        names = (
+            "dtype",
+            "precision",
+            "optimizer",
+            "schedule",
+            "options",
+            "groups",
+            "parts",
+            "memory",
+            "norm",
+            "value",
+            "shared",
+        )
+        return ", ".join(f"{n}={getattr(self, n)}" for n in names)
+
+
+def case(seed: int) -> Outcome:
+    """Whether a training follows PyTorch's, step by step."""
+    t = Training(seed)
+    burn.manual_seed(seed)
+    model = Net(t.normed, t.shared)
+    if t.dtype == "float64":
+        model.to("float64")
+    ours, theirs = [a for a, _ in t.terms], [b for _, b in t.terms]
+
+    def loss(m: Any, x: Any, y: Any) -> Any:
+        scores, parameters = m(x), dict(m.named_parameters())
+        return sum((term(scores, y, parameters) for term in ours[1:]), ours[0](scores, y, parameters))
+
+    make, rate = SCHEDULES[t.schedule]
+    optimizer = getattr(optim, t.optimizer)(model, lr=make(t.lr), groups=t.groups, **t.options)
+    step = burn.train.step(
+        model,
+        loss,
+        optimizer,
+        clip_norm=t.norm,
+        clip_value=t.value,
+        accumulate=t.parts,
+        precision=t.precision,
+        memory=t.memory,
+    )
+    twins = {path: torch.tensor(p.numpy(), dtype=torch.float64) for path, p in model.named_parameters()}
+    grouped = [[path for path in twins if _group(t.groups, path) == i] for i in range(len(t.groups) + 1)]
+    table = [{"lr": t.lr, **dict(own)} for _, own in t.groups] + [{"lr": t.lr}]
+    theirs_options = {k: v for k, v in t.options.items() if k != "weight_decay"}
+    twin = getattr(torch.optim, THEIRS[t.optimizer])(
+        [
+            {"params": [twins[path] for path in paths], "weight_decay": t.options["weight_decay"], **own}
+            for paths, own in zip(grouped, table, strict=True)
+            if paths
+        ],
+        lr=t.lr,
+        **theirs_options,
+    )
+    fixed = ["lr" in own for (_, own), paths in zip(t.groups, grouped, strict=False) if paths] + [False]
+    tolerance = {"float64": 1e-8, "float32": 2e-3}[t.dtype] if t.precision == "float32" else 6e-2
+    numbers = np.random.default_rng(seed)
+    sizes = [t.rng.randint(1, 13) for _ in range(2)]  # each way to split a batch is a program
+    pattern = t.rng.choice(PATTERNS)
+    for n in range(STEPS):
+        if t.rng.random() < 0.3:
+            model.unfreeze()
+            if t.rng.random() < 0.6:
+                model.freeze(pattern)
+        rows = t.rng.choice(sizes)
+        x = numbers.standard_normal((rows, D)).astype(t.dtype)
+        y = numbers.integers(0, C, rows)
+        y[1:][numbers.random(rows - 1) < t.rng.choice((0.0, 0.3, 0.7))] = -100
+        before = model.state_dict()
+        value = float(step(x, y))
+        for path, p in model.named_parameters():
+            twins[path].requires_grad_(p.trainable)
+            twins[path].grad = None
+        for group, own in zip(twin.param_groups, fixed, strict=False):
+            if not own:
+                group["lr"] = rate(t.lr, n)
+        scores = _theirs(twins, torch.tensor(x, dtype=torch.float64), t.shared)
+        want = sum(term(scores, torch.tensor(y), twins) for term in theirs)
+        want.backward()
+        moved = [p for p in twins.values() if p.grad is not None]
+        if t.value is not None:
+            torch.nn.utils.clip_grad_value_(moved, t.value)
+        if t.norm is not None:
+            torch.nn.utils.clip_grad_norm_(moved, t.norm)
+        idle = [path for path, p in twins.items() if p.grad is None]
+        twin.step()
+        if not math.isclose(value, want.item(), rel_tol=tolerance, abs_tol=tolerance):
+            return Outcome("wrong", f"step {n}: loss {value}, not {want.item()} ({rows} rows; {t})")
+        after = model.state_dict()
+        for path in idle:
+            if not np.array_equal(before[path], after[path]):
+                return Outcome("wrong", f"step {n}: '{path}' has no gradient and moved ({t})")
+        if t.precision != "float32":
+            continue
+        for path, p in twins.items():
+            have, wanted = after[path], p.detach().numpy()
+            if not np.allclose(have, wanted, rtol=tolerance, atol=tolerance):
+                return Outcome(
+                    "wrong", f"step {n}: '{path}' differs by {np.abs(have - wanted).max()} ({rows} rows; {t})"
+                )
+    return Outcome("ok")
+
+
+def _group(groups: Any, path: str) -> int:
+    import re
+
+    return next((i for i, (pattern, _) in enumerate(groups) if re.search(pattern, path)), len(groups))
