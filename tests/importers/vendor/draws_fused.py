@@ -150,5 +150,5 @@ def embed_layer_normalization(d: Draw) -> Case:
     ]
     attributes = {"epsilon": d.pick(None, 1e-5), "mask_index_type": d.pick(None, 1)}
     outputs = [True, True, d.flag()]
-    free = dict.fromkeys((0, 1, 7), (0, 1))
+    free: Any = dict.fromkeys((0, 1, 7), (0, 1))
     return Case("EmbedLayerNormalization", operands, attributes, outputs, open=free, tolerance=1e-4)

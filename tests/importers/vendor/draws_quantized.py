@@ -324,5 +324,5 @@ def q_embed_layer_normalization(d: Draw) -> Case:
         *(scale(), scale(), scale() if segments else None, scale(), scale()),
         *(d.bytes(dtype), d.bytes(dtype), d.bytes(dtype) if segments else None, d.bytes(dtype), d.bytes(dtype)),
     ]
-    free = dict.fromkeys((0, 1, 7), (0, 1))
+    free: Any = dict.fromkeys((0, 1, 7), (0, 1))
     return Case("QEmbedLayerNormalization", operands, {"epsilon": d.pick(None, 1e-5)}, 2, open=free, tolerance=1e-4)
