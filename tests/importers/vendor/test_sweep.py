@@ -62,11 +62,15 @@ SCHEMAS = {s.name: s for s in state.get_all_operator_schema() if s.domain == MIC
 KERNELS = {(k.domain, k.op_name) for k in state.get_all_opkernel_def() if k.provider == "CPUExecutionProvider"}
 
 
+ELSEWHERE = {(MICROSOFT, "Tokenizer")}
+"""What is compared with the runtime in a test of its own: test_text_pipelines.py."""
+
+
 def test_every_operator_of_the_runtime_works_or_is_refused() -> None:
     """What ONNX Runtime runs on CPUs is drawn here, or has its reason; 70 of com.microsoft's operators work."""
     own = {key for key in KERNELS if key[0].startswith(MICROSOFT)}
     working = {(MICROSOFT, op) for op in OPERATORS}
-    assert own <= working | REFUSED.keys()
+    assert own <= working | REFUSED.keys() | ELSEWHERE
     assert not working & REFUSED.keys()
     assert len(own & working) >= 70
 
@@ -99,7 +103,7 @@ def test_a_limit_is_refused_by_name(op: str, name: str) -> None:
         import_onnx(model)
 
 
-@pytest.mark.parametrize(("op", "name"), [(op, name) for op, values in VALUES.items() for name in values])
+@pytest.mark.parametrize(("op", "name"), [(op, name) for op in OPERATORS for name in VALUES.get(op, {})])
 def test_a_value_is_refused_by_name(op: str, name: str) -> None:
     case = drawn(op, 0)
     case.attributes.pop(name, None)

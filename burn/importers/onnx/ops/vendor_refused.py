@@ -69,6 +69,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "QAttention": {"do_rotary": 1, "past_present_share_buffer": 1},
     "QMoE": {"quant_type": "fp4", "use_sparse_mixer": 1, "weights_prepacked": 1},
     "RotaryEmbedding": {"is_packed_batching": 1},
+    "Tokenizer": {"mark": 1},
 }
 """Attributes of com.microsoft's operators of which some values are refused, with one of them."""
 
