@@ -131,7 +131,7 @@ def _load(
     path: str | os.PathLike[str] | bytes | bytearray | onnx.ModelProto,
     cache: bool,
     threads: int | None,
-    dims: Mapping[str, int] | None,
+    dims: Given | None,
     target: str | None,
     device: str | Device,
     precision: str,

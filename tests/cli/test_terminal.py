@@ -61,7 +61,7 @@ def test_compiled_programs(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["inspect", str(tmp_path / "m.burn")])
     assert done.exit_code == 0 and clean(done.output)
     command = make("exe", import_onnx(evil_model()), tmp_path / "command")
-    np.savez(tmp_path / "in.npz", **{"x" + EVIL: np.ones((2, 4), np.float32)})
+    np.savez(tmp_path / "in.npz", **{"x" + EVIL: np.ones((2, 4), np.float32)})  # type: ignore[arg-type]
     for words in (["--help"], ["--info"], [tmp_path / "in.npz"], []):
         ran = subprocess.run([command, *words], capture_output=True)
         assert clean((ran.stdout + ran.stderr).decode())
@@ -78,7 +78,7 @@ def test_commands_print_in_one_way() -> None:
 
 def test_weights(tmp_path: Path) -> None:
     onnx.save(onnx.load_from_string(evil_model()), tmp_path / "m.onnx")
-    np.savez(tmp_path / "w.npz", **{"layer" + EVIL: np.ones(3)})
+    np.savez(tmp_path / "w.npz", **{"layer" + EVIL: np.ones(3)})  # type: ignore[arg-type]
     with pytest.raises(BurnError) as caught:
         burn.nn.Linear(2, 2).load(tmp_path / "w.npz")
     assert clean(str(caught.value))

@@ -192,7 +192,7 @@ def test_the_watch_over_python() -> None:
 def test_limits_that_are_none(wrong: dict) -> None:
     for each in (wrong, {"max_seconds": 0}, {"max_seconds": -1.0}, {"max_seconds": float("nan")}, {"max_seconds": "1"}):
         with pytest.raises(TypeMismatch, match="max_"):
-            Limits.of(**each)
+            Limits.of(**each)  # type: ignore[arg-type]
     with pytest.raises(burn.BurnError, match="max_memory is malformed"):
         Limits.of(max_memory="many")
     assert Limits.of("1KiB", 2) == Limits(1024, 2.0) and not Limits.of() and not Limits.of(max_seconds=float("inf"))

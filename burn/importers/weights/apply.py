@@ -26,6 +26,8 @@ DTypes = str | Mapping[str, str | None]
 ADAPTERS = ("auto", "torch", "burn", None)
 CAST = "cast"
 MAX_PREFIXES = 20  # that are tried for a hint
+WRAPPERS = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
+"""What PyTorch puts into names of parameters, and what does."""
 
 
 def load_into(
@@ -195,6 +197,10 @@ def _hints(report: Report) -> None:
                 whose = "the file's" if longer is unused else "the module's"
                 report.hints.append(f"{whose} names begin with '{prefix}': remap=[{text!r}]")
                 return
+    for wrapper, maker in WRAPPERS.items():
+        if any(wrapper in name and name.replace(wrapper, "") in missing for name in unused):
+            text = (re.escape(wrapper), "")
+            report.hints.append(f"{maker} has put '{wrapper}' into the file's names: remap=[{text!r}]")
 
 
 # ---- elements ----------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def main() -> int:
         checked(target, seed)
     functions = [function for name in target.modules for function in _functions(name)]
     for function in functions:
-        atheris.instrument_func(function)
+        atheris.instrument_func(function)  # type: ignore[attr-defined]
     print(f"the branches of {len(functions)} functions are followed")
     folder = Path(tempfile.mkdtemp(prefix="burn-fuzz-"))
     (folder / "seeds").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -129,7 +130,7 @@ def changed_header(data: bytes) -> None:
             break
         container, key = places[int.from_bytes(data[at : at + 2], "little") % len(places)]
         if data[at + 2] % 8:
-            container[key] = ODD[data[at + 3] % len(ODD)]
+            container[key] = copy.deepcopy(ODD[data[at + 3] % len(ODD)])
         else:
             del container[key]
     package(json.dumps(header).encode())
@@ -152,6 +153,31 @@ def text(data: bytes) -> None:
     from burn.dialect.text import parse_text
 
     parse_text(data.decode("utf-8", "replace"))
+
+
+ENDINGS = ("onnx", "mlir", "pt", "npz", "safetensors", "bpk", "json", "h5", "gguf", "tflite", "zip", "pb")
+HEADS = (
+    b"", b"GGUF\x03\0\0\0", b"\x89HDF\r\n\x1a\n", b"\x1c\0\0\0TFL3", b"PK\3\4", b"PK\5\6", b"\x93NUMPY\x01\0", b"NRUB",
+    b"\x80\x02",
+    b"version https://git-lfs.github.com/spec/v1\n", b"<!DOCTYPE html>", b"{", b"\x08\x08", b"func.func @main(",
+    b"\x1f\x8b",
+)  # fmt: skip
+
+
+def any_file(data: bytes) -> None:
+    """The first two bytes choose the name's ending, and how the file begins."""
+    from burn.errors import ModelError
+    from burn.importers import weights as readers
+    from burn.loading import read_program
+
+    if len(data) < 2:
+        return
+    path = _file(HEADS[data[1] % len(HEADS)] + data[2:], f"any.{ENDINGS[data[0] % len(ENDINGS)]}")
+    try:
+        read_program(path)
+    except ModelError as error:
+        str(error).encode()
+    readers.read(path)
 
 
 # ---- what they begin with --------------------------------------------------------------------------------------------------
@@ -204,11 +230,10 @@ def _headers() -> list[bytes]:
 def _texts() -> Iterator[str]:
     import burn
     from burn.dialect.text import to_text
+    from burn.tracing.trace import trace
 
-    yield to_text(burn.tracing.trace.trace(lambda x: burn.softmax(x, -1), {"x": "float32[n, 4]"}))
-    yield to_text(
-        burn.tracing.trace.trace(lambda x, y: burn.concat([x, y * 2.0])[1:], {"x": "float32[n]", "y": "float32[m]"})
-    )
+    yield to_text(trace(lambda x: burn.softmax(x, -1), {"x": "float32[n, 4]"}))
+    yield to_text(trace(lambda x, y: burn.concat([x, y * 2.0])[1:], {"x": "float32[n]", "y": "float32[m]"}))
     type_ = 'tensor<?xf32, ["n"]>'
     yield f'func.func @main(%x: {type_} {{burn.name = "x"}}) -> ({type_}) {{ "burn.return"(%x) : ({type_}) -> () }}'
 
@@ -244,5 +269,8 @@ TARGETS = {
     "header": Target(package, PACKAGES, _headers, JSON),
     "changed": Target(changed_header, PACKAGES, lambda: [bytes([i, 0, 1, i * 7 % 256]) * 2 for i in range(64)]),
     "package": Target(package_file, PACKAGES, lambda: [_package()[:8192], _package()]),
+    "any": Target(
+        any_file, ("burn.importers", "burn.loading"), lambda: [bytes([i, i * 5 % 256]) + bytes(40) for i in range(64)]
+    ),
     "mlir": Target(text, ("burn.dialect",), lambda: [each.encode() for each in _texts()], OPS),
 }

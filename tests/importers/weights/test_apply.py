@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -266,3 +267,25 @@ def test_parameters_that_were_never_used_are_not_drawn_to_be_dropped() -> None:
     parameter = module.Parameter((2, 2), init=fail)
     parameter.__del__()
     del parameter
+
+
+@pytest.mark.parametrize("wrapper", ["_orig_mod.", "module."])
+def test_wrappers_inside_of_names_have_a_hint(wrapper: str, tmp_path: Path) -> None:
+    """As torch.compile, or DataParallel, of a submodule leaves them."""
+
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            self.first, self.second = nn.Linear(2, 3), nn.Linear(3, 2)
+
+    names = {name: np.zeros(p.shape, np.float32) for name, p in Two().named_parameters()}
+    np.savez(
+        tmp_path / "w.npz", **{name.replace("second.", f"second.{wrapper}"): array for name, array in names.items()}
+    )
+    with pytest.raises(ModelError) as caught:
+        Two().load(tmp_path / "w.npz")
+    hint = f"remap=[({re.escape(wrapper)!r}, '')]"
+    assert hint in str(caught.value)
+    Two().load(tmp_path / "w.npz", remap=[(re.escape(wrapper), "")])
+    np.savez(tmp_path / "w.npz", **{wrapper + name: array for name, array in names.items()})
+    with pytest.raises(ModelError, match="names begin with"):
+        Two().load(tmp_path / "w.npz")
