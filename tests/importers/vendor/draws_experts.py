@@ -86,7 +86,7 @@ def qmoe(d: Draw) -> Case:
         d.maybe(d.positive(tokens, experts, low=0.1, high=1.0)),
     ]
     fixed = (2, 3, 4, 5, 6, 7, 11, 12)
-    rounded = 0.05 if block or bits == 4 else None  # of activations to bytes, or of weights once more
+    rounded = 0.1 if block or bits == 4 else None  # of activations to bytes, or of weights once more
     free = {0: range(len(lead)), 1: (0,), 14: (0,)}
     return Case(
         "QMoE",

@@ -56,10 +56,14 @@ def dynamic_quantize_lstm(d: Draw) -> Case:
         zero = d.ints(-16, 16, directions, *columns) + (128 if dtype is np.uint8 else 0)
         return [d.positive(directions, *columns, low=0.004, high=0.01), zero.astype(dtype)]
 
+    def weight(rows: int) -> Array:
+        """Signed numbers that MLAS adds in 16 bits without reaching their bounds."""
+        return (d.bytes(dtype, directions, rows, 4 * hidden) // (2 if dtype is np.int8 else 1)).astype(dtype)
+
     operands = [
         d.f(steps, batch, width),
-        d.bytes(dtype, directions, width, 4 * hidden),
-        d.bytes(dtype, directions, hidden, 4 * hidden),
+        weight(width),
+        weight(hidden),
         d.maybe(d.f(directions, 8 * hidden)),
         d.maybe(d.ints(1, steps + 1, batch)),
         d.maybe(d.f(directions, batch, hidden)),
