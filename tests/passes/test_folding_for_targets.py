@@ -98,8 +98,9 @@ def test_products_of_constants(backend: Backend) -> None:
     program, want = contractions()
     got = folded(program, backend)
     for name, array in want.items():
-        assert got[name] is not None, name
-        np.testing.assert_allclose(got[name], array, rtol=1e-5, atol=1e-4, err_msg=name)
+        found = got[name]
+        assert found is not None, name
+        np.testing.assert_allclose(found, array, rtol=1e-5, atol=1e-4, err_msg=name)
 
 
 def graph_of_constants(seed: int) -> tuple[onnx.ModelProto, Sequence, int]:
