@@ -101,6 +101,7 @@ class _Demand:
         self.constant = Constants()
         self.sources: dict[ir.Value, int] = {}  # bytes of the constants that a value is computed from, at most
         self.folds: dict[ir.Value, bool] = {}
+        self.panels: dict[ir.Value, bool] = {}
 
     def wanted(self) -> list[ir.Value]:
         """The values, in program order."""
@@ -118,9 +119,11 @@ class _Demand:
     def _must_lie(self, value: ir.Value) -> bool:
         """Whether a constant is wanted in memory, and is not there yet."""
         op = op_of(value)
-        return (
-            op is not None and op.OP_NAME not in ("weight", "constant") and _in_panels(value) and self.constant(value)
-        )
+        if op is None or op.OP_NAME in ("weight", "constant"):
+            return False
+        if value not in self.panels:  # a number may have as many readers as the program has ops
+            self.panels[value] = self.constant(value) and _in_panels(value)
+        return self.panels[value]
 
     def _add(self, value: ir.Value, wanted: dict[ir.Value, None]) -> bool:
         """Adds a value, if that takes no more than is left."""
