@@ -375,3 +375,15 @@ def test_work_grows_with_the_number_of_nodes() -> None:
     check(10_000)
     check(200)  # what is looked up once a process is not counted
     assert lines(lambda: check(2000)) < 11 * lines(lambda: check(200))
+
+
+@pytest.mark.parametrize("type_", [AttributeProto.GRAPH, AttributeProto.UNDEFINED])
+def test_names_in_a_graph_that_are_no_text(type_: int) -> None:
+    """Also where an attribute does not say that it is a graph."""
+    proto = model([node("If", "c", "y", "choice")])
+    attribute = proto.graph.node[0].attribute.add(name="else_branch", type=type_)
+    attribute.g.node.add(op_type="Placeholder", output=["z"])
+    attribute.g.output.add(name="z")
+    content = proto.SerializeToString().replace(b"Placeholder", b"Place\xff\xfflder")
+    with pytest.raises(ModelError, match="a name in a node is not UTF-8"):
+        check_model(read_model(content))
