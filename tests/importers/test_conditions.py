@@ -303,3 +303,17 @@ def test_sweep() -> None:
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=f"seed {s}")
             answered += 1
     assert answered > count, "most runs must be answered"
+
+
+def test_the_ranks_of_outputs_decide_what_squeeze_takes_away() -> None:
+    """As in AECMOS and PLCMOS: nothing is declared for Squeeze itself."""
+    nodes = [node("Squeeze", "x", "z"), node("Sigmoid", "z", "y")]
+    for shape, declared, x in (
+        (["batch", 1, 2], ["batch"], numbers(1, 1, 2)),
+        (["batch", 1], [], numbers(1, 1)),
+        (["batch", 1, 2], ["batch", 2], numbers(3, 1, 2)),
+    ):
+        proto = model(nodes, [value("x", shape)], [value("y", declared)])
+        assert agrees(load_onnx(proto.SerializeToString()), session(proto), {"x": x})
+    wrong = model([node("Sigmoid", "x", "y")], [value("x", ["batch", 1])], [value("y", ["batch"])])
+    assert load_onnx(wrong.SerializeToString()).run({"x": numbers(3, 1)})["y"].shape == (3, 1)

@@ -98,7 +98,12 @@ def _search(make: Callable[[Choices], Importer]) -> tuple[Importer, Program]:
         except ModelError as error:
             return importer, error
 
-    importer, result = search(choices, build, lambda built: built[0].progress() if built[0].problems else None)
+    def progress(built: tuple[Importer, Program | ModelError]) -> Progress | None:
+        importer = built[0]
+        settled = not importer.problems and not (importer.other_ranks and choices.made)
+        return None if settled else importer.progress()
+
+    importer, result = search(choices, build, progress)
     if isinstance(result, ModelError):
         raise result
     return importer, result
@@ -136,6 +141,7 @@ class Importer:
         self._initializers: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {}
         self._last_constant: ir.Operation | None = None
         self._count = 0
+        self.other_ranks = 0  # outputs whose rank is not the declared one
         self.declared_shapes = dict(_declared(file.proto.graph))
         self._failed_at: int | None = None  # the node that the first problem is of
         self._graphs: list[Sequence[onnx.NodeProto]] = []  # the nodes being built, the outermost graph's first
@@ -178,6 +184,8 @@ class Importer:
             return value.value
         declared = container_of(output.type)
         if isinstance(value, ir.Value) and declared is None:
+            shape = self.declared_shapes.get(output.name)
+            self.other_ranks += shape is not None and len(shape.dim) != type_of(value).rank
             return value
         items = run_list(value, declared)
         if items is None:
@@ -392,8 +400,9 @@ class Importer:
         self.problems.append(problem)
 
     def progress(self) -> Progress:
-        """How far an import with problems came."""
-        return (self._failed_at if self._failed_at is not None else self._count + 1, -len(self.problems))
+        """How far an import came that has problems, or outputs of other ranks than the model declares."""
+        reached = self._failed_at if self._failed_at is not None else self._count + 1
+        return (reached, -len(self.problems) - self.other_ranks)
 
     # ---- branches ----------------------------------------------------------------------------------------------------
     def attempt(self, build: Callable[[], Any]) -> tuple[Any, list[Problem]]:

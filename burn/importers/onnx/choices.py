@@ -2,7 +2,8 @@
 
 A program's ranks are fixed; ONNX lets a run decide them (an If whose branches differ in rank, a Squeeze without axes). The
 importer takes the option that the model declares, or the more likely one, and the program checks at every call that the run
-agrees. Where a later node cannot be built on it, the import starts again with another. Enter at `Choices.pick` and `search`.
+agrees. Where a later node cannot be built on it, or an output has another rank than the model declares, the import starts again
+with another. Enter at `Choices.pick` and `search`.
 """
 
 from __future__ import annotations
