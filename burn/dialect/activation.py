@@ -52,7 +52,7 @@ class Relu(Op, name="relu"):
 
 
 class LeakyRelu(Op, name="leaky_relu"):
-    """x for x >= 0, alpha * x below. Shapes: x [...] -> [...]."""
+    """x for x > 0, else alpha * x. Shapes: x [...] -> [...]."""
 
     x: Operand
     alpha: float = 0.01
@@ -63,11 +63,11 @@ class LeakyRelu(Op, name="leaky_relu"):
 
     @classmethod
     def decompose(cls, x: ir.Value, alpha: float) -> ir.Value:
-        return ops.select(ops.lt(x, number_like(0, x)), ops.mul(x, number_like(alpha, x)), x)
+        return ops.select(ops.gt(x, number_like(0, x)), x, ops.mul(x, number_like(alpha, x)))
 
 
 class Prelu(Op, name="prelu"):
-    """x for x >= 0, slope * x below. Shapes: x [...], slope broadcast to it -> [...], any number type."""
+    """x for x > 0, else slope * x. Shapes: x [...], slope broadcast to it -> [...], any number type."""
 
     x: Operand
     slope: Operand
@@ -85,7 +85,7 @@ class Prelu(Op, name="prelu"):
 
     @classmethod
     def decompose(cls, x: ir.Value, slope: ir.Value) -> ir.Value:
-        return ops.select(ops.lt(x, number_like(0, x)), ops.mul(x, slope), x)
+        return ops.select(ops.gt(x, number_like(0, x)), x, ops.mul(x, slope))
 
 
 class ThresholdedRelu(Op, name="thresholded_relu"):
@@ -104,14 +104,16 @@ class ThresholdedRelu(Op, name="thresholded_relu"):
 
 
 class Clip(Op, name="clip"):
-    """min(max(x, low), high); either bound (a scalar) may be absent. Shapes: x [...], low [], high [] -> [...]."""
+    """min(max(x, low), high); either bound (a scalar) may be absent. The derivative at a bound is 1, as of torch's clamp; 0, as
+    of torch's hardtanh, if `strict`. Shapes: x [...], low [], high [] -> [...]."""
 
     x: Operand
     low: Operand | None
     high: Operand | None
+    strict: bool = False
 
     @classmethod
-    def infer(cls, x: TensorType, low: TensorType | None, high: TensorType | None) -> TensorType:
+    def infer(cls, x: TensorType, low: TensorType | None, high: TensorType | None, strict: bool) -> TensorType:
         for bound in (low, high):
             if bound is not None:
                 same_type(cls, x, bound)
@@ -120,7 +122,7 @@ class Clip(Op, name="clip"):
         return _number(cls, x)
 
     @classmethod
-    def decompose(cls, x: ir.Value, low: ir.Value | None, high: ir.Value | None) -> ir.Value:
+    def decompose(cls, x: ir.Value, low: ir.Value | None, high: ir.Value | None, strict: bool) -> ir.Value:
         if low is not None:
             x = ops.max(x, ops.reshape(low, shape=()))
         if high is not None:
@@ -370,6 +372,24 @@ class Hypot(Op, name="hypot"):
     @classmethod
     def decompose(cls, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
         return in_wide(_length, lhs, rhs)
+
+
+class Root(Op, name="root"):
+    """x^(1/degree), x a sum of powers: the derivative where the result is 0 is 0, the subgradient of least norm there.
+    Shapes: x [...] -> [...], floats."""
+
+    x: Operand
+    degree: float = 2.0
+
+    @classmethod
+    def infer(cls, x: TensorType, degree: float) -> TensorType:
+        if degree == 0.0:
+            cls.fail("there is no root of degree 0", "degree")
+        return _float(cls, x)
+
+    @classmethod
+    def decompose(cls, x: ir.Value, degree: float) -> ir.Value:
+        return ops.sqrt(x) if degree == 2.0 else ops.pow(x, number_like(1.0 / degree, x))
 
 
 MIDDLE = {"float32": (2.0**-50, 2.0**100, 2.0**60, 2.0**-80), "float64": (2.0**-450, 2.0**700, 2.0**500, 2.0**-600)}

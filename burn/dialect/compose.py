@@ -47,6 +47,18 @@ def transpose(x: ir.Value, permutation: tuple[int, ...]) -> ir.Value:
     return x if permutation == tuple(range(len(permutation))) else ops.transpose(x, permutation=permutation)
 
 
+def clamp(x: ir.Value, low: ir.Value | None, high: ir.Value | None) -> ir.Value:
+    """min(max(x, low), high), either bound absent or of any shape that broadcasts, of x's element type. x at a bound has the
+    derivative 1, as in PyTorch."""
+    if all(bound is None or not type_of(bound).rank for bound in (low, high)):
+        return ops.clip(x, low, high)
+    for bound, extreme, within in ((low, ops.max, ops.ge), (high, ops.min, ops.le)):
+        if bound is not None:
+            held = extreme(x, bound)
+            x = ops.select(within(x, bound), x, held) if DTYPES[type_of(x).dtype].kind == "float" else held
+    return x
+
+
 def dim_value(dim: Dim, dtype: str = "int64") -> ir.Value:
     """A size as a scalar tensor."""
     if not symbols(dim):

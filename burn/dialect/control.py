@@ -87,6 +87,27 @@ class Loop(Op, name="loop", pure=False):
         check_fit(self, "the initial values", carried, results[: len(carried)], own)
         slices = [t.with_shape(t.shape[1:]) for t in results[len(carried) :]]
         check_fit(self, "the slices", given[1 + len(carried) :], slices, own)
+        fixed = [t for t in results[len(carried) :] if _name(t.shape[0]) not in own]
+        if fixed and not self.is_counted:
+            self.fail(f"a condition may end it early, so the length of {fixed[0]} must be one of its symbols")
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the trip count alone ends the loop."""
+        return counted(self.trips, self.condition, self.operation.regions[0].blocks[0])
+
+
+def counted(trips: ir.Value | None, condition: ir.Value | None, block: ir.Block) -> bool:
+    """Whether a loop with this body always runs all its trips: it has a trip count, and its condition is true at the start and
+    never changes."""
+    from burn.dialect.query import splat
+
+    def holds(value: ir.Value) -> bool:
+        return splat(value) is True
+
+    following = list(block.operations)[-1].operation.operands[0]
+    starts = condition is None or holds(condition)
+    return trips is not None and starts and (following == block.arguments[1] or holds(following))
 
 
 def check_fit(op: Op, what: str, have: list[TensorType], want: list[TensorType], own: set[str]) -> None:

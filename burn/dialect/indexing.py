@@ -3,7 +3,10 @@ out of range is an error at run time."""
 
 from __future__ import annotations
 
+from burn.dialect import ops
+from burn.dialect.compose import convert, number
 from burn.dialect.dims import Dim, at_most
+from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, Operand, normalize_axis, same_type
 from burn.dialect.types import INTEGERS, TensorType, type_of
 
@@ -36,6 +39,32 @@ def _reached(op: Op, axes: range, reached: TensorType) -> list[Agreement]:
     """An axis of no elements has no place that an index could name."""
     shape = type_of(op.x).shape
     return [Agreement(shape[k], reached.elements, "indexed") for k in axes if not at_most(1, shape[k])]
+
+
+FROM_START = 2**62
+"""What is subtracted from a negative index that must not count from the end. The runtime adds it again in its message; on a GPU
+only the lower 48 bits are kept, where it is 0."""
+
+
+class FromStart(Op, name="from_start"):
+    """Indices that count from the start alone: a negative one is out of range for whatever it is used with, as in PyTorch's
+    embedding and gather. Shapes: indices [...] integers -> [...] int64."""
+
+    indices: Operand
+
+    @classmethod
+    def infer(cls, indices: TensorType) -> TensorType:
+        _check_indices(cls, indices)
+        return indices.with_dtype("int64")
+
+    @classmethod
+    def decompose(cls, indices: ir.Value) -> ir.Value:
+        unsigned = type_of(indices).dtype.startswith("uint")
+        indices = convert(indices, "int64")
+        if unsigned:
+            return indices
+        zero = number(0, "int64")
+        return ops.select(ops.lt(indices, zero), ops.sub(indices, number(FROM_START, "int64")), indices)
 
 
 class Gather(Op, name="gather"):

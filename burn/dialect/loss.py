@@ -8,8 +8,9 @@ from __future__ import annotations
 from burn.dialect import ops
 from burn.dialect.compose import convert, dim_value, number, number_like, reshape
 from burn.dialect.mlir import ir
-from burn.dialect.op import Op, Operand
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.op import Op, Operand, same_type
+from burn.dialect.pointwise import broadcast
+from burn.dialect.types import FLOATS, TensorType, type_of
 
 REDUCTIONS = ("none", "sum", "mean")
 
@@ -36,6 +37,7 @@ def picked_loss(
     if ignore is not None:
         kept = ops.ne(target, number(ignore, "int64"))
         target = ops.select(kept, target, number(0, "int64"))
+    target = ops.from_start(target)
     indices = reshape(target, (shape[0], 1, *shape[1:]))
     chosen = reshape(ops.gather_elements(log_p, indices, axis=1), shape)
     share = None if weight is None else ops.gather(weight, target, axis=0)
@@ -93,3 +95,34 @@ class CrossEntropy(Op, name="cross_entropy"):
     def decompose(cls, scores, target, weight, reduction, ignore) -> list[ir.Value]:
         log_p = ops.log_softmax(scores, axis=1)
         return [picked_loss(log_p, target, weight, reduction, ignore), log_p]
+
+
+LEAST_LOG = -100.0
+"""The number that logarithms of probabilities are held above, as in PyTorch."""
+
+
+class BinaryCrossEntropy(Op, name="binary_cross_entropy"):
+    """-(target log x + (1 - target) log(1 - x)), logarithms held above -100. Shapes: x and target broadcast to [...] -> [...],
+    floats. Source: torch.nn.BCELoss."""
+
+    x: Operand
+    target: Operand
+
+    @classmethod
+    def infer(cls, x: TensorType, target: TensorType) -> TensorType:
+        same_type(cls, x, target)
+        if x.dtype not in FLOATS:
+            cls.fail(f"does not take {x.dtype}; it takes {', '.join(FLOATS)}")
+        return TensorType(x.dtype, broadcast(cls, x, target))
+
+    @classmethod
+    def decompose(cls, x: ir.Value, target: ir.Value) -> ir.Value:
+        yes, no = held_logs(x)
+        rest = ops.sub(number_like(1.0, target), target)
+        return ops.neg(ops.add(ops.mul(target, yes), ops.mul(rest, no)))
+
+
+def held_logs(x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """log x and log(1 - x), held above -100."""
+    least = number_like(LEAST_LOG, x)
+    return ops.clip(ops.log(x), least, None), ops.clip(ops.log1p(ops.neg(x)), least, None)

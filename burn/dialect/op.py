@@ -292,6 +292,10 @@ class Op(Burn.Operation):
         if result_types is None:
             inferred = cls.infer(*operand_types, **complete)
             result_types = [inferred] if isinstance(inferred, TensorType) else inferred
+        for type_ in result_types:
+            if any(isinstance(d, int) and d < 0 for d in type_.shape):
+                cls.fail(f"the result would be {type_}, of a negative size")
+            type_.check_sizes()
         return groups, complete, list(result_types)
 
     @classmethod

@@ -25,7 +25,7 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 
 
 def clamp(x: ir.Value, low: float, high: float) -> ir.Value:
-    return ops.min(ops.max(x, number_like(low, x)), number_like(high, x))
+    return ops.clip(x, number_like(low, x), number_like(high, x))
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Activation:
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "relu": Activation(lambda x, a, b: ops.max(x, number_like(0.0, x))),
+    "relu": Activation(lambda x, a, b: ops.relu(x)),
     "tanh": Activation(lambda x, a, b: ops.tanh(x)),
     "sigmoid": Activation(lambda x, a, b: ops.sigmoid(x)),
     "affine": Activation(lambda x, a, b: ops.add(ops.mul(x, number_like(a, x)), number_like(b, x)), 1.0, 0.0),
-    "leakyrelu": Activation(lambda x, a, b: ops.select(_positive(x), x, ops.mul(x, number_like(a, x))), 0.01),
+    "leakyrelu": Activation(lambda x, a, b: ops.leaky_relu(x, alpha=a), 0.01),
     "thresholdedrelu": Activation(
         lambda x, a, b: ops.select(ops.ge(x, number_like(a, x)), x, number_like(0.0, x)), 1.0
     ),
@@ -50,19 +50,15 @@ ACTIVATIONS: dict[str, Activation] = {
         lambda x, a, b: ops.mul(ops.tanh(ops.mul(x, number_like(b, x))), number_like(a, x)), 1.0, 1.0
     ),
     "hardsigmoid": Activation(
-        lambda x, a, b: clamp(ops.add(ops.mul(x, number_like(a, x)), number_like(b, x)), 0.0, 1.0), 0.2, 0.5
+        lambda x, a, b: ops.hard_sigmoid(x, alpha=a, beta=b), 0.2, 0.5
     ),
-    "elu": Activation(lambda x, a, b: ops.select(_positive(x), x, ops.mul(ops.expm1(x), number_like(a, x))), 1.0),
+    "elu": Activation(lambda x, a, b: ops.elu(x, alpha=a), 1.0),
     "softsign": Activation(lambda x, a, b: ops.div(x, ops.add(ops.abs(x), number_like(1.0, x)))),
     "softplus": Activation(
-        lambda x, a, b: ops.add(ops.max(x, number_like(0.0, x)), ops.log1p(ops.exp(ops.neg(ops.abs(x)))))
+        lambda x, a, b: ops.softplus(x)
     ),
 }
 """By name in lower case."""
-
-
-def _positive(x: ir.Value) -> ir.Value:
-    return ops.ge(x, number_like(0.0, x))
 
 
 Function = Callable[[ir.Value], ir.Value]

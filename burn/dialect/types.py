@@ -128,10 +128,14 @@ class TensorType:
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
+    def check_sizes(self) -> None:
+        """Raises TypeMismatch where a size does not fit 64 bits."""
+        if any(isinstance(d, int) and d > LARGEST for d in self.shape):
+            raise TypeMismatch("a size is too large", [f"{self}: a size is at most {LARGEST}"])
+
     def to_mlir(self) -> ir.Type:
         if self not in _TO_MLIR:
-            if any(isinstance(d, int) and d > LARGEST for d in self.shape):
-                raise TypeMismatch("a size is too large", [f"{self}: a size is at most {LARGEST}"])
+            self.check_sizes()
             sizes = "".join(f"{d}x" if isinstance(d, int) else "?x" for d in self.shape)
             names = ", ".join(f'"{d}"' for d in self.shape)
             encoding = "" if self.is_static else f", [{names}]"

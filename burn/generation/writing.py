@@ -72,6 +72,8 @@ def _prompt(prompt: Any) -> np.ndarray:
     if text.ndim != 2 or not text.shape[1] or text.dtype.kind not in "iu":
         what = f"{text.dtype}[{', '.join(map(str, text.shape))}]"
         raise InputError("a prompt is a row of tokens, at least one, or a batch of rows", [f"not {what}"])
+    if (text < 0).any():
+        raise InputError("tokens count from 0", [f"the prompt has {int(text.min())}"])
     return text.astype(np.int64)
 
 

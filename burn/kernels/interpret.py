@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol
+from burn.dialect.indexing import FROM_START
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.errors import BurnError, unreachable
 from burn.kernels import numbers
@@ -258,6 +259,7 @@ class _Machine:
         place, extent = int(self.value(atom.source)), self.dim(atom.extent)
         wrapped = place + extent if place < 0 else place
         if not 0 <= wrapped < extent:
+            place += FROM_START if place < -FROM_START // 2 else 0
             raise IndexOutOfRange(f"node '{atom.site}': index {place} is out of range for {extent} elements")
         return wrapped
 

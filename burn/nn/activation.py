@@ -27,11 +27,11 @@ def relu(x: Tensor) -> Tensor:
 
 def relu6(x: Tensor) -> Tensor:
     """x held between 0 and 6."""
-    return ops.clip(x, 0.0, 6.0)
+    return ops.clip(x, 0.0, 6.0, strict=True)
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """x for x >= 0, negative_slope * x below."""
+    """x for x > 0, else negative_slope * x."""
     return ops.leaky_relu(x, alpha=negative_slope)
 
 
@@ -91,12 +91,12 @@ def hard_sigmoid(x: Tensor, slope: float = 1 / 6, offset: float = 0.5) -> Tensor
 
 def hard_tanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x held between two numbers."""
-    return ops.clip(x, min_val, max_val)
+    return ops.clip(x, min_val, max_val, strict=True)
 
 
 def hard_shrink(x: Tensor, lambd: float = 0.5) -> Tensor:
-    """x where |x| > lambd, else 0."""
-    return ops.select(abs(x) > lambd, x, 0.0)
+    """x, and 0 where |x| <= lambd."""
+    return ops.select(abs(x) <= lambd, 0.0, x)
 
 
 def soft_shrink(x: Tensor, lambd: Annotated[float, Range(0)] = 0.5) -> Tensor:
@@ -110,8 +110,8 @@ def tanh_shrink(x: Tensor) -> Tensor:
 
 
 def threshold(x: Tensor, threshold: float, value: float) -> Tensor:
-    """x where x > threshold, else the value."""
-    return ops.select(x > threshold, x, value)
+    """x, and the value where x <= threshold."""
+    return ops.select(x <= threshold, value, x)
 
 
 def sigmoid(x: Tensor) -> Tensor:

@@ -76,20 +76,26 @@ class Bilinear(Layer):
 class Embedding(Layer):
     """Rows of a table. Shapes: indices [..] -> [.., dim]; weight [count, dim].
 
-    padding_index: a row that starts as zeros. Indices below 0 count from the end; others out of range are an error when it
-    runs."""
+    padding_index: a row that starts as zeros. An index out of range is an error when it runs; a negative one too, unless `wrap`
+    lets it count from the end (as ONNX's Gather has it)."""
 
     def __init__(
-        self, count: Count, dim: Count, dtype: DTypeName = "float32", padding_index: int | None = None
+        self,
+        count: Count,
+        dim: Count,
+        dtype: DTypeName = "float32",
+        padding_index: int | None = None,
+        wrap: bool = False,
     ) -> None:
-        self.padding_index = padding_index
+        self.padding_index, self.wrap = padding_index, wrap
         self.weight = Parameter((count, dim), dtype, _with_zero_row(normal(), padding_index))
 
     def forward(self, indices: Tensor) -> Tensor:
-        return Tensor(build.gather(self.weight.value, indices.value, axis=0))
+        places = indices.value if self.wrap else build.from_start(indices.value)
+        return Tensor(build.gather(self.weight.value, places, axis=0))
 
     def extra_repr(self) -> str:
-        return ", ".join(map(str, self.weight.shape))
+        return ", ".join([*map(str, self.weight.shape), *["wrap=True"] * self.wrap])
 
 
 def _with_zero_row(init: Init, row: int | None) -> Init:

@@ -128,7 +128,7 @@ class _LPPool(_AvgPool):
         if self.p == float("inf"):
             return self._slide(abs(x), "max")
         # As torch: a window that ceil_mode cuts off is scaled up to a whole one.
-        return (super().forward(x**self.p) * float(prod(self.kernel))) ** (1.0 / self.p)
+        return ops.root(super().forward(x**self.p) * float(prod(self.kernel)), degree=self.p)
 
 
 class _Adaptive(Spatial):

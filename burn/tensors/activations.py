@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from burn.dialect import ops as build
 from burn.tensors.base import made
-from burn.tensors.lifting import Operand, rounded, together
+from burn.tensors.lifting import Operand, lift, rounded, together
 from burn.tensors.logic import Logic
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ class Activations(Logic):
         return made(build.relu(self.value))
 
     def relu6(self) -> Tensor:
-        """min(max(x, 0), 6)."""
-        return self.clip(0, 6)
+        """min(max(x, 0), 6). Integers stay integers."""
+        bounds = (lift(n, self.dtype).value for n in (0, 6))
+        return made(build.clip(self.value, *bounds, strict=True))
 
     def leaky_relu(self, alpha: float = 0.01) -> Tensor:
         """x for x >= 0, alpha * x below."""

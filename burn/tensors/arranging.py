@@ -109,6 +109,8 @@ class Arranging(Shapes):
         """The whole tensor repeated along the last axes, once for each number; more numbers than axes make new ones."""
         counts = tuple(sequence(repeats))
         rank = max(len(counts), self.ndim)
+        if any(isinstance(count, int) and count < 0 for count in counts):
+            raise TypeMismatch("tile's numbers of repeats are not negative", [f"{list(counts)}"])
         counts = (1,) * (rank - len(counts)) + counts
         x = self.reshape(*(1,) * (rank - self.ndim), *self.type.shape)
         for axis, count in enumerate(counts):

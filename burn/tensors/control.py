@@ -15,8 +15,8 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.compose import check_size as check
-from burn.dialect.control import If, Loop
-from burn.dialect.dims import RELATIONS, Dim, Expr, Symbol, decide, plain
+from burn.dialect.control import If, Loop, counted
+from burn.dialect.dims import RELATIONS, Dim, Expr, Symbol, decide, dim_max, plain
 from burn.dialect.mlir import ir
 from burn.dialect.spec import spec
 from burn.dialect.types import TensorType
@@ -132,10 +132,12 @@ def loop(
     given = region.types
     scans = _check_returned(given, inner if carried_types is None else [], len(carried), scans)
     if results is None:
-        length: Dim = plain(trips) if isinstance(trips, (int, Expr)) and start is None else 0
-        if scans and length == 0:
+        ends_early = not region.is_counted(count, start)
+        if scans and (ends_early or not isinstance(trips, (int, Expr))):
             new.append(current().fresh("trips"))
-            length = Expr.of(Symbol(new[-1]))
+            length: Dim = Expr.of(Symbol(new[-1]))
+        else:
+            length = dim_max(0, plain(trips)) if isinstance(trips, (int, Expr)) else 0
         stacked = [t.with_shape((length, *t.shape)) for t in given[1 + len(carried) :]]
         types = [*inner, *stacked]
     else:
@@ -186,6 +188,8 @@ def _check_returned(given: Sequence[TensorType], wanted: Sequence[TensorType], c
             "the body of burn.loop returns the wrong number of tensors",
             [f"{len(given)}, not the condition, {carried} carried and {scans or 0} slices"],
         )
+    if given[0] != TensorType("bool", ()):
+        raise TypeMismatch("the body of burn.loop returns first whether it goes on", [f"a bool[], not {given[0]}"])
     problems = [
         f"tensor {i} is {have} after an iteration, not {want}"
         for i, (have, want) in enumerate(zip(given[1:], wanted, strict=False))
@@ -305,6 +309,11 @@ class _region:
             values = [lift(v, "bool" if isinstance(v, bool) else None) for v in given]
             ops.yield_([v.value for v in values])
         self.types = [v.type for v in values]
+
+    def is_counted(self, trips: Tensor | None, condition: Tensor | None) -> bool:
+        """Whether a loop with this body runs all its trips."""
+        values = (None if v is None else v.value for v in (trips, condition))
+        return counted(*values, self._block)
 
     def move_to(self, region: ir.Region) -> None:
         self._block.append_to(region)

@@ -170,12 +170,14 @@ def meshgrid(*vectors: Tensor, indexing: str = "xy") -> list[Tensor]:
 
 
 def one_hot(indices: Any, classes: Dim, dtype: Any = "float32") -> Tensor:
-    """1 at each index, 0 elsewhere, along a new last axis of `classes`; an index out of range gives zeros."""
+    """1 at each index, 0 elsewhere, along a new last axis of `classes`. An index out of range is an error at run time."""
     places = constant(indices)
     if DTYPES[places.dtype].kind not in ("int", "uint"):
         raise TypeMismatch("one_hot is of integers", [f"not of {places.type}"])
     (count,) = checked_shape(classes)
-    return made(compose.convert((places.unsqueeze(-1) == arange(count, dtype=places.dtype)).value, element_type(dtype)))
+    positions = build.iota(shape=(count,), axis=0)
+    known = made(build.gather(positions, build.from_start(places.value), axis=0))  # the index itself, whose range is checked
+    return made(compose.convert((known.unsqueeze(-1) == made(positions)).value, element_type(dtype)))
 
 
 # ---- from elsewhere ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ Python's own control flow may depend on elements. The rules are the dialect's (b
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,7 +21,7 @@ from burn.dialect import ops
 from burn.dialect.adjoint import gradients
 from burn.dialect.adjoint.reverse import Custom, leaves_of
 from burn.dialect.deferred import Value, make_kin, remembering
-from burn.dialect.types import FLOATS, type_of
+from burn.dialect.types import FLOATS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.tensors.base import Base, made
 from burn.tensors.draws import Draws
@@ -182,8 +183,10 @@ class custom_vjp:  # named as it is used: a decorator
         f.defvjp(forward, backward)
 
     Where it is differentiated, `forward(*args)` is called instead, which returns (what f returns, residuals), and on the way
-    back `backward(residuals, cotangent)`, which returns a cotangent (or None for nothing) for each argument; that of a
-    container has its structure. Tensors that f takes from elsewhere count as constants."""
+    back `backward(residuals, cotangent)`, which returns a cotangent (or None for nothing) for each argument, of the argument's
+    shape and element type; that of a container has its structure. Tensors that f takes from elsewhere count as constants.
+    Keyword arguments, and defaults that are left out, reach both functions by position. Raises TypeMismatch where forward or
+    backward return anything else."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
@@ -194,17 +197,34 @@ class custom_vjp:  # named as it is used: a decorator
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
         self._forward, self._backward = forward, backward
 
-    def __call__(self, *args: Any) -> Any:
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        bound = inspect.signature(self._function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeMismatch(f"{self._name} has keyword-only arguments", [", ".join(bound.kwargs)])
+        return bound.args
+
+    @property
+    def _name(self) -> str:
+        return getattr(self._function, "__name__", "the function")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         customs = _customs.get()
         if self._forward is None or self._backward is None:
-            raise TypeMismatch(f"{self.__name__} has no derivative", ["call .defvjp(forward, backward)"])  # type: ignore[attr-defined]
+            raise TypeMismatch(f"{self._name} has no derivative", ["call .defvjp(forward, backward)"])
         if customs is None:
-            return self._function(*args)
+            return self._function(*args, **kwargs)
+        args = self._positional(args, kwargs)
         operands, arguments = _operands(args)
-        result, residuals = self._forward(*args)
+        pair = self._forward(*args)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            text = f"not {f'{len(pair)} values' if isinstance(pair, tuple) else f'a {type(pair).__name__}'}"
+            raise TypeMismatch(f"the forward function of {self._name} returns (result, residuals)", [text])
+        result, residuals = pair
         kept, kept_structure = flatten(residuals, _is_tensor)
         results, structure = _apart(result)
-        backward = self._backward
+        backward, name = self._backward, self._name
+        types = [type_of(v) for v in operands]
 
         def back(
             values: Sequence[Value], residuals: Sequence[Value], owed: Sequence[Value | None]
@@ -212,7 +232,7 @@ class custom_vjp:  # named as it is used: a decorator
             cotangent = unflatten(structure, [_or_zeros(g, v) for g, v in zip(owed, results, strict=True)])
             given = backward(unflatten(kept_structure, map(made, residuals)), cotangent)
             given = given if isinstance(given, tuple) else (given,)
-            return _matched(given, arguments)
+            return _matched(name, given, arguments, types)
 
         custom = Custom(tuple(results), tuple(operands), tuple(t.value for t in kept), back)
         customs.update(dict.fromkeys(results, custom))
@@ -244,7 +264,11 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
             after = next(g for g in owed if g is not None)
             again = [ops.barrier(v, after) for v in values[: len(own)]]
             with draws.again(residuals):
-                anew = flatten(function(*unflatten(arguments, map(made, again)), **kwargs), _is_tensor)[0]
+                anew, own_structure = flatten(function(*unflatten(arguments, map(made, again)), **kwargs), _is_tensor)
+            have, want = [t.type for t in map(constant, anew)], [type_of(v) for v in results]
+            if own_structure != structure or have != want:
+                text = f"{', '.join(map(str, have))} instead of {', '.join(map(str, want))}"
+                raise TypeMismatch("a function that is computed again returns the same as before", [text])
             return gradients([t.value for t in anew], owed, [*again, *values[len(own) :]], customs)
 
         custom = Custom(tuple(results), (*own, *around), draws.iterations, back)
@@ -353,20 +377,29 @@ def _apart(result: Any) -> tuple[list[Value], Structure]:
     return [_alias(leaf).value for leaf in leaves], structure
 
 
-def _matched(given: tuple[Any, ...], structures: tuple[Structure, ...]) -> list[Value | None]:
-    """The cotangents that a backward function gave, one for each tensor in the arguments."""
+def _matched(
+    name: str, given: tuple[Any, ...], structures: tuple[Structure, ...], types: Sequence[TensorType]
+) -> list[Value | None]:
+    """The cotangents that a backward function gave, one for each tensor in the arguments. Raises TypeMismatch unless each has
+    the type of its tensor."""
+    who = f"the backward function of {name}"
     if len(given) != len(structures):
-        raise TypeMismatch(
-            "a backward function returns a cotangent for each argument", [f"{len(given)} for {len(structures)}"]
-        )
+        raise TypeMismatch(f"{who} returns a cotangent for each argument", [f"{len(given)} for {len(structures)}"])
     values: list[Value | None] = []
-    for g, structure in zip(given, structures, strict=True):
-        count = len(paths(structure))
+    for i, (g, structure) in enumerate(zip(given, structures, strict=True)):
+        places = paths(structure)
         if g is None:
-            values += [None] * count
+            values += [None] * len(places)
             continue
+        if not places:
+            raise TypeMismatch(f"{who} returns None for what holds no tensors", [f"argument {i} holds none"])
         leaves, own = flatten(g, _is_tensor)
         if own != structure:
-            raise TypeMismatch("a cotangent has its argument's structure", [f"{own}, not {structure}"])
-        values += [constant(leaf).value for leaf in leaves]
+            raise TypeMismatch(f"{who} returns cotangents in their argument's structure", [f"{own}, not {structure}"])
+        for path, leaf in zip(places, leaves, strict=True):
+            cotangent, want = constant(leaf), types[len(values)]
+            if cotangent.type != want:
+                text = f"that of argument {i}{path and f' at {path}'} is {cotangent.type}, not {want}"
+                raise TypeMismatch(f"{who} returns cotangents of their argument's type", [text])
+            values.append(cotangent.value)
     return values

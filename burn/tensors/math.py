@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.types import DTYPES, FLOATS, INTEGERS, numpy_dtype
 from burn.errors import TypeMismatch
@@ -258,8 +259,12 @@ class Math(Operators):
         """Elements below low become low, then those above high become high. Either bound may be None, but not both."""
         if low is None and high is None:
             raise TypeMismatch("clip needs a bound", ["give low, high or both"])
-        x = self if low is None else self.maximum(low)
-        return x.minimum(high) if high is not None else x  # type: ignore[return-value]
+        x: Any = self
+        bounds = []
+        for bound in (low, high):
+            x, bound = together(x, bound) if bound is not None else (x, None)
+            bounds.append(bound)
+        return made(compose.clamp(x.value, *(None if b is None else b.astype(x.dtype).value for b in bounds)))
 
     clamp = clip
 

@@ -129,7 +129,7 @@ class Products(Statistics):
     def cosine_similarity(self, other: Factor, axis: int = -1, eps: float = 1e-8) -> Tensor:
         """The cosine of the angle between vectors along an axis; norms count as at least eps (torch's definition)."""
         a, b = together(self, other, floating=True)
-        lengths = a.norm(2, axis, True).maximum(eps), b.norm(2, axis, True).maximum(eps)
+        lengths = a.norm(2, axis, True).clip(eps), b.norm(2, axis, True).clip(eps)
         return ((a / lengths[0]) * (b / lengths[1])).sum(axis)
 
 

@@ -29,7 +29,7 @@ class Statistics(Reductions):
 
     def std(self, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
         """The square root of `var`."""
-        return self._narrow(self._variance(axis, ddof, keepdims).sqrt())
+        return self._narrow(made(build.root(self._variance(axis, ddof, keepdims).value)))
 
     def _variance(self, axis: Axes, ddof: int, keepdims: bool) -> Tensor:
         x, axes = self._wide(), self._axes(axis)
@@ -57,8 +57,10 @@ class Statistics(Reductions):
         weight = (way - low).reshape(*at.shape, *(1,) * (x.ndim - 1 - place))
         gap = (first == second).where(0, second - first)  # inf - inf is NaN
         result = first + gap * weight
-        bad = x.isnan().any(place).unsqueeze(place) if rank else x.isnan().any(place)
-        result = bad.where(math.nan, result)
+        bad, total = x.isnan().any(place), x.sum(place)  # a sum with a NaN in it, of which the derivative is not 0
+        if rank:
+            bad, total = bad.unsqueeze(place), total.unsqueeze(place)
+        result = bad.where(total, result)
         if rank:
             result = result.moveaxis(place, 0)
         if keepdims:
@@ -112,16 +114,20 @@ class Statistics(Reductions):
         elif p == 1:
             result = x.sum(axis, keepdims)
         elif p == 2:
-            result = x.square().sum(axis, keepdims).sqrt()
+            square = self._wide().square()  # not of the magnitude, which has a kink at 0
+            result = made(build.root(square.sum(axis, keepdims).value))
         else:
-            result = (x ** float(p)).sum(axis, keepdims) ** (1 / p)
+            powers = x ** float(p)
+            if p < 1:  # the power's derivative at 0 is infinite; that of its product with sign(0) is taken for 0
+                powers = (x == 0).where(0.0 if p > 0 else math.inf, (x == 0).where(1.0, x) ** float(p))
+            result = made(build.root(powers.sum(axis, keepdims).value, degree=float(p)))
         return self._narrow(result)
 
     def bincount(self, length: Any) -> Tensor:
         """How often each of 0, 1, .. length - 1 occurs among the integers; raises RunError for others."""
         if not self.dtype.startswith(("int", "uint")):
             raise TypeMismatch("bincount is of integers", [f"not of {self.type}"])
-        flat = self.ravel()
+        flat = made(build.from_start(self.ravel().value))
         zeros = build.full(shape=(length,), dtype="int64")
         ones = build.full(shape=flat.shape, dtype="int64", value=1.0)
         return made(build.scatter_elements(zeros, flat.value, ones, axis=0, reduction="add"))

@@ -5,24 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import plus, rule, times, where
+from burn.dialect.adjoint.rules import nonzero, plus, rule, times, where
 from burn.dialect.compose import along, convert, count, dim_value, mean, number, number_like, reshape, wide
 from burn.dialect.deferred import Value
+from burn.dialect.loss import held_logs
 from burn.dialect.normalization import centred, centred_and_scale
 from burn.dialect.types import type_of
 
 
 @rule("relu")
 def relu(g: Value, y: Value, x: Value) -> Value:
-    """Nothing at 0, as in PyTorch."""
-    return where(ops.gt(x, number_like(0, x)), g)
+    """Nothing at 0, as in PyTorch; a NaN passes the cotangent on."""
+    return ops.select(ops.le(x, number_like(0, x)), number_like(0.0, g), g)
 
 
 @rule("clip")
-def clip(g: Value, y: Value, x: Value, low: Value | None, high: Value | None) -> list[Value | None]:
-    """At a bound x counts as within it, as in PyTorch; a bound is owed what x is held back from."""
-    below = None if low is None else ops.lt(x, reshape(low, ()))
-    above = None if high is None else ops.gt(x, reshape(high, ()))
+def clip(g: Value, y: Value, x: Value, low: Value | None, high: Value | None, strict: bool) -> list[Value | None]:
+    """A bound receives the cotangent of the elements that it replaces. If low is above high, high replaces all."""
+    below = None if low is None else (ops.le if strict else ops.lt)(x, reshape(low, ()))
+    above = None
+    if high is not None:
+        raised = x if low is None else ops.max(x, reshape(low, ()))
+        above = (ops.ge if strict else ops.gt)(raised, reshape(high, ()))
     of_x, of_low, of_high = g, None, None
     if below is not None and low is not None:
         held = below if above is None else ops.and_(below, ops.not_(above))
@@ -32,6 +36,45 @@ def clip(g: Value, y: Value, x: Value, low: Value | None, high: Value | None) ->
     return [of_x, of_low, of_high]
 
 
+@rule("hard_sigmoid")
+def hard_sigmoid(g: Value, y: Value, x: Value, alpha: float, beta: float) -> Value:
+    """Nothing at the bounds, as in PyTorch."""
+    return where(_rises(x, alpha, beta), times(g, alpha))
+
+
+@rule("hard_swish")
+def hard_swish(g: Value, y: Value, x: Value) -> Value:
+    """Nothing at -3 and 1 at 3, as in PyTorch."""
+    dtype = type_of(x).dtype
+    g, v = convert(g, wide(dtype)), convert(x, wide(dtype))
+    middle = ops.mul(g, plus(times(v, 1 / 3), 0.5))
+    outside = ops.select(ops.le(v, number_like(-3.0, v)), number_like(0.0, g), g)
+    return convert(ops.select(_rises(v, 1 / 6, 0.5), middle, outside), dtype)
+
+
+def _rises(x: Value, alpha: float, beta: float) -> Value:
+    """Where alpha x + beta is between 0 and 1."""
+    line = plus(times(convert(x, wide(type_of(x).dtype)), alpha), beta)
+    return ops.and_(ops.gt(line, number_like(0.0, line)), ops.lt(line, number_like(1.0, line)))
+
+
+@rule("softplus")
+def softplus(g: Value, y: Value, x: Value) -> Value:
+    """The parts that it is computed from have a kink at 0; it has none."""
+    return ops.mul(g, ops.sigmoid(x))
+
+
+@rule("mish")
+def mish(g: Value, y: Value, x: Value) -> Value:
+    """tanh(s) + x (1 - tanh(s)^2) sigmoid(x), s = softplus(x)."""
+    dtype = type_of(x).dtype
+    g, v = convert(g, wide(dtype)), convert(x, wide(dtype))
+    curve = ops.tanh(ops.softplus(v))
+    rest = ops.mul(ops.sub(number_like(1.0, v), ops.mul(curve, curve)), ops.sigmoid(v))
+    flat = ops.eq(rest, number_like(0.0, v))  # infinity times 0
+    return convert(ops.mul(g, ops.add(curve, ops.select(flat, rest, ops.mul(v, rest)))), dtype)
+
+
 def _total(x: Value, like: Value) -> Value:
     return reshape(ops.reduce(x, kind="sum", axes=tuple(range(type_of(x).rank))), type_of(like).shape)
 
@@ -39,8 +82,10 @@ def _total(x: Value, like: Value) -> Value:
 def _elu(g: Value, x: Value, alpha: float, gamma: float, width: float) -> Value:
     """The slope is chosen, not the cotangent: exp(x) is infinite where it is not the one."""
     v = convert(x, wide(type_of(x).dtype))
-    below = times(ops.exp(v if width == 1.0 else times(v, 1.0 / width)), gamma * alpha / width)
-    slope = ops.select(ops.lt(v, number_like(0, v)), below, number_like(gamma, v))
+    left = ops.le(v, number_like(0, v))  # 0 counts as below, as in PyTorch
+    held = where(left, v)
+    below = times(ops.exp(held if width == 1.0 else times(held, 1.0 / width)), gamma * alpha / width)
+    slope = ops.select(left, below, number_like(gamma, v))
     return convert(ops.mul(convert(g, type_of(v).dtype), slope), type_of(x).dtype)
 
 
@@ -61,8 +106,17 @@ def celu(g: Value, y: Value, x: Value, alpha: float) -> Value:
 
 @rule("hypot")
 def hypot(g: Value, y: Value, lhs: Value, rhs: Value) -> list[Value]:
-    share = where(ops.ne(y, number_like(0, y)), ops.div(g, y))
-    return [ops.mul(share, lhs), ops.mul(share, rhs)]
+    """Nothing at (0, 0). The operands are divided first: the cotangent over a small result may overflow."""
+    length = nonzero(y)
+    return [ops.mul(g, ops.div(lhs, length)), ops.mul(g, ops.div(rhs, length))]
+
+
+@rule("root")
+def root(g: Value, y: Value, x: Value, degree: float) -> Value:
+    """y^(1 - degree) / degree, and nothing where the result is 0."""
+    length = nonzero(y)
+    power = length if degree == 2.0 else ops.pow(length, number_like(degree - 1.0, y))
+    return where(ops.ne(y, number_like(0.0, y)), ops.div(times(g, 1.0 / degree), power))
 
 
 # ---- softmax and losses --------------------------------------------------------------------------------------------------
@@ -136,6 +190,19 @@ def cross_entropy(
         return NotImplemented
     at, share = _picked(g[0], y[1], target, reduction, ignore)
     return [ops.mul(ops.sub(ops.exp(y[1]), convert(at, type_of(scores).dtype)), share), None, None]
+
+
+SMALL = 1e-12
+"""The least that a probability times its complement counts as, as in PyTorch."""
+
+
+@rule("binary_cross_entropy")
+def binary_cross_entropy(g: Value, y: Value, x: Value, target: Value) -> list[Value]:
+    """(x - target) / (x (1 - x)), which its parts give as 0 / 0 where a sigmoid is exactly 0 or 1."""
+    spread = ops.mul(x, ops.sub(number_like(1.0, x), x))
+    yes, no = held_logs(x)
+    slope = ops.div(ops.sub(x, target), ops.clip(spread, number_like(SMALL, x), None))
+    return [ops.mul(g, slope), ops.mul(g, ops.sub(no, yes))]
 
 
 # ---- normalisation -------------------------------------------------------------------------------------------------------
@@ -216,7 +283,7 @@ def lp_norm(g: Value, y: Value, x: Value, axis: int, p: int) -> Value:
     dtype = type_of(x).dtype
     g, y, x = (convert(v, wide(dtype)) for v in (g, y, x))
     norm = _sum(ops.mul(x, x) if p == 2 else ops.abs(x), axis)
-    norm = ops.sqrt(norm) if p == 2 else norm
+    norm = ops.root(norm) if p == 2 else norm
     slope = y if p == 2 else ops.sign(x)
-    owed = ops.div(ops.sub(g, ops.mul(slope, _sum(ops.mul(g, y), axis))), norm)
+    owed = ops.div(ops.sub(g, ops.mul(slope, _sum(ops.mul(g, y), axis))), nonzero(norm))
     return convert(where(ops.ne(norm, number_like(0, norm)), owed), dtype)

@@ -15,7 +15,7 @@ from burn.dialect.adjoint.reverse import Custom, Customs, gradients
 from burn.dialect.adjoint.rules import zeros_like
 from burn.dialect.compose import dim_value, number, reshape
 from burn.dialect.control import If, Loop, captured, defined_symbols, region_symbols, yielded
-from burn.dialect.dims import Dim, symbol
+from burn.dialect.dims import Dim, dim_max, symbol
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
@@ -111,8 +111,8 @@ def _kept(op: Op) -> tuple[list[ir.Value], Dim]:
     names = tuple(op.symbols)
     if length is None:
         trips = None if op.trips is None else is_named(op.trips, "dim_values", "full", "constant")
-        if op.condition is None and trips is not None:
-            length = trips.dims[0] if trips.OP_NAME == "dim_values" else _written(trips)
+        if op.is_counted and trips is not None:
+            length = dim_max(0, trips.dims[0]) if trips.OP_NAME == "dim_values" else _written(trips)
         if length is None:
             names = (_fresh(op),)
             length = symbol(names[0])

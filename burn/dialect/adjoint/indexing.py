@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import NONE, NoRule, rule, where, zeros_like
-from burn.dialect.compose import convert, dim_value, number, reshape, transpose
+from burn.dialect.adjoint.rules import nonzero, rule, where, zeros_like
+from burn.dialect.compose import convert, dim_value, number, number_like, reshape, transpose
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim
 from burn.dialect.types import type_of
@@ -72,12 +75,17 @@ def scatter_elements(
         stays = ops.eq(ops.gather_elements(owner, indices, axis=axis), number_of)
         return [kept, None, where(stays, there)]
     if reduction == "mul":
-        raise NoRule(NONE["scatter_elements"])
+
+        def write(x: Value, updates: Value, kind: str) -> Value:
+            return ops.scatter_elements(x, indices, updates, axis=axis, reduction=kind)
+
+        return _of_product(g, x, updates, write, lambda v: ops.gather_elements(v, indices, axis=axis))
     of_x, mine = ops.eq(x, y), ops.eq(updates, ops.gather_elements(y, indices, axis=axis))
     dtype = type_of(g).dtype
     count = ops.scatter_elements(convert(of_x, dtype), indices, convert(mine, dtype), axis=axis, reduction="add")
-    share = ops.div(g, count)
-    return [where(of_x, share), None, where(mine, ops.gather_elements(share, indices, axis=axis))]
+    share, rest = _shares(g, y, count)
+    there = ops.select(mine, *(ops.gather_elements(v, indices, axis=axis) for v in (share, rest)))
+    return [ops.select(of_x, share, rest), None, there]
 
 
 @rule("scatter_nd")
@@ -91,12 +99,37 @@ def scatter_nd(g: Value, y: Value, x: Value, indices: Value, updates: Value, red
         owner = ops.scatter_nd(ops.full(shape=type_of(x).shape, dtype="int64"), indices, number_of)
         return [kept, None, where(ops.eq(ops.gather_nd(owner, indices), number_of), there)]
     if reduction == "mul":
-        raise NoRule(NONE["scatter_nd"])
+
+        def write(x: Value, updates: Value, kind: str) -> Value:
+            return ops.scatter_nd(x, indices, updates, reduction=kind)
+
+        return _of_product(g, x, updates, write, lambda v: ops.gather_nd(v, indices))
     of_x, mine = ops.eq(x, y), ops.eq(updates, ops.gather_nd(y, indices))
     dtype = type_of(g).dtype
     count = ops.scatter_nd(convert(of_x, dtype), indices, convert(mine, dtype), reduction="add")
-    share = ops.div(g, count)
-    return [where(of_x, share), None, where(mine, ops.gather_nd(share, indices))]
+    share, rest = _shares(g, y, count)
+    return [ops.select(of_x, share, rest), None, ops.select(mine, *(ops.gather_nd(v, indices) for v in (share, rest)))]
+
+
+def _shares(g: Value, y: Value, count: Value) -> tuple[Value, Value]:
+    """The cotangents of what reaches an extreme y, which `count` do, and of what does not: NaN if y is."""
+    nan, zero = (number_like(n, g) for n in (math.nan, 0.0))
+    return ops.div(g, nonzero(count)), ops.select(ops.isnan(y), nan, zero)
+
+
+def _of_product(
+    g: Value, x: Value, updates: Value, write: Callable[[Value, Value, str], Value], read: Callable[[Value], Value]
+) -> list[Value | None]:
+    """x times the product of the updates of each place. An update's share is the product of all other factors, which is the
+    product of those that are not 0 over itself, unless one of the others is 0. `write` scatters, `read` gathers."""
+    one, none = number_like(1.0, x), ops.eq(updates, number_like(0.0, updates))
+    ones = ops.full(shape=type_of(x).shape, dtype=type_of(x).dtype, value=1.0)
+    factors = ops.select(none, one, updates)
+    rest = ops.div(read(ops.mul(x, write(ones, factors, "mul"))), factors)
+    zeros = read(write(zeros_like(x), convert(none, type_of(x).dtype), "add"))
+    alone = ops.eq(ops.sub(zeros, convert(none, type_of(x).dtype)), number_like(0.0, x))
+    of_updates = ops.mul(read(g), where(alone, rest))
+    return [ops.mul(g, write(ones, updates, "mul")), None, of_updates]
 
 
 def _numbered(x: Value) -> Value:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import plus, rule, times, where, written
+from burn.dialect.adjoint.rules import nonzero, plus, rule, times, where, written
 from burn.dialect.compose import convert, number_like
 from burn.dialect.deferred import Value
 from burn.dialect.types import FLOATS, type_of
@@ -51,10 +51,10 @@ TWO: dict[str, Callable[[Any, Any, Any, Any], tuple[Value, Value]]] = {
     "mul": lambda g, y, a, b: (ops.mul(g, b), ops.mul(g, a)),
     "div": lambda g, y, a, b: (ops.div(g, b), ops.neg(ops.div(ops.mul(g, y), b))),
     "fmod": lambda g, y, a, b: (g, ops.neg(ops.mul(g, ops.trunc(ops.div(a, b))))),
-    "mod": lambda g, y, a, b: (g, ops.neg(ops.mul(g, ops.floor(ops.div(a, b))))),
+    "mod": lambda g, y, a, b: (g, ops.neg(ops.mul(g, ops.floordiv(a, b)))),
     "pow": lambda g, y, a, b: (_of_base(g, a, b), _of_exponent(g, y, a, b)),
-    "max": lambda g, y, a, b: (_chosen(g, ops.gt(a, b), ops.eq(a, b)), _chosen(g, ops.gt(b, a), ops.eq(a, b))),
-    "min": lambda g, y, a, b: (_chosen(g, ops.lt(a, b), ops.eq(a, b)), _chosen(g, ops.lt(b, a), ops.eq(a, b))),
+    "max": lambda g, y, a, b: (_chosen(g, ops.lt(a, b), ops.eq(a, b)), _chosen(g, ops.lt(b, a), ops.eq(a, b))),
+    "min": lambda g, y, a, b: (_chosen(g, ops.gt(a, b), ops.eq(a, b)), _chosen(g, ops.gt(b, a), ops.eq(a, b))),
     "atan2": lambda g, y, a, b: _of_angle(g, a, b),
 }
 """(ā, b̄) of y = f(a, b)."""
@@ -69,10 +69,13 @@ def _of_base(g: Value, a: Value, b: Value) -> Value:
     exponent = written(b)
     if exponent == 2.0:
         return ops.mul(g, times(a, 2.0))
-    if exponent is not None and exponent != 0.0:
+    if exponent == 0.0:
+        return times(g, 0.0)
+    if exponent is not None:
         return ops.mul(g, times(ops.pow(a, number_like(exponent - 1.0, a)), exponent))
-    slope = ops.mul(b, ops.pow(a, plus(b, -1.0)))
-    return ops.mul(g, where(ops.ne(b, number_like(0.0, b)), slope))
+    some = ops.ne(b, number_like(0.0, b))
+    base = ops.select(some, a, number_like(1.0, a))  # 0 to the power of -1 is infinite
+    return ops.mul(g, where(some, ops.mul(b, ops.pow(base, plus(b, -1.0)))))
 
 
 def _of_exponent(g: Value, y: Value, a: Value, b: Value) -> Value:
@@ -81,13 +84,16 @@ def _of_exponent(g: Value, y: Value, a: Value, b: Value) -> Value:
     return ops.mul(g, ops.select(flat, number_like(0.0, y), ops.mul(y, ops.log(a))))
 
 
-def _chosen(g: Value, wins: Value, ties: Value) -> Value:
-    return ops.select(ties, times(g, 0.5), where(wins, g))
+def _chosen(g: Value, loses: Value, ties: Value) -> Value:
+    """A NaN neither loses nor ties: both operands receive the cotangent, as in PyTorch."""
+    return ops.select(ties, times(g, 0.5), ops.select(loses, number_like(0.0, g), g))
 
 
 def _of_angle(g: Value, a: Value, b: Value) -> tuple[Value, Value]:
-    share = ops.div(g, ops.add(_square(a), _square(b)))
-    return ops.mul(share, b), ops.neg(ops.mul(share, a))
+    """0 for (0, 0), as in PyTorch. Divided twice by the length: its square may overflow or vanish."""
+    length = nonzero(ops.hypot(a, b))
+    share = ops.div(g, length)
+    return ops.mul(share, ops.div(b, length)), ops.neg(ops.mul(share, ops.div(a, length)))
 
 
 for _name, _of_one in ONE.items():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import NONE, NoRule, rule, where, zeros_like
+from burn.dialect.adjoint.rules import NONE, NoRule, nonzero, rule, where, zeros_like
 from burn.dialect.compose import broadcast_to, convert, limit, number, number_like, reshape, transpose
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim, product
@@ -30,7 +31,9 @@ def reduce(g: Value, y: Value, x: Value, kind: str, axes: tuple[int, ...], keepd
         return ops.mul(g, _others(x, axes))
     reached = ops.eq(x, y)  # extremes: those that reach it share the cotangent
     count = ops.reduce(convert(reached, type_of(g).dtype), kind="sum", axes=axes, keepdims=True)
-    return where(reached, ops.div(g, count))
+    nan, zero = (number_like(n, g) for n in (math.nan, 0.0))
+    rest = ops.select(ops.isnan(y), nan, zero)  # nothing reaches a NaN: all derivatives are NaN, as in PyTorch
+    return ops.select(reached, ops.div(g, nonzero(count)), rest)
 
 
 def _others(x: Value, axes: tuple[int, ...]) -> Value:
@@ -42,7 +45,11 @@ def _others(x: Value, axes: tuple[int, ...]) -> Value:
     flat = reshape(moved, (*(shape[i] for i in rest), product(shape[i] for i in axes)))
     before = ops.cumulative(flat, kind="prod", axis=len(rest), exclusive=True)
     behind = ops.cumulative(flat, kind="prod", axis=len(rest), exclusive=True, reverse=True)
-    result = reshape(ops.mul(before, behind), type_of(moved).shape)
+    others = ops.mul(before, behind)
+    zero = number_like(0.0, others)  # one part may overflow although the other has a factor of 0
+    wild = ops.reduce(ops.or_(ops.isinf(flat), ops.isnan(flat)), kind="any", axes=(len(rest),), keepdims=True)
+    others = ops.select(ops.and_(ops.isnan(others), ops.not_(wild)), zero, others)
+    result = reshape(others, type_of(moved).shape)
     return transpose(result, tuple(order.index(i) for i in range(len(shape))))
 
 
@@ -57,7 +64,8 @@ def cumulative(g: Value, y: Value, x: Value, kind: str, axis: int, exclusive: bo
     if kind == "prod":
         return _running_product(g, x, axis)
     place = ops.iota(shape=shape, axis=axis)  # the last element that reached the extreme so far
-    place = ops.cumulative(ops.select(ops.eq(x, y), place, number(0, "int64")), kind="max", axis=axis)
+    reached = ops.or_(ops.eq(x, y), ops.isnan(x))
+    place = ops.cumulative(ops.select(reached, place, number(0, "int64")), kind="max", axis=axis)
     return ops.scatter_elements(zeros_like(x), place, g, axis=axis, reduction="add")
 
 
@@ -167,7 +175,8 @@ class _Windows:
         taken = none
         for i, offset in reversed(list(enumerate(offsets))):
             under = ops.slice(padded, starts=offset, sizes=self.places, steps=self.strides)
-            taken = ops.select(ops.eq(under, y), number(i, dtype), taken)
+            reached = ops.or_(ops.eq(under, y), ops.isnan(under))
+            taken = ops.select(reached, number(i, dtype), taken)
         total = None
         for i, offset in enumerate(offsets):
             reach = [self._reach(axis, o) for axis, o in enumerate(offset)]

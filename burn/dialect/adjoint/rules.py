@@ -30,7 +30,6 @@ HIDES = frozenset({"list_insert", "list_concat", "list_split", "list_erase", "qu
 NONE: dict[str, str] = {
     "bitcast": "bits have no derivative",
     "window_reduce": "a product over windows has no rule",
-    **dict.fromkeys(("scatter_elements", "scatter_nd"), "updates that are multiplied have no rule"),
     "unique": "which elements are equal changes with the elements",
     **dict.fromkeys(("non_max_suppression", "arg_reduce", "nonzero"), "its results are places"),
     **dict.fromkeys(HIDES, "floats are not followed through lists of tensors"),
@@ -101,6 +100,11 @@ def written(x: Value) -> float | None:
 def zeros_like(x: Value) -> Value:
     type_ = type_of(x)
     return ops.full(shape=type_.shape, dtype=type_.dtype, value=0.0)
+
+
+def nonzero(x: Value) -> Value:
+    """x, and 1 where x is 0: a denominator whose quotient is not used there has to be finite, as 0 times infinity is NaN."""
+    return ops.select(ops.eq(x, number_like(0.0, x)), number_like(1.0, x), x)
 
 
 def where(condition: Value, x: Value, other: float = 0.0) -> Value:

@@ -6,7 +6,7 @@ it; what is rare arrives as its parts. One rule, so that a new builder needs no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -49,14 +49,7 @@ def _registered() -> dict[Any, Callable[..., Any]]:
 
 
 # ---- torch's, whose mistakes in some versions are known --------------------------------------------------------------------
-NORM = torch.ops.aten.linalg_vector_norm.default
 GROUPS = torch.ops.aten.native_group_norm_backward.default
-
-
-def vector_norm(x: Tensor, ord: Any = 2, dim: Sequence[int] | None = None, *rest: Any, **options: Any) -> Any:
-    """Before torch 2.13 an axis of size 1 stays there if it is counted from the end."""
-    axes = None if dim is None else [d % max(x.ndim, 1) for d in dim]
-    return decomposition_table[NORM](x, ord, axes, *rest, **options)
 
 
 def group_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
@@ -67,4 +60,4 @@ def group_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
     return (share if some or not of_x else torch.zeros_like(x), *shares)
 
 
-MENDED: dict[Any, Callable[..., Any]] = {NORM: vector_norm, GROUPS: group_norm_backward}
+MENDED: dict[Any, Callable[..., Any]] = {GROUPS: group_norm_backward}

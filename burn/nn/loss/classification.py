@@ -37,7 +37,7 @@ class _Classes(Loss):
         target = target.astype("int64")
         kept = [target != value for value in self.ignored]
         counts = reduce(lambda a, b: a & b, kept) if kept else target == target
-        safe = ops.select(counts, target, 0)
+        safe = ops.from_start(ops.select(counts, target, 0))
         share = counts.astype(log_p.dtype)
         if self.weight is not None:
             share = share * self.weight.take(safe)
@@ -117,8 +117,7 @@ class BCELoss(Loss):
         if self.logits:
             loss = _binary(x, target, None)
         else:
-            low = -100.0
-            loss = -(target * ops.max(x.log(), low) + (1.0 - target) * ops.max((-x).log1p(), low))
+            loss = ops.binary_cross_entropy(x, target.astype(x.dtype))
         return self._reduced(loss if self.weight is None else loss * self.weight)
 
 
@@ -178,9 +177,9 @@ class MultiMarginLoss(Loss):
             raise TypeMismatch(
                 "MultiMarginLoss takes scores [N, C] and classes [N]", [f"not {x.type} and {target.type}"]
             )
-        target = target.astype("int64").unsqueeze(-1)
+        target = ops.from_start(target).unsqueeze(-1)
         right = x.take_along_axis(target, -1)
-        short = ops.max(x - right + self.margin, 0.0)
+        short = ops.relu(x - right + self.margin)
         short = short if self.p == 1 else short * short
         if self.weight is not None:
             short = short * self.weight.take(target)

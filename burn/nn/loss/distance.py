@@ -20,7 +20,7 @@ class CosineEmbeddingLoss(Loss):
         eps = 1e-12  # torch's
         squares = [(x * x).sum(-1) + eps for x in (x1, x2)]
         cosine = (x1 * x2).sum(-1) / (squares[0] * squares[1]).sqrt()
-        loss = ops.select(target == 1, 1.0 - cosine, ops.max(cosine - self.margin, 0.0))
+        loss = ops.select(target == 1, 1.0 - cosine, (cosine - self.margin).clip(0.0))
         return self._reduced(ops.select((target == 1) | (target == -1), loss, 0.0))
 
 
@@ -32,7 +32,7 @@ class HingeEmbeddingLoss(Loss):
         self.margin = float(margin)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        far = ops.max(self.margin - x, 0.0)
+        far = (self.margin - x).clip(0.0)
         # As torch: a target that is neither counts as both.
         return self._reduced(ops.select(target == 1, 0.0, far) + ops.select(target == -1, 0.0, x))
 
@@ -45,7 +45,7 @@ class MarginRankingLoss(Loss):
         self.margin = float(margin)
 
     def forward(self, x1: Tensor, x2: Tensor, target: Tensor) -> Tensor:
-        return self._reduced(ops.max(self.margin - target * (x1 - x2), 0.0))
+        return self._reduced((self.margin - target * (x1 - x2)).clip(0.0))
 
 
 class TripletMarginLoss(Loss):
@@ -70,7 +70,7 @@ class TripletMarginLoss(Loss):
         near, far = self._distance(anchor, positive), self._distance(anchor, negative)
         if self.swap:
             far = ops.min(far, self._distance(positive, negative))
-        return self._reduced(ops.max(near - far + self.margin, 0.0))
+        return self._reduced((near - far + self.margin).clip(0.0))
 
     def _distance(self, a: Tensor, b: Tensor) -> Tensor:
         return (a - b + self.eps).norm(self.p, -1)

@@ -44,7 +44,7 @@ class LpLoss(Loss):
 
 
 class HuberLoss(Loss):
-    """d^2 / 2 where d = |x - target| <= delta, delta (d - delta / 2) beyond (Huber, "Robust estimation of a location
+    """d^2 / 2 where d = |x - target| < delta, delta (d - delta / 2) beyond (Huber, "Robust estimation of a location
     parameter", 1964). Shapes: x and target [...] -> [] or [...]."""
 
     def __init__(self, delta: Positive = 1.0, reduction: Reduction = "mean") -> None:
@@ -53,8 +53,10 @@ class HuberLoss(Loss):
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         same_shape(self, x, target)
-        d = abs(x - target)
-        return self._reduced(ops.select(d <= self.delta, d * d * 0.5, (d - 0.5 * self.delta) * self.delta))
+        gap = x - target
+        d = abs(gap)  # which has a kink at 0, where the square has none
+        near = ops.select(d < self.delta, gap, 0.0)  # the square's derivative is not to be 0 times infinity
+        return self._reduced(ops.select(d < self.delta, near * near * 0.5, (d - 0.5 * self.delta) * self.delta))
 
 
 class SmoothL1Loss(Loss):
@@ -67,9 +69,11 @@ class SmoothL1Loss(Loss):
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         same_shape(self, x, target)
-        d = abs(x - target)
+        gap = x - target
+        d = abs(gap)
         if self.beta:
-            d = ops.select(d < self.beta, d * d * (0.5 / self.beta), d - 0.5 * self.beta)
+            near = ops.select(d < self.beta, gap, 0.0)
+            d = ops.select(d < self.beta, near * near * (0.5 / self.beta), d - 0.5 * self.beta)
         return self._reduced(d)
 
 
@@ -86,7 +90,9 @@ class GaussianNLLLoss(Loss):
     def forward(self, x: Tensor, target: Tensor, variance: Tensor) -> Tensor:
         if variance.ndim == x.ndim - 1:
             variance = variance.unsqueeze(-1)
-        variance = ops.max(variance, float(self.eps))
+        # As in torch, a variance below eps counts as eps, but its derivative is passed on.
+        at_eps = variance - ops.stop_gradient(variance) + float(self.eps)
+        variance = ops.select(variance < float(self.eps), at_eps, variance)
         loss = (variance.log() + (x - target).square() / variance) * 0.5
         return self._reduced(loss + 0.5 * math.log(2 * math.pi) if self.full else loss)
 

@@ -66,6 +66,9 @@ class CTCLoss(Loss):
 
     def _losses(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
         steps, batch, _ = log_probs.shape
+        # What lies behind a target's length is not read; labels do not count from the end.
+        inside = ops.iota(shape=(1, targets.shape[1]), axis=1) < target_lengths.unsqueeze(1)
+        targets = ops.from_start(ops.select(inside, targets, self.blank))
         # Labels with blanks before, between and after them: [N, 2 S + 1].
         blanks = ops.full(shape=(batch, targets.shape[1], 1), dtype="int64", value=float(self.blank))
         pairs = concat([blanks, targets.unsqueeze(2)], 2).flatten(1)
@@ -90,7 +93,10 @@ class CTCLoss(Loss):
         ends = (target_lengths * 2).unsqueeze(1)
         last = alpha.take_along_axis(ends, 1)
         other = ops.select(ends > 0, alpha.take_along_axis(ops.max(ends - 1, 0), 1), LEAST)
-        return -log_sum(last, other).squeeze(1)
+        loss = -log_sum(last, other).squeeze(1)
+        # Without frames only a target without labels has an alignment.
+        nothing = ops.select(target_lengths > 0, float("inf"), ops.full(shape=(batch,), dtype=loss.dtype, value=0.0))
+        return ops.select(input_lengths > 0, loss, nothing)
 
 
 def _rows(targets: Tensor, lengths: Tensor) -> Tensor:
@@ -123,7 +129,9 @@ class RNNTLoss(Loss):
         batch, steps, places, classes = logits.shape
         log_p = logits if self.normalised else logits.log_softmax(-1)
         blank = log_p[:, :, :, self.blank if self.blank >= 0 else classes + self.blank]  # [N, T, U + 1]
-        index = targets.astype("int64").reshape(batch, 1, places - 1, 1).broadcast_to(batch, steps, places - 1, 1)
+        inside = ops.iota(shape=(1, places - 1), axis=1) < target_lengths.astype("int64").unsqueeze(1)
+        labels = ops.from_start(ops.select(inside, targets.astype("int64"), 0))
+        index = labels.reshape(batch, 1, places - 1, 1).broadcast_to(batch, steps, places - 1, 1)
         label = (
             log_p[:, :, : places - 1].take_along_axis(index, 3).squeeze(3).pad([(0, 0), (0, 0), (0, 1)], value=LEAST)
         )

@@ -443,7 +443,12 @@ void burn_rt_fail(burn_run *run, int64_t code, int64_t site, int64_t value) {
     }
 }
 
+/* An index that may not count from the end, and is negative, comes as index - 2^62 (burn.from_start). */
+#define FROM_START ((int64_t)1 << 62)
+
 void burn_rt_kernel_fail(burn_worker *worker, int64_t code, int64_t site, int64_t value) {
+    if (code == BURN_INDEX_OUT_OF_RANGE && value < -(FROM_START >> 1))
+        value += FROM_START;
     burn_rt_fail(worker->run, code, site, value);
 }
 

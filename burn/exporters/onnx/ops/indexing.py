@@ -9,6 +9,13 @@ def _index(site: Site, name: str) -> str:
     return name if site.dtype(name) in ("int32", "int64") else site.cast(name, "int64")
 
 
+@emits("from_start")
+def from_start(site: Site) -> str:
+    """The indices: ONNX has no operators that refuse a negative one."""
+    name = site.inputs[0]
+    return site.node("Identity", name) if site.dtype(name) == "int64" else site.cast(name, "int64")
+
+
 @emits("gather")
 def gather(site: Site) -> str:
     return site.node("Gather", site.inputs[0], _index(site, site.inputs[1]), axis=site.attrs["axis"])

@@ -92,5 +92,12 @@ def _embedding(node: Node, context: Context) -> Layer | None:
     table, indices = node.operands
     if not context.constant(table) or table.type.rank != 2 or node.attrs["axis"] != 0 or table.type.dtype not in FLOATS:
         return None
-    arguments = {"count": table.type.shape[0], "dim": table.type.shape[1], "dtype": table.type.dtype}
-    return Layer("nn.Embedding", [indices], {"weight": table}, arguments, {"dtype": "float32"})
+    own = indices.node if indices.node.op == "from_start" and context.only_user(indices) is node else None
+    arguments = {
+        "count": table.type.shape[0],
+        "dim": table.type.shape[1],
+        "dtype": table.type.dtype,
+        "wrap": own is None,
+    }
+    operand, absorbed = (indices, []) if own is None else (own.operands[0], [own])
+    return Layer("nn.Embedding", [operand], {"weight": table}, arguments, {"dtype": "float32", "wrap": False}, absorbed)

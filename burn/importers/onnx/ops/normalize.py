@@ -99,7 +99,7 @@ def mean_variance_normalization(node: Node) -> ir.Value:
     axes = node.axes(node.ints("axes", (0, 2, 3)), type_.rank)
     value = convert(x, wide(type_.dtype))
     centred = ops.sub(value, mean(value, axes, keepdims=True))
-    deviation = ops.sqrt(mean(ops.mul(centred, centred), axes, keepdims=True))
+    deviation = ops.root(mean(ops.mul(centred, centred), axes, keepdims=True))
     return convert(ops.div(centred, ops.add(deviation, number_like(1e-9, value))), type_.dtype)
 
 

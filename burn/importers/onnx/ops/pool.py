@@ -175,8 +175,8 @@ def _power(x: ir.Value, p: float) -> ir.Value:
 
 def _root(x: ir.Value, p: float) -> ir.Value:
     if p == 2:
-        return ops.sqrt(x)
-    return x if p == 1 else ops.pow(x, number_like(1 / p, x))
+        return ops.root(x)
+    return x if p == 1 else ops.root(x, degree=float(p))
 
 
 @onnx_op("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool")

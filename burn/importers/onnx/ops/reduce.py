@@ -28,7 +28,7 @@ def _square(x: ir.Value) -> ir.Value:
 def _root(x: ir.Value) -> ir.Value:
     """The square root; integers take the way over float64, as numpy does."""
     dtype = type_of(x).dtype
-    return ops.sqrt(x) if dtype in FLOATS else convert(ops.sqrt(ops.cast(x, dtype="float64")), dtype)
+    return ops.root(x) if dtype in FLOATS else convert(ops.sqrt(ops.cast(x, dtype="float64")), dtype)
 
 
 def _log(x: ir.Value) -> ir.Value:

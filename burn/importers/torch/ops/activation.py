@@ -18,12 +18,12 @@ def relu(node: Node, x: ir.Value) -> ir.Value:
 
 @aten("relu6.default")
 def relu6(node: Node, x: ir.Value) -> ir.Value:
-    return ops.clip(x, number_like(0, x), number_like(6, x))
+    return ops.clip(x, number_like(0, x), number_like(6, x), strict=True)
 
 
 @aten("hardtanh.default")
 def hardtanh(node: Node, x: ir.Value, low: float, high: float) -> ir.Value:
-    return ops.clip(x, number_like(low, x), number_like(high, x))
+    return ops.clip(x, number_like(low, x), number_like(high, x), strict=True)
 
 
 @aten("gelu.default")
@@ -54,10 +54,13 @@ def prelu(node: Node, x: ir.Value, slope: ir.Value) -> ir.Value:
 @aten("elu.default")
 def elu(node: Node, x: ir.Value, alpha: float, scale: float, input_scale: float) -> ir.Value:
     """scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1))"""
-    if scale == 1 and input_scale == 1:
-        return ops.elu(x, alpha=float(alpha))
+    if input_scale == 1:
+        return ops.selu(x, alpha=float(alpha), gamma=float(scale)) if scale != 1 else ops.elu(x, alpha=float(alpha))
+    if scale == 1 and alpha * input_scale == 1:
+        return ops.celu(x, alpha=float(alpha))
     value = convert(x, wide(type_of(x).dtype))
-    low = ops.mul(ops.expm1(ops.mul(value, number_like(input_scale, value))), number_like(alpha * scale, value))
+    held = ops.select(ops.gt(value, number_like(0, value)), number_like(0, value), value)  # whose exponential is finite
+    low = ops.mul(ops.expm1(ops.mul(held, number_like(input_scale, value))), number_like(alpha * scale, value))
     high = ops.mul(value, number_like(scale, value))
     return convert(ops.select(ops.gt(value, number_like(0, value)), high, low), type_of(x).dtype)
 
@@ -79,6 +82,12 @@ def softplus(node: Node, x: ir.Value, beta: float, threshold: float) -> ir.Value
     value = ops.softplus(scaled)
     value = value if beta == 1 else ops.div(value, number_like(beta, x))
     return ops.select(ops.gt(scaled, number_like(threshold, x)), x, value)
+
+
+@aten("log_sigmoid_forward.default")
+def log_sigmoid(node: Node, x: ir.Value) -> list[ir.Value]:
+    """(log(sigmoid(x)), exp(-|x|)), the second for torch's own gradient on CPUs."""
+    return [ops.neg(ops.softplus(ops.neg(x))), ops.exp(ops.neg(ops.abs(x)))]
 
 
 @aten("_softmax.default", "softmax.int", "_log_softmax.default", "log_softmax.int")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from burn.dialect import ops
-from burn.dialect.compose import convert, number_like, reshape
+from burn.dialect.compose import convert, number_like, reshape, wide
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
+from burn.importers.torch.complexes import Complex, complex_aten
 from burn.importers.torch.node import Node, aten
 from burn.importers.torch.ops.view import part
 
@@ -14,7 +18,7 @@ from burn.importers.torch.ops.view import part
 def cdist(node: Node, a: ir.Value, b: ir.Value, p: float, mode: int | None) -> ir.Value:
     """Distances of rows [.., m, d] and [.., n, d] -> [.., m, n]."""
     s, t = type_of(a).shape, type_of(b).shape
-    gap = ops.abs(ops.sub(reshape(a, (*s[:-1], 1, s[-1])), reshape(b, (*t[:-2], 1, *t[-2:]))))
+    gap = ops.sub(reshape(a, (*s[:-1], 1, s[-1])), reshape(b, (*t[:-2], 1, *t[-2:])))
     return distance(gap, p)
 
 
@@ -26,17 +30,48 @@ def pdist(node: Node, x: ir.Value, p: float = 2.0) -> ir.Value:
     count = node.new_size("pairs")
     places = ops.nonzero(before, count=str(count))
     first, second = (ops.gather(x, reshape(part(places, 0, i, 1), (count,)), axis=0) for i in (0, 1))
-    return reshape(distance(ops.abs(ops.sub(first, second)), p), node.shape)
+    return reshape(distance(ops.sub(first, second), p), node.shape)
 
 
 def distance(gap: ir.Value, p: float) -> ir.Value:
-    """The p-norm along the last axis of numbers that are not negative."""
-    axes = (type_of(gap).rank - 1,)
+    """The p-norm along the last axis."""
+    return norm(gap, p, (type_of(gap).rank - 1,))
+
+
+def norm(x: ir.Value, p: float, axes: tuple[int, ...], keepdims: bool = False) -> ir.Value:
+    """The p-norm over axes: the largest magnitude for infinity, how many are not 0 for p = 0."""
+
+    def total(x: ir.Value, kind: str = "sum") -> ir.Value:
+        return ops.reduce(x, kind=kind, axes=axes, keepdims=keepdims)
+
     if p == 2:
-        return ops.sqrt(ops.reduce(ops.mul(gap, gap), kind="sum", axes=axes))
+        return ops.root(total(ops.mul(x, x)))  # not of the magnitude, which has a kink at 0
+    size, zero = ops.abs(x), number_like(0, x)
     if p == 0:
-        return ops.reduce(convert(ops.ne(gap, number_like(0, gap)), type_of(gap).dtype), kind="sum", axes=axes)
-    if p in (1, float("inf")):
-        return ops.reduce(gap, kind="sum" if p == 1 else "max", axes=axes)
-    total = ops.reduce(ops.pow(gap, number_like(p, gap)), kind="sum", axes=axes)
-    return ops.pow(total, number_like(1 / p, total))
+        return total(convert(ops.ne(size, zero), type_of(size).dtype))
+    if p == 1 or math.isinf(p):
+        return total(size, "sum" if p == 1 else "max" if p > 0 else "min")
+    powers = ops.pow(size, number_like(p, size))
+    if p < 1:  # the power's derivative at 0 is infinite; that of the norm is taken for 0
+        none = ops.eq(size, zero)
+        powers = ops.pow(ops.select(none, number_like(1, size), size), number_like(p, size))
+        powers = ops.select(none, number_like(0 if p > 0 else math.inf, size), powers)
+    return ops.root(total(powers), degree=float(p))
+
+
+@aten("linalg_vector_norm.default")
+def vector_norm(
+    node: Node, x: ir.Value, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> ir.Value:
+    value = convert(x, wide(node.dtype))
+    if not type_of(x).rank:
+        return reshape(convert(norm(reshape(value, (1,)), float(p), (0,)), node.dtype), ())
+    return convert(norm(value, float(p), node.axes(dim, x), keepdim), node.dtype)
+
+
+@complex_aten("aten.linalg_vector_norm.default")
+def complex_norm(
+    node: Node, z: Complex, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> ir.Value:
+    """The norm of the magnitudes."""
+    return vector_norm(node, ops.hypot(z.real, z.imag), p, dim, keepdim)

@@ -17,24 +17,25 @@ from burn.importers.torch.node import Node, aten
 
 @aten("embedding.default")
 def embedding(node: Node, weight: ir.Value, indices: ir.Value, *rest: Any) -> ir.Value:
-    return ops.gather(weight, indices, axis=0)
+    return ops.gather(weight, ops.from_start(indices), axis=0)
 
 
 @aten("index_select.default")
 def index_select(node: Node, x: ir.Value, dim: int, index: ir.Value) -> ir.Value:
     if not type_of(x).rank:
         return x
-    return ops.gather(x, reshape(index, (type_of(index).elements,)), axis=node.axis(dim, x))
+    return ops.gather(x, ops.from_start(reshape(index, (type_of(index).elements,))), axis=node.axis(dim, x))
 
 
 @aten("gather.default")
 def gather(node: Node, x: ir.Value, dim: int, index: ir.Value, sparse_grad: bool = False) -> ir.Value:
+    index = ops.from_start(index)
     if not type_of(x).rank or not type_of(index).rank:
         return reshape(
             ops.gather(reshape(x, (type_of(x).elements,)), reshape(index, (type_of(index).elements,)), axis=0),
             node.shape,
         )
-    return ops.gather_elements(x, convert(index, "int64"), axis=node.axis(dim, x))
+    return ops.gather_elements(x, index, axis=node.axis(dim, x))
 
 
 @aten("take.default")
@@ -162,7 +163,7 @@ def _scattered(node: Node, x: ir.Value, dim: int, index: ir.Value, src: Any, kin
             updates = ops.slice(updates, starts=(0,) * len(sizes), sizes=sizes, steps=(1,) * len(sizes))
     else:
         updates = broadcast_to(node.scalar(src, type_of(x).dtype), sizes)
-    return ops.scatter_elements(x, convert(index, "int64"), updates, axis=node.axis(dim, x), reduction=kind)
+    return ops.scatter_elements(x, ops.from_start(index), updates, axis=node.axis(dim, x), reduction=kind)
 
 
 REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
@@ -213,6 +214,7 @@ def index_reduce(
     shape = type_of(x).shape or (1,)
     flat, rows = (reshape(v, s) for v, s in ((x, shape), (source, type_of(source).shape or (1,))))
     axis = node.axis(dim, flat)
+    index = ops.from_start(index)
 
     def write(into: ir.Value, values: ir.Value, kind: str) -> ir.Value:
         return _rows_written(into, axis, index, values, kind, shape)
@@ -239,13 +241,15 @@ def index_add(node: Node, x: ir.Value, dim: int, index: ir.Value, source: ir.Val
         total = ops.reduce(reshape(source, (type_of(source).elements,)), kind="sum", axes=(0,))
         return ops.add(x, total)
     axis, shape = node.axis(dim, x), type_of(x).shape
-    return _rows_written(x, axis, index, source, "add", shape)
+    return _rows_written(x, axis, ops.from_start(index), source, "add", shape)
 
 
 @aten("index_copy.default", "index_fill.int_Scalar", "index_fill.int_Tensor")
 def index_copy(node: Node, x: ir.Value, dim: int, index: ir.Value, source: Any) -> ir.Value:
     if not type_of(x).rank:
         return reshape(node.scalar(source), ())
+    if "index_copy" in node.op:  # index_fill lets an index count from the end
+        index = ops.from_start(index)
     axis, shape = node.axis(dim, x), type_of(x).shape
     rows = tuple(type_of(index).elements if i == axis else d for i, d in enumerate(shape))
     return _rows_written(x, axis, index, broadcast_to(node.scalar(source), rows), "none", shape)

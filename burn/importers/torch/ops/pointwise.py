@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.compose import clamp as clamp_to
 from burn.dialect.compose import convert, limit, number, number_like
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, FLOATS, type_of
@@ -336,7 +337,5 @@ def clamp(node: Node, x: ir.Value, low: Any = None, high: Any = None) -> ir.Valu
     """min(max(x, low), high): a low above the high gives the high."""
     if "clamp_max" in node.op:
         low, high = None, low
-    result = node.as_result(x)
-    if low is not None:
-        result = ops.max(result, node.scalar(low))
-    return result if high is None else ops.min(result, node.scalar(high))
+    bounds = (None if bound is None else node.scalar(bound) for bound in (low, high))
+    return clamp_to(node.as_result(x), *bounds)

@@ -115,7 +115,7 @@ def variance(node: Node, x: ir.Value, *rest: Any, correction: Any = None, keepdi
         value = reshape(value, (1,))
     spread, centre = moments(value, node.axes(dim, value), 1 if correction is None else correction, keepdim)
     if "std" in node.op:
-        spread = ops.sqrt(spread)
+        spread = ops.root(spread)
     spread, centre = convert(spread, dtype), convert(centre, dtype)
     return [spread, centre] if "mean" in node.op else spread
 

@@ -8,7 +8,7 @@ import torch
 
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, reshape, transpose
-from burn.dialect.dims import Dim, floordiv
+from burn.dialect.dims import Dim, floordiv, plain
 from burn.dialect.mlir import ir
 from burn.dialect.shape import slice_bounds
 from burn.dialect.types import type_of
@@ -117,11 +117,14 @@ def memory_order(node: Node) -> tuple[int, ...]:
 def strided_places(node: Node, size: list[Dim], stride: list[Dim], offset: Any) -> ir.Value:
     """Where in the memory of the first operand the elements of a view by strides lie: [size..], int64."""
     begin = node.importer.sizes.dim(node.argument_meta(0).storage_offset())
-    place = node.scalar(0 if offset is None else offset - begin, "int64")
+    first = 0 if offset is None else plain(offset - begin)
+    if isinstance(first, int) and first < 0:
+        node.fail(f"the view begins {-first} elements before the tensor that it is of, in memory that the graph does not have")
+    place = node.scalar(first, "int64")
     for axis, step in enumerate(stride):
         steps = ops.mul(ops.iota(shape=(size[axis],), axis=0), node.scalar(step, "int64"))
         place = ops.add(place, reshape(steps, tuple(d if i == axis else 1 for i, d in enumerate(size))))
-    return broadcast_to(place, tuple(size))
+    return broadcast_to(ops.from_start(place), tuple(size))
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,57 @@
+"""Every function of the table at every special point: values, first and second derivatives against PyTorch in float64. Differences
+stand in `explained.py` with a reason, and no reason stands there for nothing.
+
+A test run takes one function of three, other ones each week; BURN_SWEEP=1 takes all, in every way."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+
+import pytest
+
+from tests.points.explained import EXPLAINED, WITHOUT_SECOND, reason
+from tests.points.functions import TABLE
+from tests.points.run import differing, imported, in_torch, native
+
+ALL = "BURN_SWEEP" in os.environ
+WEEK = int(time.time() // (7 * 86400))
+NAMES = list(TABLE)
+PICKED = NAMES if ALL else NAMES[WEEK % 3 :: 3]
+
+
+def _theirs(name: str) -> tuple:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return in_torch(TABLE[name].torch, WITHOUT_SECOND.get(name, ""))
+
+
+def _unexplained(name: str, ours: tuple) -> list[str]:
+    found = differing(ours, _theirs(name))
+    return [f"{point}, {part}: {text}" for point, part, text in found if reason(name, point, part) is None]
+
+
+@pytest.mark.parametrize("name", PICKED)
+def test_native(name: str) -> None:
+    assert not _unexplained(name, native(TABLE[name], jit=True))
+
+
+@pytest.mark.parametrize("name", NAMES if ALL else PICKED[::8])
+def test_recorded(name: str) -> None:
+    assert not _unexplained(name, native(TABLE[name], jit=False))
+
+
+@pytest.mark.parametrize("name", NAMES if ALL else PICKED[::8])
+def test_imported_from_torch(name: str) -> None:
+    """By torch.export, differentiated by burn."""
+    assert not _unexplained(name, imported(TABLE[name]))
+
+
+@pytest.mark.skipif(not ALL, reason="BURN_SWEEP: all functions have to be run")
+def test_every_reason_is_needed() -> None:
+    needed = set()
+    for name in NAMES:
+        for point, part, _ in differing(native(TABLE[name], jit=True), _theirs(name)):
+            needed.add(reason(name, point, part))
+    assert not [r for r in EXPLAINED if r not in needed]
