@@ -49,14 +49,10 @@ ACTIVATIONS: dict[str, Activation] = {
     "scaledtanh": Activation(
         lambda x, a, b: ops.mul(ops.tanh(ops.mul(x, number_like(b, x))), number_like(a, x)), 1.0, 1.0
     ),
-    "hardsigmoid": Activation(
-        lambda x, a, b: ops.hard_sigmoid(x, alpha=a, beta=b), 0.2, 0.5
-    ),
+    "hardsigmoid": Activation(lambda x, a, b: ops.hard_sigmoid(x, alpha=a, beta=b), 0.2, 0.5),
     "elu": Activation(lambda x, a, b: ops.elu(x, alpha=a), 1.0),
     "softsign": Activation(lambda x, a, b: ops.div(x, ops.add(ops.abs(x), number_like(1.0, x)))),
-    "softplus": Activation(
-        lambda x, a, b: ops.softplus(x)
-    ),
+    "softplus": Activation(lambda x, a, b: ops.softplus(x)),
 }
 """By name in lower case."""
 

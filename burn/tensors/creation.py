@@ -176,7 +176,9 @@ def one_hot(indices: Any, classes: Dim, dtype: Any = "float32") -> Tensor:
         raise TypeMismatch("one_hot is of integers", [f"not of {places.type}"])
     (count,) = checked_shape(classes)
     positions = build.iota(shape=(count,), axis=0)
-    known = made(build.gather(positions, build.from_start(places.value), axis=0))  # the index itself, whose range is checked
+    known = made(
+        build.gather(positions, build.from_start(places.value), axis=0)
+    )  # the index itself, whose range is checked
     return made(compose.convert((known.unsqueeze(-1) == made(positions)).value, element_type(dtype)))
 
 

@@ -109,7 +109,9 @@ def _labels(value: int) -> dict[str, Callable[[], Tensor]]:
         "CrossEntropyLoss ignoring": lambda: nn.CrossEntropyLoss(ignore_index=1)(scores, label),
         "NLLLoss": lambda: nn.NLLLoss(weights, reduction="none")(scores, label),
         "MultiMarginLoss": lambda: nn.MultiMarginLoss(weight=weights)(scores, label),
-        "CTCLoss": lambda: nn.CTCLoss()(scores.unsqueeze(1), label.unsqueeze(0), burn.constant([1]), burn.constant([1])),
+        "CTCLoss": lambda: nn.CTCLoss()(
+            scores.unsqueeze(1), label.unsqueeze(0), burn.constant([1]), burn.constant([1])
+        ),
         "RNNTLoss": lambda: nn.RNNTLoss(blank=0)(
             burn.zeros(1, 2, 2, 3), label.unsqueeze(0), burn.constant([2]), burn.constant([1])
         ),

@@ -16,7 +16,7 @@ import onnx.parser
 import pytest
 
 import burn
-from burn.errors import BurnError, TypeMismatch
+from burn.errors import BurnError
 
 X = np.array([0.3, 0.9, 1.4])
 
@@ -44,7 +44,9 @@ def test_the_stack_has_the_slices_that_ran(limit: float, steps: int, options: An
 def test_a_stack_of_a_loop_that_never_starts_is_empty() -> None:
     last, stack = burn.jit(lambda v: _ends(9.0, condition=burn.constant(False))(v))(burn.zeros(2))
     assert stack.shape == (0, 2) and last.tolist() == [0, 0]
-    last, stack = burn.jit(lambda v: burn.loop(lambda i, going, s: (going, s, s), (v,), trips=-3, scans=1))(burn.zeros(2))
+    last, stack = burn.jit(lambda v: burn.loop(lambda i, going, s: (going, s, s), (v,), trips=-3, scans=1))(
+        burn.zeros(2)
+    )
     assert stack.shape == (0, 2) and last.tolist() == [0, 0]
 
 
@@ -116,7 +118,8 @@ def test_derivatives_of_a_loop_in_a_loop() -> None:
 
 
 LOOP = """<ir_version: 9, opset_import: ["" : 18]>
-g (double[3] x) => (double[3] last, double[n, 3] all) <int64 trips = {8}, bool yes = {1}, double[3] one = {1, 1, 1}, double limit = {3}> {
+g (double[3] x) => (double[3] last, double[n, 3] all)
+<int64 trips = {8}, bool yes = {1}, double[3] one = {1, 1, 1}, double limit = {3}> {
   last, all = Loop (trips, yes, x) <body = b (int64 i, bool go, double[3] s) => (bool on, double[3] next, double[3] slice) {
     next = Add (s, one)
     slice = Mul (next, next)

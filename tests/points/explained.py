@@ -19,12 +19,15 @@ class Reason:
     points: tuple[str, ...]
     parts: tuple[str, ...]
     why: str
+    imported: bool = False  # of programs that come from PyTorch alone
 
     def covers(self, function: str, point: str, part: str) -> bool:
         return fnmatchcase(function, self.functions) and point in self.points and part in self.parts
 
 
-AT_NAN = "at NaN no derivative exists: burn passes the cotangent on or gives NaN, PyTorch has 0 or NaN; the value is NaN"
+AT_NAN = (
+    "at NaN no derivative exists: burn passes the cotangent on or gives NaN, PyTorch has 0 or NaN; the value is NaN"
+)
 NO_SECOND = "the second derivative at a kink or a pole does not exist: burn gives a finite one, PyTorch NaN"
 LEFT = "the second derivative jumps at 0: burn takes the left side's, as both take the left side's first one"
 OVERFLOW = "PyTorch's own formula overflows: infinity times 0. The limit is burn's"
@@ -77,14 +80,20 @@ EXPLAINED: tuple[Reason, ...] = (
     Reason("var", INFINITE, ("first",), "the distance from an infinite mean is NaN for every element"),
     Reason("var", ("huge",), ("first",), ROUNDED),
     Reason("nansum", ("huge",), ("value",), "the order of a sum of 1e200, -1e200 and 1"),
-    Reason("median", INFINITE, ("value",), "between two equal infinities there is that infinity; PyTorch subtracts them"),
+    Reason(
+        "median", INFINITE, ("value",), "between two equal infinities there is that infinity; PyTorch subtracts them"
+    ),
     Reason(
         "nn.AdaptiveMaxPool1d",
         (*ZERO, "ties", "all equal", *INFINITE),
         ("first",),
         "elements that reach a region's maximum share its cotangent; PyTorch gives it to the first",
     ),
-    Reason("nn.BCELoss of a sigmoid", ("bounds of 3 and 6",), ("second",), "PyTorch's 1e-12 beside a small denominator"),
+    Reason(
+        "nn.BCELoss of a sigmoid", ("bounds of 3 and 6",), ("second",), "PyTorch's 1e-12 beside a small denominator"
+    ),
+    Reason("m??imum(x, x)", NAN, ("first",), "the import sees that both are the same tensor", imported=True),
+    Reason("pow 0.5", INFINITE, ("second",), "outside of the square root's domain", imported=True),
     Reason("nn.CosineEmbeddingLoss", ("zeros", "tiny"), ("first",), "PyTorch's 1e-12 is rounded to float32"),
 )
 

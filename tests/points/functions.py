@@ -68,7 +68,22 @@ def _row(name: str, of_burn: Callable[[Any], Any], of_torch: Callable[[Any], Any
 
 # ---- elements -----------------------------------------------------------------------------------------------------------
 for _n in (
-    *("abs", "neg", "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos"),
+    *(
+        "abs",
+        "neg",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+    ),
     *("tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid", "square"),
     *("sign", "floor", "ceil", "round", "trunc", "frac", "relu", "nan_to_num"),
 ):
@@ -97,9 +112,17 @@ for _n, _layer, _of_torch in (
     ("nn.GLU", nn.GLU(), lambda x: F.glu(torch.cat([x, x * t([1, 2, 3])], -1), -1)),
 ):
     glu = _n == "nn.GLU"
-    _row(_n, (lambda x, f=_layer: f(burn.concat([x, x * b([1, 2, 3])], -1))) if glu else (lambda x, f=_layer: f(x)), _of_torch)
+    _row(
+        _n,
+        (lambda x, f=_layer: f(burn.concat([x, x * b([1, 2, 3])], -1))) if glu else (lambda x, f=_layer: f(x)),
+        _of_torch,
+    )
 _row("prelu", lambda x: x.prelu(b(0.25)), lambda x: F.prelu(x.reshape(-1, 1), t([0.25])).reshape(x.shape))
-_row("slope of prelu", lambda x: b(OTHER).broadcast_to(*x.shape).prelu(x), lambda x: torch.where(t(OTHER) > 0, t(OTHER), x * t(OTHER)))
+_row(
+    "slope of prelu",
+    lambda x: b(OTHER).broadcast_to(*x.shape).prelu(x),
+    lambda x: torch.where(t(OTHER) > 0, t(OTHER), x * t(OTHER)),
+)
 _row("thresholded_relu", lambda x: ops.thresholded_relu(x), lambda x: F.threshold(x, 1.0, 0.0))
 
 # ---- two operands, of which x is one, the other or both --------------------------------------------------------------------
@@ -115,7 +138,9 @@ for _n, _of_burn, _of_torch in (
     ("mul", lambda x, y: x * y, lambda x, y: x * y),
 ):
     _row(f"{_n}(x, c)", lambda x, f=_of_burn: f(x, b([0, 2, 1])), lambda x, f=_of_torch: f(x, t([0, 2, 1])))
-    _row(f"{_n}(c, x)", lambda x, f=_of_burn: f(b([0, 2, 1]), x), lambda x, f=_of_torch: f(t([0, 2, 1]).expand_as(x), x))
+    _row(
+        f"{_n}(c, x)", lambda x, f=_of_burn: f(b([0, 2, 1]), x), lambda x, f=_of_torch: f(t([0, 2, 1]).expand_as(x), x)
+    )
     _row(f"{_n}(x, x)", lambda x, f=_of_burn: f(x, x * 1.0), lambda x, f=_of_torch: f(x, x * 1.0))
 for _p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, -1.0):
     _row(f"pow {_p}", lambda x, p=_p: x**p, lambda x, p=_p: x**p)
@@ -159,8 +184,16 @@ for _n, _of_burn, _of_torch in (
     ("nn.MaxPool1d", lambda x: nn.MaxPool1d(2, 1)(x[:, None]), lambda x: F.max_pool1d(x[:, None], 2, 1)),
     ("nn.AvgPool1d", lambda x: nn.AvgPool1d(2, 1)(x[:, None]), lambda x: F.avg_pool1d(x[:, None], 2, 1)),
     ("nn.LPPool1d 2", lambda x: nn.LPPool1d(2.0, 2, 1)(x[:, None]), lambda x: F.lp_pool1d(x[:, None], 2.0, 2, 1)),
-    ("nn.LPPool1d 3", lambda x: nn.LPPool1d(3.0, 2, 1)(abs(x)[:, None]), lambda x: F.lp_pool1d(x.abs()[:, None], 3.0, 2, 1)),
-    ("nn.AdaptiveMaxPool1d", lambda x: nn.AdaptiveMaxPool1d(2)(x[:, None]), lambda x: F.adaptive_max_pool1d(x[:, None], 2)),
+    (
+        "nn.LPPool1d 3",
+        lambda x: nn.LPPool1d(3.0, 2, 1)(abs(x)[:, None]),
+        lambda x: F.lp_pool1d(x.abs()[:, None], 3.0, 2, 1),
+    ),
+    (
+        "nn.AdaptiveMaxPool1d",
+        lambda x: nn.AdaptiveMaxPool1d(2)(x[:, None]),
+        lambda x: F.adaptive_max_pool1d(x[:, None], 2),
+    ),
     ("gather", lambda x: x.gather(1, _index(x)), lambda x: x.gather(1, torch.tensor([[2, 2, 0]]).expand(len(x), 3))),
     ("scatter add", lambda x: _scattered(x, "add"), lambda x: _scattered_torch(x, "sum")),
     ("scatter mul", lambda x: _scattered(x, "mul"), lambda x: _scattered_torch(x, "prod")),

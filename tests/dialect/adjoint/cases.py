@@ -63,7 +63,8 @@ ONE: dict[str, Draw] = {
     "cosh": normal, "tanh": normal, "asinh": normal, "acosh": between(1.2, 4), "atanh": between(-0.8, 0.8), "erf": normal,
     "sigmoid": normal, "relu": apart, "elu": apart, "selu": apart, "celu": apart, "gelu": normal, "silu": normal,
     "mish": normal, "softplus": normal, "softsign": apart, "leaky_relu": apart, "hard_sigmoid": between(-2, 2),
-    "hard_swish": between(-2.5, 2.5), "thresholded_relu": between(1.1, 2), "root": between(0.2, 3), "softmax": normal, "log_softmax": normal,
+    "hard_swish": between(-2.5, 2.5), "thresholded_relu": between(1.1, 2),
+    "root": between(0.2, 3), "softmax": normal, "log_softmax": normal,
     "lp_norm": normal,
 }  # fmt: skip
 STRAIGHT = {"neg", "abs", "relu", "leaky_relu", "hard_sigmoid", "thresholded_relu"}
@@ -72,7 +73,8 @@ POSITIVE = between(0.3, 2)
 TWO: dict[str, tuple[Draw, Draw]] = {
     "add": (normal, normal), "sub": (normal, normal), "mul": (normal, normal), "div": (normal, POSITIVE),
     "pow": (POSITIVE, normal), "max": (distinct, between(-0.01, 0.01)), "min": (distinct, between(-0.01, 0.01)),
-    "atan2": (POSITIVE, POSITIVE), "binary_cross_entropy": (between(0.1, 0.9), between(0.1, 0.9)), "fmod": (between(2.1, 2.9), between(0.95, 1.0)), "hypot": (POSITIVE, POSITIVE),
+    "atan2": (POSITIVE, POSITIVE), "binary_cross_entropy": (between(0.1, 0.9), between(0.1, 0.9)),
+    "fmod": (between(2.1, 2.9), between(0.95, 1.0)), "hypot": (POSITIVE, POSITIVE),
     "mod": (between(-2.9, -2.1), between(0.95, 1.0)), "prelu": (apart, normal),
 }  # fmt: skip
 

@@ -65,6 +65,11 @@ def elu(node: Node, x: ir.Value, alpha: float, scale: float, input_scale: float)
     return convert(ops.select(ops.gt(value, number_like(0, value)), high, low), type_of(x).dtype)
 
 
+@aten("celu.default")
+def celu(node: Node, x: ir.Value, alpha: float = 1.0) -> ir.Value:
+    return ops.celu(x, alpha=float(alpha))
+
+
 @aten("hardsigmoid.default")
 def hardsigmoid(node: Node, x: ir.Value) -> ir.Value:
     return ops.hard_sigmoid(x, alpha=1 / 6, beta=0.5)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from burn.dialect import ops
 from burn.dialect.compose import convert, mean, number_like, wide
 from burn.dialect.mlir import ir
@@ -77,5 +75,3 @@ def binary_cross_entropy_with_logits(
         rest = ops.mul(ops.add(ops.mul(ops.sub(positive, one), target), one), rest)
     loss = ops.add(ops.mul(ops.sub(one, target), x), rest)
     return _reduced(node, loss if weight is None else ops.mul(loss, *_wide(node, weight)), reduction)
-
-

@@ -119,7 +119,9 @@ def strided_places(node: Node, size: list[Dim], stride: list[Dim], offset: Any) 
     begin = node.importer.sizes.dim(node.argument_meta(0).storage_offset())
     first = 0 if offset is None else plain(offset - begin)
     if isinstance(first, int) and first < 0:
-        node.fail(f"the view begins {-first} elements before the tensor that it is of, in memory that the graph does not have")
+        node.fail(
+            f"the view begins {-first} elements before the tensor that it is of, in memory that the graph does not have"
+        )
     place = node.scalar(first, "int64")
     for axis, step in enumerate(stride):
         steps = ops.mul(ops.iota(shape=(size[axis],), axis=0), node.scalar(step, "int64"))

@@ -41,9 +41,9 @@ class Model(nn.Module):
     outputs = ("last_hidden_state",)
 
     def __init__(self) -> None:
-        self.word_embeddings = nn.Embedding(101, 48)
-        self.token_type_embeddings = nn.Embedding(2, 48)
-        self.position_embeddings = nn.Embedding(64, 48)
+        self.word_embeddings = nn.Embedding(101, 48, wrap=True)
+        self.token_type_embeddings = nn.Embedding(2, 48, wrap=True)
+        self.position_embeddings = nn.Embedding(64, 48, wrap=True)
         self.layer_norm = nn.LayerNorm(48, eps=1e-12)
         self.layer = nn.ModuleList(TransformerLayer() for _ in range(3))
         self.table = nn.Buffer((1, 64), "int64")

@@ -38,8 +38,8 @@ class Model(nn.Module):
     outputs = ("logits",)
 
     def __init__(self) -> None:
-        self.wte = nn.Embedding(50, 32)
-        self.wpe = nn.Embedding(16, 32)
+        self.wte = nn.Embedding(50, 32, wrap=True)
+        self.wpe = nn.Embedding(16, 32, wrap=True)
         self.h = nn.ModuleList(Attention() for _ in range(3))
         self.ln_f = nn.LayerNorm(32)
         self.lm_head = nn.Linear(32, 50, bias=False)

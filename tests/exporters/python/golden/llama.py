@@ -54,7 +54,7 @@ class Model(nn.Module):
     outputs = ("logits",)
 
     def __init__(self) -> None:
-        self.embed_tokens = nn.Embedding(101, 64)
+        self.embed_tokens = nn.Embedding(101, 64, wrap=True)
         self.layers = nn.ModuleList(TransformerLayer() for _ in range(3))
         self.norm = nn.RMSNorm(64, eps=1e-06)
         self.lm_head = nn.Linear(64, 101, bias=False)

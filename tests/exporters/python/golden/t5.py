@@ -62,7 +62,7 @@ class Attention3(nn.Module):
         self.q = nn.Linear(48, 48, bias=False)
         self.k = nn.Linear(48, 48, bias=False)
         self.v = nn.Linear(48, 48, bias=False)
-        self.relative_attention_bias = nn.Embedding(32, 3)
+        self.relative_attention_bias = nn.Embedding(32, 3, wrap=True)
         self.o = nn.Linear(48, 48, bias=False)
 
     def forward(self, x: burn.Tensor, skip: burn.Tensor, positions: burn.Tensor) -> tuple[burn.Tensor, ...]:
@@ -105,7 +105,7 @@ class Attention5(nn.Module):
         self.q = nn.Linear(48, 48, bias=False)
         self.k = nn.Linear(48, 48, bias=False)
         self.v = nn.Linear(48, 48, bias=False)
-        self.relative_attention_bias = nn.Embedding(32, 3)
+        self.relative_attention_bias = nn.Embedding(32, 3, wrap=True)
         self.o = nn.Linear(48, 48, bias=False)
 
     def forward(
@@ -163,7 +163,7 @@ class Model(nn.Module):
     outputs = ("logits",)
 
     def __init__(self) -> None:
-        self.shared = nn.Embedding(101, 48)
+        self.shared = nn.Embedding(101, 48, wrap=True)
         self.encoder_block_0_layer = nn.ModuleList([Attention6(), FeedForward()])
         self.encoder_block_1_layer = nn.ModuleList([Attention(), FeedForward()])
         self.encoder_final_layer_norm = nn.RMSNorm(48, eps=1e-06)
