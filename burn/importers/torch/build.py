@@ -8,7 +8,8 @@ places that use it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -34,11 +35,7 @@ PLACES = 3
 """So many uses of a missing operator are named."""
 
 NO_EFFECT = {
-    # Sizes are checked by the program itself: every op's `must_agree` is tested when it runs. What torch asserts beyond
-    # that (a range it took for granted) concerns which graph torch wrote, and the inputs' ranges are in the signature.
-    "aten._assert_scalar.default",
-    "aten._assert_async.default",
-    "aten._assert_async.msg",
+    # What torch takes for granted about sizes concerns which graph it wrote; the inputs' ranges are in the signature.
     "aten._assert_tensor_metadata.default",
     "aten.sym_constrain_range.default",
     "aten.sym_constrain_range_for_size.default",
@@ -67,6 +64,7 @@ class Importer:
         self.problems: list[Problem] = []
         self._missing: dict[str, list[fx.Node]] = {}
         self._cause: Exception | None = None
+        self._key: ir.Value | None = None
 
     @property
     def program(self) -> Program:
@@ -143,8 +141,17 @@ class Importer:
             return FAILED
 
     def random_key(self) -> ir.Value:
-        """A key of its own for each operator that draws."""
-        return self.program.random_key()
+        """A key of its own for each operator that draws, but inside of `drawing`."""
+        return self.program.random_key() if self._key is None else self._key
+
+    @contextmanager
+    def drawing(self, key: ir.Value) -> Iterator[None]:
+        """What draws inside does so with this key."""
+        before, self._key = self._key, key
+        try:
+            yield
+        finally:
+            self._key = before
 
     # ---- calls -------------------------------------------------------------------------------------------------------
     def _call(self, graph: fx.GraphModule, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:

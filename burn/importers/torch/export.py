@@ -115,9 +115,24 @@ def _varying(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynam
                     continue
                 label = size if isinstance(size, str) else getattr(size, "__name__", f"{name}_{axis}")
                 found.append(Varying(first[name] + offset, axis % leaf.ndim, label, where, size))
+    problems += _contradictions(found, pytree.tree_leaves((args, kwargs)))
     if problems:
         raise ModelError("the dynamic sizes do not fit the example inputs", problems)
     return found
+
+
+def _contradictions(varying: Sequence[Varying], leaves: Sequence[Any]) -> list[Problem]:
+    """Names that stand for several sizes in the examples."""
+    places: dict[str, dict[int, str]] = {}
+    for v in varying:
+        size = leaves[v.leaf].shape[v.axis]
+        places.setdefault(v.name, {}).setdefault(size, f"{size} in '{v.path}' axis {v.axis}")
+    hint = "one name is one size: give sizes that may differ names of their own"
+    return [
+        Problem(f"'{name}' is {' and '.join(found.values())}", hint=hint)
+        for name, found in places.items()
+        if len(found) > 1
+    ]
 
 
 def _offsets(args: tuple, kwargs: dict[str, Any]) -> list[int]:

@@ -30,11 +30,10 @@ from torch.utils._sympy.functions import (
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from burn.dialect.compose import check_size
-from burn.dialect.dims import Dim, dim_max, dim_min, product
 from burn.errors import ModelError, Problem, TypeMismatch
 from burn.importers.torch.paths import paths_of
 from burn.importers.torch.questions import Answer
-from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
+from burn.importers.torch.sizes import RELATIONS, Sizes, Unrepresentable, expression_of
 
 Inputs = Mapping[tuple[str, ...], Any]
 """The keys that lead to an input, ("x", "0") -> torch's view of it."""
@@ -91,57 +90,16 @@ def _takes_for_fixed(condition: Any) -> bool:
     return greater and number + strict <= LEAST
 
 
-def check(condition: Any, sizes: Sizes) -> None:
-    """A condition over sizes as checks. Raises Unrepresentable, TypeMismatch where it is known not to hold."""
+def check(condition: Any, sizes: Sizes, says: str = SAYS) -> None:
+    """A condition over sizes as checks, with the reason for an error. Raises Unrepresentable, TypeMismatch where it is known
+    not to hold."""
     if isinstance(condition, sympy.And):
         for part in condition.args:
-            check(part, sizes)
+            check(part, sizes, says)
     elif type(condition) in RELATIONS:
-        check_size(sizes.dim(condition.lhs), RELATIONS[type(condition)], sizes.dim(condition.rhs), SAYS)
+        check_size(sizes.dim(condition.lhs), RELATIONS[type(condition)], sizes.dim(condition.rhs), says)
     else:
-        check_size(_truth(condition, sizes), "==", 1, f"{SAYS}: {condition}")
-
-
-RELATIONS: dict[Any, str] = {
-    sympy.Eq: "==",
-    sympy.Ne: "!=",
-    sympy.Lt: "<",
-    sympy.Le: "<=",
-    sympy.Gt: ">",
-    sympy.Ge: ">=",
-}
-
-
-def _truth(condition: Any, sizes: Sizes) -> Dim:
-    """1 where a condition holds, else 0."""
-    if condition in (sympy.true, sympy.false):
-        return int(bool(condition))
-    if isinstance(condition, sympy.Not):
-        return 1 - _truth(condition.args[0], sizes)
-    if isinstance(condition, sympy.And):
-        return product(_truth(a, sizes) for a in condition.args)
-    if isinstance(condition, sympy.Or):
-        return 1 - product(1 - _truth(a, sizes) for a in condition.args)
-    if type(condition) not in RELATIONS:
-        raise Unrepresentable(f"the condition {condition}")
-    a, b = sizes.dim(condition.lhs), sizes.dim(condition.rhs)
-
-    def at_most(a: Dim, b: Dim) -> Dim:
-        return dim_min(1, dim_max(0, b - a + 1))
-
-    match RELATIONS[type(condition)]:
-        case "<=":
-            return at_most(a, b)
-        case "<":
-            return at_most(a + 1, b)
-        case ">=":
-            return at_most(b, a)
-        case ">":
-            return at_most(b + 1, a)
-        case "==":
-            return at_most(a, b) * at_most(b, a)
-        case _:
-            return 1 - at_most(a, b) * at_most(b, a)
+        check_size(sizes.truth(condition), "==", 1, f"{says}: {condition}" if says == SAYS else says)
 
 
 def take_sizes_for_general(exported: ExportedProgram) -> None:

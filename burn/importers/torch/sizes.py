@@ -16,7 +16,7 @@ import torch
 
 from burn.dialect import ops
 from burn.dialect.compose import dim_value, number
-from burn.dialect.dims import Dim, ceildiv, dim_max, dim_min, exact_div, floordiv, mod
+from burn.dialect.dims import Dim, ceildiv, dim_max, dim_min, exact_div, floordiv, mod, product
 from burn.dialect.mlir import ir
 
 MAX_POWER = 8
@@ -31,12 +31,14 @@ class Sizes:
 
     def __init__(self) -> None:
         self.symbols: dict[sympy.Symbol, Dim] = {}
+        self.floats: dict[sympy.Symbol, ir.Value] = {}
+        """What symbols of floats stand for, which were elements of tensors: float64 scalars."""
 
     def bind(self, symint: Any, dim: Dim) -> None:
         """Says what a symbol is. An expression that is no plain symbol is not bound: its symbols have other sources."""
-        expression = expression_of(symint)
-        if isinstance(expression, sympy.Symbol):
-            self.symbols.setdefault(expression, dim)
+        for expression in (expression_of(symint), asked_of(symint)):
+            if isinstance(expression, sympy.Symbol):
+                self.symbols.setdefault(expression, dim)
 
     def knows(self, value: Any) -> bool:
         """Whether every symbol in a size has been bound."""
@@ -62,6 +64,8 @@ class Sizes:
             return reduce(_DIMS[name], map(self._dim, e.args))
         if isinstance(e, sympy.Pow) and isinstance(e.exp, sympy.Integer) and 0 <= int(e.exp) <= MAX_POWER:
             return reduce(lambda a, b: a * b, [self._dim(e.base)] * int(e.exp), 1)
+        if isinstance(e, sympy.Piecewise):
+            return self._chosen(e.args)
         if name in _ROUNDED:
             numerator, denominator = self._ratio(e.args[0])
             return _ROUNDED[name](numerator, denominator)
@@ -71,6 +75,45 @@ class Sizes:
             if whole is not None:
                 return whole
         raise Unrepresentable(f"the size {e} ({name}) cannot be expressed")
+
+    def _chosen(self, branches: Any) -> Dim:
+        """The value of the first branch whose condition holds."""
+        (value, condition), *others = branches
+        if condition == sympy.true or not others:
+            return self._dim(value)
+        holds = self.truth(condition)
+        return holds * self._dim(value) + (1 - holds) * self._chosen(others)
+
+    def truth(self, condition: Any) -> Dim:
+        """1 where a condition over sizes holds, else 0. Raises Unrepresentable."""
+        if condition in (sympy.true, sympy.false):
+            return int(bool(condition))
+        if isinstance(condition, sympy.Not):
+            return 1 - self.truth(condition.args[0])
+        if isinstance(condition, sympy.And):
+            return product(map(self.truth, condition.args))
+        if isinstance(condition, sympy.Or):
+            return 1 - product(1 - self.truth(a) for a in condition.args)
+        if type(condition) not in RELATIONS:
+            raise Unrepresentable(f"the condition {condition}")
+        a, b = self._dim(condition.lhs), self._dim(condition.rhs)
+
+        def at_most(a: Dim, b: Dim) -> Dim:
+            return dim_min(1, dim_max(0, b - a + 1))
+
+        match RELATIONS[type(condition)]:
+            case "<=":
+                return at_most(a, b)
+            case "<":
+                return at_most(a + 1, b)
+            case ">=":
+                return at_most(b, a)
+            case ">":
+                return at_most(b + 1, a)
+            case "==":
+                return at_most(a, b) * at_most(b, a)
+            case _:
+                return 1 - at_most(a, b) * at_most(b, a)
 
     def _ratio(self, e: Any) -> tuple[Dim, int]:
         """An exact fraction of a size and a positive number, for expressions that go through floats."""
@@ -100,11 +143,13 @@ class Sizes:
     def value(self, symbolic: Any) -> ir.Value:
         """A SymFloat or SymBool as a scalar tensor: float64 or bool."""
         e = expression_of(symbolic)
-        return self._condition(e) if isinstance(symbolic, torch.SymBool) else self._float(e)
+        return self.condition(e) if isinstance(symbolic, torch.SymBool) else self._float(e)
 
     def _float(self, e: Any) -> ir.Value:
         if isinstance(e, (sympy.Float, sympy.Rational)):
             return number(float(e), "float64")
+        if e in self.floats:
+            return self.floats[e]
         name = type(e).__name__
         if name in ("ToFloat", "Identity"):
             return self._float(e.args[0])
@@ -116,18 +161,28 @@ class Sizes:
             return ops.pow(*map(self._float, e.args))
         return dim_value(self._dim(e), "float64")
 
-    def _condition(self, e: Any) -> ir.Value:
+    def condition(self, e: Any) -> ir.Value:
+        """A condition as a bool scalar. Raises Unrepresentable."""
         if e in (sympy.true, sympy.false):
             return number(bool(e), "bool")
         if isinstance(e, sympy.Not):
-            return ops.not_(self._condition(e.args[0]))
+            return ops.not_(self.condition(e.args[0]))
         if isinstance(e, (sympy.And, sympy.Or)):
-            return reduce(ops.and_ if isinstance(e, sympy.And) else ops.or_, map(self._condition, e.args))
+            return reduce(ops.and_ if isinstance(e, sympy.And) else ops.or_, map(self.condition, e.args))
         if type(e) in _RELATIONS:
             return _RELATIONS[type(e)](*map(self._float, e.args))
         raise Unrepresentable(f"the condition {e} cannot be expressed")
 
 
+RELATIONS: dict[Any, str] = {
+    sympy.Eq: "==",
+    sympy.Ne: "!=",
+    sympy.Lt: "<",
+    sympy.Le: "<=",
+    sympy.Gt: ">",
+    sympy.Ge: ">=",
+}
+"""Relations of sizes, and how Python writes them."""
 _DIMS: dict[str, Callable[[Dim, Dim], Dim]] = {
     "Add": lambda a, b: a + b,
     "Mul": lambda a, b: a * b,
@@ -171,3 +226,9 @@ _RELATIONS: dict[Any, Any] = {
 def expression_of(symbolic: Any) -> Any:
     """The sympy expression behind a SymInt, SymFloat or SymBool, with what torch has learnt about it put in."""
     return symbolic.node.expr if hasattr(symbolic, "node") else sympy.sympify(symbolic)
+
+
+def asked_of(symbolic: Any) -> Any:
+    """The expression as the program wrote it. What a program asserts torch has learnt, so
+    that nothing of it would be left to check."""
+    return symbolic.node._expr if hasattr(symbolic, "node") else sympy.sympify(symbolic)

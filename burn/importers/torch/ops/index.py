@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import sympy
 import torch
 
 from burn.dialect import ops
@@ -13,6 +14,7 @@ from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, broadcast_shapes, type_of
 from burn.importers.torch.node import Node, aten
+from burn.importers.torch.sizes import asked_of, expression_of
 
 
 @aten("embedding.default")
@@ -327,7 +329,14 @@ def item(node: Node, x: ir.Value) -> Any:
     scalar = reshape(x, ())
     if isinstance(meta, torch.SymInt):
         return node.read_dim(scalar, meta)
-    return convert(scalar, "bool" if isinstance(meta, torch.SymBool) else "float64")
+    expression, sizes = asked_of(meta), node.importer.sizes
+    if isinstance(meta, torch.SymBool):
+        if isinstance(expression, sympy.Eq) and isinstance(expression.lhs, sympy.Symbol) and expression.rhs == 1:
+            sizes.symbols[expression.lhs] = node.read_dim(scalar, meta)  # torch reckons with a number that is 0 or 1
+        return convert(scalar, "bool")
+    value = convert(scalar, "float64")
+    sizes.floats |= dict.fromkeys((expression, expression_of(meta)), value)
+    return value
 
 
 @aten("searchsorted.Tensor", "searchsorted.Scalar", "bucketize.Tensor", "bucketize.Scalar")

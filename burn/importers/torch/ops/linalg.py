@@ -1,7 +1,7 @@
 """Solving and factorising: the algorithms are burn.linalg's, traced into the program.
 
-torch's own operators also give how far they got (`info`) and LAPACK's packed factors, mostly for gradients and checks. What
-burn does not build of these is refused where anything reads it (`_unread`)."""
+torch's own operators also give LAPACK's packed factors and row exchanges, for gradients, and how far they got (`info`), which
+is refused where anything but a check reads it (`_unread`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from torch import fx
 from burn import linalg
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, number, number_like, transpose
+from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import TensorType, type_of
 from burn.importers.torch.node import Node, aten, higher_order
+from burn.tensors import Tensor
 from burn.tensors.base import made
+from burn.tensors.control import loop
 
 
 def _unread(node: Node, *results: int) -> None:
@@ -74,8 +77,8 @@ def inverse(node: Node, x: ir.Value) -> ir.Value:
 
 @aten("_linalg_solve_ex.default")
 def solve(node: Node, a: ir.Value, b: ir.Value, *, left: bool = True, check_errors: bool = False) -> list[Any]:
-    _unread(node, 1, 2, 3)
-    return [_solution(a, b, left, node.result_type(0)), None, None, None]
+    _unread(node, 3)
+    return [_solution(a, b, left, node.result_type(0)), *_factors(node, a, 1), None]
 
 
 @aten("linalg_solve.default")
@@ -126,19 +129,130 @@ def triangular_solve(
 
 @aten("_linalg_det.default")
 def determinant(node: Node, x: ir.Value) -> list[Any]:
-    _unread(node, 1, 2)
     if type_of(x).shape[-1] == 0:
-        return [broadcast_to(number_like(1, x), node.result_type(0).shape), None, None]
-    return [linalg.det(made(x)).value, None, None]
+        return [broadcast_to(number_like(1, x), node.result_type(0).shape), *_factors(node, _factored(node, x), 1)]
+    return [linalg.det(made(x)).value, *_factors(node, _factored(node, x), 1)]
 
 
 @aten("_linalg_slogdet.default")
 def log_determinant(node: Node, x: ir.Value) -> list[Any]:
-    _unread(node, 2, 3)
     if type_of(x).shape[-1] == 0:
-        return [*(broadcast_to(number_like(v, x), node.result_type(0).shape) for v in (1, 0)), None, None]
+        return [
+            *(broadcast_to(number_like(v, x), node.result_type(0).shape) for v in (1, 0)),
+            *_factors(node, _factored(node, x), 2),
+        ]
     sign, logarithm = linalg.slogdet(made(x))
-    return [sign.value, logarithm.value, None, None]
+    return [sign.value, logarithm.value, *_factors(node, _factored(node, x), 2)]
+
+
+# ---- LAPACK's factors ---------------------------------------------------------------------------------------------------
+@aten("linalg_lu_factor_ex.default", "linalg_lu_factor.default")
+def lu_factor(node: Node, x: ir.Value, *, pivot: bool = True, check_errors: bool = False) -> list[Any]:
+    rows, columns = type_of(x).shape[-2:]
+    if rows != columns or not pivot:
+        node.fail("only of square matrices, with pivoting")
+    if "_ex" not in node.op:
+        return _factors(node, x, 0)
+    _unread(node, 2)
+    return [*_factors(node, x, 0), None]
+
+
+@aten("linalg_lu_solve.default")
+def lu_solve(
+    node: Node, packed: ir.Value, pivots: ir.Value, b: ir.Value, *, left: bool = True, adjoint: bool = False
+) -> ir.Value:
+    """The x with a x = b, for the factors of a; with x a = b, or of the transpose of a."""
+    if node.result_type().elements == 0:
+        return ops.full(shape=node.shape, dtype=node.dtype, value=0.0)
+    if not left:
+        return turned(_by_factors(packed, pivots, turned(b), not adjoint))
+    return _by_factors(packed, pivots, b, adjoint)
+
+
+@aten("lu_unpack.default")
+def lu_unpack(
+    node: Node, packed: ir.Value, pivots: ir.Value, unpack_data: bool = True, unpack_pivots: bool = True
+) -> list[Any]:
+    """The permutation as a matrix p with x = p l u, and the factors; what is not asked for is empty."""
+    rows, columns = type_of(packed).shape[-2:]
+    if rows != columns:
+        node.fail("only of square matrices")
+    nothing = ops.full(shape=(0,), dtype=node.dtype, value=0.0)
+    order = _order(made(pivots)).value if unpack_pivots and type_of(packed).elements != 0 else None
+    factors = [_unit(_half(packed, ops.le, 0)), _half(packed, ops.ge, 0)] if unpack_data else [nothing] * 2
+    empty = broadcast_to(number_like(0, packed), type_of(packed).shape) if unpack_pivots else nothing
+    return [empty if order is None else _permutation(order, rows, node.dtype), *factors]
+
+
+def _permutation(order: ir.Value, n: Dim, dtype: str) -> ir.Value:
+    """The matrix that has a 1 in row order[k] of each column k."""
+    row = ops.iota(shape=(n, 1), axis=0)
+    return convert(ops.eq(row, ops.reshape(order, shape=(*type_of(order).shape[:-1], 1, n))), dtype)
+
+
+def _by_factors(packed: ir.Value, pivots: ir.Value, b: ir.Value, transposed: bool) -> ir.Value:
+    """With a[order] = l u."""
+    order = _order(made(pivots))
+    wide = type_of(b).shape
+
+    def permuted(x: Tensor, places: Tensor) -> Tensor:
+        batch = (*type_of(x.value).shape[:-2], wide[-2])
+        return x.gather(len(wide) - 2, places.broadcast_to(*batch).unsqueeze(-1).broadcast_to(*type_of(x.value).shape))
+
+    if transposed:
+        upper = _triangular(turned(packed), b, upper=False)
+        solved = _triangular(turned(_unit(packed)), upper, upper=True)
+        return permuted(made(solved), order.argsort(-1)).value
+    lower = _triangular(packed, permuted(made(b), order).value, upper=False, unitriangular=True)
+    return _triangular(packed, lower, upper=True)
+
+
+def _factored(node: Node, x: ir.Value) -> ir.Value:
+    """What LAPACK factors for a determinant: the transpose of a matrix that lies row by row. Gradients count on it."""
+    return turned(x) if node.argument_meta(0).is_contiguous() else x
+
+
+def _factors(node: Node, x: ir.Value, first: int) -> list[Any]:
+    """Both factors in one matrix, and the exchanges of rows, as results `first` and the one behind it; None where nothing reads
+    them."""
+    if not node.uses(first) and not node.uses(first + 1):
+        return [None, None]
+    n = type_of(x).shape[-1]
+    if type_of(x).elements == 0:
+        return [x, ops.full(shape=type_of(x).shape[:-1], dtype="int32", value=0)]
+    order, lower, upper = linalg.lu(made(x))
+    below = _half(lower.value, ops.le, -1)
+    return [ops.add(below, upper.value), convert(_pivots(order, n).value, "int32")]
+
+
+def _exchanged(rows: Tensor, row: Tensor, step: Tensor, other: Tensor) -> Tensor:
+    """Rows `step` and `other` of each batch in each other's place."""
+    return rows.gather(1, (row == step).where(other, (row == other).where(step, row)))
+
+
+def _pivots(order: Tensor, n: Dim) -> Tensor:
+    """The row, from 1, that changed places with each row in turn, so that the rows came into an order: [.., n]."""
+    flat = order.reshape(-1, n)
+    row = made(ops.iota(shape=(n,), axis=0)).reshape(1, n)
+    start = row.broadcast_to(*flat.type.shape)
+
+    def exchange(step: Tensor, going: Tensor, rows: Tensor, pivots: Tensor) -> tuple:
+        place = (rows == flat.take(step, 1).unsqueeze(1)).astype("int32").argmax(1, keepdims=True)
+        return going, _exchanged(rows, row, step, place), (row == step).where(place + 1, pivots)
+
+    return loop(exchange, (start, start), trips=n)[1].reshape(*order.type.shape)
+
+
+def _order(pivots: Tensor) -> Tensor:
+    """The order of rows that exchanges make: [.., n], int64."""
+    n = pivots.type.shape[-1]
+    flat = pivots.astype("int64").reshape(-1, n)
+    row = made(ops.iota(shape=(n,), axis=0)).reshape(1, n)
+
+    def exchange(step: Tensor, going: Tensor, rows: Tensor) -> tuple:
+        return going, _exchanged(rows, row, step, flat.take(step, 1).unsqueeze(1) - 1)
+
+    return loop(exchange, (row.broadcast_to(*flat.type.shape),), trips=n)[0].reshape(*pivots.type.shape)
 
 
 # ---- factors ------------------------------------------------------------------------------------------------------------
@@ -183,7 +297,4 @@ def lu(node: Node, x: ir.Value, *, pivot: bool = True) -> list[ir.Value]:
     if rows != columns or not pivot:
         node.fail("only of square matrices, with pivoting")
     order, lower, upper = linalg.lu(made(x))
-    order = order.value
-    row = ops.iota(shape=(rows, 1), axis=0)
-    wide = ops.reshape(order, shape=(*type_of(order).shape[:-1], 1, rows))
-    return [convert(ops.eq(row, wide), node.dtype), lower.value, upper.value]
+    return [_permutation(order.value, rows, node.dtype), lower.value, upper.value]

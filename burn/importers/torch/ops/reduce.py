@@ -49,6 +49,11 @@ def _extreme(x: ir.Value, kind: str, axes: tuple[int, ...], keepdim: bool) -> ir
     return reduced(x, kind, axes, keepdim)
 
 
+@aten("_is_all_true.default", "_is_any_true.default")
+def of_bools(node: Node, x: ir.Value) -> ir.Value:
+    return reduced(x, "all" if "all" in node.op else "any", node.axes(None, x), False)
+
+
 @aten("max.dim", "min.dim")
 def extreme_and_place(node: Node, x: ir.Value, dim: int, keepdim: bool = False) -> list[ir.Value]:
     kind = EXTREMES[node.op.split(".")[1]]
@@ -135,6 +140,9 @@ def cumulative_extreme(node: Node, x: ir.Value, dim: int) -> list[Any]:
     if not type_of(x).rank:
         return [x, number(0, "int64")]
     axis = node.axis(dim, x)
+    if type_of(x).dtype == "bool":
+        best, place = cumulative_extreme(node, convert(x, "uint8"), dim)
+        return [convert(best, "bool"), place]
     best = ops.cumulative(x, kind="max" if "max" in node.op else "min", axis=axis)
     place = ops.iota(shape=type_of(x).shape, axis=axis)
     same = ops.eq(x, best)
