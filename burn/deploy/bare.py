@@ -177,9 +177,9 @@ def _tables(interface: Interface, artefact: Artefact, weights: Weights, memory: 
         f"{len(signature.inputs)}, {len(signature.outputs)}, {len(weights.places)}, {len(memory.sizes)}, "
         f"{memory.planned}, {memory.scratch}}};",
         f"int32_t {name}_run({arguments});\nint32_t {name}_run({arguments}) {{\n"
-        f"    const void *const in[] = {{{', '.join(p.name for p in interface.inputs) or '0'}}};\n"
-        f"    void *const out[] = {{{', '.join(p.name for p in interface.outputs) or '0'}}};\n"
-        f"    return burn_bare_run(&{symbol}, arena, arena_bytes, in, out);\n}}",
+        f"    const void *const burn_in[] = {{{', '.join(p.name for p in interface.inputs) or '0'}}};\n"
+        f"    void *const burn_out[] = {{{', '.join(p.name for p in interface.outputs) or '0'}}};\n"
+        f"    return burn_bare_run(&{symbol}, arena, arena_bytes, burn_in, burn_out);\n}}",
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -166,19 +166,19 @@ def cpp_header(interface: Interface, version: str) -> str:
     sizes = "".join(f"{size}, " for size in interface.sizes)
     parts = {"complex64": 2, "complex128": 2}
     grown = "\n".join(
-        f"        out.{p.name}.resize(elements({number}, {len(p.dims)}, {parts.get(p.spec.dtype, 1)}"
+        f"        burn_out.{p.name}.resize(elements({number}, {len(p.dims)}, {parts.get(p.spec.dtype, 1)}"
         f"{''.join(f', {size}' for size in interface.sizes)}));"
         for number, p in enumerate(interface.outputs)
     )
-    outputs = "".join(f", out.{p.name}.data()" for p in interface.outputs)
+    outputs = "".join(f", burn_out.{p.name}.data()" for p in interface.outputs)
     inputs = "".join(f", {value}" for value in passed)
     run = f"""
     /* One inference. */
     Outputs run({", ".join(arguments)}) const {{
-        Outputs out;
+        Outputs burn_out;
 {grown}
         check({name}_run(model_{inputs}{outputs}));
-        return out;
+        return burn_out;
     }}
 """
     counted = f"""

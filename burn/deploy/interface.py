@@ -48,7 +48,7 @@ union unsigned using virtual void volatile wchar_t while xor xor_eq"""
 _LANGUAGE: frozenset[str] = frozenset(_WORDS.split())
 """Words of C and of C++."""
 
-_OWN = frozenset(("arena", "arena_bytes", "dims", "in", "model", "number", "out", "program", "sizes"))
+_OWN = frozenset(("arena", "arena_bytes", "burn_in", "burn_out", "dims", "model", "number", "program", "sizes"))
 """What the functions' own parameters and variables are called."""
 
 _CALLS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod"}

@@ -285,9 +285,9 @@ def _functions(interface: Interface) -> str:
         "run": "\n    ".join(
             [
                 _array("const int64_t", "sizes", interface.sizes),
-                _array("const void *const", "in", [p.name for p in interface.inputs]),
-                _array("void *const", "out", [p.name for p in interface.outputs]),
-                "return burn_model_call((burn_model *)model, sizes, in, out);",
+                _array("const void *const", "burn_in", [p.name for p in interface.inputs]),
+                _array("void *const", "burn_out", [p.name for p in interface.outputs]),
+                "return burn_model_call((burn_model *)model, sizes, burn_in, burn_out);",
             ]
         ),
         "output_dims": "\n    ".join(

@@ -75,17 +75,18 @@ def test_every_kind_of_element(tmp_path: Path) -> None:
             assert got.tobytes() == np.concatenate([feed, feed]).tobytes()
 
 
-NAMES = ('a b"\\', "a?b", "class", "größe*/", "x\n", "model")
+NAMES = ('a b"\\', "a?b", "class", "größe*/", "x\n", "model", "in", "burn_in")
 
 
 def test_odd_names(tmp_path: Path) -> None:
     of = helper.make_tensor_value_info
     values = [of(name, TensorProto.FLOAT, ["n"]) for name in NAMES]
-    node = helper.make_node("Sum", list(NAMES), ["int"], name='??/ */ %s "')
-    graph = helper.make_graph([node], "g", values, [of("int", TensorProto.FLOAT, ["n"])])
+    node = helper.make_node("Sum", list(NAMES), ["out"], name='??/ */ %s "')
+    graph = helper.make_graph([node], "g", values, [of("out", TensorProto.FLOAT, ["n"])])
     program = import_onnx(helper.make_model(graph).SerializeToString())
     path = _same(program, {name: np.full(3, i, np.float32) for i, name in enumerate(NAMES)}, tmp_path)
-    assert "const float *class_1" in (path.parent / "edge.h").read_text()
+    header = (path.parent / "edge.h").read_text()
+    assert all(f"float *{name}" in header for name in ("class_1", "in", "burn_in_1", "out")), header
 
 
 def test_strings_inside(tmp_path: Path) -> None:

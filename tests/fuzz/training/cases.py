@@ -8,6 +8,7 @@ between its steps parameters are frozen and unfrozen, and batches have two sizes
 from __future__ import annotations
 
 import math
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +22,8 @@ import burn
 from burn import nn, optim
 from tests.fuzz.runner import Outcome
 
-STEPS = 20
+STEPS = int(os.environ.get("BURN_SWEEP_STEPS", "20"))
+"""Of a training in float64; one in float32 has 20, as its error grows."""
 D, H, C = 3, 4, 3
 PATTERNS = ("first", "bias", "head.weight", "square", "unused")
 
@@ -200,7 +202,7 @@ def case(seed: int) -> Outcome:
     numbers = np.random.default_rng(seed)
     sizes = [t.rng.randint(1, 13) for _ in range(2)]  # each way to split a batch is a program
     pattern = t.rng.choice(PATTERNS)
-    for n in range(STEPS):
+    for n in range(STEPS if t.dtype == "float64" else 20):
         if t.rng.random() < 0.3:
             model.unfreeze()
             if t.rng.random() < 0.6:
@@ -219,7 +221,8 @@ def case(seed: int) -> Outcome:
                 group["lr"] = rate(t.lr, n)
         scores = _theirs(twins, torch.tensor(x, dtype=torch.float64), t.shared)
         want = sum(term(scores, torch.tensor(y), twins) for term in theirs)
-        want.backward()
+        if want.requires_grad:  # something that is used is not frozen
+            want.backward()
         moved = [p for p in twins.values() if p.grad is not None]
         if t.value is not None:
             torch.nn.utils.clip_grad_value_(moved, t.value)
