@@ -22,6 +22,7 @@ class Model:
     build: Callable[[], torch.nn.Module]
     model_type: str | None
     exporters: tuple[Exporter, ...] = ("dynamo", "torchscript")
+    convolves: bool = False
 
 
 class First(torch.nn.Module):
@@ -111,7 +112,7 @@ def _model(
     name: str, build: Callable[[], torch.nn.Module], inputs: tuple[Spec, ...], model_type: str | None, **sizes: int
 ) -> Model:
     case = ModelCase(name, TorchModule(__name__, name, ("y",)), inputs, sizes or SIZES)
-    return Model(case, build, model_type)
+    return Model(case, build, model_type, convolves=name == "vit")
 
 
 MODELS = {

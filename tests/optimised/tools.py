@@ -112,7 +112,7 @@ def four_bits(model: Model, source: Path, path: Path) -> None:
     with _quiet():
         quantizer = MatMulNBitsQuantizer(onnx.load(source), block_size=16, is_symmetric=False)
         quantizer.process()
-        quantizer.model.save_model_to_file(str(path))
+        quantizer.model.save_model_to_file(str(path))  # type: ignore[union-attr]
 
 
 FORMS, TYPES = quantization.QuantFormat, quantization.QuantType

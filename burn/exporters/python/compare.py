@@ -13,7 +13,7 @@ import numpy as np
 
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.dialect.weights import SMALL_BYTES, Weight
-from burn.exporters.python.graph import Graph, Node, Region, Value
+from burn.exporters.python.graph import Graph, Node, Region, Value, new_sizes
 from burn.ops import ELEMENTS, element
 from burn.passes.constants import uniform_number
 
@@ -57,7 +57,7 @@ class _Prints:
         for node in nodes:
             inner = [self._inner(region, depth + 1) for region in node.regions]
             mine = self._node(node, inner)
-            if not node.pure:
+            if not node.pure or new_sizes(node):
                 effects.append(mine)
         return effects
 

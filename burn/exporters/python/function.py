@@ -224,10 +224,11 @@ class Body:
         for ref in text.refs:
             self.left[ref] -= 1
         results = node.results
-        if not any(self.left[r] for r in results) and len(results) == 1:
-            targets = ["_"]
-        else:
-            targets = [self.variable(r, text, many=len(results) > 1) if self.left[r] else "_" for r in results]
+        named = [r for r in results if self.left[r] > 0]
+        for dim in map(symbol, new_sizes(node)):  # a result that only its size is wanted of
+            sized = [r for r in results if dim in r.type.shape]
+            named += sized[:1] if sized and named == [r for r in named if r not in sized] else []
+        targets = [self.variable(r, text, many=len(results) > 1) if r in named else "_" for r in results]
         comment = ", ".join(filter(None, (self.owner.shape(r) for r in results if self.left[r])))
         self.line(f"{', '.join(targets)} = {text.code}", comment)
         self._bind_new_sizes(node)

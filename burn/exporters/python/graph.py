@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from burn.dialect.dims import Expr, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
@@ -115,6 +116,17 @@ def new_sizes(node: Node) -> list[str]:
     """The sizes that a node defines, besides those of the nodes in its regions."""
     names = [node.attrs[key] for key in ("symbol", "count") if isinstance(node.attrs.get(key), str)]
     return names + list(node.attrs.get("symbols", ()))
+
+
+def used_sizes(node: Node) -> set[str]:
+    """The names of the sizes in what a node, and the nodes in its regions, are given and compute."""
+    dims: list[Any] = []
+    for each in walk([node]):
+        dims += [d for value in each.values for d in value.type.shape]
+        dims += [d for a in each.attrs.values() for d in (a if isinstance(a, tuple) else (a,))]
+        if each is not node:
+            dims += [d for type_ in each.types for d in type_.shape]
+    return {name for dim in dims if isinstance(dim, Expr) for name in symbols(dim)}
 
 
 def walk(nodes: list[Node]) -> Iterator[Node]:
@@ -282,10 +294,12 @@ def scope_of(source: str) -> tuple[str, ...]:
 def live(nodes: list[Node], results: list[Value]) -> list[Node]:
     """The nodes that results or effects need."""
     needed = {value.node for value in results}
+    sizes = {name for value in results for dim in value.type.shape for name in symbols(dim)}
     kept = []
     for node in reversed(nodes):
-        if node in needed or not node.pure:
+        if node in needed or not node.pure or not sizes.isdisjoint(new_sizes(node)):
             kept.append(node)
+            sizes |= used_sizes(node)
             needed.update(value.node for value in node.values)
             for region in node.regions:
                 needed.update(v.node for inner in walk(region.nodes) for v in inner.values)

@@ -28,7 +28,6 @@ def model(
     nodes: Sequence[onnx.NodeProto],
     inputs: Sequence[onnx.ValueInfoProto],
     outputs: Sequence[str],
-    opset: int = 20,
     **constants: np.ndarray,
 ) -> onnx.ModelProto:
     """constants: initializers by name."""
@@ -36,7 +35,7 @@ def model(
     stored = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
     graph = helper.make_graph(list(nodes), "g", list(inputs), results, stored)
     domains = {n.domain for n in nodes} - {""}
-    versions = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    versions = [helper.make_opsetid("", 20), *(helper.make_opsetid(domain, 1) for domain in domains)]
     return helper.make_model(graph, opset_imports=versions, ir_version=8)
 
 
@@ -88,10 +87,9 @@ def test_a_layer_that_is_called_twice() -> None:
 
 
 def test_convolutions_that_share_a_bias_and_norms_that_share_a_scale() -> None:
-    attributes = {"pads": [1, 1, 1, 1]}
     nodes = [
-        node("Conv", ["x", "w1", "b"], ["h"], **attributes),
-        node("Conv", ["h", "w2", "b"], ["k"], **attributes),
+        node("Conv", ["x", "w1", "b"], ["h"], pads=[1] * 4),
+        node("Conv", ["h", "w2", "b"], ["k"], pads=[1] * 4),
         node("BatchNormalization", ["k", "s", "b", "m", "s"], ["l"]),
         node("InstanceNormalization", ["l", "s", "s"], ["y"]),
     ]
@@ -276,6 +274,28 @@ def test_a_scan_beside_a_range_with_an_end_of_run_time(direction: int) -> None:
     made = model(nodes, [info("x", FLOAT, ["N", 1, 6]), info("n", INT64, [])], ["y", "r"], **constants)
     text = agree(made, {"x": numbers(2, 1, 6), "n": np.array(8)})
     assert not re.search(r"ops\.sub\(burn\.constant", text), "arithmetic of known numbers is left in the source"
+
+
+@pytest.mark.parametrize("operator", ["Unique", "NonZero"])
+@pytest.mark.parametrize("within", [False, True])
+def test_only_the_size_of_a_result_is_used(operator: str, within: bool) -> None:
+    """The op that defines a size stays, though nothing reads what it gives; also inside of a branch."""
+    size = [node(operator, ["x"], ["u"]), node("Shape", ["u"], ["s"]), node("Gather", ["s", "last"], ["n"])]
+    nodes = [*size, node("Range", ["zero", "n", "one"], ["y"])]
+    if within:
+        other = helper.make_graph([node("Neg", ["ones"], ["e"])], "e", [], [info("e", INT64)])
+        then = helper.make_graph([*nodes[:3], node("Mul", ["n", "ones"], ["t"])], "t", [], [info("t", INT64)])
+        nodes = [
+            node("ReduceMax", ["x"], ["m"], keepdims=0),
+            node("Greater", ["m", "bound"], ["c"]),
+            node("If", ["c"], ["y"], then_branch=then, else_branch=other),
+        ]
+    constants = {"last": np.array(-1), "zero": np.array(0), "one": np.array(1), "ones": np.array([1, 1])}
+    constants["bound"] = np.float32(0)  # type: ignore[assignment]
+    used = {name for n in nodes for name in reference.free_names([n])}
+    kept = {name: array for name, array in constants.items() if name in used}
+    made = model(nodes, [info("x", FLOAT, [5])], ["y"], **kept)
+    agree(made, {"x": np.array([1, 2, 1, 0, 3], np.float32)})
 
 
 # ---- the command -------------------------------------------------------------------------------------------------------

@@ -160,14 +160,17 @@ def cut(draw: random.Random, values: list[ir.Value]) -> ir.Value:
             first = draw.randint(0, max(room, 0))
             start = first if step > 0 or not size else first + (size - 1) * -step
             start = min(start, max(dim - 1, 0)) if not size else start
-        starts.append(start), sizes.append(size), steps.append(step)
+        starts.append(start)
+        sizes.append(size)
+        steps.append(step)
     return ops.slice(x, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps))
 
 
 def taken(draw: random.Random, values: list[ir.Value]) -> ir.Value:
     x = pick(draw, values, lambda t: t.rank > 0 and isinstance(t.shape[0], int) and t.shape[0] > 0)
     dtype = draw.choice(["int64", "int32"])
-    index = number(draw.choice([0, -1, type_of(x).shape[0] - 1]), dtype)
+    size = type_of(x).shape[0]
+    index = number(draw.choice([0, -1, size - 1 if isinstance(size, int) else 0]), dtype)
     return ops.gather(x, index, axis=draw.choice([0, -type_of(x).rank]))
 
 
@@ -253,7 +256,7 @@ def test_what_does_not_read_well_is_written_plainly(monkeypatch: pytest.MonkeyPa
 
 def test_every_program_can_be_written_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written where nothing else gives the program again: each of these programs, in functions alone."""
-    real = generating._written
+    real: Any = generating._written
 
     def plainly(*arguments: Any) -> Any:
         return real(*arguments[:-1], replace(arguments[-1], plain=True))

@@ -4,6 +4,7 @@ control flow inside, and now and then one that lacks a part."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class Layer:
         blocks.made[key] = graph.constant(array, name)
         return blocks.made[key]
 
-    def node(self, op: str, *operands: Array | str, **attributes: object) -> str:
+    def node(self, op: str, *operands: Array | str, **attributes: Any) -> str:
         scope = f"{self.blocks.prefix}.{self.number}" if self.blocks.prefix else ""
         return self.graph.node(op, *operands, scope=scope, **attributes)[0]
 

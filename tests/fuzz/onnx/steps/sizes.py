@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import numpy_helper
 
@@ -17,7 +19,7 @@ def has_axes(value: Value) -> bool:
 @step(1)
 def shape(graph: Graph) -> None:
     value = graph.pick(has_axes)
-    bounds = {}
+    bounds: dict[str, Any] = {}
     if graph.opset >= 15 and graph.chance(0.6):
         bounds = {name: graph.random.randint(-value.rank, value.rank) for name in ("start", "end")}
     graph.node("Shape", value, **bounds)
