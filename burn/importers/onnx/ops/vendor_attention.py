@@ -67,8 +67,8 @@ def self_attention(node: Node, projected: ir.Value, mask: int, past: int, extra:
     if node.has_input(past):
         cache = node.required(past)
         old = type_of(cache).shape[3]
-        halves = [reshape(part(cache, 0, i, 1), type_of(cache).shape[1:]) for i in (0, 1)]
-        k, v = (ops.concat([a, b], axis=2) for a, b in zip(halves, (k, v), strict=True))
+        caches = [reshape(part(cache, 0, i, 1), type_of(cache).shape[1:]) for i in (0, 1)]
+        k, v = (ops.concat([a, b], axis=2) for a, b in zip(caches, (k, v), strict=True))
     space = Space(batch, length, old, type_of(k).shape[2])
     flags = padding_bias(node, node.required(mask), space, type_of(q).dtype) if node.has_input(mask) else None
     node.no_effect("mask_filter_value", because="there is no mask")

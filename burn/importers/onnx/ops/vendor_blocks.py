@@ -91,7 +91,7 @@ _NF4 = (
     *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
 )
 CODES = (np.concatenate([_FP4, -_FP4]).astype(np.float32), np.array(_NF4, np.float32))
-"""What 4 bits stand for: FP4 of bitsandbytes (a sign and one of 8 sizes), and NF4 (arXiv 2305.14314)."""
+"""Values of 4-bit codes: FP4 of bitsandbytes (a sign and one of 8 sizes), and NF4 (arXiv 2305.14314)."""
 
 
 @onnx_op("MatMulBnb4", domain=DOMAIN, ranks=(None, 1, 1))
@@ -107,9 +107,9 @@ def matmul_bnb4(node: Node) -> ir.Value:
     if depth < 1 or rows < 1 or block < 1:
         node.fail(f"blocks of {block} numbers do not fill a weight [{rows}, {depth}]", "block_size")
     count, dtype = rows * depth, type_of(x).dtype
-    halves = [ops.shift_right(packed, number(4, "uint8")), ops.and_(packed, number(15, "uint8"))]
+    nibbles = [ops.shift_right(packed, number(4, "uint8")), ops.and_(packed, number(15, "uint8"))]
     (size,) = type_of(packed).shape
-    codes = reshape(ops.concat([reshape(h, (size, 1)) for h in halves], axis=1), (size * 2,))
+    codes = reshape(ops.concat([reshape(h, (size, 1)) for h in nibbles], axis=1), (size * 2,))
     values = ops.gather(node.array(CODES[kind]), convert(part(codes, 0, 0, count), "int64"), axis=0)
     scale = by_blocks(convert(scales, "float32"), count, block, 0)
     weight = reshape(ops.mul(values, scale), (rows, depth))

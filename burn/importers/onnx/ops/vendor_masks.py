@@ -1,4 +1,4 @@
-"""What com.microsoft's kinds of attention share: masks of several shapes, sizes that must agree, scores with a sink."""
+"""Shared by com.microsoft's kinds of attention: masks of several shapes, sizes that must agree, scores with a sink."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from burn.importers.onnx.ops.attention import scaled
 from burn.importers.onnx.ops.image import part
 
 MASKED = -10000.0
-"""What hidden keys' scores are lowered by, where the node does not say."""
+"""Added to the scores of hidden keys if the node does not say otherwise."""
 
 
 def agree(node: Node, size: Dim, wanted: Dim, what: str) -> None:
