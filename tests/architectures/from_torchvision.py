@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any
 
 import torch
@@ -44,13 +45,14 @@ def made(listed: str) -> Made:
     nothing = {"weights_backbone": None} if "segmentation" in module else {}
     model = models.get_model(name, weights=None, **nothing).eval()
     reasons = []
+    argument = next(iter(inspect.signature(model.forward).parameters))
     for size in (64, 128, 224):
         shape = (3, 4, size, size) if "video" in module else (3, size, size)
 
         def inputs(batch: int, shape: tuple[int, ...] = shape) -> Inputs:
             if "optical_flow" in module:
                 return {"image1": floats(batch, *shape), "image2": floats(batch, *shape) + 1, "num_flow_updates": 2}
-            return {"x": floats(batch, *shape)}
+            return {argument: floats(batch, *shape)}
 
         try:
             runs(model, inputs(2))

@@ -51,6 +51,15 @@ def test_assertions_are_kept(name: str) -> None:
                 run(bad)
 
 
+def test_an_assertion_about_a_float() -> None:
+    """torch.export drops it; Dynamo keeps it."""
+    run = compiled(Checked(lambda x: torch._check(x.min().item() >= 0)))
+    with torch._dynamo.config.patch(capture_scalar_outputs=True), torch.no_grad():
+        assert torch.equal(run(torch.ones(3)), torch.full((3,), 2.0))
+        with pytest.raises((burn.RunError, RuntimeError)):
+            run(-torch.ones(3))
+
+
 def test_one_name_for_two_sizes_is_refused() -> None:
     class Two(torch.nn.Module):
         def forward(self, x: Any, y: Any) -> Any:
