@@ -40,6 +40,7 @@ MAX_DEPTH = 64  # regions inside regions
 MAX_NESTING = 1000  # brackets inside brackets: MLIR's reader calls itself for each
 _BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[(\[{<]|[)\]}>]')
 _AT = re.compile(r'loc\(".*":(\d+):(\d+)\)')
+_NO_CLASS = "Can't cast unknown"
 _TOKEN = re.compile(r'"[^"]*"|[%@#!^]?[\w.$-]+|\S')
 _foreign: ir.Context | None = None
 
@@ -80,7 +81,14 @@ def parse_text(text: str, weights: Mapping[str, Weight] | None = None, file: str
     if len(functions) != 1 or others or len(functions[0].regions[0].blocks) != 1:
         raise ModelError("not a program", ["the module must hold one function of one block, 'main'"])
     with context():
-        return _Reader(weights or {}, file).program(functions[0])
+        try:
+            return _Reader(weights or {}, file).program(functions[0])
+        except (
+            TypeError
+        ) as error:  # MLIR's interface to Python has no class for some of its attributes, array<i56> for one
+            if not str(error).startswith(_NO_CLASS):
+                raise
+            raise ModelError("the program's text is malformed", [str(error)]) from None
 
 
 def _foreign_module(text: str, file: str) -> ir.Module:

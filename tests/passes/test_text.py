@@ -143,3 +143,9 @@ def test_weights_that_are_missing_are_named(tmp_path: Path) -> None:
     safetensors.write(tmp_path / "model.safetensors", {"other": array_weight(np.ones(4, np.float32))})
     with pytest.raises(ModelError, match=r"'a\.b' from .*, which does not hold them"):
         burn.load(path, cache=False)
+
+
+@pytest.mark.parametrize("attribute", ["segments", "a", "burn.b"])
+def test_attributes_that_python_has_no_class_for(attribute: str) -> None:
+    with pytest.raises(ModelError, match="malformed"):
+        parse_text(body(f'%0 = "burn.exp"(%x) {{{attribute} = array<i56: 1>}} : (tensor<4xf32>) -> tensor<4xf32>'))

@@ -262,7 +262,6 @@ static call *take_call(burn_model *model) {
     unlock_stock();
     if (c)
         return c;
-    const burn_model_facts *facts = model->facts;
     size_t inputs = (size_t)model->version->program.inputs + 1;
     size_t outputs = (size_t)model->version->program.outputs + 1;
     c = calloc(1, sizeof *c);
