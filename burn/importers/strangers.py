@@ -96,7 +96,7 @@ _ENDINGS = {
 
 
 def recognise(start: bytes, path: Path | None = None) -> Stranger | None:
-    """What a file is that begins so, if that is no program that burn reads. path: where it is, to look into archives.
+    """Recognises a file by its first bytes, if it is no program that burn reads. path: where it is, to look into archives.
 
     A program's text is none of these: MLIR, and the protobuf of ONNX."""
     for offset, magic, stranger in _MAGICS:
@@ -114,7 +114,7 @@ def recognise(start: bytes, path: Path | None = None) -> Stranger | None:
 
 
 def perhaps(start: bytes, path: Path | None) -> Stranger | None:
-    """What a file may be that cannot be read as an ONNX model: by its name, or as it has nothing but text."""
+    """Guesses the kind of a file that cannot be read as an ONNX model: by its name, or as it has nothing but text."""
     if path is not None and path.suffix.lower() in _ENDINGS:
         return _ENDINGS[path.suffix.lower()]
     if not start.decode("utf-8", "ignore").replace("\n", "").replace("\r", "").replace("\t", "").isprintable():

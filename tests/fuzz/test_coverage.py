@@ -1,4 +1,4 @@
-"""Every reader's fuzzer for some seconds, from a new seed each time: BURN_FUZZ_SECONDS says how many (2 by default)."""
+"""Every reader's fuzzer for some seconds, from a new seed each time: BURN_FUZZ_SECONDS says how many (1 by default)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_reader_answers_or_refuses(name: str, tmp_path: Path) -> None:
     pytest.importorskip("atheris")
-    seconds = int(os.environ.get("BURN_FUZZ_SECONDS", "2"))
+    seconds = int(os.environ.get("BURN_FUZZ_SECONDS", "1"))
     command = [sys.executable, "-m", "tests.fuzz.coverage", name, "--seconds", str(seconds)]
     environment = os.environ | {"BURN_FUZZ_FOUND": str(tmp_path), "BURN_CACHE_SIZE": "0"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", env=environment)
