@@ -9,11 +9,12 @@ from burn.tensors.gradients import Gradients
 
 
 def global_norm(gradients: Mapping[str, Tensor]) -> Tensor:
-    """The root of the sum of all squares: a float32 scalar (0 of nothing)."""
-    total = constant(0.0)
+    """The root of the sum of all squares: a float32 scalar, or float64 if a gradient is (0 of nothing)."""
+    dtype = "float64" if any(g.dtype == "float64" for g in gradients.values()) else "float32"
+    total = constant(0.0, dtype)
     for g in gradients.values():
-        wide = g.astype("float32") if g.dtype != "float64" else g
-        total = total + (wide * wide).sum().astype("float32")
+        wide = g.astype(dtype)
+        total = total + (wide * wide).sum()
     return total.sqrt()
 
 

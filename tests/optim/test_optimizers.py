@@ -257,3 +257,10 @@ def test_what_optimizers_refuse() -> None:
     assert "'nothing'" in str(error.value) and "'weight' is float32[1]" in str(error.value)
     with pytest.raises(TypeMismatch, match="nothing to train"):
         optim.SGD(ours.freeze())
+
+
+def test_norms_of_doubles_are_doubles() -> None:
+    g = np.random.default_rng(0).standard_normal((7, 5))
+    found = optim.clip_by_norm({"g": burn.tensor(g)}, 0.5)["g"].numpy()
+    np.testing.assert_allclose(found, g * (0.5 / (np.linalg.norm(g) + 1e-6)), rtol=1e-14)
+    assert optim.global_norm({"g": burn.tensor(g.astype(np.float32))}).dtype == "float32"
