@@ -312,8 +312,8 @@ class _region:
 
     def is_counted(self, trips: Tensor | None, condition: Tensor | None) -> bool:
         """Whether a loop with this body runs all its trips."""
-        values = (None if v is None else v.value for v in (trips, condition))
-        return counted(*values, self._block)
+        count, start = (None if v is None else v.value for v in (trips, condition))
+        return counted(count, start, self._block)
 
     def move_to(self, region: ir.Region) -> None:
         self._block.append_to(region)

@@ -18,8 +18,14 @@ OPEN_END = 2**63 - 1
 """What torch writes for "to the end"."""
 
 
+@aten("detach.default")
+def detach(node: Node, x: ir.Value) -> ir.Value:
+    """x, a constant for what differentiates the program."""
+    return ops.stop_gradient(x)
+
+
 @aten(
-    *("alias.default", "detach.default", "clone.default", "contiguous.default", "lift_fresh_copy.default"),
+    *("alias.default", "clone.default", "contiguous.default", "lift_fresh_copy.default"),
     *("lift_fresh.default", "lift.default", "positive.default", "view_as.default"),
     *(
         "_conj.default",
