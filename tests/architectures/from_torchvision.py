@@ -11,7 +11,9 @@ import torch
 from tests.architectures.drawn import Inputs, Made, Unmade, floats, runs
 
 models: Any = importlib.import_module("torchvision.models")
-importlib.import_module("torchvision.extension")._has_ops = lambda: True  # tests.architectures.vision_ops has them
+vars(importlib.import_module("torchvision.extension"))["_has_ops"] = lambda: (
+    True
+)  # tests.architectures.vision_ops has them
 
 DETECTORS: tuple[dict[str, Any], ...] = (
     {

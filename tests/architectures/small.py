@@ -181,7 +181,7 @@ def _part(value: Mapping[str, Any], config_class: Any, tokens: _Tokens) -> dict[
 
     kind = value.get("model_type")
     if config_class is None or config_class.__name__ == "AutoConfig":
-        config_class = CONFIG_MAPPING[kind]
+        config_class = CONFIG_MAPPING[str(kind)]
     made = shrunk(value, config_class, tokens)
     kept = {k: copy.deepcopy(v) for k, v in value.items() if k in accepted(config_class) and k not in made}
     return {**kept, **made, "model_type": kind} if kind else {**kept, **made}

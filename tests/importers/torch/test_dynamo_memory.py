@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import burn.adapters.torch  # noqa: E402
+from burn.adapters.torch.dynamo import CompiledGraph  # noqa: E402
 from tests.fuzz.torch_aliases.case import differs, seen  # noqa: E402
 from tests.fuzz.torch_aliases.program import Program  # noqa: E402
 
@@ -120,7 +120,7 @@ def test_gradients_lie_as_parameters_do() -> None:
     weight = torch.randn(4, 3, 3, 3).contiguous(memory_format=torch.channels_last).requires_grad_()
     image = torch.randn(2, 3, 5, 5).contiguous(memory_format=torch.channels_last)
 
-    def run(function: Callable[..., Any]) -> torch.Tensor:
+    def run(function: Callable[..., Any]) -> Any:
         (gradient,) = torch.autograd.grad(function(image, weight).square().sum(), weight)
         return gradient
 
@@ -133,12 +133,12 @@ def test_one_copy_of_what_views_share() -> None:
     counts = []
 
     def watching(graph: Any, inputs: Any) -> Any:
-        made = burn.adapters.torch.dynamo.CompiledGraph(graph, (), {0: "lies", 1: "lies"}, None)
+        made = CompiledGraph(graph, (), {0: "lies", 1: "lies"}, None)
         counts.append(len(made.general.executable.outputs))  # type: ignore[union-attr]
         return make_boxed_func(lambda *arguments: made(list(arguments)))
 
-    from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch._aot_autograd.utils import make_boxed_func
 
     torch._dynamo.reset()
     with torch.no_grad():
