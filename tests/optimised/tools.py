@@ -22,6 +22,8 @@ from tests.optimised.models import HEADS, HIDDEN, Model
 Tool = Callable[[Model, Path, Path], None]
 LEVELS = onnxruntime.GraphOptimizationLevel
 CALIBRATION = 4  # batches
+UNTYPED = {"DefaultTensorType": onnx.TensorProto.FLOAT}
+"""The type of what ONNX's shape inference does not know: results of fused operators."""
 SIGNED = quantization.QuantType.QInt8
 """Weights of this type get 7 bits: on CPUs without VNNI, ONNX Runtime's sums of products with uint8 saturate at 16 bits."""
 
@@ -90,7 +92,12 @@ def _dynamic(weights: quantization.QuantType, per_channel: bool = False) -> Tool
     def run(model: Model, source: Path, path: Path) -> None:
         with _quiet():
             quantization.quantize_dynamic(
-                source, path, weight_type=weights, per_channel=per_channel, reduce_range=weights == SIGNED
+                source,
+                path,
+                weight_type=weights,
+                per_channel=per_channel,
+                reduce_range=weights == SIGNED,
+                extra_options=UNTYPED,
             )
 
     return run
@@ -108,6 +115,7 @@ def _static(form: quantization.QuantFormat, activations: quantization.QuantType,
                 weight_type=SIGNED,
                 per_channel=per_channel,
                 reduce_range=True,
+                extra_options=UNTYPED,
             )
 
     return run
