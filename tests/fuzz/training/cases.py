@@ -224,9 +224,9 @@ def case(seed: int) -> Outcome:
         if want.requires_grad:  # something that is used is not frozen
             want.backward()
         moved = [p for p in twins.values() if p.grad is not None]
-        if t.value is not None:
+        if moved and t.value is not None:
             torch.nn.utils.clip_grad_value_(moved, t.value)
-        if t.norm is not None:
+        if moved and t.norm is not None:
             torch.nn.utils.clip_grad_norm_(moved, t.norm)
         idle = [path for path, p in twins.items() if p.grad is None]
         twin.step()
