@@ -42,7 +42,13 @@ NOT_THE_SAME = {
     "test_training_dropout_mask": "the mask is that of numpy's generator",
     "test_attention_4d_causal_fp16_expanded": "one unit in the last place of float16, more than the tolerance",
 }
-NOT_SYMBOLIC = ("the number of", "must be a vector of known length", "must be at most", "axes do not fit")
+NOT_SYMBOLIC = (
+    "the number of",
+    "how many axes there are",
+    "must be a vector of known length",
+    "must be at most",
+    "axes do not fit",
+)
 """What a model whose every size is symbolic may be refused for: then a rank would not be known."""
 
 

@@ -142,6 +142,7 @@ class Importer:
         self._last_constant: ir.Operation | None = None
         self._count = 0
         self.other_ranks = 0  # outputs whose rank is not the declared one
+        self.output_names = frozenset(output.name for output in file.proto.graph.output)
         self.declared_shapes = dict(_declared(file.proto.graph))
         self._failed_at: int | None = None  # the node that the first problem is of
         self._graphs: list[Sequence[onnx.NodeProto]] = []  # the nodes being built, the outermost graph's first

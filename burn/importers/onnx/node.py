@@ -109,6 +109,10 @@ class Node(Attributes):
         """Whether the node names an output."""
         return index < len(self.proto.output) and self.proto.output[index] != ""
 
+    def gives_output(self, index: int) -> bool:
+        """True if an output of the node is one of the model's."""
+        return self.proto.output[index] in self.importer.output_names
+
     def declared(self, index: int) -> onnx.TensorShapeProto | None:
         """The shape that the model declares for an output, in whichever of its graphs; None where it says nothing."""
         return self.importer.declared_shapes.get(self.outputs[index])

@@ -46,14 +46,15 @@ def reshape_(node: Node) -> ir.Value:
     if target is None:
         return reshape(x, _runtime_target(node))
     shape = _target(node, target)
-    if not node.int("allowzero", 0):
+    if not node.int("allowzero", 0) and node.gives_output(0):
         _check_zeros(node, target)
     return reshape(x, shape)
 
 
 def _check_zeros(node: Node, target: Sequence[Dim]) -> None:
     """Ends runs in which a size of the target that has a name is 0, which means the operand's size at that place, where
-    this is another shape of as many elements: beside a -1, or beside another 0."""
+    this is another shape of as many elements: beside a -1, or beside another 0. Only outputs of the model are checked: inside
+    of it both shapes hold no elements, and the sizes that follow are those of the names."""
     shape = node.type(0).shape
     for i, size in enumerate(target):
         if isinstance(size, int) or i >= len(shape) or decide(size, ">=", 1) or _zero_with(shape[i], size):

@@ -63,6 +63,8 @@ def dft(node: Node) -> ir.Value:
     axis = node.scalar(2)
     if axis is not None:
         return _dft(node, x, node.axis(int(axis), rank), length)
+    if rank < 2:
+        node.fail(f"a tensor of numbers with their parts must have 2 axes or more: {node.type(0)}")
     place = convert(scalar_of(node, node.required(2)), "int64")
     place = ops.select(ops.lt(place, number(0, "int64")), ops.add(place, number(rank, "int64")), place)
 
