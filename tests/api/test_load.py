@@ -196,5 +196,8 @@ def test_import_burn_is_light() -> None:
 def test_weights_are_no_program(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"")
+    with pytest.raises(burn.ModelError, match="is empty"):
+        burn.load(path)
+    path.write_bytes(len(b"{}").to_bytes(8, "little") + b"{}")
     with pytest.raises(burn.ModelError, match=r"weights alone .*module\.load"):
         burn.load(path)

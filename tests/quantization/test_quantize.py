@@ -240,7 +240,7 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         ((model, "-o", out, "--weights", "int4", "--block", 24), "a block has"),
         ((model, "-o", model, "--dynamic"), "is the model itself"),
         ((tmp_path / "none.onnx", "-o", out, "--dynamic"), "no such file"),
-        ((array, "-o", out, "--dynamic"), "not an ONNX model"),
+        ((array, "-o", out, "--dynamic"), "it is weights alone"),
         ((model, "-o", tmp_path / "none" / "out.onnx", "--dynamic"), "no such folder"),
         ((model, "-o", out, "--calibrate", tmp_path / "empty"), "no .npy or .npz"),
         ((model, "-o", out, "--calibrate", tmp_path / "wrong.npz"), "lacks inputs"),
