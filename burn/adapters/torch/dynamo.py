@@ -164,6 +164,7 @@ class _Program:
         self.positions = build.positions
         self.outputs = build.outputs
         self.owners = build.owners
+        self.firsts = build.firsts
         self.executable.draw_from(draw_state)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
@@ -172,7 +173,11 @@ class _Program:
         results = results if isinstance(results, tuple) else (results,)
         known = [*values, *results]
         owners = [owner.of(results, known) for owner in self.owners]
-        return [self._output(o, results, known, owners) for o in self.outputs]
+        made: list[Any] = []
+        for i, output in enumerate(self.outputs):
+            first = self.firsts[i]
+            made.append(made[first] if first < i else self._output(output, results, known, owners))
+        return made
 
     def _output(self, output: Any, results: Sequence[Any], known: Sequence[Any], owners: Sequence[torch.Tensor]) -> Any:
         if isinstance(output, _Made):
@@ -185,6 +190,10 @@ class _Program:
     def computed(self) -> bool:
         """Whether there is anything to compute."""
         return bool(self.owners) or any(isinstance(o, _Made) for o in self.outputs)
+
+
+def _is_tensor(node: Any) -> bool:
+    return isinstance(node, fx.Node) and isinstance(_meta(node), torch.Tensor)
 
 
 def _array(value: Any) -> Any:
@@ -227,7 +236,8 @@ NUMBERS: dict[str, Callable[[Any], Any]] = {"SymInt": int, "SymFloat": float, "S
 
 
 class _Build:
-    """From a functional graph to a program. `positions`: the graph's inputs that the program takes, in order."""
+    """From a functional graph to a program. `positions`: the graph's inputs that the program takes, in order. `firsts`: by
+    output, the first that is the same tensor: what a graph returns twice is one object, as in eager mode."""
 
     def __init__(
         self,
@@ -246,6 +256,7 @@ class _Build:
         self.positions: list[int] = []
         self.outputs: list[Any] = []
         self.owners: list[_Made] = []
+        self.firsts: list[int] = []
 
     def run(self) -> Any:
         inputs = self._inputs()
@@ -253,6 +264,7 @@ class _Build:
         importer = Importer(list(inputs.values()), self.sizes)
         values = dict(zip(inputs, importer.program.inputs, strict=True))
         returned = _outputs(self.graph)
+        self.firsts = [returned.index(n) if self.aliases and _is_tensor(n) else i for i, n in enumerate(returned)]
         kept = {i: n for i, n in enumerate(returned) if isinstance(n, fx.Node) and self.places.get(i) == LIES}
         sharing = shared(kept) if self.aliases else {}
         owners = list(dict.fromkeys(sharing.values()))

@@ -44,6 +44,15 @@ PROGRAMS: dict[str, Program] = {
         False,
         3,
     ),
+    "a tensor that is returned twice": Program(
+        [(2, 3)],
+        ["t"],
+        ["v1 = v0 * 2", "v2 = v1.contiguous()", BREAK, "v3 = v1.sum()", "v2.mul_(10)"],
+        ["v1", "v2", "v3"],
+        True,
+        False,
+        5,
+    ),
     "a tensor and its row": Program([(2, 2)], ["t"], ["v1 = v0 * 2"], ["v1", "v1[0]"], False, False, 4),
     "channels last": Program(
         [(2, 3, 4, 5)],
