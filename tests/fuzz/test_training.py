@@ -17,7 +17,7 @@ from tests.fuzz.training.cases import case
 FRESH = int(os.environ.get("BURN_SWEEP_SEED", str(random.SystemRandom().randrange(1 << 40))))
 
 
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [1])
 def test_trainings_follow_torch(seed: int) -> None:
     outcome = case(seed)
     assert not outcome.failed, f"seed {seed}: {outcome.kind}\n{outcome.detail}"

@@ -128,6 +128,8 @@ def batch_normalization(node: Node) -> Any:
     if node.opset < 9 and not node.int("spatial", 1):
         node.fail("statistics for every element (spatial = 0) are not supported", "spatial")
     said = node.int("training_mode", 0) if node.opset >= 14 else any(node.wants(i) for i in range(1, 5))
+    if node.opset < 7 and node.int("is_test", 0):
+        said = False
     if not said and any(node.wants(i) for i in (1, 2)):
         node.fail("the running mean and variance are outputs in training mode only", "training_mode")
     if not node.trains(said):

@@ -139,6 +139,8 @@ def string_normalizer(node: Node) -> ir.Value:
             f"'{node.string('locale')}' may change case by rules of its own; {', '.join(LOCALES)} are known", "locale"
         )
     flat = reshape(x, shape[-1:])
+    if not stopwords:
+        node.no_effect("is_case_sensitive", because="there are no stopwords to compare with")
     if stopwords:
         compared = flat
         if not node.int("is_case_sensitive", 0):
