@@ -146,8 +146,9 @@ class Sqlite(Dataset):
         if not hasattr(self._local, "database"):
             try:
                 database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
-                if hasattr(database, "setconfig"):  # a misspelt name in quotation marks is an error, and not a text
-                    database.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)
+                configure: Any = getattr(database, "setconfig", None)  # from Python 3.12 on
+                if configure is not None:  # a misspelt name in quotation marks is an error, and not a text
+                    configure(getattr(sqlite3, "SQLITE_DBCONFIG_DQS_DML"), False)  # noqa: B009
                 self._local.database = database
             except sqlite3.Error as error:
                 raise DataError(f"{self.path} cannot be opened", [str(error)]) from error

@@ -52,8 +52,8 @@ class Writer:
                 tokens, kept = self._decoder.write(tokens, kept, n, draws)
             tokens = np.where(ended, filler, tokens)
             if (lost := np.flatnonzero((tokens == NOTHING) & ~ended)).size:
-                text = "its scores are NaN, or none is above -inf: look for NaN in the weights"
-                raise RunError(f"the model gives no token {n + 1} for text {int(lost[0]) + 1}", [text])
+                reason = "its scores are NaN, or none is above -inf: look for NaN in the weights"
+                raise RunError(f"the model gives no token {n + 1} for text {int(lost[0]) + 1}", [reason])
             yield tokens
             ended |= np.isin(tokens, ends)
             if ended.all():

@@ -117,9 +117,9 @@ class Optimizer:
         paths = {id(p): path for path, p in present.items()}
         for path, p in list(self._known.items()):
             if present.get(path) is not p:
-                own = [found.pop(path) for found in (self._known, self.state, self._counts)]
+                known, state, count = self._known.pop(path), self.state.pop(path), self._counts.pop(path)
                 if (other := paths.get(id(p))) is not None:  # a shared one, found under another path first
-                    self._known[other], self.state[other], self._counts[other] = own
+                    self._known[other], self.state[other], self._counts[other] = known, state, count
         moved = {path: p for path, p in present.items() if p.trainable and self._is_its_own(p)}
         if _by_identity(moved) != _by_identity(self._parameters):
             before, self._parameters = self._parameters, moved

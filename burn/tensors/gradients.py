@@ -98,7 +98,7 @@ def value_and_grad(
             ]
             make_kin(t.value for t in (loss, *(t for own in tensors for t in own)))
             unused = [[g is None for g in own] for own in given_back]
-            grads = [part.result(*own) for part, *own in zip(parts, tensors, unused, strict=True)]
+            grads = [part.result(own, idle) for part, own, idle in zip(parts, tensors, unused, strict=True)]
         value = (loss, result[1]) if has_aux else loss
         return value, grads[0] if single else tuple(grads)
 

@@ -150,7 +150,14 @@ def _weights(
             buffer.assign(value)
     if len(sections) == 1 and all(sized):
         return []
-    return [sum((w.sum() for w in weights[1:]), weights[0].sum()) for weights in zip(*found, strict=True)]
+    return [_total([w.sum() for w in weights]) for weights in zip(*found, strict=True)]
+
+
+def _total(sums: Sequence[Tensor]) -> Tensor:
+    total = sums[0]
+    for other in sums[1:]:
+        total = total + other
+    return total
 
 
 def _joined(first: Any, second: Any) -> Any:

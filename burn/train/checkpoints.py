@@ -122,7 +122,7 @@ def _texts(metadata: Mapping[str, str]) -> int:
 def _checksum(name: str, weight: Weight) -> int:
     """CRC-32 of a tensor: its name, type, shape and bytes."""
     head = f"{name} {weight.dtype} {list(weight.shape)}".encode()
-    return zlib.crc32(np.ascontiguousarray(weight.array()).reshape(-1).view(np.uint8), zlib.crc32(head))
+    return zlib.crc32(np.ascontiguousarray(weight.array()).reshape(-1).view(np.uint8).data, zlib.crc32(head))
 
 
 def _verify(path: str | os.PathLike[str], tensors: Checkpoint) -> None:

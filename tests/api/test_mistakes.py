@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "zero_grad": (lambda: optim.SGD(MODEL).zero_grad(), "nothing to set to zero"),
     "param_groups": (lambda: optim.SGD(MODEL).param_groups, r"optimizer\.groups"),
     "parameters()": (lambda: optim.SGD(MODEL.parameters(), lr=0.1), r"given the model, not its parameters(.|\n)*SGD\(model"),
-    "a list of parameters": (lambda: optim.AdamW(list(MODEL.parameters())), r"AdamW\(model"),
+    "a list of parameters": (lambda: optim.AdamW(cast(Any, list(MODEL.parameters()))), r"AdamW\(model"),
     "Conv2D": (lambda: nn.Conv2D(1, 1, 1), "did you mean 'Conv2d'"),
     "AdamWW": (lambda: optim.AdamWW, "did you mean 'AdamW'"),
     "relue": (lambda: burn.relue, "did you mean 'relu'"),

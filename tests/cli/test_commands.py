@@ -267,7 +267,7 @@ def test_a_profile_says_that_the_machine_was_busy(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(load, "_now", lambda: next(figures))
     with load.Others() as others:
         pass
-    assert others.cores == pytest.approx(1.0) and others.disturb == (os.cpu_count() < 10)
+    assert others.cores == pytest.approx(1.0) and others.disturb == ((os.cpu_count() or 1) < 10)
     with load.Others() as short:
         pass
     assert short.cores is None and not short.disturb

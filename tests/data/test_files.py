@@ -251,14 +251,15 @@ def test_sqlites_own_names(tmp_path: Path) -> None:
     assert [row["x"] for row in data.Sqlite(path, "r")] == [10, 20, 30]
     assert [row["x"] for row in data.Sqlite(path, "s")] == [1, 2]
     assert list(data.Sqlite(path, "k", columns=["x"])) == [{"x": 30}, {"x": 70}]
-    for table, options, told in (
+    refused: list[tuple[str, dict[str, Any], str]] = [
         ("r", {"columns": ["prce"]}, "no column 'prce'.*there are rowid, x"),
         ("r", {"columns": ["x", "x"]}, "two columns are named 'x'"),
         ("q", {}, "have no number"),
         ("v", {}, "has no such rows|has no row numbers"),
         ("missing", {}, "no such table"),
         ("r", {"where": "prce > 3"}, "no such column"),
-    ):
+    ]
+    for table, options, told in refused:
         with pytest.raises(DataError, match=told):
             data.Sqlite(path, table, **options)
     if hasattr(sqlite3.Connection, "setconfig"):

@@ -220,7 +220,7 @@ def case(seed: int) -> Outcome:
             if not own:
                 group["lr"] = rate(t.lr, n)
         scores = _theirs(twins, torch.tensor(x, dtype=torch.float64), t.shared)
-        want = sum(term(scores, torch.tensor(y), twins) for term in theirs)
+        want: Any = sum(term(scores, torch.tensor(y), twins) for term in theirs)
         if want.requires_grad:  # something that is used is not frozen
             want.backward()
         moved = [p for p in twins.values() if p.grad is not None]

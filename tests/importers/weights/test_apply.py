@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -277,7 +278,7 @@ def test_wrappers_inside_of_names_have_a_hint(wrapper: str, tmp_path: Path) -> N
         def __init__(self) -> None:
             self.first, self.second = nn.Linear(2, 3), nn.Linear(3, 2)
 
-    names = {name: np.zeros(p.shape, np.float32) for name, p in Two().named_parameters()}
+    names: dict[str, Any] = {name: np.zeros(p.shape, np.float32) for name, p in Two().named_parameters()}
     np.savez(
         tmp_path / "w.npz", **{name.replace("second.", f"second.{wrapper}"): array for name, array in names.items()}
     )
