@@ -159,8 +159,8 @@ class Choice:
         gone: set[Cluster] = set()
         for group in groups:
             rank = len(group.space)
-            if rank - 1 in group.axes or group.across:
-                continue
+            if rank - 1 in group.axes or group.across or any(m.OP_NAME == "arg_reduce" for m in group.members):
+                continue  # a column reduction holds one number for each column, and no index
             others = dict.fromkeys(c for value in self._read_whole(group) for c in readers[value])
             for other in others:
                 fits = (

@@ -189,3 +189,18 @@ def test_what_goes_with_the_columns(shape: tuple[int, ...]) -> None:
     whole, row = np.tanh(given[0].astype(np.float64)), given[1].astype(np.float64)
     for mine, exact in zip(got, [whole, -row, whole.sum(leading) - row, whole.max(-1, keepdims=True)], strict=True):
         np.testing.assert_allclose(mine, exact, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("axis", "folds"), [(0, []), (1, [1])])
+def test_indices_beside_columns(axis: int, folds: list[int]) -> None:
+    """A kernel holds one number for each column: the index of a column's largest element is another kernel's."""
+
+    def function(x: burn.Tensor) -> Any:
+        return x.argmax(axis), x.sum(1 - axis)
+
+    program = traced(function, ["float32[20, 33]"])
+    assert [count for count in folding(program) if count] == folds
+    (x,) = arrays = [np.random.default_rng(0).standard_normal((20, 33)).astype("f4")]
+    wanted = [x.argmax(axis), x.sum(1 - axis)]
+    agree(interpreted(program, arrays, wants=FEW), wanted)
+    agree(interpreted(program, arrays, simulated.Simulator().launch, FEW), wanted)

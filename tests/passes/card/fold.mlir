@@ -43,6 +43,31 @@ func.func @main(%x: tensor<512x32xf32>) -> tensor<512x1xf32> {
 // CHECK: burn.group
 // CHECK: axes = array<i64: 1>
 
+// ----- indices of the largest of columns are another kernel's
+func.func @main(%x: tensor<512x32xf32>) -> (tensor<32xi64>, tensor<512x1xf32>) {
+  %0 = "burn.arg_reduce"(%x) {axis = 0 : i64, keepdims = false, kind = "max", last = false} : (tensor<512x32xf32>) -> tensor<32xi64>
+  %1 = "burn.reduce"(%x) {axes = array<i64: 1>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<512x1xf32>
+  "burn.return"(%0, %1) : (tensor<32xi64>, tensor<512x1xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.arg_reduce
+// CHECK: burn.yield
+// CHECK: burn.group
+// CHECK: burn.reduce
+
+// ----- sums down columns join the indices of the largest of rows
+func.func @main(%x: tensor<512x32xf32>) -> (tensor<1x32xf32>, tensor<512xi64>) {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<512x32xf32>) -> tensor<1x32xf32>
+  %1 = "burn.arg_reduce"(%x) {axis = 1 : i64, keepdims = false, kind = "max", last = false} : (tensor<512x32xf32>) -> tensor<512xi64>
+  "burn.return"(%0, %1) : (tensor<1x32xf32>, tensor<512xi64>) -> ()
+}
+// CHECK: burn.group
+// CHECK: burn.reduce
+// CHECK: burn.arg_reduce
+// CHECK: burn.yield
+// CHECK-NOT: burn.group
+// CHECK: burn.return
+
 // ----- rows that are too long for a kernel to hold what they come to are not folded
 func.func @main(%x: tensor<512x10000xf32>) -> (tensor<1x10000xf32>, tensor<512x1xf32>) {
   %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<512x10000xf32>) -> tensor<1x10000xf32>
