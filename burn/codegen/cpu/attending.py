@@ -12,9 +12,9 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.head import open_kernel, scratch
 from burn.codegen.cpu.heuristics.registers import places_together
-from burn.codegen.cpu.operands import place_rows
+from burn.codegen.cpu.matmul.packing import place_rows
 from burn.codegen.cpu.target import Target
-from burn.codegen.cpu.turns import Body, behind, in_turns
+from burn.codegen.cpu.unroll import Body, behind, unrolled
 from burn.codegen.host.emit import Function, Int, Value, vector
 from burn.dialect.dims import LoopVar, product
 from burn.dialect.types import DTYPES
@@ -140,7 +140,7 @@ class Attending:
 
     def summed(self, start: Int, stop: Int, sums: list[Value], body: Body) -> list[Value]:
         """The sums after a range of places."""
-        return in_turns(self.emitter, start, stop, self.together, sums, body)
+        return unrolled(self.emitter, start, stop, self.together, sums, body)
 
     def behind(self, first: Int, place: int, step: Int) -> Int:
         return behind(self.code, first, place, step)

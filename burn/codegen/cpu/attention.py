@@ -27,7 +27,7 @@ from burn.codegen.cpu.heuristics.attention import (
 )
 from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.reductions import across
-from burn.codegen.cpu.squares import transposed
+from burn.codegen.cpu.shuffles import transposed
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product, substitute

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from burn.codegen.cpu.attending import Attending
 from burn.codegen.cpu.heuristics.attention import attention_keys, gradient_rows, gradient_tile
-from burn.codegen.cpu.squares import transposed
+from burn.codegen.cpu.shuffles import transposed
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import Dim, LoopVar, product

@@ -9,7 +9,7 @@ from burn.codegen.backend import Built, pipeline
 from burn.codegen.cpu import candidates
 from burn.codegen.cpu.brief import is_brief
 from burn.codegen.cpu.candidates import Panel, Points
-from burn.codegen.cpu.heuristics import points
+from burn.codegen.cpu.heuristics import winograd
 from burn.codegen.cpu.heuristics.panels import interleaved_width, packed_width
 from burn.codegen.cpu.heuristics.programs import written_numbers
 from burn.codegen.cpu.heuristics.wants import WANTS
@@ -31,7 +31,7 @@ GRADIENTS = ("attention_forward", "attention_backward")
 PIPELINE = pipeline("winograd,pack", GRADIENTS, few_bits=True)
 """Convolutions become products of fewer multiplications; right sides of products become panels."""
 
-NARROW = pipeline(f"winograd{{{points.NARROW}}},pack", GRADIENTS, few_bits=True)
+NARROW = pipeline(f"winograd{{{winograd.NARROW}}},pack", GRADIENTS, few_bits=True)
 """The same where vectors are short."""
 
 PLAIN = pipeline("pack", GRADIENTS, few_bits=True)
@@ -40,7 +40,7 @@ PLAIN = pipeline("pack", GRADIENTS, few_bits=True)
 SLENDER = pipeline("winograd{constants=false},pack{borders=false}", GRADIENTS, few_bits=True)
 """Where constants must not grow, nor memory."""
 
-FETCHED = pipeline(f"winograd{{{points.FETCHED}}},pack{{borders=false}}", GRADIENTS, few_bits=True)
+FETCHED = pipeline(f"winograd{{{winograd.FETCHED}}},pack{{borders=false}}", GRADIENTS, few_bits=True)
 """Where vectors are short, too, and constants may grow a little."""
 
 COMPACT = pipeline("pack{borders=false}", GRADIENTS, few_bits=True)
@@ -68,7 +68,7 @@ class CPU:
         target, slender = self.target, self.target.is_slender
         if target.compact or target.exact:
             return COMPACT if slender else PLAIN
-        if points.is_narrow(target):
+        if winograd.is_narrow(target):
             return FETCHED if slender else NARROW
         return SLENDER if slender else PIPELINE
 

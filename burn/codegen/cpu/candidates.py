@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from burn.codegen.cpu import attention, attention_gradient, contract, loops
-from burn.codegen.cpu.blocks import Blocks
+from burn.codegen.cpu import attention, attention_gradient, loops
 from burn.codegen.cpu.heuristics.attention import prepares_once
-from burn.codegen.cpu.heuristics.blocks import HELD, PART, STAGE, rows_outside
+from burn.codegen.cpu.heuristics.cache_blocking import HELD, PART, STAGE, rows_outside
 from burn.codegen.cpu.heuristics.lanes import choose_lane, possible_lanes
 from burn.codegen.cpu.heuristics.panels import panel_vectors
 from burn.codegen.cpu.heuristics.registers import most_rows
-from burn.codegen.cpu.panels import Tiled, panels_of
+from burn.codegen.cpu.matmul import gemm
+from burn.codegen.cpu.matmul.blockwise import Blockwise
+from burn.codegen.cpu.matmul.tiling import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.types import DTYPES
@@ -34,7 +35,7 @@ class Way:
     than a load, so that the product is a plain loop."""
 
     tiles: str
-    order: contract.Schedule | None
+    order: gemm.Schedule | None
 
 
 def ways(kernel: ContractionKernel, usual: Way, by_tiles: bool, target: Target) -> list[Way]:
@@ -45,7 +46,7 @@ def ways(kernel: ContractionKernel, usual: Way, by_tiles: bool, target: Target) 
     return found
 
 
-def orders(kernel: ContractionKernel, usual: contract.Schedule, target: Target) -> list[contract.Schedule]:
+def orders(kernel: ContractionKernel, usual: gemm.Schedule, target: Target) -> list[gemm.Schedule]:
     """Of the tiles of a product that vectors sum."""
     tiled = Tiled.of(kernel, usual.width)
     assert tiled is not None
@@ -56,7 +57,7 @@ def orders(kernel: ContractionKernel, usual: contract.Schedule, target: Target) 
     return found
 
 
-def _by_turns(*runs: Iterator[contract.Schedule]) -> Iterator[list[contract.Schedule]]:
+def _by_turns(*runs: Iterator[gemm.Schedule]) -> Iterator[list[gemm.Schedule]]:
     """The first of each run, then the second of those that have one, and so on."""
     left = list(runs)
     while left:
@@ -65,7 +66,7 @@ def _by_turns(*runs: Iterator[contract.Schedule]) -> Iterator[list[contract.Sche
         yield [each for _, each in part if each is not None]
 
 
-def _changed(kernel: Tiled, usual: contract.Schedule, target: Target) -> Iterator[contract.Schedule]:
+def _changed(kernel: Tiled, usual: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
     """In panels of the same width."""
     rows = product([v.extent for v in kernel.rows])
     changes = _Orders(kernel, usual, rows, target)
@@ -73,7 +74,7 @@ def _changed(kernel: Tiled, usual: contract.Schedule, target: Target) -> Iterato
     tiles = ceildiv(rows, tile)
     many = tiles if isinstance(tiles, int) else 64
     blocks = [block * 2, max(1, block // 2)] if block else [max(1, many // 2), max(1, many // 4)]
-    vectors = usual.width // contract.vector_lanes(kernel, target)
+    vectors = usual.width // gemm.vector_lanes(kernel, target)
     lower = [n for n in (tile - 1, tile + 1, tile - 2, tile // 2) if 1 <= n <= most_rows(vectors, target)]
     lower = [n for n in lower if not isinstance(rows, int) or n <= rows]
     yield from changes.of(block=blocks[0])
@@ -111,11 +112,11 @@ class _Orders:
     """Orders that differ from the usual one in something."""
 
     kernel: Tiled
-    usual: contract.Schedule
+    usual: gemm.Schedule
     rows: Dim
     target: Target
 
-    def of(self, **changed: bool | int | None) -> Iterator[contract.Schedule]:
+    def of(self, **changed: bool | int | None) -> Iterator[gemm.Schedule]:
         """The order with these changes, if there is one."""
         order = replace(self.usual.order, **changed)
         if order.turns and (order.block is None or not self._turns(order.tile)):
@@ -124,7 +125,7 @@ class _Orders:
             return
         if order.rows_outside and "rows_outside" not in changed and not rows_outside(self.kernel, order.block):
             order = replace(order, rows_outside=False)
-        yield contract.Schedule.ordered(self.kernel, self.target, self.rows, order)
+        yield gemm.Schedule.ordered(self.kernel, self.target, self.rows, order)
 
     def _turns(self, tile: int) -> bool:
         """Whether rows can be turned in tiles of so many."""
@@ -137,9 +138,9 @@ class _Orders:
         return isinstance(self.rows, int) and self.rows * self.usual.width * DTYPES[self.kernel.dtype].size <= HELD
 
 
-def _wider(kernel: ContractionKernel, usual: contract.Schedule, target: Target) -> Iterator[contract.Schedule]:
+def _wider(kernel: ContractionKernel, usual: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
     """In panels of other widths, where the right side does not lie in some."""
-    if panels_of(kernel) or Blocks.of(kernel) is not None:
+    if panels_of(kernel) or Blockwise.of(kernel) is not None:
         return
     lanes, columns = target.lanes(DTYPES[kernel.dtype].size), kernel.column.extent
     most = 2 * panel_vectors(target)
@@ -148,7 +149,7 @@ def _wider(kernel: ContractionKernel, usual: contract.Schedule, target: Target) 
         fits = not isinstance(columns, int) or vectors == 1 or (vectors - 1) * lanes < columns
         tiled = Tiled.of(kernel, width)
         if width != usual.width and fits and tiled is not None:
-            yield contract.Schedule.of(tiled, target)
+            yield gemm.Schedule.of(tiled, target)
 
 
 # ---- what passes decide ----------------------------------------------------------------------------------------------------

@@ -7,24 +7,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from burn.codegen.cpu import attention, attention_gradient, candidates, contract, loops, skinny, tiles
-from burn.codegen.cpu.blocks import WORD, Blocks
+from burn.codegen.cpu import attention, attention_gradient, candidates, loops
 from burn.codegen.cpu.candidates import ALWAYS, BY_TIME, NEVER, Way
+from burn.codegen.cpu.heuristics.amx import (
+    FEW_BITS_SIZES,
+    FEWEST_SIZES,
+    across_panels,
+    amx_conditions,
+    amx_pays,
+    bytes_pay,
+    tile_groups,
+)
 from burn.codegen.cpu.heuristics.lanes import as_read, lanes_for
 from burn.codegen.cpu.heuristics.launches import grain_for, work
 from burn.codegen.cpu.heuristics.panels import panel_width
 from burn.codegen.cpu.heuristics.registers import few_rows, more_rows
-from burn.codegen.cpu.heuristics.tiles import (
-    FEW_BITS_SIZES,
-    FEWEST_SIZES,
-    across_panels,
-    bytes_pay,
-    tile_groups,
-    tiles_pay,
-    wants_of_tiles,
-)
 from burn.codegen.cpu.heuristics.wants import WANTS
-from burn.codegen.cpu.panels import Tiled, panels_of
+from burn.codegen.cpu.matmul import amx, gemm, gemv
+from burn.codegen.cpu.matmul.blockwise import WORD, Blockwise
+from burn.codegen.cpu.matmul.tiling import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.calls import Address
 from burn.codegen.host.emit import PTR, Int, Value
@@ -217,14 +218,14 @@ class KernelPrinter:
         )
 
     def _contraction(self, kernel: ContractionKernel, choice: Choice) -> Emitted | Either:
-        blocks = Blocks.of(kernel)
+        blocks = Blockwise.of(kernel)
         if blocks is not None:
             return self._blocks(kernel, blocks, choice)
-        fits = panels_of(kernel) in (0, tiles.WIDTH)
-        asked = wants_of_tiles(kernel, self.target) if fits else None
+        fits = panels_of(kernel) in (0, amx.WIDTH)
+        asked = amx_conditions(kernel, self.target) if fits else None
         fewest = asked
         if fits and asked is None and choice.key:
-            fewest = wants_of_tiles(kernel, self.target, FEWEST_SIZES)
+            fewest = amx_conditions(kernel, self.target, FEWEST_SIZES)
         usual = Way(NEVER if asked is None else BY_TIME, self._order(kernel))
         way = choice.pick(usual, lambda: candidates.ways(kernel, usual, fewest is not None, self.target))
         if way.tiles == NEVER or fewest is None:
@@ -234,14 +235,12 @@ class KernelPrinter:
             return Either.of(*launches)
         return Either.of(*launches, ((), self._for_any_rows(kernel, way.order, choice)))
 
-    def _order(self, kernel: ContractionKernel, width: int = 0) -> contract.Schedule | None:
+    def _order(self, kernel: ContractionKernel, width: int = 0) -> gemm.Schedule | None:
         """The usual order of a product's tiles; None where it is a plain loop."""
         tiled = Tiled.of(kernel, width or panels_of(kernel) or panel_width(kernel, self.target))
-        return None if tiled is None else contract.Schedule.of(tiled, self.target)
+        return None if tiled is None else gemm.Schedule.of(tiled, self.target)
 
-    def _for_any_rows(
-        self, kernel: ContractionKernel, order: contract.Schedule | None, choice: Choice
-    ) -> Emitted | Either:
+    def _for_any_rows(self, kernel: ContractionKernel, order: gemm.Schedule | None, choice: Choice) -> Emitted | Either:
         """Where only a run can tell how many rows there are, one row has code of its own: it needs the memory's speed."""
         if order is None:
             return self._loops(as_loops(kernel), choice)
@@ -251,25 +250,25 @@ class KernelPrinter:
             return self._vectors(kernel, order)
         tiled = Tiled.of(kernel, order.width)
         assert tiled is not None
-        alone = contract.Schedule.of(tiled, self.target, one_by_one=True)
+        alone = gemm.Schedule.of(tiled, self.target, one_by_one=True)
         return Either.of((((rows, 2),), self._vectors(kernel, order)), ((), self._vectors(kernel, alone)))
 
     def _tiles(self, kernel: ContractionKernel, enough: Asked, always: bool = False) -> list[tuple[Asked, Emitted]]:
         """One function, launched over strips of rows, or across them, where there is enough to multiply and a model of time says
         so, or `always` where there is enough."""
-        tiled = Tiled.of(kernel, tiles.WIDTH)
+        tiled = Tiled.of(kernel, amx.WIDTH)
         assert tiled is not None
-        schedule = tiles.Schedule.of(tiled)
+        schedule = amx.Schedule.of(tiled)
         general, values = parametrize(
-            kernel, {kernel.column: tiles.WIDTH}, {tiled.run, tiles.WIDTH * tiled.run}, self.small
+            kernel, {kernel.column: amx.WIDTH}, {tiled.run, amx.WIDTH * tiled.run}, self.small
         )
-        emit = partial(tiles.emit, general, schedule, self.target, self.sites)
+        emit = partial(amx.emit, general, schedule, self.target, self.sites)
 
         def launched(across: bool) -> tuple[Asked, Emitted]:
             units, others = schedule.units(tiled, across)
             groups = tile_groups(units, others)
             emitted = self._emitted(general, schedule, values, emit, units * groups, -1)
-            pays = bytes_pay if tiled.run > 1 else tiles_pay
+            pays = bytes_pay if tiled.run > 1 else amx_pays
             asked = () if always else pays(units, others, groups)
             return asked, replace(emitted, sizes=(*emitted.sizes, int(across), groups))
 
@@ -281,17 +280,17 @@ class KernelPrinter:
                 found = [((*more, *asked), over_panels), over_strips]
         return [((*enough, *asked), launch) for asked, launch in found]
 
-    def _vectors(self, kernel: ContractionKernel, schedule: contract.Schedule) -> Emitted:
+    def _vectors(self, kernel: ContractionKernel, schedule: gemm.Schedule) -> Emitted:
         width = schedule.width
         tiled = Tiled.of(kernel, width)
         assert tiled is not None
         grain = grain_for(schedule.work(tiled), schedule.least)
         kept = {width * WORD} if tiled.blocks is not None else {tiled.run, width * tiled.run}
         general, values = parametrize(kernel, {kernel.column: width}, kept, self.small)
-        emit = partial(contract.emit, general, schedule, self.target, self.sites)
+        emit = partial(gemm.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
-    def _blocks(self, kernel: ContractionKernel, blocks: Blocks, choice: Choice) -> Emitted | Either:
+    def _blocks(self, kernel: ContractionKernel, blocks: Blockwise, choice: Choice) -> Emitted | Either:
         """A product with numbers of a few bits: for few rows these are read once, as they are; for many they become floats in
         panels, or on the way to tile registers."""
         width = kernel.buffers[blocks.weight.buffer].panels
@@ -299,12 +298,12 @@ class KernelPrinter:
         if tiled is None or not blocks.is_even(kernel) or self.target.lanes(4) == 1:
             return self._loops(as_loops(kernel), choice)
         rows = product([v.extent for v in tiled.rows])
-        digits = skinny.steps_of(tiled, self.target) is not None
+        digits = gemv.steps_of(tiled, self.target) is not None
         few = few_rows(rows, tiled, self.target, digits)
 
         def many() -> Emitted | Either:
-            enough = wants_of_tiles(kernel, self.target, FEW_BITS_SIZES)
-            usual = Way(NEVER if enough is None else BY_TIME, contract.Schedule.of(tiled, self.target))
+            enough = amx_conditions(kernel, self.target, FEW_BITS_SIZES)
+            usual = Way(NEVER if enough is None else BY_TIME, gemm.Schedule.of(tiled, self.target))
             way = choice.pick(usual, lambda: candidates.ways(kernel, usual, enough is not None, self.target))
             launches = [] if enough is None or way.tiles == NEVER else self._tiles(kernel, enough, way.tiles == ALWAYS)
             if launches and not launches[-1][0]:
@@ -320,12 +319,12 @@ class KernelPrinter:
         return Either.of((((rows, more_rows(self.target, digits)),), many()), ((), few_of_them))
 
     def _skinny(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
-        schedule = skinny.Schedule.of(tiled, rows, self.target)
+        schedule = gemv.Schedule.of(tiled, rows, self.target)
         grain = grain_for(schedule.work(tiled))
         if schedule.steps is not None:
             grain = -1 * grain  # a thread writes all rows' digits before its panels
         general, values = parametrize(kernel, {kernel.column: tiled.width}, {tiled.width * WORD})
-        emit = partial(skinny.emit, general, schedule, self.target, self.sites)
+        emit = partial(gemv.emit, general, schedule, self.target, self.sites)
         return self._emitted(general, schedule, values, emit, tiled.panel.extent, grain)
 
     def _attention(

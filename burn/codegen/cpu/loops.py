@@ -16,9 +16,9 @@ from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.head import open_kernel
 from burn.codegen.cpu.heuristics.lanes import choose_lane, lanes_for
 from burn.codegen.cpu.heuristics.launches import chunk_for
-from burn.codegen.cpu.heuristics.squares import choose_across, crosswise, weaves
+from burn.codegen.cpu.heuristics.transposes import choose_across, crosswise, weaves
 from burn.codegen.cpu.reductions import Reductions, identities
-from burn.codegen.cpu.squares import transposed, woven
+from burn.codegen.cpu.shuffles import interleaved, transposed
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.windows import Abreast, Sums, all_inside
 from burn.codegen.host.emit import Int, Value, vector
@@ -33,7 +33,7 @@ class Schedule:
     """What is decided about a kernel while its sizes are numbers: the lanes' loop, how it is cut for a launch, whether
     whole vectors cover it, how the loops of each stage are cut into partial sums, the loop that is taken as many iterations
     at a time as there are lanes, because loads lie along it (or ""), the one whose neighbours sum their windows at once, and
-    whether what lies along `across` is woven: vectors of it, one for each iteration of the lanes' loop, are written in turn."""
+    whether what lies along `across` is interleaved: vectors of it, one for each iteration of the lanes' loop, are written."""
 
     lane: str
     lanes: int
@@ -203,7 +203,7 @@ class _Printer:
                 rows.append(code.load(emitter.pointers[load.buffer], emitter.dim(load.offset), type_))
         emitter.places[lane] = 0
         start = emitter.dim(write.offset)
-        for number, values in enumerate(woven(code, rows)):
+        for number, values in enumerate(interleaved(code, rows)):
             code.store(values, emitter.pointers[write.buffer], code.add(start, number * self.lanes))
 
     def _windows(self, several: Abreast, start: Int, stop: Int) -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from burn.codegen.cpu.amx import configure, tile
-from burn.codegen.cpu.splits import PRODUCTS
+from burn.codegen.cpu.matmul.amx_instructions import configure, tile
+from burn.codegen.cpu.matmul.bf16_split import PRODUCTS
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import PTR, Function, Value, vector
 from burn.codegen.host.object import ENTRY, compile_object

@@ -34,13 +34,13 @@ class Target:
 
     @property
     def tiles(self) -> bool:
-        """Whether products are summed in tile registers, by multiply-adds of bfloat16 (tiles.py)."""
+        """Whether products are summed in tile registers, by multiply-adds of bfloat16 (matmul/amx.py)."""
         return "amx-bf16" in self.features and not self.exact
 
     @property
     def byte_run(self) -> int:
         """Neighbours along the depth of a product of uint8 by int8 that one instruction multiplies and sums in a lane of int32
-        (dots.py); 1 where there is no such instruction."""
+        (matmul/vnni.py); 1 where there is no such instruction."""
         if self.architecture != "x86_64":
             return 1
         return 4 if "avx512vnni" in self.features else 2

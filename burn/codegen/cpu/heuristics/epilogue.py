@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import product
 from burn.kernels.body import EXPENSIVE, Apply, Convert, walk

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from burn.codegen.cpu.dots import VNNI
+from burn.codegen.cpu.heuristics.amx import bytes_fill, fill_tiles
 from burn.codegen.cpu.heuristics.registers import most_rows, tile_cost, tile_rows
-from burn.codegen.cpu.heuristics.tiles import bytes_fill, fill_tiles
+from burn.codegen.cpu.matmul.vnni import VNNI
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim
 from burn.dialect.dims import product as product_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim
 
@@ -56,7 +56,7 @@ reads from a cache."""
 
 @dataclass(frozen=True)
 class DigitRows:
-    """Up to `most` rows are better multiplied as digits of bytes than as floats (skinny.py), so many `together`; `sums` of them,
+    """Up to `most` rows are better multiplied as digits of bytes than as floats (gemv.py), so many `together`; `sums` of them,
     for each digit, row and vector of columns, are in registers beside the weights' words. Where only a run can tell how many rows
     there are, all below FEW_ROWS are, too: most often there is one."""
 

@@ -1,8 +1,9 @@
-"""Products of bytes in tile registers: where these find both sides.
+"""Operands of int8 AMX kernels.
 
-A register holds 16 lines of 64 bytes. Of the left side a line is 64 neighbours of a row's depth; strips of rows are copied, as
-rows of a convolution lie apart, and those that there are not are the last one again. Of the right side it is a run of four
-neighbours for each of 16 columns, which is how the pass `pack` lays panels out: nothing of it is copied.
+A register holds 16 lines of 64 bytes. Of the left operand a line is 64 neighbouring elements of a row's depth; strips of rows
+are copied, because rows of a convolution are not contiguous, and rows past the end repeat the last one. Of the right operand a
+line is a run of four neighbours for each of 16 columns, which is how the pass `pack` lays panels out, so nothing of it is
+copied.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.codegen.cpu.counting import split
-from burn.codegen.cpu.operands import Operands
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul.bf16_split import BYTES, LINES
+from burn.codegen.cpu.matmul.packing import Operands
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
-from burn.codegen.cpu.splits import BYTES, LINES
 from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import LoopVar, floordiv, product
 
@@ -21,8 +22,8 @@ LINE = 64
 """Bytes of a line."""
 
 
-class Lines:
-    """See `Sides`. `left` has room for all blocks of the depth for every tile of rows, `zeros` for a line of what is outside."""
+class Int8Rows:
+    """See `TileOperands`. `left` has room for all blocks of the depth of every tile of rows, `zeros` for a padding line."""
 
     instruction = "tdpbusd"
     products = ((0, 0),)

@@ -1,16 +1,16 @@
-"""Rows of floats as whole numbers, so that products with numbers of a few bits are sums of products of bytes.
+"""Rows of floats as integers in int8 limbs, so that products with weights of a few bits are sums of products of bytes.
 
-For each block of the depth the largest magnitude of a row gives a unit, a power of two, in which every number of the block is a
-whole one below 2^23. That has three digits, int8, of base 256. A sum of numbers by weights is three sums of bytes by bytes, each
-of them exact, and what they come to is put together once a block: as an instruction adds up four such products in each lane, or
-two (dots.py), that is half the work that the multiply-adds of floats and the making of these are.
+For each block of the depth the largest magnitude of a row gives a unit, a power of two, in which every number of the block is
+an integer below 2^23. That has three limbs, int8, of base 256. The sum of numbers times weights is three sums of bytes times
+bytes, each of them exact, which are combined once a block: an instruction adds up four such products in each lane, or two
+(vnni.py), so this is half the work of converting weights to floats and multiplying those.
 
-The error is that of the unit: a number is off by 2^-23 of its block's largest (and a hundredth of that), and so a sum by no more
-than that times the sum of the weights' magnitudes. Blocks whose numbers are not finite, or so large or small that a float could
-not hold what comes out on the way, are not written; the caller sums floats then.
+The error is that of the unit: a number is off by 2^-23 of its block's largest (and a hundredth of that), and so a sum by no
+more than that times the sum of the weights' magnitudes. Blocks whose numbers are not finite, or so large or small that a float
+could not hold an intermediate result, are not written; the caller sums floats then.
 
-A row's record of a block: its digits, the highest first, each of them as the words of the weights go through the depth; where
-the sums of the three start; the sum of the row's numbers, and the unit, in floats.
+A row's record of a block: its limbs, the highest first, each in the order in which the words of the weights go through the
+depth; the start values of the three sums; the sum of the row's numbers, and the unit, in floats.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import dots
-from burn.codegen.cpu.blocks import WORD, BlockReader, Blocks, Parameters
 from burn.codegen.cpu.lanes import Lanes
+from burn.codegen.cpu.matmul import vnni
+from burn.codegen.cpu.matmul.blockwise import WORD, BlockReader, Blockwise, Parameters
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
@@ -51,7 +51,7 @@ class Steps:
     written: int
 
     @staticmethod
-    def of(blocks: Blocks, lanes: int, target: Target) -> Steps | None:
+    def of(blocks: Blockwise, lanes: int, target: Target) -> Steps | None:
         """None where sums do not fit, or there is no instruction."""
         words = blocks.words
         if not isinstance(words, int) or words == 0 or target.byte_run == 1:
@@ -61,21 +61,23 @@ class Steps:
             return None
         size = words * WORD
         written = min(lanes, size & -size)
-        if target.byte_run == dots.VNNI:
+        if target.byte_run == vnni.VNNI:
             return Steps(1, written)
-        if lanes * WORD != dots.FEW_BITS:
-            return None  # longer vectors without VNNI are as quick in floats, which one instruction makes (blocks.py)
+        if lanes * WORD != vnni.FEW_BITS:
+            return (
+                None  # longer vectors without VNNI are as quick in floats, which one instruction makes (blockwise.py)
+            )
         most = (MOST_OF_PAIRS - 1) // (largest * blocks.each // 2)
         turn = next((n for n in range(most, 0, -1) if words % n == 0), None)
         return None if turn is None else Steps(turn, written)
 
 
 @dataclass(frozen=True, eq=False)
-class Digits:
+class Int8Activations:
     """The left side of a product with `blocks`, whose rows are of `dtype`, each number beside the next one. `run` is the target's
-    (dots.py)."""
+    (vnni.py)."""
 
-    blocks: Blocks
+    blocks: Blockwise
     dtype: str
     emitter: ScalarEmitter
     lanes: int
@@ -181,7 +183,7 @@ class Digits:
             def added(word: Int, sums: Sequence[Value]) -> list[Value]:
                 return self._added(records, word, reader.word(block, word, columns), sums)
 
-            if self.run == dots.VNNI:
+            if self.run == vnni.VNNI:
                 loop.yield_(*added(loop.iv, loop.carried))
                 return loop.results
             pairs = vector(2 * self.lanes, "i16")
@@ -192,7 +194,7 @@ class Digits:
                 turn.yield_(*added(code.add(loop.iv, turn.iv), turn.carried))
             ones = code.const(1, pairs)
             sums = zip(loop.carried, turn.results, strict=True)
-            loop.yield_(*(dots.multiplied(code, total, pair, ones, dots.PAIRS) for total, pair in sums))
+            loop.yield_(*(vnni.multiplied(code, total, pair, ones, vnni.PAIRS) for total, pair in sums))
         return loop.results
 
     def _starts(self, record: Value, vectors: int) -> list[Value]:
@@ -228,9 +230,9 @@ class Digits:
 
     def _multiplied(self, total: Value, numbers: Value, digits: Value) -> Value:
         code = self.emitter.code
-        if self.run == dots.VNNI:
-            return dots.multiplied(code, total, numbers, digits, self.run)
-        return code.op("arith.addi", total, dots.of_few_bits(code, numbers, digits))
+        if self.run == vnni.VNNI:
+            return vnni.multiplied(code, total, numbers, digits, self.run)
+        return code.op("arith.addi", total, vnni.of_few_bits(code, numbers, digits))
 
     def finished(
         self, record: Value, parameters: Parameters, sums: Sequence[Value], total: Value, column: int

@@ -1,4 +1,4 @@
-"""Where loads lie across the lanes: squares of them, turned in registers."""
+"""Which loops load along the lanes' loop and transpose in registers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def short_lanes(lane: LoopVar, most: int) -> int | None:
 
 
 WOVEN = range(2, SHORT_LANES + 1)
-"""Rows that are woven into each other."""
+"""Rows that are interleaved into each other."""
 
 
 def weaves(kernel: LoopKernel, lane: LoopVar, lanes: int) -> LoopVar | None:

@@ -13,7 +13,7 @@ from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype
 from burn.runtime.host import features
-from tests.codegen.test_contract import numbers
+from tests.codegen.test_gemm import numbers
 
 SIZES = [(1, 1, 1), (1, 7, 5), (5, 1, 3), (8, 33, 4), (40, 17, 9), (2, 3, 1), (40, 1, 40)]
 

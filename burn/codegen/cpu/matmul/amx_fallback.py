@@ -1,13 +1,14 @@
-"""Sums of a strip's rows in float32, one row after the other: for what tile registers cannot sum (tiles.py).
+"""Float32 sums of a strip's rows, one row after the other, for tiles that AMX cannot sum (amx.py).
 
-`sum_rows` is the entry point."""
+`sum_rows` is the entry point.
+"""
 
 from __future__ import annotations
 
 from burn.codegen.cpu import math
-from burn.codegen.cpu.blocks import BlockReader, Blocks
-from burn.codegen.cpu.operands import panel_mask, place_rows
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul.blockwise import BlockReader, Blockwise
+from burn.codegen.cpu.matmul.packing import panel_mask, place_rows
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Int, Value, vector
 
@@ -16,7 +17,7 @@ def sum_rows(
     kernel: Tiled, narrow: Tiled | None, lanes: int, first: Int, count: Int, sums: Value, emitter: ScalarEmitter
 ) -> None:
     """Writes the sums of `count` rows from row `first` on, of the panel whose place the emitter knows, row behind row. narrow: as
-    in `Splits`."""
+    in `Bf16Split`."""
     code, panel = emitter.code, emitter.places[kernel.panel]
     vectors = kernel.width // lanes
     with code.for_(0, vectors) as c, emitter.scope(), code.for_(0, count) as row, emitter.scope():
@@ -46,7 +47,7 @@ def _sum(kernel: Tiled, lanes: int, column: Int, emitter: ScalarEmitter) -> Valu
     return depth.results[0]
 
 
-def _sum_blocks(kernel: Tiled, blocks: Blocks, emitter: ScalarEmitter) -> Value:
+def _sum_blocks(kernel: Tiled, blocks: Blockwise, emitter: ScalarEmitter) -> Value:
     """Of the panel, whose numbers become floats once more."""
     code, lanes, words = emitter.code, kernel.width, emitter.dim(blocks.words)
     reader, zero = BlockReader(blocks, lanes, 1, emitter), code.const(0, vector(lanes, "f32"))

@@ -1,4 +1,4 @@
-"""The instructions of tile registers."""
+"""AMX instructions: tile configuration, tile operations, padding between them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""In which order a product's tiles follow each other, and what of both sides is copied, so that caches hold it."""
+"""The order of a contraction's tiles, and the parts of its operands that are copied, so that caches hold them."""
 
 from __future__ import annotations
 
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, ceildiv, coefficient, product
 from burn.dialect.types import DTYPES

@@ -1,4 +1,4 @@
-"""Writes the sums of a contraction's tile: the epilogue's expressions for every element, from registers or from memory.
+"""Writes the accumulators of a contraction's tile: the epilogue's expressions for every element, from registers or memory.
 
 `Epilogue` is the entry point; all printers of contractions share it.
 """
@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu.counting import following, split
-from burn.codegen.cpu.operands import both, panel_mask, place_rows
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul.packing import both, panel_mask, place_rows
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Expr, LoopVar, coefficient, substitute

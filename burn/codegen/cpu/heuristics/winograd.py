@@ -1,5 +1,4 @@
-"""Which convolutions are worth evaluating at points: what the pass `winograd` is told of a CPU. Its own figures are those of wide
-vectors with multiply-adds."""
+"""Options of the pass `winograd` by CPU. The pass's own defaults are for wide vectors with multiply-adds."""
 
 from __future__ import annotations
 

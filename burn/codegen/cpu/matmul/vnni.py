@@ -1,8 +1,8 @@
-"""Instructions that multiply bytes: in every lane of int32 a run of neighbours along the depth, uint8 by int8, is added up.
+"""Instructions that multiply bytes: every lane of int32 adds up a run of neighbours along the depth, uint8 times int8.
 
-AVX-512's VNNI takes runs of four (vpdpbusd, which does not saturate). Elsewhere on x86-64 both sides are widened to 16 bits, the
-left one beforehand, and runs of two are added up exactly (pmaddwd); pmaddubsw, which takes bytes, saturates, but not with numbers
-of a few bits. `Target.byte_run` says what a CPU has.
+AVX-512's VNNI takes runs of four (vpdpbusd, which does not saturate). Elsewhere on x86-64 both operands are widened to 16
+bits, the left one beforehand, and runs of two are added up exactly (pmaddwd); pmaddubsw, which takes bytes, saturates, but not
+with numbers of a few bits. `Target.byte_run` is the length of a CPU's runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Where a contraction kernel reads its two sides.
+"""Reads the operands of a contraction kernel, in place where possible.
 
-In place where it can: no im2col, and padding of a convolution costs nothing in the inner loop, because a pixel that does not
-exist is read from a row of zeros. Rows of another type than the sums are converted a stretch at a time; a right side that is
-not packed is copied panel by panel where enough rows read it; a left side whose rows, and not whose depth, lie side by side is
-copied turned, a block of tiles at a time. `Operands` is the entry point.
+There is no im2col. Padding of a convolution costs nothing in the inner loop, because pixels outside of the image are read from
+a row of zeros. Copied are: rows whose element type differs from the accumulator's (a stretch at a time), an unpacked right
+operand that enough rows read (panel by panel), and a left operand whose rows, not its depth, are contiguous (transposed, a
+block of tiles at a time). `Operands` is the entry point.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import dots
-from burn.codegen.cpu.blocks import BlockReader, Blocks
 from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.head import scratch
-from burn.codegen.cpu.heuristics.blocks import STAGE, TURNED_PLACES
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.heuristics.cache_blocking import STAGE, TURNED_PLACES
+from burn.codegen.cpu.matmul import vnni
+from burn.codegen.cpu.matmul.blockwise import BlockReader, Blockwise
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Function, Int, Value, vector
 from burn.dialect.dims import Dim, Expr, LoopVar, coefficient, exact_div, product
@@ -54,7 +54,7 @@ class Operands:
         self.element, self.left, self.right = map(
             conversions.element_type, (kernel.dtype, kernel.lhs.dtype, kernel.rhs.dtype)
         )
-        self.read_as = dots.read_as(kernel.run) if kernel.run > 1 else kernel.dtype
+        self.read_as = vnni.read_as(kernel.run) if kernel.run > 1 else kernel.dtype
         self.turns = turns
         self.place: Int = 0
         self.depth: Dim = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
@@ -117,7 +117,7 @@ class Operands:
         else:
             self._copy((*self.kernel.outer, self.kernel.inner), self.copied)
 
-    def _copy_blocks(self, blocks: Blocks, copied: Value) -> None:
+    def _copy_blocks(self, blocks: Blockwise, copied: Value) -> None:
         """Writes what numbers of a few bits stand for, from one word to the next."""
         code, emitter = self.code, self.emitter
         stop = emitter.dim(self.kernel.inner.extent) if self.stop is None else self.stop

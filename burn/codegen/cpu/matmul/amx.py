@@ -1,15 +1,16 @@
-"""Prints contraction kernels for tile registers: 32 rows x 32 columns of sums at a time, in four of them.
+"""Prints contraction kernels for AMX: 32 rows x 32 columns of accumulators at a time, in four tile registers.
 
-Products of bytes are summed exactly, as they are (lines.py). For those of float32 a register multiplies bfloat16 and sums in
-float32. The sides are split into three numbers of bfloat16 each (splits.py), and the six largest of their nine products are
-summed: what is left out is below a unit in float32's last place, and the sum of a word's two products is rounded once, so that
-the error is no larger than that of multiply-adds in float32. Infinities split into NaN: a tile with an element that is not finite
-is summed once more, plainly. Numbers below 2 ** -126, parts of others too, count as zero, as everywhere on these registers.
+Products of bytes are summed exactly, as they are (amx_int8.py). For float32 a register multiplies bfloat16 and sums in
+float32: each operand is split into three bfloat16 (bf16_split.py), and the six largest of their nine products are summed. The
+rest is below a unit in float32's last place, and the sum of a word's two products is rounded once, so that the error is no
+larger than that of float32 multiply-adds. Infinities split into NaN: a tile with an element that is not finite is summed once
+more in float32 (amx_fallback.py). Numbers below 2 ** -126, also as parts of others, count as zero, as everywhere on these
+registers.
 
-What a thread copies is shared by all that it sums: a block of rows, as large as a cache holds, and panel after panel. While
-strips of rows are multiplied by one panel, the next is copied and the sums of the strip before are written. A core sees only some
-hundred instructions at a time, and products take long: so these stand between theirs, a few behind each.
-`emit` is the entry point, `heuristics/tiles.py` says when it pays.
+A thread copies a block of rows, as large as a cache holds, and panel after panel, and uses them for all that it sums. While
+strips of rows are multiplied by one panel, the next one is copied and the accumulators of the previous strip are written. A
+core looks only some hundred instructions ahead, and tile instructions take long: so the copies stand between them, a few
+behind each. `emit` is the entry point; `heuristics/amx.py` says when it pays.
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ from itertools import islice
 from typing import Protocol
 
 from burn.codegen.cpu import math
-from burn.codegen.cpu.amx import apart, configure, tile
-from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.head import open_kernel, scratch
-from burn.codegen.cpu.heuristics.tiles import (
+from burn.codegen.cpu.heuristics.amx import (
     TILE_SPACE,
     tile_beside,
     tile_copies,
@@ -33,11 +32,13 @@ from burn.codegen.cpu.heuristics.tiles import (
     tile_part,
     tile_strips,
 )
-from burn.codegen.cpu.lines import Lines
-from burn.codegen.cpu.operands import both
-from burn.codegen.cpu.panels import Tiled
-from burn.codegen.cpu.plainly import sum_rows
-from burn.codegen.cpu.splits import BLOCK, BYTES, LINES, PARTS, Splits, units
+from burn.codegen.cpu.matmul.amx_fallback import sum_rows
+from burn.codegen.cpu.matmul.amx_instructions import apart, configure, tile
+from burn.codegen.cpu.matmul.amx_int8 import Int8Rows
+from burn.codegen.cpu.matmul.bf16_split import BLOCK, BYTES, LINES, PARTS, Bf16Split, units
+from burn.codegen.cpu.matmul.epilogue import Epilogue
+from burn.codegen.cpu.matmul.packing import both
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import Dim, ceildiv, factor, product, symbol
@@ -51,7 +52,7 @@ SUMS = WIDTH * WIDTH * 4
 """Bytes of the sums of a strip and a panel."""
 
 
-class Sides(Protocol):
+class TileOperands(Protocol):
     """Both sides in registers: `products` of a part of the left and one of the right side, small ones first, by `instruction`. A
     register's rows lie `strides` apart in memory, a part BYTES from the one before, and a block of the depth `steps`."""
 
@@ -148,7 +149,7 @@ class _Printer:
         self.checks = tiled.run == 1  # whether sums may have to be formed again
         self.sides, self.sums = self._sides()
 
-    def _sides(self) -> tuple[Sides, Value]:
+    def _sides(self) -> tuple[TileOperands, Value]:
         """Both sides, with room for what is copied, and for sums."""
         schedule, code, kernel = self.schedule, self.code, self.kernel
         blocks = schedule.part // BLOCK
@@ -160,9 +161,9 @@ class _Printer:
         memory = scratch(code, self.emitter.worker, sum(sizes))
         places = [code.gep(memory, sum(sizes[:i]), "i8") for i in range(len(sizes))]
         if kernel.run > 1:
-            return Lines(kernel, places[1], places[2], self.emitter), places[0]
+            return Int8Rows(kernel, places[1], places[2], self.emitter), places[0]
         left, right, turned = places[1:]
-        return Splits(kernel, self.narrow, blocks, schedule.ragged, left, right, turned, self.emitter), places[0]
+        return Bf16Split(kernel, self.narrow, blocks, schedule.ragged, left, right, turned, self.emitter), places[0]
 
     def print(self) -> str:
         code, emitter, kernel = self.code, self.emitter, self.kernel
@@ -387,7 +388,7 @@ class _Printer:
 
 
 def _block(
-    addresses: list[list[Value]], strides: tuple[Value, ...], sides: Sides
+    addresses: list[list[Value]], strides: tuple[Value, ...], sides: TileOperands
 ) -> list[tuple[str, tuple[Value | int, ...]]]:
     """The instructions that multiply a block: `addresses` are those of the parts of both tiles of the left side, and of the right
     side's. The four registers behind those of the sums hold one part of each."""

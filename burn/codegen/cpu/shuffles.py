@@ -1,4 +1,4 @@
-"""Elements in registers that change places: squares turned on their side, vectors woven into each other."""
+"""Rearrangements of elements in vector registers: transposes and interleaving."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def transposed(code: Function, rows: list[Value]) -> list[Value]:
     return rows
 
 
-def woven(code: Function, rows: list[Value]) -> list[Value]:
+def interleaved(code: Function, rows: list[Value]) -> list[Value]:
     """The elements of two to four vectors in turn: all first ones, then all second ones, as many vectors."""
     count, lanes = len(rows), lanes_of(rows[0].type)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import burn
-from burn.codegen.cpu.heuristics.tiles import TILE_PART, tile_groups, tiles_pay
+from burn.codegen.cpu.heuristics.amx import TILE_PART, amx_pays, tile_groups
 from burn.codegen.cpu.target import TARGETS
 from burn.compiler import executable
 from burn.dialect import ops
@@ -203,7 +203,7 @@ def test_threads_share_panels_or_strips(compiled, threads: int) -> None:
 )
 def test_tile_registers_by_the_number_of_threads(panels: int, strips: int, threads: int, pay: bool) -> None:
     groups = evaluate(tile_groups(panels, strips), {"<threads>": threads})
-    assert all(evaluate(n, {"<threads>": threads}) >= least for n, least in tiles_pay(panels, strips, groups)) == pay
+    assert all(evaluate(n, {"<threads>": threads}) >= least for n, least in amx_pays(panels, strips, groups)) == pay
 
 
 def test_convolutions_of_one_pixel(compiled) -> None:

@@ -1,8 +1,8 @@
-"""Right sides of products that are numbers of a few bits, in blocks with a scale each, and how these become floats.
+"""Weights of a few bits in blocks with a scale each, and their conversion to floats.
 
-A lane of a vector is a column. Its word of 32 bits holds neighbours along the depth, as numbers of two's complement: 4 bits at
-a time are the place in a table of sixteen floats where a CPU has an instruction for that (vpermps), which looks at no other bits;
-elsewhere a number is shifted to the word's upper end and back, which widens its sign, and converted.
+A lane of a vector is a column. Its word of 32 bits holds neighbours along the depth, in two's complement. On CPUs with
+vpermps, which looks only at an index's low bits, four bits at a time index a table of sixteen floats. Elsewhere a number is
+shifted to the word's upper end and back, which extends its sign, and converted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BLOCK_WORDS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class Blockwise:
     """(number - zero) * scale, in float32. loops: of the depth, over blocks, words of a block, bytes of a word, and what a byte
     holds."""
 
@@ -36,7 +36,7 @@ class Blocks:
     loops: tuple[LoopVar, LoopVar, LoopVar, LoopVar]
 
     @staticmethod
-    def of(kernel: ContractionKernel) -> Blocks | None:
+    def of(kernel: ContractionKernel) -> Blockwise | None:
         """Those of a contraction, if its right side is such (kernels/builders/blocks.py)."""
         match kernel.rhs, kernel.depth:
             case Apply("float32", "mul", (value, scale)), (block, word, byte, part):
@@ -62,7 +62,7 @@ class Blocks:
         scales, zeros = _load(scale), None if zero is None else _load(zero)
         if scales is None or (zero is not None and zeros is None):
             return None
-        return Blocks(bits, weight, scales, zeros, loops)
+        return Blockwise(bits, weight, scales, zeros, loops)
 
     @property
     def each(self) -> int:
@@ -89,7 +89,7 @@ class Blocks:
             wanted = step * loop.extent
         return all(coefficient(side.offset, row) is not None for row in kernel.rows)
 
-    def in_panels(self, column: LoopVar, panel: LoopVar, width: int) -> Blocks:
+    def in_panels(self, column: LoopVar, panel: LoopVar, width: int) -> Blockwise:
         """The same at a panel's first column, and a word's first byte."""
         _, _, byte, part = self.loops
         there: dict[Atom, Dim] = {column: Expr.of(panel) * width if panel.extent != 1 else 0, byte: 0, part: 0}
@@ -118,7 +118,7 @@ class BlockReader:
     """Prints what is read of a panel, whose place the emitter knows: `vectors` of `lanes` columns. What lies `ahead` bytes behind
     words that are read is asked for."""
 
-    def __init__(self, blocks: Blocks, lanes: int, vectors: int, emitter: ScalarEmitter, ahead: int = 0) -> None:
+    def __init__(self, blocks: Blockwise, lanes: int, vectors: int, emitter: ScalarEmitter, ahead: int = 0) -> None:
         self.blocks, self.lanes, self.vectors, self.ahead = blocks, lanes, vectors, ahead
         self.emitter, self.code = emitter, emitter.code
         self.words, self.floats = vector(lanes, "i32"), vector(lanes, "f32")

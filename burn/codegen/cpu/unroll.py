@@ -1,4 +1,4 @@
-"""Loops over the places of a sum, several of which a turn takes: addresses are computed once for them."""
+"""Unrolled reduction loops: an iteration takes several elements and computes their addresses once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Body = Callable[[Int, int, list[Value]], list[Value]]
 """One place: the first of a turn's, which one behind it is meant, and the sums so far."""
 
 
-def in_turns(
+def unrolled(
     emitter: ScalarEmitter,
     start: Int,
     stop: Int,

@@ -1,14 +1,14 @@
-"""A contraction as the CPU tiles it: columns in panels as wide as some vectors, both sides as loads that advance evenly.
+"""Tiling of a contraction: panels of a few vectors of columns, and operands as loads that advance by constant steps.
 
-The description of a kernel knows neither. A right side that the pass `pack` laid out in panels is read in those; for others the
-width is this printer's choice. `Tiled.of` is the entry point; what it cannot take is printed as a plain loop that sums.
+The kernel's description has neither. An operand that the pass `pack` laid out in panels keeps them; for others the printer
+chooses the width. `Tiled.of` is the entry point. It returns None for kernels that are printed as plain loops instead.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from burn.codegen.cpu.blocks import Blocks
+from burn.codegen.cpu.matmul.blockwise import Blockwise
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, ceildiv, coefficient, exact_div, product, substitute
 from burn.kernels.body import Buffer, Const, ContractionKernel, Convert, Load, Scalar, Where, Write
 
@@ -19,7 +19,7 @@ Ranges = tuple[tuple[Dim, Dim], ...]
 class Tiled:
     """column = panel * width + within. `lhs` outside of `valid` (0 <= e < n for each pair) counts as `fill`. The sides are
     converted to `dtype` as they are read. A place of `inner` is `run` neighbours of the depth, which lie side by side in both
-    sides and are multiplied by one instruction (dots.py) where that is more than 1. `packed` panels are filled up with zeros;
+    sides and are multiplied by one instruction (vnni.py) where that is more than 1. `packed` panels are filled up with zeros;
     where they are not, columns past the last are not read. Where `blocks` says that the right side is numbers of a few bits, the
     depth is one loop, and `rhs` stands for the floats that they become."""
 
@@ -40,12 +40,12 @@ class Tiled:
     buffers: tuple[Buffer, ...]
     run: int = 1
     fill: int = 0
-    blocks: Blocks | None = None
+    blocks: Blockwise | None = None
 
     @staticmethod
     def of(kernel: ContractionKernel, width: int) -> Tiled | None:
         """The kernel in panels of `width` columns; None where a side is more than a load, or jumps."""
-        blocks = Blocks.of(kernel)
+        blocks = Blockwise.of(kernel)
         if blocks is not None:
             return _of_blocks(kernel, blocks, width)
         lhs, valid, fill = _padded(kernel.lhs)
@@ -99,7 +99,7 @@ class Tiled:
         return substitute(self.rhs.offset, {self.within: 0})
 
 
-def _of_blocks(kernel: ContractionKernel, blocks: Blocks, width: int) -> Tiled | None:
+def _of_blocks(kernel: ContractionKernel, blocks: Blockwise, width: int) -> Tiled | None:
     """The same for numbers of a few bits, which `blocks` says where to find."""
     left = _load(kernel.lhs)
     if left is None:

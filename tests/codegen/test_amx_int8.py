@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import burn
-from burn.codegen.cpu.heuristics.tiles import bytes_fill
+from burn.codegen.cpu.heuristics.amx import bytes_fill
 from burn.codegen.cpu.target import host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops

@@ -1,10 +1,9 @@
-"""Prints products of few rows with weights of a few bits: these are read once, as they are.
+"""Prints contractions of few rows with weights of a few bits, which are read once, as they are stored.
 
-Such a product takes as long as memory takes to hand over its weight: what is done for each number must be little. Few rows
-are taken apart into digits, which are multiplied by the weight's numbers as bytes by bytes (digits.py). Else, and where rows
-hold what has no digits, numbers become floats in registers: for one row those of a block are summed first, and what they come to
-is scaled; for more rows each number is scaled, once for all of them. `emit` is the entry point; for many rows contract.py reads
-panels of floats, which `Operands` writes.
+Memory bandwidth bounds such a kernel, so the work for each weight must be small. Few rows become int8 limbs and are multiplied
+as bytes (int8_activations.py). Otherwise, and for rows that do not fit limbs, weights become floats in registers: for one row
+a block is summed first and its sum scaled; for more rows each weight is scaled once for all of them. `emit` is the entry
+point. For many rows gemm.py reads panels of floats, which `Operands` writes.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
-from burn.codegen.cpu.blocks import BlockReader, Parameters
-from burn.codegen.cpu.digits import DIGITS, Digits, Steps
-from burn.codegen.cpu.epilogue import Epilogue
 from burn.codegen.cpu.head import open_kernel, scratch
 from burn.codegen.cpu.heuristics.registers import DigitRows
-from burn.codegen.cpu.operands import place_rows
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul.blockwise import BlockReader, Parameters
+from burn.codegen.cpu.matmul.epilogue import Epilogue
+from burn.codegen.cpu.matmul.int8_activations import DIGITS, Int8Activations, Steps
+from burn.codegen.cpu.matmul.packing import place_rows
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Dim, coefficient, product
@@ -43,8 +42,8 @@ as long as there are so many."""
 @dataclass(frozen=True)
 class Schedule:
     """A panel of `width` columns at a time; `rows` rows are summed together, and `even` says that there are no more. Else so many
-    as TOGETHER says are, and what is left of them one by one. With `steps` rows are whole numbers (digits.py), of which `digits`
-    says how many are summed together."""
+    as TOGETHER says are, and what is left of them one by one. With `steps` rows are int8 limbs (int8_activations.py), of which
+    `digits` says how many are summed together."""
 
     width: int
     rows: int
@@ -99,7 +98,9 @@ class _Printer:
         if self.schedule.steps is None:
             self._panels(self._in_floats)
         else:
-            digits = Digits(self.blocks, self.kernel.lhs.dtype, emitter, self.lanes, self.schedule.steps, self.run)
+            digits = Int8Activations(
+                self.blocks, self.kernel.lhs.dtype, emitter, self.lanes, self.schedule.steps, self.run
+            )
             length = code.mul(digits.size, emitter.dim(self.blocks.loops[0].extent))
             memory = scratch(code, emitter.worker, code.mul(length, self._row_count))
             with code.if_(self._written(digits, memory, length)), emitter.scope():
@@ -109,7 +110,7 @@ class _Printer:
         code.return_()
         return code.text()
 
-    def _written(self, digits: Digits, memory: Value, length: Int) -> Value:
+    def _written(self, digits: Int8Activations, memory: Value, length: Int) -> Value:
         """Writes the digits of all rows; whether they have some."""
         code = self.code
         with code.for_(0, self._row_count, 1, [code.const(True, "i1")]) as loop, self.emitter.scope():
@@ -127,7 +128,7 @@ class _Printer:
             self.emitter.places[self.kernel.panel] = panels.iv
             body()
 
-    def _in_digits(self, digits: Digits, memory: Value, length: Int) -> None:
+    def _in_digits(self, digits: Int8Activations, memory: Value, length: Int) -> None:
         def some(rows: list[Int]) -> None:
             self._digit_rows(rows, digits, memory, length)
 
@@ -138,7 +139,7 @@ class _Printer:
         for first in range(0, count, together):
             some(list(range(first, min(first + together, count))))
 
-    def _digit_rows(self, rows: list[Int], digits: Digits, memory: Value, length: Int) -> None:
+    def _digit_rows(self, rows: list[Int], digits: Int8Activations, memory: Value, length: Int) -> None:
         """Some rows of the panel, all of them at once, a few vectors of columns after the other."""
         code, emitter = self.code, self.emitter
         beside = self.schedule.digits.beside(self.vectors, DIGITS * len(rows))

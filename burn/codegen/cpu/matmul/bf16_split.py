@@ -1,19 +1,19 @@
-"""Copies both sides of a contraction into the layout of tile registers, as bfloat16; numbers of a few bits become floats first.
+"""Copies the operands of a contraction into AMX's layout as bfloat16; weights of a few bits become floats first.
 
-A float32 is the sum of three bfloat16: itself rounded, what is left rounded, and what is left of that (Henry, Tang, Heinecke,
-Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations, arXiv 1904.06376). A tile register
-holds 16 rows of 16 words, and a word two neighbouring places of the depth. Which places are neighbours is ours to say, as long
-as both sides agree: place j of a block of 32 stands beside place j + 16, so that a word's halves come out of two whole vectors.
-`Splits` is the entry point.
+A float32 is the sum of three bfloat16: itself rounded, the remainder rounded, and the remainder of that (Henry, Tang,
+Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations, arXiv 1904.06376). A tile
+register holds 16 rows of 16 words, and a word holds two neighbouring elements of the depth. Which elements are neighbours is
+free, as long as both operands agree: element j of a block of 32 stands beside element j + 16, so that the two halves of a word
+come from two whole vectors. `Bf16Split` is the entry point.
 """
 
 from __future__ import annotations
 
-from burn.codegen.cpu.blocks import BlockReader, Blocks
-from burn.codegen.cpu.operands import both, panel_mask, place_rows
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul.blockwise import BlockReader, Blockwise
+from burn.codegen.cpu.matmul.packing import both, panel_mask, place_rows
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
-from burn.codegen.cpu.squares import transposed
+from burn.codegen.cpu.shuffles import transposed
 from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import Dim, LoopVar, coefficient, product
 from burn.errors import CompileError
@@ -42,11 +42,11 @@ _LANES = "vector<16xf32>"
 _WORDS = "vector<16xi32>"
 
 
-class Splits:
+class Bf16Split:
     """`left` and `right` have room for `blocks` blocks of the depth for every tile of rows, or of columns. What is copied is
     from `start` to `stop` of the innermost contraction loop. `ragged` says that the depth is no multiple of a block, and
     `turned` has room for a block that is turned. `narrow` is the kernel in panels as wide as a tile, where its right side is
-    numbers of a few bits: the panels that these were packed in are some tiles wide. See `Sides`."""
+    numbers of a few bits: the panels that these were packed in are some tiles wide. See `TileOperands`."""
 
     instruction = "tdpbf16ps"
     products = PRODUCTS
@@ -183,7 +183,7 @@ class Splits:
             tile = code.add(code.mul(into, 2), c)
             self._store(pair, code.gep(self.right_tile(tile), code.mul(line, LINES), "i32"), block)
 
-    def _words(self, narrow: Tiled, blocks: Blocks, panel: Int, block: Int, which: Int, into: Int) -> None:
+    def _words(self, narrow: Tiled, blocks: Blockwise, panel: Int, block: Int, which: Int, into: Int) -> None:
         """Numbers of a few bits: those of two words of a tile's columns, half a block of the depth apart, become floats."""
         code, words = self.code, self.emitter.dim(blocks.words)
         column, upper = code.urem(which, 2), code.udiv(which, 2)

@@ -1,9 +1,9 @@
-"""Products in tile registers (AMX): which ones, and what is copied, held and written beside them."""
+"""When contractions use AMX, and what they copy, keep and write meanwhile."""
 
 from __future__ import annotations
 
-from burn.codegen.cpu.dots import VNNI
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul.tiling import Tiled
+from burn.codegen.cpu.matmul.vnni import VNNI
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.launches import THREADS
 from burn.dialect.dims import Dim, ceildiv, coefficient, dim_max, dim_min, factor, floordiv, product
@@ -20,7 +20,7 @@ FEWEST_SIZES = (32, 32, 32)
 """The same where it is tried whether tile registers pay: with fewer they are mostly empty."""
 
 
-def wants_of_tiles(
+def amx_conditions(
     kernel: ContractionKernel, target: Target, least: tuple[int, int, int] = TILE_SIZES
 ) -> tuple[tuple[Dim, int], ...] | None:
     """Whether a contraction is summed in tile registers: where there are some, both sides can be copied by whole vectors, and
@@ -28,7 +28,7 @@ def wants_of_tiles(
     if not target.tiles or target.small:
         return None
     if kernel.dtype == "int32":
-        return _wants_of_bytes(kernel)
+        return _int8_conditions(kernel)
     if kernel.dtype != "float32":
         return None
     tiled = Tiled.of(kernel, 32)
@@ -43,7 +43,7 @@ def wants_of_tiles(
     return fill_tiles(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent, least)
 
 
-def _wants_of_bytes(kernel: ContractionKernel) -> tuple[tuple[Dim, int], ...] | None:
+def _int8_conditions(kernel: ContractionKernel) -> tuple[tuple[Dim, int], ...] | None:
     """The same for products of bytes, of which registers take lines of 64 out of panels as they lie there."""
     tiled = Tiled.of(kernel, 32)
     if tiled is None or tiled.run != VNNI or not tiled.rows or tiled.byte_blocks is None:
@@ -179,7 +179,7 @@ def tile_groups(units: Dim, others: Dim) -> Dim:
 
 
 def bytes_pay(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ...]:
-    """`tiles_pay` for bytes: for each block of 64 of the depth a strip and a panel take 64 cycles, and copying a strip 40, where
+    """`amx_pays` for bytes: for each block of 64 of the depth a strip and a panel take 64 cycles, and copying a strip 40, where
     vectors take 480."""
     most, each = ceildiv(units * groups, THREADS), ceildiv(others, groups)
     return ((60 * units * others - THREADS * (8 * most * each + 5 * most), 0),)
@@ -190,7 +190,7 @@ FEW_THREADS = 3
 GPT-2 and Whisper are as fast with vectors, or faster: a lower clock for tiles, or cores that share them."""
 
 
-def tiles_pay(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ...]:
+def amx_pays(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ...]:
     """What a run has to ask, beside sizes: whether the thread with most to do is quicker with tile registers. For each place of
     the depth the products of a strip and a panel take 3.6 ns, and copying one of these 4; vectors take twice as long as tiles
     where both wait for memory (a fifth longer beside many threads), but are shared out evenly. So the last bits of a result may

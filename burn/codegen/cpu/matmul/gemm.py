@@ -1,8 +1,8 @@
-"""Prints contraction kernels: one register tile of rows x columns after another, the whole sum in registers.
+"""Prints contraction kernels: one register tile of rows x columns after another, with all accumulators in registers.
 
-An element of the left side is broadcast at a time, and multiplied by vectors of neighbouring columns of the right side. Of a
-long depth one part is summed for many tiles, then the next: what they read of both sides stays in a cache.
-`emit` is the entry point; `operands.py` says where both sides are read, `heuristics/` tile sizes and the order of tiles.
+Each step broadcasts one element of the left operand and multiplies it by vectors of neighbouring columns of the right operand.
+A long depth is summed in parts, many tiles at a time, so that both operands stay in a cache. `emit` is the entry point;
+`packing.py` reads the operands, `heuristics/` chooses tile sizes and their order.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import dots, math
-from burn.codegen.cpu.epilogue import Epilogue
+from burn.codegen.cpu import math
 from burn.codegen.cpu.head import open_kernel
-from burn.codegen.cpu.heuristics.blocks import (
+from burn.codegen.cpu.heuristics.cache_blocking import (
     COPIED_TILES,
     STAGE,
     copies_panel,
@@ -30,10 +29,12 @@ from burn.codegen.cpu.heuristics.blocks import (
 from burn.codegen.cpu.heuristics.epilogue import fetches_epilogue, parts_masks, rolls_epilogue
 from burn.codegen.cpu.heuristics.panels import last_vectors
 from burn.codegen.cpu.heuristics.registers import places_together, split_depth, tile_rows
-from burn.codegen.cpu.operands import Operands, both, know_rows
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul import vnni
+from burn.codegen.cpu.matmul.epilogue import Epilogue
+from burn.codegen.cpu.matmul.packing import Operands, both, know_rows
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
-from burn.codegen.cpu.turns import behind, in_turns
+from burn.codegen.cpu.unroll import behind, unrolled
 from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, dim_max, exact_div, factor, product
 from burn.dialect.types import DTYPES
@@ -387,7 +388,7 @@ class _Printer:
         if self.split == 1:
             together = self.schedule.together
             ask = partial(self._ask, ahead, together)
-            return in_turns(self.emitter, 0, length, together, carried, multiply, self.schedule.ragged, ask)
+            return unrolled(self.emitter, 0, length, together, carried, multiply, self.schedule.ragged, ask)
         each = self.tile * self.vectors
         whole = code.mul(code.udiv(length, self.split), self.split)
         with code.for_(0, whole, self.split, carried) as loop, self.emitter.scope():
@@ -462,10 +463,10 @@ class _Printer:
         """The same where a place is a run of bytes: each multiplied with its own, and all added to the sum."""
         code, run = self.code, self.kernel.run
         columns = [
-            dots.columns(code, right, code.add(at, c * self.lanes * run), self.lanes, run) for c in range(self.vectors)
+            vnni.columns(code, right, code.add(at, c * self.lanes * run), self.lanes, run) for c in range(self.vectors)
         ]
         return [
-            dots.multiplied(code, carried[r * self.vectors + c], code.splat(left, self.lanes), column, run)
+            vnni.multiplied(code, carried[r * self.vectors + c], code.splat(left, self.lanes), column, run)
             for r, left in enumerate(lefts)
             for c, column in enumerate(columns)
         ]

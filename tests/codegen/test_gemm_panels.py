@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import burn
-from burn.codegen.cpu.contract import Schedule
 from burn.codegen.cpu.heuristics.panels import packed_width
 from burn.codegen.cpu.heuristics.wants import WANTS
-from burn.codegen.cpu.panels import Tiled
+from burn.codegen.cpu.matmul.gemm import Schedule
+from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import TARGETS, host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops

@@ -1,0 +1,19 @@
+"""Contraction kernels (matmul and convolution) of the CPU back end.
+
+    tiling            a kernel as panels of columns, with operands that advance by constant steps
+    packing           where operands are read: in place, converted, or copied to panels
+    gemm              the register-tiled kernel of vector instructions
+    gemv              few rows with weights of a few bits
+    blockwise         weights of a few bits with a scale for each block, and their conversion to floats
+    int8_activations  rows of floats as 24-bit integers in int8 limbs, for weights of a few bits
+    vnni              instructions that multiply bytes and add up neighbouring products
+    amx               the kernel of AMX tile registers
+    amx_instructions  AMX's instructions
+    amx_int8          operands of int8 AMX
+    bf16_split        float32 operands of AMX as three bfloat16 each
+    amx_fallback      float32 sums of tiles with elements that are not finite
+    epilogue          writes a tile's accumulators
+
+`burn/codegen/cpu/kernels.py` chooses between `gemm`, `gemv` and `amx`; every choice that is only about speed is in
+`burn/codegen/cpu/heuristics/`.
+"""
