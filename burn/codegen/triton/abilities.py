@@ -1,27 +1,45 @@
-"""What the kernels of a card may use beside what every card has."""
+"""Facts of a GPU architecture: instructions that not every GPU has, and the number of processors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+PROCESSORS = {
+    "sm_75": 72, "sm_80": 108, "sm_86": 84, "sm_89": 142, "sm_90": 132, "sm_100": 148, "sm_103": 160, "sm_120": 188,
+    "gfx90a": 110, "gfx942": 304, "gfx950": 256, "gfx1100": 96, "gfx1201": 64,
+}  # fmt: skip
+"""By architecture. Others count as the default of `Abilities`. The code suits every GPU of the architecture: the number only
+decides how work is cut."""
+
 
 @dataclass(frozen=True)
 class Abilities:
     """eights: tensor cores multiply floats of 8 bits. maps: blocks of tensors are copied to shared memory by one instruction,
-    which reads the tensor's place, sizes and strides from memory. roles: warps of one program have code, and numbers of
-    registers, of their own, and multiply from shared memory in groups of four (Hopper's `wgmma`)."""
+    which reads the tensor's address, sizes and strides from memory. warp_specialised: warps of one program run code of their own
+    with register counts of their own, and multiply from shared memory in groups of four (Hopper's `wgmma`). processors: streaming
+    multiprocessors or compute units, of the largest GPU of the architecture."""
 
     eights: bool = True
     maps: bool = True
-    roles: bool = False
+    warp_specialised: bool = False
+    processors: int = 132
 
     @staticmethod
     def of(kind: str, architecture: str) -> Abilities:
         """kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"."""
         if kind != "cuda":
-            return Abilities(eights=False, maps=False)
+            return Abilities(eights=False, maps=False, processors=_processors(architecture))
         number = int(architecture.removeprefix("sm_"))
-        return Abilities(eights=number >= 89, maps=number >= 90, roles=number == 90)
+        return Abilities(
+            eights=number >= 89,
+            maps=number >= 90,
+            warp_specialised=number == 90,
+            processors=_processors(architecture),
+        )
+
+
+def _processors(architecture: str) -> int:
+    return PROCESSORS.get(architecture, Abilities.processors)
 
 
 USUAL_ABILITIES = Abilities()

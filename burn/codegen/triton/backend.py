@@ -67,7 +67,7 @@ class GPU:
 
     @property
     def wants(self) -> Wants:
-        return wants(self.hints, self.abilities.roles)
+        return wants(self.hints, self.abilities)
 
     @property
     def byte_run(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from burn.codegen.triton.abilities import USUAL_ABILITIES
 from burn.codegen.triton.heuristics.attention import Block
 from burn.codegen.triton.heuristics.products import Tile, fitted, tiles_by_time
 from burn.dialect.dims import Dim, LoopVar
@@ -21,9 +22,17 @@ SHARED = max(SHARED_BY_CARD.values())
 """Bytes of shared memory that a program may have."""
 
 
-def tiles(rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int, costly: bool = False) -> list[Tile]:
+def tiles(
+    rows: Dim,
+    columns: Dim,
+    depth: Sequence[LoopVar],
+    batch: Dim,
+    bits: int,
+    costly: bool = False,
+    processors: int = USUAL_ABILITIES.processors,
+) -> list[Tile]:
     """Of a product, see `heuristics.products.product_tile`: those that the model of time does not rule out."""
-    timed = tiles_by_time(rows, columns, depth, batch, bits, costly)
+    timed = tiles_by_time(rows, columns, depth, batch, bits, costly, processors)
     likely = [tile for tile, time in timed if time <= PLAUSIBLE * timed[0][1]]
     varied = [other for tile in likely[:NEAREST] for other in _varied(tile)]
     found = dict.fromkeys(fitted(tile, depth, bits) for tile in (*likely, *varied))

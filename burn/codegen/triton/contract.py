@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from burn.codegen.triton import candidates
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import EIGHTS, narrowed, triton_type
 from burn.codegen.triton.heuristics.products import GROUP, product_tile
@@ -29,13 +30,13 @@ def emit(
     values: Mapping[str, Dim],
     sizes: ContractionKernel,
     sites: list[str],
-    eights: bool = True,
+    abilities: Abilities = USUAL_ABILITIES,
     choice: Choice = NO_CHOICE,
     usual: Usual = UNKNOWN,
 ) -> Printed:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which tiles are chosen; eights:
-    whether the card multiplies floats of 8 bits; usual: what names usually are."""
-    return _Contraction(kernel, values, sizes, sites, eights, choice, usual).print()
+    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which tiles are chosen; abilities:
+    of the GPU; usual: size hints."""
+    return _Contraction(kernel, values, sizes, sites, abilities, choice, usual).print()
 
 
 class _Contraction:
@@ -45,7 +46,7 @@ class _Contraction:
         values: Mapping[str, Dim],
         sizes: ContractionKernel,
         sites: list[str],
-        eights: bool,
+        abilities: Abilities,
         choice: Choice,
         usual: Usual,
     ) -> None:
@@ -53,7 +54,7 @@ class _Contraction:
         self.rows = product([v.extent for v in sizes.rows])
         self.depth = product([v.extent for v in sizes.depth])
         batch = product([v.extent for v in sizes.batch])
-        halves = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, (*HALVES, *EIGHTS) if eights else HALVES)
+        halves = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, (*HALVES, *EIGHTS) if abilities.eights else HALVES)
         self.left, self.right = halves or (kernel.lhs, kernel.rhs)
         bits = DTYPES[self.left.dtype].bits
         costly = any(
@@ -61,7 +62,7 @@ class _Contraction:
             for node in walk(*(write.value for write in kernel.epilogue))
         )
         rows, columns, times = (likely(size, usual) for size in (self.rows, sizes.column.extent, batch))
-        asked = (rows, columns, sizes.depth, times, bits, costly)
+        asked = (rows, columns, sizes.depth, times, bits, costly, abilities.processors)
         self.tile = choice.pick(product_tile(*asked), lambda: candidates.tiles(*asked))
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)

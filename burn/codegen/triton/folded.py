@@ -15,9 +15,11 @@ from burn.dialect.types import DTYPES
 from burn.kernels.body import Fold, Load, LoopKernel, Scalar, loop_atoms, walk
 
 
-def emit(kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> Printed:
+def emit(
+    kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str], processors: int
+) -> Printed:
     """As `loops.emit`, for a kernel with folds."""
-    return _Folded(kernel, values, sizes, sites).print()
+    return _Folded(kernel, values, sizes, sites, processors).print()
 
 
 def _scalars(kernel: LoopKernel) -> list[Scalar]:
@@ -36,8 +38,10 @@ def _bytes_of_a_place(kernel: LoopKernel) -> int:
 
 
 class _Folded(Loops):
-    def __init__(self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> None:
-        super().__init__(kernel, values, sizes, sites)
+    def __init__(
+        self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str], processors: int
+    ) -> None:
+        super().__init__(kernel, values, sizes, sites, processors)
         length = product([v.extent for v in sizes.folds[0].loops])
         assert isinstance(length, int)
         self.short = True

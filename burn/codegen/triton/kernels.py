@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from burn.codegen.triton import (
-    attention,
-    attention_gradient,
-    contract,
-    folded,
-    loops,
-    roles_attention,
-    roles_gradient,
-    roles_products,
-)
+from burn.codegen.triton import attention, attention_gradient, contract, folded, loops
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import key
 from burn.codegen.triton.heuristics.products import by_columns
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
+from burn.codegen.triton.hopper import attention as hopper_attention
+from burn.codegen.triton.hopper import attention_gradient as hopper_attention_gradient
+from burn.codegen.triton.hopper import matmul as hopper_matmul
 from burn.codegen.triton.printed import Printed
 from burn.codegen.tuning.choices import NO_CHOICE, USUAL, Choice, Choices
 from burn.errors import unreachable
@@ -46,16 +40,18 @@ class KernelPrinter:
         """Raises CompileError for what Triton's language has no words for."""
         match collapse(kernel):
             case ContractionKernel() as contraction if contraction.dtype in contract.DOTS and not by_columns(
-                contraction
+                contraction, self.abilities.processors
             ):
                 general, values = parametrize(contraction)
-                if self.abilities.roles and (
-                    printed := roles_products.emit(general, values, contraction, self.sites, self.usual)
+                if self.abilities.warp_specialised and (
+                    printed := hopper_matmul.emit(
+                        general, values, contraction, self.sites, self.abilities.processors, self.usual
+                    )
                 ):
                     return self._named(printed)
                 choice = self.choices.of(lambda: key(general, values))
                 return self._named(
-                    contract.emit(general, values, contraction, self.sites, self.abilities.eights, choice, self.usual),
+                    contract.emit(general, values, contraction, self.sites, self.abilities, choice, self.usual),
                     choice,
                 )
             case ContractionKernel() as contraction:
@@ -63,14 +59,18 @@ class KernelPrinter:
             case AttentionKernel() as attending:
                 kept = {v: v.extent for v in (attending.depth, attending.column) if isinstance(v.extent, int)}
                 general, values = parametrize(attending, kept)
-                if self.abilities.roles and (printed := roles_attention.emit(general, values, attending, self.sites)):
+                if self.abilities.warp_specialised and (
+                    printed := hopper_attention.emit(general, values, attending, self.sites)
+                ):
                     return self._named(printed)
                 choice = self.choices.of(lambda: key(general, values))
                 return self._named(attention.emit(general, values, attending, self.sites, choice), choice)
             case AttentionGradientKernel() as gradient:
                 kept = {v: v.extent for v in (gradient.depth, gradient.column) if isinstance(v.extent, int)}
                 general, values = parametrize(gradient, kept)
-                if self.abilities.roles and (printed := roles_gradient.emit(general, values, gradient, self.sites)):
+                if self.abilities.warp_specialised and (
+                    printed := hopper_attention_gradient.emit(general, values, gradient, self.sites)
+                ):
                     return self._named(printed)
                 choice = self.choices.of(lambda: key(general, values))
                 maps = self.abilities.maps
@@ -83,7 +83,7 @@ class KernelPrinter:
     def _loops(self, kernel: LoopKernel) -> Printed:
         general, values = parametrize(kernel)
         emit = folded.emit if kernel.folds else loops.emit
-        return self._named(emit(general, values, kernel, self.sites))
+        return self._named(emit(general, values, kernel, self.sites, self.abilities.processors))
 
     def _named(self, printed: Printed, choice: Choice = NO_CHOICE) -> Printed:
         """A kernel whose text is there already has that one's name."""

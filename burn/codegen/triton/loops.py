@@ -41,9 +41,12 @@ ARG = {
 }  # fmt: skip
 
 
-def emit(kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> Printed:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen."""
-    return Loops(kernel, values, sizes, sites).print()
+def emit(
+    kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str], processors: int
+) -> Printed:
+    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen;
+    processors: of the GPU."""
+    return Loops(kernel, values, sizes, sites, processors).print()
 
 
 def _length(stage: Stage) -> Dim:
@@ -78,7 +81,9 @@ def is_brief(kernel: LoopKernel) -> bool:
 
 
 class Loops:
-    def __init__(self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> None:
+    def __init__(
+        self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str], processors: int
+    ) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.count = product([v.extent for v in sizes.parallel])
         self.layout = layout(sizes)
@@ -96,16 +101,16 @@ class Loops:
             )
             turned, shared = self.layout.turned, len(along) > 1
             if all(_end(s) is not None for s in along):
-                self.block = ragged(self.count, turned)
+                self.block = ragged(self.count, turned, processors)
             else:
                 self.short = len({s.loops for s in along}) == 1 and held(longest, turned, shared)
-                self.block = rows_and_columns(self.count, longest, turned, shared)
+                self.block = rows_and_columns(self.count, longest, turned, shared, processors)
         elif self.layout.across is not None:
             order = [sizes.parallel[i].extent for i in (*self.layout.order, self.layout.across)]
-            self.block = square(order[-1], order[-2], product(order[:-2]))
+            self.block = square(order[-1], order[-2], product(order[:-2]), processors)
         else:
             widest = max(DTYPES[b.dtype].bits for b in sizes.buffers)
-            self.block = flat(self.count, (widest + 7) // 8)
+            self.block = flat(self.count, (widest + 7) // 8, processors)
         if any(s.order != "parallel" for s in kernel.stages):
             self.block = replace(self.block, rows=min(self.block.rows, IN_TURN))
         last = self.layout.turned or self.layout.across is not None

@@ -36,7 +36,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 """
 """For kernels in Triton's language of layouts and barriers."""
 
-LIBRARIES = ("library.py", "roles_library.py", "roles_products_library.py")
+LIBRARIES = ("library.py", "hopper/attention_library.py", "hopper/matmul_library.py")
 
 
 def module_text(program: Program, wants: Wants, printer: KernelPrinter) -> str:
@@ -69,7 +69,7 @@ def _comment(nodes: Iterable[str]) -> str:
 def _library() -> dict[str, str]:
     """The functions of the libraries by name."""
     found = {}
-    for source in (Path(__file__).with_name(name).read_text() for name in LIBRARIES):
+    for source in ((Path(__file__).parent / name).read_text() for name in LIBRARIES):
         lines = source.splitlines()
         for node in ast.parse(source).body:
             if isinstance(node, ast.FunctionDef):

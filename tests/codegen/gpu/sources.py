@@ -33,13 +33,13 @@ def sources_of(
         written = {result for group in found for result in group.operation.results} if in_place else set()
         host = KernelPrinter(TARGETS["generic"])
         hints = usual_sizes(program.usual)
-        kernels = CardKernels(host, wants(hints, abilities.roles), written, abilities, usual=hints)
+        kernels = CardKernels(host, wants(hints, abilities), written, abilities, usual=hints)
         for group in found:
             kernels.group(group)
     assert not kernels.refused
     return kernels.sources
 
 
-def have_roles(sources: list[Source]) -> list[Source]:
-    """Those whose warps have roles."""
+def warp_specialised(sources: list[Source]) -> list[Source]:
+    """Those that are warp-specialised."""
     return [source for source in sources if "gl.warp_specialize(" in source.text]

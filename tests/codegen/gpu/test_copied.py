@@ -1,4 +1,4 @@
-"""Which sides of products tensor maps can be made of. What is copied by them: test_roles_attention.py, tests/gpu."""
+"""Which sides of products tensor maps can be made of. What is copied by them: test_hopper_attention.py, tests/gpu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention for cards whose warps have roles: which kernels are printed so, and that they compile. Numbers: tests/gpu."""
+"""Attention for cards that warp-specialise: which kernels are printed so, and that they compile. Numbers: tests/gpu."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from burn.dialect.adjoint import gradients
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
-from tests.codegen.gpu.sources import HOPPER, SHARED, have_roles, sources_of
+from tests.codegen.gpu.sources import HOPPER, SHARED, sources_of, warp_specialised
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.usefixtures("processes")
@@ -84,16 +84,16 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_has_no_roles(name: str) -> None:
+def test_what_is_not_specialised(name: str) -> None:
     attention, architecture = OTHERS[name]
     sources = attention.sources(architecture)
-    assert any("over the keys with a softmax" in source.text for source in sources) and not have_roles(sources)
+    assert any("over the keys with a softmax" in source.text for source in sources) and not warp_specialised(sources)
 
 
 def test_they_compile() -> None:
-    by_name = {name: have_roles(attention.sources()) for name, attention in FITTING.items()}
+    by_name = {name: warp_specialised(attention.sources()) for name, attention in FITTING.items()}
     assert {name: len(found) for name, found in by_name.items()} == {name: 1 + a.back for name, a in FITTING.items()}
-    guarded = have_roles(FITTING["heads of 64"].sources(in_place=True))
+    guarded = warp_specialised(FITTING["heads of 64"].sources(in_place=True))
     assert "if gl.load(failure) != 0:" in guarded[0].text
     made = compile_all([*(source for found in by_name.values() for source in found), *guarded], HOPPER)
     for image in made:

@@ -1,4 +1,4 @@
-"""Products for cards whose warps have roles: which kernels are printed so, and that they compile. Numbers: tests/gpu."""
+"""Products for cards that warp-specialise: which kernels are printed so, and that they compile. Numbers: tests/gpu."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
-from tests.codegen.gpu.sources import HOPPER, SHARED, have_roles, sources_of
+from tests.codegen.gpu.sources import HOPPER, SHARED, sources_of, warp_specialised
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.usefixtures("processes")
@@ -70,14 +70,14 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_which_products_have_no_roles(name: str) -> None:
+def test_which_matmuls_are_not_specialised(name: str) -> None:
     product, architecture = OTHERS[name]
     sources = product.sources(architecture)
-    assert any("tl.dot(" in source.text for source in sources) and not have_roles(sources)
+    assert any("tl.dot(" in source.text for source in sources) and not warp_specialised(sources)
 
 
 def test_they_compile() -> None:
-    by_name = {name: have_roles(product.sources()) for name, (product, _) in FITTING.items()}
+    by_name = {name: warp_specialised(product.sources()) for name, (product, _) in FITTING.items()}
     shapes = {
         name: {(s["GROUPS"], s["ACROSS"]) for s in map(dict, (s.named for s in found))}
         for name, found in by_name.items()

@@ -11,6 +11,7 @@ import pytest
 import burn
 from burn.codegen.cpu.backend import CPU
 from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics.places import ELEMENTS, flat
 from burn.compiler import backend_for, environment
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
@@ -120,3 +121,14 @@ def test_outputs_in_the_memory_of_inputs() -> None:
     count = int(os.environ.get("BURN_SWEEP", "6"))
     first = int(os.environ.get("BURN_SWEEP_SEED", "0"))
     assert sum(check_donation(seed) for seed in range(first, first + count)) > count // 8
+
+
+@pytest.mark.parametrize(
+    "kind, architecture, processors", [("cuda", "sm_80", 108), ("cuda", "sm_90", 132), ("hip", "gfx942", 304)]
+)
+def test_the_number_of_processors_is_the_architectures(kind: str, architecture: str, processors: int) -> None:
+    """Elements that keep one processor of each busy are cut into smaller blocks on GPUs with more of them."""
+    gpu = GPU(kind=kind, architecture=architecture)
+    assert gpu.abilities.processors == gpu.wants.split_programs == processors
+    few = [flat(2 * n * ELEMENTS, 4, processors).rows < ELEMENTS for n in (processors - 1, processors)]
+    assert few == [True, False]

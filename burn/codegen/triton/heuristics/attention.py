@@ -1,4 +1,4 @@
-"""Blocks of rows and keys of attention and of its way back, and where its warps have roles."""
+"""Blocks of rows and keys of attention and of its way back, and the shapes of warp-specialised kernels."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def attention_block(dtype: str, halves: bool, rows: Dim, depth: int) -> Block:
 
 
 @dataclass(frozen=True)
-class Roles:
-    """Of attention whose warps have roles: places in a block of the axis that is walked over, the blocks that are on their way at
-    once, groups of 64 places of the other axis, the registers that each thread of a group has, and those that every thread enters
-    with; ahead: whether the scores of a block are formed while the values of the block before are mixed, which takes registers;
-    least: rows and keys from which on it gains, as warps with roles take longer to start."""
+class WarpSpecialised:
+    """A warp-specialised attention kernel: elements in a block of the axis that is walked over, blocks in flight, groups of
+    64 elements of the other axis, the registers of each thread of a group, and those that every thread enters with; ahead:
+    whether a block's scores are formed while the values of the block before are mixed, which takes registers; least: rows and
+    keys from which on it gains, as warp-specialised kernels take longer to start."""
 
     walked: int
     stages: int
@@ -48,15 +48,20 @@ class Roles:
     least: int
 
 
-ROLES = {64: Roles(128, 3, 3, 160, 128, False, 4096), 128: Roles(128, 2, 2, 240, 168, True, 2048)}
+WARP_SPECIALISED = {
+    64: WarpSpecialised(128, 3, 3, 160, 128, False, 4096),
+    128: WarpSpecialised(128, 2, 2, 240, 168, True, 2048),
+}
 """By the size of a head. The registers are those of 65,536 that the warp that copies leaves."""
 
-GRADIENT_ROLES = {128: Roles(64, 3, 2, 240, 168, False, 2048)}
+WARP_SPECIALISED_GRADIENT = {128: WarpSpecialised(64, 3, 2, 240, 168, False, 2048)}
 """The same for what keys and values are owed. With heads of 64 blocks of 128 keys are faster that all warps share."""
 
 
-def roles(table: Mapping[int, Roles], rows: Dim, keys: Dim, depth: int, columns: int) -> Roles | None:
-    """What attention of so many rows and keys has of a table, if warps with roles gain there. depth, columns: see `padded`."""
+def warp_specialised(
+    table: Mapping[int, WarpSpecialised], rows: Dim, keys: Dim, depth: int, columns: int
+) -> WarpSpecialised | None:
+    """The table's entry for attention of so many rows and keys, if specialisation gains there. depth, columns: see `padded`."""
     shape = table.get(max(depth, columns)) if {depth, columns} <= table.keys() else None
     enough = shape is not None and all(isinstance(n, int) and n >= shape.least for n in (rows, keys))
     return shape if enough else None

@@ -1,4 +1,4 @@
-"""What choices take a card to be."""
+"""Facts that all GPUs share, as far as choices go."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ WARPS = 4
 STAGES = 3
 """Blocks of a product that are on their way from memory at once."""
 
-PROCESSORS = 132
-"""Of the card: as many tiles are worked on at a time."""
-
-ENOUGH = 2 * PROCESSORS
-"""Programs that keep a card busy."""
+ENOUGH = 2
+"""Programs for each processor that keep a GPU busy."""
 
 LEAST = 16
 """Rows, columns and depth of a block product at least."""

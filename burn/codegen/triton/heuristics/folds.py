@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from burn.codegen.triton.heuristics.card import PROCESSORS
+from burn.codegen.triton.abilities import USUAL_ABILITIES
 from burn.codegen.triton.heuristics.places import SIDE, Places
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely, power_of_two, up_to
 from burn.dialect.dims import TYPICAL, Dim, estimate
@@ -26,10 +26,10 @@ def folded(length: int, block: Dim, bytes_: int) -> tuple[Places, int]:
     return Places(rows, columns, max(4, min(16, elements // 512))), stages
 
 
-SUMMING = PROCESSORS * 3 // 2
-"""Programs that sum columns, at most: a quarter of what run at once, as a size that has a name may well be four times as large.
-Few that go through many rows are faster than many: each has a beginning and an end of its own, and what they come to is summed,
-too."""
+SUMMING = 1.5
+"""Programs for each processor that sum columns, at most: a quarter of what run at once, as a size that has a name may well be
+four times as large. Few that go through many rows are faster than many: each has a beginning and an end of its own, and their
+results are summed."""
 
 LONGEST, NAMED = 32, 8
 """Steps of such a program at most, and where it is not known how many rows there are."""
@@ -39,11 +39,11 @@ JOINED = 128
 beside what they read."""
 
 
-def summed_rows(kept: int, rows: Dim, usual: Usual = UNKNOWN) -> int:
+def summed_rows(kept: int, rows: Dim, usual: Usual = UNKNOWN, processors: int = USUAL_ABILITIES.processors) -> int:
     """Rows of a block of columns' sums: a whole number of steps. Names count as few, and the programs of many rows are many:
     twice the rows are a second wave, half of them half a card."""
     size = likely(rows, usual)
-    blocks = max(1, SUMMING * SIDE // max(SIDE, kept))
+    blocks = max(1, int(SUMMING * processors) * SIDE // max(SIDE, kept))
     steps = ceil(estimate(size, TYPICAL // 2) / (blocks * SIDE))
     if not isinstance(size, int):
         return SIDE * min(NAMED, max(1, steps))

@@ -52,20 +52,20 @@ def _warps(elements: int) -> int:
     return max(1, min(4, elements // 64), min(16, elements // 512))
 
 
-def _few(count: Dim, block: int) -> bool:
-    return isinstance(count, int) and count < ENOUGH * block
+def _few(count: Dim, block: int, processors: int) -> bool:
+    return isinstance(count, int) and count < ENOUGH * processors * block
 
 
-def flat(count: Dim, bytes_: int) -> Places:
+def flat(count: Dim, bytes_: int, processors: int) -> Places:
     """bytes_: of the widest element."""
-    if _few(count, ELEMENTS):
+    if _few(count, ELEMENTS, processors):
         return Places(FEW)
     return Places(ELEMENTS * 2 if bytes_ == 1 else ELEMENTS)
 
 
-def square(rows: Dim, columns: Dim, others: Dim) -> Places:
+def square(rows: Dim, columns: Dim, others: Dim, processors: int) -> Places:
     """A block that is turned."""
-    side = SQUARE // 2 if _few(rows * columns * others, SQUARE * SQUARE) else SQUARE
+    side = SQUARE // 2 if _few(rows * columns * others, SQUARE * SQUARE, processors) else SQUARE
     high, wide = (min(side, power_of_two(d)) if isinstance(d, int) else side for d in (rows, columns))
     most = side * side
     if high < side:
@@ -94,27 +94,27 @@ def brief(length: Dim) -> bool:
     return isinstance(length, int) and 1 < length <= BRIEF
 
 
-def rows_and_columns(rows: Dim, length: Dim, turned: bool, shared: bool) -> Places:
+def rows_and_columns(rows: Dim, length: Dim, turned: bool, shared: bool, processors: int) -> Places:
     """rows: places of the parallel loops; length: of the rows, the longest one's."""
     whole = power_of_two(length) if isinstance(length, int) and held(length, turned, shared) else 0
     if turned:
         wide = up_to(rows, SIDE)
-        while wide > 16 and (wide * whole > HELD // 2 or _few(rows, wide)):
+        while wide > 16 and (wide * whole > HELD // 2 or _few(rows, wide, processors)):
             wide //= 2
-        columns = whole or up_to(length, (4 if _few(rows, wide) else 2) * TILE // wide)
+        columns = whole or up_to(length, (4 if _few(rows, wide, processors) else 2) * TILE // wide)
         return Places(wide, columns, _warps(wide * columns))
-    columns = whole or up_to(length, TILE * 2 if _few(rows, 1) else TILE)
+    columns = whole or up_to(length, TILE * 2 if _few(rows, 1, processors) else TILE)
     most = max(1, TILE // columns)
-    while most > 1 and most * columns > FEW and _few(rows, most):
+    while most > 1 and most * columns > FEW and _few(rows, most, processors):
         most //= 2
     block = up_to(rows, most)
     return Places(block, columns, _warps(block * columns))
 
 
-def ragged(rows: Dim, turned: bool) -> Places:
+def ragged(rows: Dim, turned: bool, processors: int) -> Places:
     """Rows whose lengths are read from data, most of them of one element or none: a long one is gone through in many steps."""
     wide, columns = (256, 8) if turned else (64, 32)
-    while wide > 16 and _few(rows, wide):
+    while wide > 16 and _few(rows, wide, processors):
         wide //= 2
     return Places(wide, columns, _warps(wide * columns))
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
 from burn.codegen.triton.functions import narrowed
-from burn.codegen.triton.heuristics.card import ENOUGH, LEAST, PROCESSORS
+from burn.codegen.triton.heuristics.card import ENOUGH, LEAST
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely, power_of_two
 from burn.dialect.dims import Dim, LoopVar, coefficient, estimate, product
 from burn.kernels.body import ContractionKernel, Load, walk
@@ -105,13 +106,15 @@ def _size(size: Dim) -> int:
     return size if isinstance(size, int) else max(ANY, estimate(size))
 
 
-def _times(m: int, n: int, k: int, times: int, bits: int, costly: bool = False) -> list[tuple[Tile, float]]:
+def _times(
+    m: int, n: int, k: int, times: int, bits: int, processors: int, costly: bool = False
+) -> list[tuple[Tile, float]]:
     """The tiles of a product, and about how many microseconds it takes with each, the fastest one first. costly: as below."""
     rate = RATES.get(bits, SINGLE_RATE)
 
     def time(tile: Tile) -> float:
         area = tile.rows * tile.columns
-        rounds = -(-m // tile.rows) * -(-n // tile.columns) * max(1, times) / PROCESSORS
+        rounds = -(-m // tile.rows) * -(-n // tile.columns) * max(1, times) / processors
         full = max(1, ceil(rounds))
         if area < ALONE:  # tiles beside each other fill each other's gaps
             full = (max(1.0, rounds) + full) / 2
@@ -124,19 +127,31 @@ def _times(m: int, n: int, k: int, times: int, bits: int, costly: bool = False) 
 
 
 def tiles_by_time(
-    rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int, costly: bool = False
+    rows: Dim,
+    columns: Dim,
+    depth: Sequence[LoopVar],
+    batch: Dim,
+    bits: int,
+    costly: bool = False,
+    processors: int = USUAL_ABILITIES.processors,
 ) -> list[tuple[Tile, float]]:
     """See `product_tile`; each with about how many microseconds the product takes so, the fastest one first."""
     k = _size(product([v.extent for v in depth]))
-    return _times(_size(rows), _size(columns), k, batch if isinstance(batch, int) else 1, bits, costly)
+    return _times(_size(rows), _size(columns), k, batch if isinstance(batch, int) else 1, bits, processors, costly)
 
 
 def product_tile(
-    rows: Dim, columns: Dim, depth: Sequence[LoopVar], batch: Dim, bits: int, costly: bool = False
+    rows: Dim,
+    columns: Dim,
+    depth: Sequence[LoopVar],
+    batch: Dim,
+    bits: int,
+    costly: bool = False,
+    processors: int = USUAL_ABILITIES.processors,
 ) -> Tile:
     """The tile of a product; its depth is no larger than the product's, and divides that of the innermost loop, where it does not
     get too shallow. bits: of an element; costly: whether expensive functions follow the sums."""
-    return fitted(tiles_by_time(rows, columns, depth, batch, bits, costly)[0][0], depth, bits)
+    return fitted(tiles_by_time(rows, columns, depth, batch, bits, costly, processors)[0][0], depth, bits)
 
 
 def fitted(best: Tile, depth: Sequence[LoopVar], bits: int) -> Tile:
@@ -152,7 +167,7 @@ def fitted(best: Tile, depth: Sequence[LoopVar], bits: int) -> Tile:
     return replace(best, depth=shallow, stages=stages)
 
 
-def by_columns(kernel: ContractionKernel) -> bool:
+def by_columns(kernel: ContractionKernel, processors: int) -> bool:
     """Whether each column of a product is summed by itself: of one row no tile would be full, and a right side whose depth lies
     side by side is then read as fast as memory gives it."""
     if product([v.extent for v in kernel.rows]) != 1 or narrowed((kernel.lhs, kernel.rhs), kernel.dtype, EIGHT_BITS):
@@ -160,12 +175,12 @@ def by_columns(kernel: ContractionKernel) -> bool:
     count = product([v.extent for v in (*kernel.batch, kernel.column)])
     columns = [n for n in walk(kernel.rhs) if isinstance(n, Load)]
     along = all(coefficient(n.offset, kernel.depth[-1]) == 1 for n in columns)
-    return along and (not isinstance(count, int) or count >= ENOUGH)
+    return along and (not isinstance(count, int) or count >= ENOUGH * processors)
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A tile whose warps have roles: groups of 64 rows, `across` times `side` columns, the depth of a block and how many of them
+    """A warp-specialised tile: groups of 64 rows, `across` times `side` columns, the depth of a block and how many of them
     there is room for at once; the registers that each thread of a group has, and those that every thread enters with. `speed`,
     `finish`: as of a `Tile`."""
 
@@ -192,37 +207,45 @@ START = 4.0
 """Microseconds until such a kernel's first product, and of its end."""
 
 DEEP, BROAD = 256, 256
-"""The depth and the columns from which on warps with roles are thought of."""
+"""The depth and the columns from which on warp specialisation is considered."""
 
 
-def shared_tile(rows: Dim, columns: Dim, depth: Dim, parts: Dim, usual: Usual = UNKNOWN) -> Shared | None:
-    """The tile of a product of halves whose warps have roles, if it gains by that. depth: of one of the parts."""
+def shared_tile(
+    rows: Dim, columns: Dim, depth: Dim, parts: Dim, processors: int, usual: Usual = UNKNOWN
+) -> Shared | None:
+    """The tile of a warp-specialised matmul in half precision; None if it gains nothing. depth: of one of the parts."""
     m, n, k, times = (_size(likely(size, usual)) for size in (rows, columns, depth, parts))
-    if not _may_have_roles(k, n):
+    if not _may_be_specialised(k, n):
         return None
-    best, taken = _shared_times(m, n, k, times)[0]
-    return best if taken < _times(m, n, k, times, 16)[0][1] else None
+    best, taken = _shared_times(m, n, k, times, processors)[0]
+    return best if taken < _times(m, n, k, times, 16, processors)[0][1] else None
 
 
-def _may_have_roles(depth: int, columns: int) -> bool:
+def _may_be_specialised(depth: int, columns: int) -> bool:
     return depth >= DEEP and columns >= BROAD
 
 
-def _shared_times(m: int, n: int, k: int, times: int) -> list[tuple[Shared, float]]:
-    """As `_times`, of tiles whose warps have roles."""
+def _shared_times(m: int, n: int, k: int, times: int, processors: int) -> list[tuple[Shared, float]]:
+    """As `_times`, of warp-specialised tiles."""
 
     def time(shape: Shared) -> float:
         high, wide = shape.groups * 64, shape.across * shape.side
-        rounds = ceil(-(-m // high) * -(-n // wide) * times / PROCESSORS)
+        rounds = ceil(-(-m // high) * -(-n // wide) * times / processors)
         return START + rounds * high * wide * (2 * k / (RATES[16] * shape.speed) + FINISH * shape.finish)
 
     return sorted(((shape, time(shape)) for shape in SHARED), key=lambda timed: timed[1])
 
 
-def product_parts(kernel: ContractionKernel, counts: Sequence[int], usual: Usual = UNKNOWN, roles: bool = False) -> int:
+def product_parts(
+    kernel: ContractionKernel,
+    counts: Sequence[int],
+    usual: Usual = UNKNOWN,
+    abilities: Abilities = USUAL_ABILITIES,
+) -> int:
     """Into how many parts the depth of a product is cut, one of `counts` or 1: what they sum up to is written, read and added.
-    roles: whether the card's warps may have roles."""
-    if by_columns(kernel):
+    abilities: of the GPU."""
+    processors = abilities.processors
+    if by_columns(kernel, processors):
         return 1
     rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
     m, n, k = (_size(likely(size, usual)) for size in (rows, kernel.column.extent, depth))
@@ -234,9 +257,9 @@ def product_parts(kernel: ContractionKernel, counts: Sequence[int], usual: Usual
 
     def time(parts: int) -> float:
         deep, many = -(-k // parts), times * parts
-        _, taken = _times(m, n, deep, many, bits)[0]
-        if roles and bits == 16 and _may_have_roles(deep, n):
-            taken = min(taken, _shared_times(m, n, deep, many)[0][1])
+        _, taken = _times(m, n, deep, many, bits, processors)[0]
+        if abilities.warp_specialised and bits == 16 and _may_be_specialised(deep, n):
+            taken = min(taken, _shared_times(m, n, deep, many, processors)[0][1])
         return taken if parts == 1 else taken + LATENCY + 8 * parts * m * n * times / BYTES
 
     best = min((1, *counts), key=time)

@@ -1,10 +1,11 @@
-"""What of the kernels a card would rather have described otherwise."""
+"""GPU-specific lowering preferences."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
 
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.folds import summed_rows
 from burn.codegen.triton.heuristics.products import product_parts
 from burn.codegen.triton.heuristics.sizes import Usual
@@ -25,7 +26,7 @@ WANTS = Wants(
     joined_parts=4,
     split_keys=128,
     split_rows=64,
-    split_programs=132,
+    split_programs=USUAL_ABILITIES.processors,
     scatter_rivals=65536,
     small_products=("float8_e4m3fn", "float8_e5m2"),
     costly_behind=1 << 21,
@@ -36,7 +37,11 @@ elements are converted, and a program alone needs ten of them for a row of 65,53
 takes 0.2 of them, in which 65,536 numbers are compared."""
 
 
-def wants(usual: Usual, roles: bool) -> Wants:
-    """For a program whose sizes usually are so, on a card whose warps may have roles or not."""
-    parts, rows = partial(product_parts, usual=usual, roles=roles), partial(summed_rows, usual=usual)
-    return replace(WANTS, parts=parts, reduce_rows=rows)
+def wants(usual: Usual, abilities: Abilities) -> Wants:
+    """Preferences for a program with these size hints, on a GPU with these abilities."""
+    return replace(
+        WANTS,
+        parts=partial(product_parts, usual=usual, abilities=abilities),
+        reduce_rows=partial(summed_rows, usual=usual, processors=abilities.processors),
+        split_programs=abilities.processors,
+    )

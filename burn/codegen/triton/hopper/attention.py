@@ -1,5 +1,5 @@
-"""Prints attention over many keys for cards whose warps may have roles. `emit` is the entry point; what it does not take is
-`attention.py`'s.
+"""Prints warp-specialised attention over many keys. `emit` is the entry point; it returns None for kernels that
+burn/codegen/triton/attention.py prints.
 """
 
 from __future__ import annotations
@@ -8,9 +8,18 @@ from collections.abc import Mapping
 
 from burn.codegen.triton.attended import padded
 from burn.codegen.triton.copied import matrix
-from burn.codegen.triton.heuristics.attention import ROLES, roles
+from burn.codegen.triton.heuristics.attention import WARP_SPECIALISED, warp_specialised
+from burn.codegen.triton.hopper.warp_specialised import (
+    GROUP,
+    SIZES,
+    WarpSpecialisedPrinter,
+    is_rounding,
+    matrix_text,
+    printable,
+    rises,
+    text,
+)
 from burn.codegen.triton.printed import Printed
-from burn.codegen.triton.roles import GROUP, SIZES, WithRoles, is_rounding, matrix_text, printable, rises, text
 from burn.dialect.dims import Dim, product
 from burn.kernels.body import AttentionKernel, Load, Where
 from burn.kernels.rewrite import fetches
@@ -25,7 +34,7 @@ def emit(
     return made.print() if made and made.fits() else None
 
 
-class _Attention(WithRoles):
+class _Attention(WarpSpecialisedPrinter):
     def __init__(
         self, kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]
     ) -> None:
@@ -37,7 +46,7 @@ class _Attention(WithRoles):
         self.mixed = matrix(mixed, kernel.key, kernel.column, values)
         self.depth, self.columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         extents = (sizes.rows[-1].extent, sizes.key.extent)
-        self.shape = roles(ROLES, *extents, self.depth, self.columns)
+        self.shape = warp_specialised(WARP_SPECIALISED, *extents, self.depth, self.columns)
 
     def fits(self) -> bool:
         kernel = self.kernel

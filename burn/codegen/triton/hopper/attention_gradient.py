@@ -1,5 +1,5 @@
-"""Prints what keys and values are owed by many rows, for cards whose warps may have roles. `emit` is the entry point; what it
-does not take is `attention_gradient.py`'s.
+"""Prints warp-specialised gradients of keys and values, for many rows. `emit` is the entry point; it returns None for kernels
+that burn/codegen/triton/attention_gradient.py prints.
 """
 
 from __future__ import annotations
@@ -8,9 +8,18 @@ from collections.abc import Iterator, Mapping
 
 from burn.codegen.triton.attended import padded
 from burn.codegen.triton.copied import matrix
-from burn.codegen.triton.heuristics.attention import GRADIENT_ROLES, roles
+from burn.codegen.triton.heuristics.attention import WARP_SPECIALISED_GRADIENT, warp_specialised
+from burn.codegen.triton.hopper.warp_specialised import (
+    GROUP,
+    SIZES,
+    WarpSpecialisedPrinter,
+    is_rounding,
+    matrix_text,
+    printable,
+    rises,
+    text,
+)
 from burn.codegen.triton.printed import Printed
-from burn.codegen.triton.roles import GROUP, SIZES, WithRoles, is_rounding, matrix_text, printable, rises, text
 from burn.dialect.dims import Dim, product
 from burn.kernels.body import AttentionGradientKernel, Const, Load, Where
 from burn.kernels.rewrite import fetches
@@ -25,7 +34,7 @@ def emit(
     return made.print() if made and made.fits() else None
 
 
-class _Gradient(WithRoles):
+class _Gradient(WarpSpecialisedPrinter):
     def __init__(
         self,
         kernel: AttentionGradientKernel,
@@ -41,7 +50,7 @@ class _Gradient(WithRoles):
         self.owed = matrix(owed, kernel.row, kernel.column, values)
         self.depth, self.columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         extents = (sizes.row.extent, sizes.key.extent)
-        self.shape = roles(GRADIENT_ROLES, *extents, self.depth, self.columns)
+        self.shape = warp_specialised(WARP_SPECIALISED_GRADIENT, *extents, self.depth, self.columns)
 
     def fits(self) -> bool:
         kernel, narrow = self.kernel, self.sides[0].dtype

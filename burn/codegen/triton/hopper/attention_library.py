@@ -1,8 +1,9 @@
-"""Attention on Hopper, for warps with roles: one copies keys and values to shared memory, groups of four multiply.
+"""Warp-specialised attention on Hopper: a producer warp copies keys and values to shared memory, consumer groups multiply.
 
-Functions of Gluon, whose text goes into the modules of kernels that call them (`program.py`); nothing imports this file. A group
-has 64 rows of queries. `SEEN(start, row, own)` says which of a block's scores count, `QUERY(row, own)` gives a group its queries
-and `WRITE(row, norm, total, own)` stores what comes out; a kernel has them from its description, and `own` is what they read.
+Functions of Gluon, whose text goes into the modules of kernels that call them (`program.py`); nothing imports this file. A
+group has 64 rows of queries. `SEEN(start, row, own)` says which of a block's scores count, `QUERY(row, own)` gives a group its
+queries and `WRITE(row, norm, total, own)` stores the result; a kernel prints them from its description, and `own` holds their
+operands.
 """
 
 # pyright: reportMissingImports=false, reportArgumentType=false, reportAssignmentType=false, reportCallIssue=false

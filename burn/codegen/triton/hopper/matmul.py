@@ -1,5 +1,6 @@
-"""Prints products of halves for cards whose warps may have roles: a few programs go through all tiles, and while sums are written
-the next blocks are on their way. `emit` is the entry point; what it does not take is `contract.py`'s.
+"""Prints persistent, warp-specialised matmuls in half precision: a program for each processor goes through the tiles, and
+loads the next blocks while accumulators are written. `emit` is the entry point; it returns None for kernels that contract.py
+prints.
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ from dataclasses import replace
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.copied import BYTES, Matrix, matrix
 from burn.codegen.triton.functions import narrowed, triton_type
-from burn.codegen.triton.heuristics.card import PROCESSORS
 from burn.codegen.triton.heuristics.products import GROUP, Shared, shared_tile
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
+from burn.codegen.triton.hopper.warp_specialised import GROUP as ROWS
+from burn.codegen.triton.hopper.warp_specialised import function_head, in_gluon, matrix_text, printable, rounds, text
 from burn.codegen.triton.printed import Printed, given, opened
-from burn.codegen.triton.roles import GROUP as ROWS
-from burn.codegen.triton.roles import function_head, in_gluon, matrix_text, printable, rounds, text
 from burn.dialect.dims import (
     Atom,
     Dim,
@@ -44,11 +44,12 @@ def emit(
     values: Mapping[str, Dim],
     sizes: ContractionKernel,
     sites: list[str],
+    processors: int,
     usual: Usual = UNKNOWN,
 ) -> Printed | None:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place; usual: what names usually are. None for
-    products of another kind, or that gain nothing."""
-    made = _Product(kernel, values, sizes, sites, usual)
+    """values: what the kernel's sizes stand for; sizes: the kernel with them in place; processors: of the GPU; usual:
+    size hints. None for products of another kind, or that gain nothing."""
+    made = _Product(kernel, values, sizes, sites, processors, usual)
     return made.print() if made.fits() else None
 
 
@@ -61,9 +62,11 @@ class _Product:
         values: Mapping[str, Dim],
         sizes: ContractionKernel,
         sites: list[str],
+        processors: int,
         usual: Usual,
     ) -> None:
-        self.kernel, self.values, self.sizes, self.sites, self.usual = kernel, values, sizes, sites, usual
+        self.kernel, self.values, self.sizes, self.sites = kernel, values, sizes, sites
+        self.processors, self.usual = processors, usual
         self.known: dict[Atom, Dim] = {Symbol(name): value for name, value in values.items()}
         self.halves = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, HALVES)
         self.rows = LoopVar("rows", product([v.extent for v in kernel.rows]))
@@ -81,7 +84,7 @@ class _Product:
         m, n, k, times = (
             product([v.extent for v in loops]) for loops in (sizes.rows, [sizes.column], sizes.depth, sizes.batch)
         )
-        self.shape = shared_tile(m, n, k, times, self.usual)
+        self.shape = shared_tile(m, n, k, times, self.processors, self.usual)
         if self.shape is None or not all(printable(write.value) for write in kernel.epilogue):
             return False
         left, right = (self._whole(side) for side in self.halves)
@@ -153,7 +156,7 @@ class _Product:
             "GROUPS": shape.groups, "REGISTERS": shape.registers,
         }  # fmt: skip
         return Printed(
-            "KERNEL", in_gluon(functions), tuple(self.arguments), constants, dim_min(tiles, PROCESSORS), 4, 1,
+            "KERNEL", in_gluon(functions), tuple(self.arguments), constants, dim_min(tiles, self.processors), 4, 1,
             scratch=2 * BYTES, registers=shape.entering,
         )  # fmt: skip
 

@@ -1,9 +1,9 @@
-"""Products on Hopper, for warps with roles: one copies blocks of both sides to shared memory, groups of four multiply.
+"""Persistent matmul on Hopper: a producer warp copies blocks of both operands to shared memory, consumer groups multiply.
 
 Functions of Gluon, whose text goes into the modules of kernels that call them (`program.py`); nothing imports this file. A
-program goes through every so many-th tile: while groups take the sums of one to memory, blocks of the next one are on their way.
-A tile has 64 rows for each group, and `SIDE` columns once or twice. `WRITE(part, row, column, total, own)` stores 64 rows and
-`SIDE` columns of sums of a part of the depth; a kernel has it from its description, and `own` is what it reads.
+program takes every n-th tile, n programs in all: while groups write the accumulators of one tile, blocks of the next one are
+loaded. A tile has 64 rows for each group, and `SIDE` columns once or twice. `WRITE(part, row, column, total, own)` stores 64
+rows and `SIDE` columns of a part of the depth; a kernel prints it from its description, and `own` holds its operands.
 """
 
 # pyright: reportMissingImports=false, reportArgumentType=false, reportAssignmentType=false, reportCallIssue=false
@@ -17,7 +17,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from burn.codegen.triton.roles_library import matrix_map
+from burn.codegen.triton.hopper.attention_library import matrix_map
 
 
 @gluon.jit

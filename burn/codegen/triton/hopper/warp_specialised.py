@@ -1,8 +1,9 @@
-"""What kernels have in common whose warps have roles (Hopper), printed as Gluon, Triton's language of layouts and barriers.
+"""Shared parts of warp-specialised kernels (Hopper), printed in Gluon.
 
-A program has two or three times 64 places of its own axis, each with four warps of its own, and one warp that copies blocks of
-what is walked over to shared memory for all of them: while one group forms powers of its scores, another one multiplies
-(arXiv 2407.08608). What is the same for all such kernels stands in `roles_library.py`, which calls functions printed here.
+A program has two or three consumer groups of four warps, each with 64 elements of the program's own axis, and one producer
+warp that copies blocks of the other axis to shared memory for all of them: while one group computes the powers of its scores,
+another one multiplies (arXiv 2407.08608). `attention_library.py` has the text that all such kernels share; it calls functions
+printed here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from burn.codegen.triton.attended import Attended
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.copied import BYTES, Matrix
-from burn.codegen.triton.heuristics.attention import Roles
+from burn.codegen.triton.heuristics.attention import WarpSpecialised
 from burn.codegen.triton.printed import Printed, given, opened
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, substitute
@@ -45,7 +46,7 @@ SIZES = ("WALKED", "DEPTH", "COLUMNS", "STAGES", "GROUPS", "REGISTERS")
 """Constants of every such kernel."""
 
 
-class WithRoles(Attended):
+class WarpSpecialisedPrinter(Attended):
     """batch: loops of which each program has one place; mine: the loop of which it has groups of places."""
 
     def __init__(
@@ -74,7 +75,7 @@ class WithRoles(Attended):
 
     # ---- functions ---------------------------------------------------------------------------------------------------------
     def launched(
-        self, parts: Sequence[str], shape: Roles, constants: Mapping[str, int], count: Dim, batch: Dim
+        self, parts: Sequence[str], shape: WarpSpecialised, constants: Mapping[str, int], count: Dim, batch: Dim
     ) -> Printed:
         """What the functions come to, the first of which is the kernel. count: the places of the own axis; batch: the others."""
         text = in_gluon(parts)
