@@ -54,7 +54,7 @@ class Weight:
         return executable(program.finish([("y", y)]), target=target, exact=exact)
 
     def check(self, got: np.ndarray, x: np.ndarray) -> None:
-        """Within 2^-23 of a block's largest number for each weight, as int8_activations.py says, and the rounding of float32's sums."""
+        """Within 2^-23 of a block's largest number for each weight, see int8_activations.py, and the rounding of float32 sums."""
         wide, sums = x.astype("float64"), np.abs(self.value)
         blocks = np.abs(wide).reshape(len(x), self.depth // self.block, self.block)
         largest = np.repeat(blocks.max(-1), self.block, -1)
