@@ -7,6 +7,7 @@ What fails is run again by `python -m tests.fuzz.onnx --one SEED` (with `--mode`
 from __future__ import annotations
 
 import os
+import shutil
 import time
 
 import pytest
@@ -22,9 +23,27 @@ TARGET = os.environ.get("BURN_FUZZ_TARGET")
 JOBS = os.cpu_count() or 1
 
 
+GRAPHS = {
+    "load": 4,
+    "import": 4,
+    "export": 4,
+    "size": 2,
+    "package": 2,
+    "folded": 2,
+    "command": 1,
+    "library": 1,
+    "wasm": 1,
+}
+"""Of the fixed seeds: what compiles C code takes seconds a graph."""
+
+
 @pytest.mark.parametrize("mode", WAYS)
 def test_graphs_compute_what_onnx_runtime_computes(mode: str) -> None:
-    seeds = [*FIXED[: 4 if mode in ("load", "import", "export") else 2], *range(FRESH, FRESH + COUNT)]
+    if mode == "wasm":
+        pytest.importorskip("ziglang")
+        if shutil.which("node") is None:
+            pytest.skip("node is not here")
+    seeds = [*FIXED[: GRAPHS[mode]], *range(FRESH, FRESH + COUNT)]
     plan = Plan(mode, TARGET, threads=1, length=None if COUNT else 12)
     failed = [o for o in outcomes(seeds, plan, min(JOBS, len(seeds))) if o.failed or o.kind in ("crash", "timeout")]
     assert not failed, f"{len(failed)} of {len(seeds)}\n" + "\n".join(

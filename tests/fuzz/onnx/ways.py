@@ -1,5 +1,5 @@
 """The ways a model goes through burn: loaded, imported as source and compiled, exported and read back, compiled for size or to a
-package, and folded, with all of its inputs constants."""
+package, folded (all of its inputs are constants), and as binaries (binaries.py)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from burn.importers.onnx import import_onnx
 from burn.importers.weights import safetensors
 from burn.runtime.host import features
 
-from . import reference
+from . import binaries, reference
 from .values import Array
 
 Feed = dict[str, Array]
@@ -113,6 +113,9 @@ WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {
     "size": size,
     "package": package,
     "folded": folded,
+    "command": binaries.command,
+    "library": binaries.library,
+    "wasm": binaries.wasm,
 }
 EXPORT_OPSETS = (18, 20, 21, 22, 23)
 
