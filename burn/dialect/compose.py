@@ -47,6 +47,16 @@ def transpose(x: ir.Value, permutation: tuple[int, ...]) -> ir.Value:
     return x if permutation == tuple(range(len(permutation))) else ops.transpose(x, permutation=permutation)
 
 
+def part(x: ir.Value, axis: int, start: Dim, size: Dim, step: int = 1) -> ir.Value:
+    """`size` elements of one axis, the others whole."""
+    shape = type_of(x).shape
+    if start == 0 and step == 1 and size == shape[axis]:
+        return x
+    starts = tuple(start if i == axis else 0 for i in range(len(shape)))
+    sizes = tuple(size if i == axis else d for i, d in enumerate(shape))
+    return ops.slice(x, starts=starts, sizes=sizes, steps=tuple(step if i == axis else 1 for i in range(len(shape))))
+
+
 def clamp(x: ir.Value, low: ir.Value | None, high: ir.Value | None) -> ir.Value:
     """min(max(x, low), high), either bound absent or of any shape that broadcasts, of x's element type. x at a bound has the
     derivative 1, as in PyTorch."""

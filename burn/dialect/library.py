@@ -60,22 +60,37 @@ class Unique(Op, name="unique"):
         return [values, index, TensorType("int64", (total,)), index]
 
 
-class NonMaxSuppression(Op, name="non_max_suppression"):
-    """Picks boxes by score, dropping those that overlap a better one too much (ONNX NonMaxSuppression).
+FORMS = ("corners", "center", "ordered")
+"""How boxes are written: two opposite corners in any order; centre and size; the lower corner, then the higher one.
+In the order of lib_detect.c."""
 
-    Shapes: boxes [batch, n, 4], scores [batch, classes, n], maximum [] int64, overlap [] and threshold [] float32
-    -> [count, 3] int64: (batch, class, box)."""
+
+class NonMaxSuppression(Op, name="non_max_suppression"):
+    """Picks boxes by falling score, dropping those that overlap a better one too much (ONNX NonMaxSuppression, torchvision nms).
+
+    Shapes: boxes [batch, n, 4], scores [batch, classes, n], both float32 or float64, maximum [] int64, overlap [] and
+    threshold [] float64 -> [count, 3] int64: (batch, class, box).
+
+    overlap: the largest allowed intersection over union. threshold: boxes need a higher score; None takes all. form: "corners",
+    "center" or "ordered"; an ordered box whose corners are exchanged intersects no other. Equal scores: the earlier box first."""
 
     boxes: Operand
     scores: Operand
     maximum: Operand
     overlap: Operand
-    threshold: Operand
+    threshold: Operand | None
     count: str
-    center_point: bool = False
+    form: str = "corners"
 
     @classmethod
-    def infer(cls, boxes, scores, maximum, overlap, threshold, count, center_point) -> TensorType:
+    def infer(cls, boxes, scores, maximum, overlap, threshold, count, form) -> TensorType:
+        if form not in FORMS:
+            cls.fail(f"'{form}' is none of {', '.join(FORMS)}", "form")
         if boxes.rank != 3 or scores.rank != 3 or (isinstance(boxes.shape[2], int) and boxes.shape[2] != 4):
             cls.fail(f"boxes must be [batch, n, 4] and scores [batch, classes, n], not {boxes} and {scores}")
+        if boxes.dtype != scores.dtype or boxes.dtype not in ("float32", "float64"):
+            cls.fail(f"boxes and scores must be both float32 or both float64, not {boxes} and {scores}")
+        for limit in (overlap, threshold):
+            if limit is not None and limit.dtype != "float64":
+                cls.fail(f"overlap and threshold must be float64, not {limit}")
         return TensorType("int64", (symbol(count), 3))

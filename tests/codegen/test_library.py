@@ -222,27 +222,29 @@ NMS_TYPES = [
     TensorType("float32", (symbol("b"), N, 4)),
     TensorType("float32", (symbol("b"), symbol("c"), symbol("boxes"))),
     TensorType("int64", ()),
-    TensorType("float32", ()),
-    TensorType("float32", ()),
+    TensorType("float64", ()),
+    TensorType("float64", ()),
 ]
 
 
 @pytest.mark.parametrize("center", [False, True])
 def test_non_max_suppression(center: bool) -> None:
-    nms = compiled(NMS_TYPES, lambda *xs: ops.non_max_suppression(*xs, count="k", center_point=center))
+    nms = compiled(
+        NMS_TYPES, lambda *xs: ops.non_max_suppression(*xs, count="k", form="center" if center else "corners")
+    )
     random = np.random.default_rng(3)
     for batches, classes, n in ((2, 3, 40), (1, 1, 1), (1, 2, 0), (0, 2, 5), (1, 1, 600)):
         boxes = random.random((batches, n, 4), np.float32)
         scores = (random.integers(0, 20, (batches, classes, n)) / 20).astype(np.float32)  # ties
         for maximum, limit, threshold in ((10, 0.3, 0.2), (0, 0.5, 0.0), (-1, 0.5, 0.0), (2**40, 0.9, -np.inf)):
-            numbers = (np.array(maximum), np.array(limit, np.float32), np.array(threshold, np.float32))
+            numbers = (np.array(maximum), np.float64(np.float32(limit)), np.float64(np.float32(threshold)))
             want = suppressed(boxes, scores, maximum, numbers[1], numbers[2], center)
             same(call(nms, boxes, scores, *numbers), [np.array(want, np.int64).reshape(-1, 3)])
 
 
 def test_non_max_suppression_checks_that_boxes_and_scores_agree() -> None:
     nms = compiled(NMS_TYPES, lambda *xs: ops.non_max_suppression(*xs, count="k"), node="detector")
-    numbers = (np.array(3), np.float32(0.5), np.float32(0.0))
+    numbers = (np.array(3), np.float64(0.5), np.float64(0.0))
     with pytest.raises(BurnError, match="detector"):
         nms(np.zeros((1, 4, 4), np.float32), np.zeros((1, 1, 5), np.float32), *map(np.asarray, numbers))
 

@@ -311,7 +311,7 @@ class _Build:
                         inputs[i] = (name, TensorType(dtype_name(value.dtype.to_real()), (*shape, 2)))
                     else:
                         inputs[i] = (name, TensorType(dtype_name(value.dtype), shape))
-                elif isinstance(value, torch.SymInt) and expression_of(value) not in self.sizes.symbols:
+                elif isinstance(value, torch.SymInt) and not self._is_known(value):
                     inputs[i] = (name, TensorType("int64", ()))
                 elif isinstance(value, (torch.SymFloat, torch.SymBool)):
                     inputs[i] = (name, TensorType("float64" if isinstance(value, torch.SymFloat) else "bool", ()))
@@ -320,6 +320,11 @@ class _Build:
         if problems:
             raise ModelError(SUMMARY, problems)
         return inputs
+
+    def _is_known(self, value: torch.SymInt) -> bool:
+        """Whether a number is another input's size, or one that torch has fixed while it traced (it may be negative)."""
+        expression = expression_of(value)
+        return expression.is_Integer or expression in self.sizes.symbols
 
     def _size(self, size: Any, name: str) -> Dim:
         """A size of an input. One that is reckoned from numbers that are inputs themselves is any size until those are

@@ -13,6 +13,7 @@ from burn.codegen.host.emit import PTR, Int, Value
 from burn.codegen.host.emitters import emits
 from burn.dialect.dims import Dim, product
 from burn.dialect.image import PIXEL_FORMATS
+from burn.dialect.library import FORMS
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, full_name
 from burn.dialect.types import type_of
@@ -193,13 +194,12 @@ def _unique(entry: EntryBuilder, op: Op) -> None:
 
 @emits("non_max_suppression")
 def _non_max_suppression(entry: EntryBuilder, op: Op) -> None:
-    for value in (op.boxes, op.scores, op.overlap, op.threshold):
-        dtype_code(op, value, ("float32",))
     batches, classes, n = type_of(op.scores).shape
     for have, want in zip(type_of(op.boxes).shape, (batches, n, 4), strict=True):
         entry.require(Agreement(have, want), full_name(op))
-    call = Call(entry, op).number(int(op.center_point), batches, classes, n)
-    call.read(op.boxes, op.scores, op.maximum, op.overlap, op.threshold)
+    call = Call(entry, op).number(dtype_code(op, op.boxes), FORMS.index(op.form), batches, classes, n)
+    call.read(op.boxes, op.scores, op.maximum, op.overlap).number(int(op.threshold is not None))
+    call.read(op.overlap if op.threshold is None else op.threshold)
     call.allocates("burn_lib_non_max_suppression", op.count, op.operation.results[0])
 
 

@@ -18,9 +18,9 @@ int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64
                          int64_t **places);
 int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t outer, int64_t n, int64_t inner,
                         const void *x, int64_t *inverse, void **values, int64_t **first, int64_t **counts);
-int64_t burn_lib_non_max_suppression(burn_run *run, int64_t center, int64_t batches, int64_t classes, int64_t n,
-                                     const float *boxes, const float *scores, const int64_t *maximum,
-                                     const float *limit, const float *threshold, int64_t **picked);
+int64_t burn_lib_non_max_suppression(burn_run *run, int64_t dtype, int64_t form, int64_t batches, int64_t classes, int64_t n,
+                                     const void *boxes, const void *scores, const int64_t *maximum, const double *limit,
+                                     int64_t bounded, const double *threshold, int64_t **picked);
 
 /* Strings: words as in heap.h. */
 int32_t burn_lib_text_concat(burn_run *run, int64_t count, const int64_t *a, const int64_t *b, int64_t *joined);

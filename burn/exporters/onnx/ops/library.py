@@ -55,9 +55,14 @@ def unique(site: Site) -> list[str]:
 
 @emits("non_max_suppression")
 def non_max_suppression(site: Site) -> str:
-    boxes, scores, *limits = site.inputs
-    vectors = [site.node("Reshape", n, site.ints([1])) for n in limits]
-    center = 1 if site.attrs["center_point"] else None
+    boxes, scores, maximum, overlap, threshold = site.inputs
+    if site.attrs["form"] == "ordered" or site.types[0].dtype != "float32":
+        site.refuse(
+            "ONNX has boxes of float32 whose corners are in any order", "burn.load reads torchvision's own ONNX export"
+        )
+    limits = [maximum, *(None if n is None else site.cast(n, "float32") for n in (overlap, threshold))]
+    vectors = [None if n is None else site.node("Reshape", n, site.ints([1])) for n in limits]
+    center = 1 if site.attrs["form"] == "center" else None
     chosen = site.node("NonMaxSuppression", boxes, scores, *vectors, center_point_box=center)
     site.sizes.of_value(chosen, site.results[0])
     return chosen

@@ -4,13 +4,14 @@ from."""
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, dim_value, number, reshape, transpose, wide
+from burn.dialect.compose import broadcast_to, convert, dim_value, number, part, reshape, transpose, wide
+from burn.dialect.deformable import deformed
 from burn.dialect.dims import Dim, dim_max, dim_min, floordiv, product
 from burn.dialect.image import PIXEL_FORMATS
 from burn.dialect.mlir import ir
+from burn.dialect.sampling import PADDINGS, clamp, reflect, sample
 from burn.dialect.types import FLOATS, type_of
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.sampling import PADDINGS, clamp, reflect, sample
 
 MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic", "bicubic": "cubic"}
 
@@ -62,14 +63,6 @@ def pixels(x: ir.Value, size: Dim, aligned: bool) -> ir.Value:
     if aligned:
         return ops.mul(ops.mul(ops.add(x, one), half), dim_value(size - 1, dtype))
     return ops.mul(ops.sub(ops.mul(ops.add(x, one), dim_value(size, dtype)), one), half)
-
-
-def part(x: ir.Value, axis: int, start: Dim, size: Dim) -> ir.Value:
-    """x[start : start + size] along one axis."""
-    shape = type_of(x).shape
-    starts = tuple(start if i == axis else 0 for i in range(len(shape)))
-    sizes = tuple(size if i == axis else d for i, d in enumerate(shape))
-    return ops.slice(x, starts=starts, sizes=sizes, steps=(1,) * len(shape))
 
 
 @onnx_op("AffineGrid", ranks=(3, 1))
@@ -206,46 +199,23 @@ def max_unpool(node: Node) -> ir.Value:
 
 @onnx_op("DeformConv")
 def deform_conv(node: Node) -> ir.Value:
-    """A convolution whose kernel's pixels are each read at a place of their own (arXiv:1703.06211)."""
+    """A convolution whose taps are read at positions of their own (arXiv:1703.06211)."""
     rank = max(node.type(0).rank, 3)
     node.need_ranks(rank, rank, rank, 1, rank)
     x, weight, offset = (node.required(i) for i in range(3))
-    (batch, channels, *_), (outputs, _, *kernel) = type_of(x).shape, type_of(weight).shape
-    rank = len(kernel)
-    strides, dilations, pads = window_options(node, rank)
+    channels, (outputs, _, *kernel) = type_of(x).shape[1], type_of(weight).shape
+    strides, dilations, pads = window_options(node, len(kernel))
     groups, shares = node.int("group", 1), node.int("offset_group", 1)
     given = node.ints("kernel_shape", tuple(kernel))
     if any(isinstance(k, int) and k != g for k, g in zip(kernel, given, strict=False)):
         node.fail(f"differs from the weight's {type_of(weight)}", "kernel_shape")
-    sizes = type_of(offset).shape[2:]
     if not all(isinstance(d, int) for d in (*kernel, channels, outputs)):
         node.fail(f"the weight {type_of(weight)} and the number of channels must be known")
     if channels % shares or channels % groups or outputs % groups:
         node.fail(f"{channels} channels do not split into {groups} groups and {shares} offset groups", "group")
-    working = wide(type_of(x).dtype)
-    points, places = product(kernel), product(sizes)
-    grid = (*kernel, *sizes)
-    moved = reshape(convert(offset, working), (batch * shares, *kernel, rank, *sizes))
-    positions = []
-    for axis in range(rank):
-        at_kernel = ops.mul(ops.iota(shape=grid, axis=axis), number(dilations[axis], "int64"))
-        at_window = ops.mul(ops.iota(shape=grid, axis=rank + axis), number(strides[axis], "int64"))
-        base = ops.sub(ops.add(at_kernel, at_window), number(pads[axis], "int64"))
-        own = reshape(part(moved, 1 + rank, axis, 1), (batch * shares, *grid))
-        positions.append(reshape(ops.add(ops.cast(base, dtype=working), own), (batch * shares, points * places)))
-    split = reshape(x, (batch * shares, floordiv(channels, shares), *type_of(x).shape[2:]))
-    values = sample(split, positions, "linear", "zeros", True, working)
-    if node.has_input(4):
-        mask = reshape(convert(node.required(4), working), (batch * shares, 1, points * places))
-        values = ops.mul(values, mask)
-    depth = floordiv(channels, groups) * points
-    columns = reshape(convert(values, type_of(x).dtype), (batch, groups, depth, places))
-    rows = reshape(weight, (groups, floordiv(outputs, groups), depth))
-    out = ops.dot_general(rows, columns, lhs_batch=(0,), rhs_batch=(1,), lhs_contract=(2,), rhs_contract=(2,))
-    out = reshape(transpose(out, (2, 0, 1, 3)), (batch, outputs, *sizes))
-    if node.has_input(3):
-        out = ops.add(out, reshape(node.required(3), (outputs, *(1,) * rank)))
-    return out
+    mask = node.required(4) if node.has_input(4) else None
+    bias = node.required(3) if node.has_input(3) else None
+    return deformed(x, weight, offset, mask, bias, strides, pads, dilations, groups, shares)
 
 
 @onnx_op("ImageDecoder")

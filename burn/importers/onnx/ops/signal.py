@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable
 
 from burn.dialect import ops
-from burn.dialect.compose import along, convert, dim_value, number, reshape, transpose
+from burn.dialect.compose import along, convert, dim_value, number, part, reshape, transpose
 from burn.dialect.dims import Dim, dim_max, dim_min, floordiv
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.control import choose, scalar_of
-from burn.importers.onnx.ops.image import part
 
 Pair = tuple[ir.Value, "ir.Value | None"]
 """Real and imaginary part; None for zero."""

@@ -6,12 +6,11 @@ import numpy as np
 
 from burn.dialect import ops
 from burn.dialect.blocks import numbers
-from burn.dialect.compose import convert, dim_value, number, number_like, reshape, wide
+from burn.dialect.compose import convert, dim_value, number, number_like, part, reshape, wide
 from burn.dialect.dims import Dim, ceildiv
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, type_of
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.image import part
 from burn.importers.onnx.ops.vendor import DOMAIN
 
 

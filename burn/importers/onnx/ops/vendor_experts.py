@@ -11,12 +11,11 @@ import numpy as np
 
 from burn.dialect import ops
 from burn.dialect.blocks import numbers
-from burn.dialect.compose import convert, number, number_like, reshape, transpose, wide
+from burn.dialect.compose import convert, number, number_like, part, reshape, transpose, wide
 from burn.dialect.dims import product
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.image import part
 from burn.importers.onnx.ops.vendor import DOMAIN
 
 ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "identity")

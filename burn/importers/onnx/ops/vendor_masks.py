@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from burn.dialect import ops
 from burn.dialect.attention import bias, mix, probabilities, scores, soft_cap, visible
-from burn.dialect.compose import check_size, dim_value, number, reshape, transpose
+from burn.dialect.compose import check_size, dim_value, number, part, reshape, transpose
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node
 from burn.importers.onnx.ops.attention import scaled
-from burn.importers.onnx.ops.image import part
 
 MASKED = -10000.0
 """Added to the scores of hidden keys if the node does not say otherwise."""

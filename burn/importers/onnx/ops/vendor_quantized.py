@@ -9,13 +9,12 @@ from collections.abc import Callable
 
 from burn.dialect import ops
 from burn.dialect.blocks import numbers
-from burn.dialect.compose import along, convert, mean, number_like, reshape, transpose
+from burn.dialect.compose import along, convert, mean, number_like, part, reshape, transpose
 from burn.dialect.dims import ceildiv
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.contract import matmul
-from burn.importers.onnx.ops.image import part
 from burn.importers.onnx.ops.normalize import softmax_of
 from burn.importers.onnx.ops.pool import averaged
 from burn.importers.onnx.ops.quantize import dequantize_linear, dynamic_range, quantize_linear

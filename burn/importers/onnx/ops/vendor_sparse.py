@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import check_size, convert, dim_value, number, reshape, transpose
+from burn.dialect.compose import check_size, convert, dim_value, number, part, reshape, transpose
 from burn.dialect.dims import Dim, decide
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.attention import join_heads
-from burn.importers.onnx.ops.image import part
 from burn.importers.onnx.ops.vendor import DOMAIN
 from burn.importers.onnx.ops.vendor_grouped import grouped, rotated
 from burn.importers.onnx.ops.vendor_masks import scaled_sides

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import check_size, convert, dim_value, number, number_like, reshape
+from burn.dialect.compose import check_size, convert, dim_value, number, number_like, part, reshape
 from burn.dialect.dims import Dim, decide, dim_max
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, type_of
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.image import part
 from burn.importers.onnx.ops.vendor import DOMAIN
 
 

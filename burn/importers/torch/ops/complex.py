@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, dim_value, number, number_like, reshape, transpose
+from burn.dialect.compose import convert, dim_value, number, number_like, part, reshape, transpose
 from burn.dialect.dims import Dim, floordiv, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.complexes import Complex, Part, by_parts, complex_aten
 from burn.importers.torch.node import BUILDERS, Node
 from burn.importers.torch.ops import contract, factory, index, reduce, view  # noqa: F401  (their builders are taken)
-from burn.importers.torch.ops.view import part
 
 MOVED = (
     *("alias.default", "detach.default", "clone.default", "contiguous.default", "lift_fresh_copy.default"),

@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, number_like, reshape, wide
+from burn.dialect.compose import convert, number_like, part, reshape, wide
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.complexes import Complex, complex_aten
 from burn.importers.torch.node import Node, aten
-from burn.importers.torch.ops.view import part
 
 
 @aten("_cdist_forward.default")

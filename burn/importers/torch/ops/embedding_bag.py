@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, dim_value, limit, number, number_like, reshape
+from burn.dialect.compose import convert, dim_value, limit, number, number_like, part, reshape
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
 from burn.importers.torch.ops.statistics import ones_like, tallied
-from burn.importers.torch.ops.view import part
 
 MODES = ("sum", "mean", "max")
 

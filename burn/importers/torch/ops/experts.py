@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, reshape, transpose
+from burn.dialect.compose import convert, part, reshape, transpose
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
 from burn.importers.torch.ops.contract import batched, dot
-from burn.importers.torch.ops.view import part, select
+from burn.importers.torch.ops.view import select
 
 
 @aten("_grouped_mm.default")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, number, number_like, reshape
+from burn.dialect.compose import broadcast_to, convert, number, number_like, part, reshape
 from burn.dialect.dims import Expr
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, INTEGERS, type_of
 from burn.importers.torch.node import Node, aten
-from burn.importers.torch.ops.view import part
 
 
 def filled(node: Node, value: Any) -> ir.Value:

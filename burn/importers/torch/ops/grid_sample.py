@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import product as corners_of
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, dim_value, number, reshape
+from burn.dialect.compose import convert, dim_value, number, part, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
-from burn.importers.torch.ops.view import part
 
 BILINEAR, NEAREST = 0, 1
 ZEROS, BORDER, REFLECTION = 0, 1, 2

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import check_size, convert, count, dim_value, limit, number, number_like, reshape, wide
+from burn.dialect.compose import check_size, convert, count, dim_value, limit, number, number_like, part, reshape, wide
 from burn.dialect.compose import mean as mean_of
 from burn.dialect.dims import Dim, floordiv
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, type_of
 from burn.importers.torch.node import Node, aten
-from burn.importers.torch.ops.view import part
 
 
 def reduced(x: ir.Value, kind: str, axes: tuple[int, ...], keepdims: bool) -> ir.Value:

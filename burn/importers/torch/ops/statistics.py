@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, dim_value, number, number_like, reshape, transpose, wide
+from burn.dialect.compose import convert, dim_value, number, number_like, part, reshape, transpose, wide
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, TensorType, type_of
 from burn.importers.torch.node import Node, aten
-from burn.importers.torch.ops.view import part
 
 
 def tallied(places: ir.Value, size: Dim, values: ir.Value) -> ir.Value:

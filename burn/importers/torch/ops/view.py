@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, reshape, transpose
+from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, part, reshape, transpose
 from burn.dialect.dims import Dim, floordiv, plain
 from burn.dialect.mlir import ir
 from burn.dialect.shape import slice_bounds
@@ -136,16 +136,6 @@ def strided_places(node: Node, size: list[Dim], stride: list[Dim], offset: Any) 
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------------
-def part(x: ir.Value, axis: int, start: Dim, size: Dim, step: int = 1) -> ir.Value:
-    """`size` places of one axis, the others whole."""
-    shape = type_of(x).shape
-    if start == 0 and step == 1 and size == shape[axis]:
-        return x
-    starts = tuple(start if i == axis else 0 for i in range(len(shape)))
-    sizes = tuple(size if i == axis else d for i, d in enumerate(shape))
-    return ops.slice(x, starts=starts, sizes=sizes, steps=tuple(step if i == axis else 1 for i in range(len(shape))))
-
-
 @aten("slice.Tensor", "slice_copy.Tensor")
 def slice_(node: Node, x: ir.Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> ir.Value:
     axis = node.axis(dim, x)

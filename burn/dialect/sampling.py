@@ -56,8 +56,15 @@ def taps(position: ir.Value, size: Dim, mode: str, padding: str, aligned: bool) 
     """The pixels that count for a position along one axis."""
     if mode == "nearest":
         return [_tap(position, None, size, padding, aligned)]
-    kernel = FILTERS[mode]
     base = ops.floor(position)
+    if (
+        mode == "linear"
+    ):  # written so that the derivative is right at the pixels too: there it is that of the cell above
+        share = ops.sub(position, base)
+        one = number_like(1.0, share)
+        weights = (ops.sub(one, share), share)
+        return [_tap(p, w, size, padding, aligned) for p, w in zip((base, ops.add(base, one)), weights, strict=True)]
+    kernel = FILTERS[mode]
     result = []
     for offset in range(1 - kernel.reach, kernel.reach + 1):
         place = ops.add(base, number_like(float(offset), base))
