@@ -49,6 +49,19 @@ def _differentiating(keep: bool = False) -> Iterator[dict[Any, Custom]]:
         _customs.reset(token)
 
 
+_by: ContextVar[tuple[Value, ...]] = ContextVar("by", default=())
+
+
+@contextmanager
+def _by_values(values: Iterable[Value]) -> Iterator[None]:
+    """What is computed inside is differentiated by these values: no walk goes behind them."""
+    token = _by.set((*_by.get(), *values))
+    try:
+        yield
+    finally:
+        _by.reset(token)
+
+
 class Gradients(dict[str, Tensor]):
     """Gradients by parameter path. unused: the paths of parameters that the function does not depend on. Their gradients are
     zeros, and an optimizer leaves these parameters alone, as PyTorch does with parameters whose `grad` is None."""
@@ -86,11 +99,13 @@ def value_and_grad(
             parts = [_Part.of(args[n], f"argument {n}") for n in numbers]
             for n, part in zip(numbers, parts, strict=True):
                 given[n] = part.argument
-            result = function(*given, **kwargs)
-            loss = _loss(result, has_aux)
             values = [v for part in parts for v in part.values]
+            with _by_values(values):
+                result = function(*given, **kwargs)
+                loss = _loss(result, has_aux)
             one = ops.full(shape=(), dtype=loss.type.dtype, value=1.0)
-            found = iter(gradients([loss.value], [one], values, customs))
+            with _by_values(values):
+                found = iter(gradients([loss.value], [one], values, customs))
             given_back = [[next(found) for _ in part.values] for part in parts]
             tensors = [
                 [_or_zeros(g, v) for g, v in zip(own, part.values, strict=True)]
@@ -130,7 +145,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     or containers of them; the cotangent has the result's structure."""
     with _differentiating(keep=True) as customs:
         parts = [_Part.of(primal, f"primal {i}") for i, primal in enumerate(primals)]
-        result = function(*(part.argument for part in parts))
+        values = [v for part in parts for v in part.values]
+        with _by_values(values):
+            result = function(*(part.argument for part in parts))
         leaves, structure = _tensors(result, "the function's result")
 
     def back(cotangent: Any) -> tuple[Any, ...]:
@@ -138,8 +155,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
         if own != structure:
             raise TypeMismatch("the cotangent has another structure than the result", [f"{own}, not {structure}"])
         owed = [_like(g, leaf) for g, leaf in zip(given, leaves, strict=True)]
-        values = [v for part in parts for v in part.values]
-        with _differentiating(keep=True):
+        with _differentiating(keep=True), _by_values(values):
             found = iter(gradients([leaf.value for leaf in leaves], owed, values, customs))
             return tuple(part.result([_or_zeros(next(found), v) for v in part.values]) for part in parts)
 
@@ -154,15 +170,17 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         raise TypeMismatch("jvp takes a tangent for each primal", [f"{len(tangents)} for {len(primals)}"])
     with _differentiating() as customs:
         parts = [_Part.of(primal, f"primal {i}") for i, primal in enumerate(primals)]
-        result = function(*(part.argument for part in parts))
-        leaves, structure = _tensors(result, "the function's result")
         values = [v for part in parts for v in part.values]
+        with _by_values(values):
+            result = function(*(part.argument for part in parts))
+        leaves, structure = _tensors(result, "the function's result")
         given = [leaf for tangent in tangents for leaf in flatten(tangent)[0]]
         if len(given) != len(values):
             raise TypeMismatch("tangents have the primals' structure", [f"{len(given)} tensors for {len(values)}"])
         directions = [_like(t, made(v)) for t, v in zip(given, values, strict=True)]
         starts = [ops.full(shape=leaf.type.shape, dtype=leaf.type.dtype, value=0.0) for leaf in leaves]
-        back = gradients([leaf.value for leaf in leaves], starts, values, customs)
+        with _by_values(values):
+            back = gradients([leaf.value for leaf in leaves], starts, values, customs)
         known = [(g, t) for g, t in zip(back, directions, strict=True) if g is not None]
         found = gradients([g for g, _ in known], [t for _, t in known], starts, customs)
         forward = [_or_zeros(g, leaf.value) for g, leaf in zip(found, leaves, strict=True)]
@@ -252,10 +270,11 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         leaves, arguments = flatten(args, _is_tensor)
         draws = Draws.now()
         given = [_alias(leaf) for leaf in leaves]
-        result = function(*unflatten(arguments, given), **kwargs)
-        outputs, structure = flatten(result, _is_tensor)
         own = [t.value for t in given]
-        around = leaves_of([t.value for t in outputs], own, customs)
+        with _by_values(own):
+            result = function(*unflatten(arguments, given), **kwargs)
+        outputs, structure = flatten(result, _is_tensor)
+        around = leaves_of([t.value for t in outputs], own, _by.get(), customs)
         results = [_alias(t).value for t in outputs]
 
         def back(
@@ -263,13 +282,15 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         ) -> list[Value | None]:
             after = next(g for g in owed if g is not None)
             again = [ops.barrier(v, after) for v in values[: len(own)]]
-            with draws.again(residuals):
+            with draws.again(residuals), _by_values(again):
                 anew, own_structure = flatten(function(*unflatten(arguments, map(made, again)), **kwargs), _is_tensor)
             have, want = [t.type for t in map(constant, anew)], [type_of(v) for v in results]
             if own_structure != structure or have != want:
                 text = f"{', '.join(map(str, have))} instead of {', '.join(map(str, want))}"
                 raise TypeMismatch("a function that is computed again returns the same as before", [text])
-            return gradients([t.value for t in anew], owed, [*again, *values[len(own) :]], customs)
+            by = [*again, *values[len(own) :]]
+            with _by_values(by):
+                return gradients([t.value for t in anew], owed, by, customs)
 
         custom = Custom(tuple(results), (*own, *around), draws.iterations, back)
         customs.update(dict.fromkeys(results, custom))

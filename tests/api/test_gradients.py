@@ -268,6 +268,30 @@ def test_blocks_computed_again_in_a_loop_draw_the_same_numbers() -> None:
     np.testing.assert_allclose(slope, last + rows.sum(0), rtol=1e-6)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
+@pytest.mark.parametrize("way", ["grad", "grad of grad", "vjp", "jvp"])
+def test_blocks_computed_again_owe_to_tensors_around(wrap: Any, way: str) -> None:
+    """Besides their arguments: the input itself, what is made of it, and arguments of a block around."""
+
+    def plain(x: Tensor, block: Any) -> Tensor:
+        h = x * 2.0
+        inner = block(lambda v: block(lambda e: (e * x + h + v).tanh())(v.sin()) * x)
+        return (inner(x) + block(lambda v: v * h)(h)).sum()
+
+    def all_of(x: Tensor, block: Any) -> Any:
+        def f(v: Tensor) -> Tensor:
+            return plain(v, block)
+
+        if way == "vjp":
+            return burn.vjp(f, x)[1](burn.constant(1.0))[0]
+        if way == "jvp":
+            return burn.jvp(f, (x,), (burn.constant(X),))[1]
+        return burn.grad(f)(x) if way == "grad" else burn.grad(lambda v: burn.grad(f)(v).sum())(x)
+
+    found, want = (wrap(lambda x, b=b: all_of(x, b))(burn.tensor(X)).numpy() for b in (burn.checkpoint, lambda f: f))
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
 def test_blocks_computed_again_are() -> None:
     """The program has the exponentials twice: merging equal ops does not undo it."""
 

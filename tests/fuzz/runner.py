@@ -1,4 +1,5 @@
-"""Sweeps over seeds in worker processes: a crash or a hang fails one seed, and the run goes on. Enter at `main`.
+"""Sweeps over seeds in worker processes: a crash or a hang fails one seed, and the run goes on. Enter at `main` from the shell,
+at `check` and `sweep` from a test file.
 
 A case is a function of a seed that says how its program went (`Outcome`). It must be importable, since workers call it.
 """
@@ -59,7 +60,41 @@ def outcomes(
                 os.environ["BURN_CACHE_DIR"] = before
 
 
-def main(case: Case, arguments: Sequence[str] | None = None, timeout: float = 120.0, memory: int = MEMORY) -> int:
+# ---- for test files ----------------------------------------------------------------------------------------------------
+def check(case: Case, seed: int) -> None:
+    """Raises AssertionError, with what a person needs to see, where the seed fails."""
+    outcome = case(seed)
+    assert not outcome.failed, f"seed {seed}: {outcome.kind}\n{outcome.detail}"
+
+
+def sweep(case: Case, timeout: float = 120.0, preload: Sequence[str] = ("burn",)) -> Callable[[], None]:
+    """A test of as many more seeds as BURN_SWEEP says, from BURN_SWEEP_SEED on (a new one by default), in worker processes."""
+    import pytest
+
+    @pytest.mark.skipif("BURN_SWEEP" not in os.environ, reason="BURN_SWEEP says how many")
+    def test() -> None:
+        first = first_seed(os.environ.get("BURN_SWEEP_SEED"))
+        seeds = range(first, first + int(os.environ["BURN_SWEEP"]))
+        found = outcomes(case, seeds, os.cpu_count() or 1, timeout, preload)
+        failed = {seed: o for seed, o in found if o.failed}
+        assert not failed, "\n".join(f"--- seed {seed}: {o.kind}\n{o.detail}" for seed, o in sorted(failed.items()))
+
+    return test
+
+
+def first_seed(given: str | int | None) -> int:
+    """The seed given, or one that nobody has had."""
+    return random.SystemRandom().randrange(1 << 40) if given is None else int(given)
+
+
+# ---- for the shell -----------------------------------------------------------------------------------------------------
+def main(
+    case: Case,
+    arguments: Sequence[str] | None = None,
+    timeout: float = 120.0,
+    memory: int = MEMORY,
+    preload: Sequence[str] = ("burn",),
+) -> int:
     """The command of a fuzzer: --count N --seed S -j JOBS, or --one SEED. Returns the exit code: 1 if a seed failed."""
     parser = argparse.ArgumentParser(prog=f"python -m {case.__module__.rpartition('.')[0]}", allow_abbrev=False)
     parser.add_argument("--count", type=int, default=1000, help="programs (default 1000)")
@@ -74,13 +109,14 @@ def main(case: Case, arguments: Sequence[str] | None = None, timeout: float = 12
         outcome = case(options.one)
         print(outcome.kind, outcome.detail, sep="\n")
         return int(outcome.failed)
-    first = random.SystemRandom().randrange(1 << 40) if options.seed is None else options.seed
+    first = first_seed(options.seed)
     seeds = range(first, first + options.count)
     print(f"seeds {seeds.start} to {seeds.stop - 1}", flush=True)
     counts: Counter[str] = Counter()
     failing: list[int] = []
     start = time.monotonic()
-    for seed, outcome in outcomes(case, seeds, options.jobs, options.timeout, memory=0 if options.no_limit else memory):
+    limit = 0 if options.no_limit else memory
+    for seed, outcome in outcomes(case, seeds, options.jobs, options.timeout, preload, limit):
         counts[outcome.kind] += 1
         if outcome.failed:
             failing.append(seed)

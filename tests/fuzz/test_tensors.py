@@ -1,35 +1,25 @@
-"""Random programs of tensors in every test run. BURN_FUZZ_COUNT=1000 adds so many new ones, in worker processes."""
+"""Random programs of tensors in every test run. BURN_SWEEP=1000 adds so many new ones, in worker processes."""
 
 from __future__ import annotations
-
-import os
-import random
 
 import numpy as np
 import pytest
 
 import burn
-from tests.fuzz.runner import outcomes
+from tests.fuzz.runner import check, sweep
 from tests.fuzz.tensors.case import attempt, case
 from tests.fuzz.tensors.compare import difference
 from tests.fuzz.tensors.numpy_side import Numpy
 from tests.fuzz.tensors.program import Line, Program
 from tests.fuzz.tensors.steps import drafted
 
-FRESH = random.SystemRandom().randrange(1 << 40)
-
 
 @pytest.mark.parametrize("seed", range(12))
 def test_programs_agree_with_numpy(seed: int) -> None:
-    outcome = case(seed)
-    assert not outcome.failed, f"seed {seed}: {outcome.kind}\n{outcome.detail}"
+    check(case, seed)
 
 
-@pytest.mark.skipif("BURN_FUZZ_COUNT" not in os.environ, reason="BURN_FUZZ_COUNT says how many")
-def test_more_programs() -> None:
-    seeds = range(FRESH, FRESH + int(os.environ["BURN_FUZZ_COUNT"]))
-    failed = {seed: o for seed, o in outcomes(case, seeds, os.cpu_count() or 1, 120) if o.failed}
-    assert not failed, "\n".join(f"--- seed {seed}: {o.kind}\n{o.detail}" for seed, o in sorted(failed.items()))
+test_more_programs = sweep(case)
 
 
 # ---- the harness itself ------------------------------------------------------------------------------------------------

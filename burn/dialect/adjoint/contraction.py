@@ -144,6 +144,8 @@ def kernel_gradient(
     if reached != type_of(many).shape:  # rows behind the last window
         many = ops.slice(many, starts=(0,) * (n + 2), sizes=reached, steps=(1,) * (n + 2))
     last, space = (0, *range(2, n + 2), 1), tuple(range(1, n + 1))
+    if not all(isinstance(k, int) for k in kernel):
+        return _by_convolution(few, many, strides, dilations, groups)
     few, many = transpose(few, last), transpose(many, last)
     under = ops.windows(many, axis=1, window=tuple(kernel), strides=strides, dilations=dilations)
     if groups == 1:
@@ -155,3 +157,16 @@ def kernel_gradient(
         under, few, lhs_batch=(2 * n + 1,), rhs_batch=(n + 1,), lhs_contract=(0, *space), rhs_contract=(0, *space)
     )
     return reshape(transpose(found, (0, n + 2, n + 1, *range(1, n + 1))), (a, b // groups, *kernel))
+
+
+def _by_convolution(few: Value, many: Value, strides: Any, dilations: Any, groups: int) -> Value:
+    """The same for a kernel of named sizes, under which no windows can be listed: a convolution of `many` with `few` as its
+    kernel, batch and channels exchanged, strides and dilations too."""
+    n = len(strides)
+    batch, b, *space = type_of(many).shape
+    few = transpose(few, (1, 0, *range(2, n + 2)))
+    many = transpose(reshape(many, (batch, groups, b // groups, *space)), (2, 1, 0, *range(3, n + 3)))
+    many = reshape(many, (b // groups, groups * batch, *space))
+    none = (0,) * n
+    found = ops.conv(many, few, strides=dilations, dilations=strides, low=none, high=none, groups=groups)
+    return transpose(found, (1, 0, *range(2, n + 2)))

@@ -259,9 +259,10 @@ def _at_run_time(g: Value, type_: TensorType) -> Value:
     return g
 
 
-def leaves_of(outputs: Sequence[Value], own: Sequence[Value], customs: Customs) -> list[Value]:
-    """What outputs depend on besides `own`: the values at which a walk from them ends."""
-    walk = _Walk(own, customs)
+def leaves_of(outputs: Sequence[Value], own: Sequence[Value], by: Sequence[Value], customs: Customs) -> list[Value]:
+    """What outputs depend on besides `own`: the values at which a walk from them ends. It does not go behind the values `by`,
+    which something around is differentiated by."""
+    walk = _Walk([*own, *by], customs)
     found: dict[Any, None] = {}
     seen: set[Any] = set(own)
     stack = list(outputs)

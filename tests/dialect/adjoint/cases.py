@@ -169,6 +169,12 @@ CASES: tuple[Case, ...] = (
     Case("conv", "conv", lambda x, w: ops.conv(x, w, **CONV), (("n", 2, 5, 6), (3, 2, 2, 3))),
     Case("conv in groups", "conv", lambda x, w: ops.conv(x, w, groups=2, **CONV), (("n", 4, 5, 6), (6, 2, 2, 2))),
     Case(
+        "conv whose kernel has a named size",
+        "conv",
+        lambda x, w: ops.conv(x, w, strides=(2,), dilations=(3,), low=(2,), high=(1,), groups=2),
+        ((2, 4, 11), (2, 2, "n")),
+    ),
+    Case(
         "conv along one axis",
         "conv",
         lambda x, w: ops.conv(x, w, strides=(3,), dilations=(1,), low=(2,), high=(1,)),

@@ -13,7 +13,7 @@ SPREADS = 60
 """Times that an element may be off by as much as runs with noise differ."""
 
 
-def difference(ours: np.ndarray, theirs: np.ndarray, twins: Sequence[np.ndarray]) -> str:
+def difference(ours: np.ndarray, theirs: np.ndarray, twins: Sequence[np.ndarray], spreads: float = SPREADS) -> str:
     """The first difference in words; empty where there is none. twins: what numpy computes with noise."""
     if any(t.shape != theirs.shape for t in twins):
         return ""  # rounding decides how many elements there are
@@ -21,7 +21,7 @@ def difference(ours: np.ndarray, theirs: np.ndarray, twins: Sequence[np.ndarray]
         return f"{ours.dtype}{list(ours.shape)}, numpy {theirs.dtype}{list(theirs.shape)}"
     if not theirs.size:
         return ""
-    bad = _floats(ours, theirs, twins) if is_float(theirs.dtype) else _exact(ours, theirs, twins)
+    bad = _floats(ours, theirs, twins, spreads) if is_float(theirs.dtype) else _exact(ours, theirs, twins)
     if not bad.any():
         return ""
     place = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -35,7 +35,7 @@ def _exact(ours: np.ndarray, theirs: np.ndarray, twins: Sequence[np.ndarray]) ->
     return bad
 
 
-def _floats(ours: np.ndarray, theirs: np.ndarray, twins: Sequence[np.ndarray]) -> np.ndarray:
+def _floats(ours: np.ndarray, theirs: np.ndarray, twins: Sequence[np.ndarray], spreads: float) -> np.ndarray:
     x, y, others = ours.astype(np.float64), theirs.astype(np.float64), [t.astype(np.float64) for t in twins]
     finite = np.isfinite(y)
     top = float(np.abs(y[finite]).max(initial=0))
@@ -45,7 +45,7 @@ def _floats(ours: np.ndarray, theirs: np.ndarray, twins: Sequence[np.ndarray]) -
         decided &= (np.isfinite(other) == finite) & (np.isnan(other) == np.isnan(y))
         spread = np.maximum(spread, np.where(finite & np.isfinite(other), np.abs(other - y), 0))
     near = NEAR[theirs.dtype.name]
-    allowed = near * np.abs(y) + near * 0.2 * top + SPREADS * spread + near * 0.01
+    allowed = near * np.abs(y) + near * 0.2 * top + spreads * spread + near * 0.01
     with np.errstate(all="ignore"):
         same = (x == y) | (np.isnan(x) & np.isnan(y)) | (finite & (np.abs(x - y) <= allowed))
-    return ~same & decided & (SPREADS * spread <= 0.5 * top + 1e-30)
+    return ~same & decided & (spreads * spread <= 0.5 * top + 1e-30)
