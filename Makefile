@@ -64,6 +64,8 @@ test-gpu:
 lint: develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/prose.py
+	$(BIN)/proselint check --config docs/proselint.json *.md docs/guide/*.md
 	$(BIN)/pyright
 
 format: develop

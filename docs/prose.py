@@ -1,0 +1,235 @@
+"""Checks the language of pages, docstrings and comments against CONTRIBUTING.md, section "Words and sentences".
+
+    python docs/prose.py                 # all tracked files, against docs/prose.json
+    python docs/prose.py FILE ...        # every finding of these files
+    python docs/prose.py --update        # lowers the counts in docs/prose.json
+
+A finding is a private word (in prose or in a name), an opener ("What ...", "Whether ..."), a clause left out ("..., too."), a
+passive chain, or a sentence of more than 30 words. docs/prose.json holds how many findings a file had when the check was
+introduced. A file may not have more, and a new file may have none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import re
+import subprocess
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ALLOWED = Path(__file__).with_name("prose.json")
+FOLDERS = ("burn", "docs", "examples", "benchmarks", "release", "tests")
+GENERATED = ("docs/reference/", "docs/dev/status.md", "docs/dev/architectures.md", "tests/exporters/python/golden/")
+LONGEST = 30  # words of a sentence
+
+OPENER = re.compile(r"(What|Whether)\b(?! (is|are|does|do|to|if)\b[^.]*\?)")
+LEFT_OUT = re.compile(r"(,? too|,? as well|,? likewise|,? and the others)$")
+PASSIVE = re.compile(r"\b(?:is|are|was|were|be|been|being) (?:\w+ly )?\w+(?:ed|en|wn|ought|uilt|ade|ut)\b")
+PASSIVES = 3  # that make a chain
+SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"(])|\n\s*\n|\n\s*(?=[-*|] )|\n\s*(?=\d+\. )")
+C_COMMENT = re.compile(r"/\*(.*?)\*/|//([^\n]*)", re.DOTALL)
+FENCE = re.compile(r"^```.*?^```|^    .*?$|^\|.*?$|^#.*?$|<[^>]+>", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Finding:
+    path: str
+    line: int
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}: {' '.join(self.text.split())[:150]}"
+
+
+@dataclass(frozen=True)
+class Word:
+    """Private words as one regular expression, usual English that holds them as another, and the field's terms."""
+
+    pattern: re.Pattern[str]
+    usual: re.Pattern[str]
+    names: frozenset[str]
+    terms: str
+
+    def found(self, sentence: str) -> bool:
+        return bool(self.pattern.search(sentence) and self.pattern.search(self.usual.sub("_", sentence)))
+
+
+def words(page: str) -> list[Word]:
+    """The table of CONTRIBUTING.md: `| not | but |`, the left column words and phrases between commas. "(but: ...)" lists
+    usual English that contains them."""
+    found: list[Word] = []
+    for left, right in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", _section(page), re.MULTILINE):
+        if left.strip() in ("not", "---"):
+            continue
+        private, _, usual = left.strip(" )").partition("(but: ")
+        single = {phrase.strip() for phrase in private.split(",") if " " not in phrase.strip()}
+        names = frozenset(single | {f"{word}s" for word in single})
+        found.append(Word(_any(private), _any(usual), names, right.strip()))
+    return found
+
+
+def _any(phrases: str) -> re.Pattern[str]:
+    """Any of the phrases between commas, single words also in the plural; nothing for an empty list."""
+    each = [phrase.strip() for phrase in phrases.split(",") if phrase.strip()]
+    return re.compile(
+        "|".join(rf"\b{re.escape(e)}{'' if ' ' in e else 's?'}\b" for e in each) or r"(?!)", re.IGNORECASE
+    )
+
+
+def _section(page: str) -> str:
+    return page.partition("## Words and sentences")[2].partition("\n## ")[0]
+
+
+def passages(path: str, text: str) -> Iterator[tuple[int, str]]:
+    """(line, prose) of a file: the paragraphs of a page, docstrings and comments of code."""
+    if path.endswith(".md"):
+        prose = FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
+        line = 1
+        for paragraph in re.split(r"(\n\s*\n)", prose):
+            if paragraph.strip():
+                yield line, paragraph
+            line += paragraph.count("\n")
+    elif path.endswith(".py"):
+        yield from _docstrings(text)
+        yield from _comments(text)
+    else:
+        for match in C_COMMENT.finditer(text):
+            yield text.count("\n", 0, match.start()) + 1, re.sub(r"\n\s*\*? ?", "\n", match[1] or match[2] or "")
+
+
+def _docstrings(text: str) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(doc))):
+                yield node.lineno, re.sub(r"^    .*$", "", _dedented(doc, node.col_offset), flags=re.MULTILINE)
+
+
+def _dedented(doc: str, margin: int) -> str:
+    first, *rest = doc.expandtabs().split("\n")
+    return "\n".join([first, *(line[margin:] if line[:margin].isspace() else line for line in rest)])
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    """Comments, those of consecutive lines as one."""
+    start, parts, last = 0, list[str](), -1
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        words_of_it = token.string.lstrip("#!: ")
+        if re.match(r"(type:|noqa|pyright:|fmt:|ruff)", words_of_it):
+            continue
+        if token.start[0] != last + 1 and parts:
+            yield start, "\n".join(parts)
+            parts = []
+        if not parts:
+            start = token.start[0]
+        parts.append(words_of_it)
+        last = token.start[0]
+    if parts:
+        yield start, "\n".join(parts)
+
+
+def check(path: str, text: str, banned: list[Word]) -> Iterator[Finding]:
+    """The findings of a file. Quoted code (between backticks) is not looked at."""
+    if path.endswith(".py"):
+        yield from identifiers(path, text, banned)
+    for line, passage in passages(path, text):
+        prose = re.sub(r"`[^`]*`", "`_`", passage)
+        offset = 0
+        for sentence in SENTENCE.split(prose):
+            at = line + prose.count("\n", 0, max(prose.find(sentence, offset), 0))
+            offset = max(prose.find(sentence, offset), offset)
+            for rule in rules(" ".join(sentence.split()), banned):
+                yield Finding(path, at, rule, sentence)
+
+
+def identifiers(path: str, text: str, banned: list[Word]) -> Iterator[Finding]:
+    """Private words in the names that Python code defines and in its file's name."""
+    known = {name: word.terms for word in banned for name in word.names}
+    defined = [(Path(path).stem, 1)]
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                defined.append((name, node.lineno))
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                defined.append((name, node.lineno))
+    for name, line in dict(defined).items():
+        for part in re.findall(r"[a-z]+|[A-Z][a-z]*", name):
+            if part.lower() in known:
+                yield Finding(path, line, f"private name ({known[part.lower()]})", name)
+
+
+def rules(sentence: str, banned: list[Word]) -> Iterator[str]:
+    """The rules that a sentence breaks."""
+    plain = sentence.rstrip(".:;!? ")
+    if OPENER.match(sentence.lstrip("-*# ")):
+        yield "opener"
+    if LEFT_OUT.search(plain):
+        yield "left out"
+    if len(PASSIVE.findall(sentence)) >= PASSIVES:
+        yield "passive chain"
+    if len(re.findall(r"[A-Za-z_`'][\w`'.-]*", sentence)) > LONGEST:
+        yield "long sentence"
+    for word in banned:
+        if word.found(sentence):
+            yield f"private word ({word.terms})"
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
+    suffixes = (".md", ".py", ".c", ".h", ".cpp", ".js")
+    return [
+        path
+        for path in listed
+        if path.endswith(suffixes)
+        and (path.startswith(FOLDERS) or "/" not in path)
+        and not path.startswith(GENERATED)
+        and path != "CHANGELOG.md"
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--update", action="store_true", help="lower the counts that are allowed")
+    parser.add_argument("--rules", action="store_true", help="count the findings by rule")
+    options = parser.parse_args()
+    banned = words((ROOT / "CONTRIBUTING.md").read_text())
+    allowed: dict[str, int] = json.loads(ALLOWED.read_text()) if ALLOWED.exists() else {}
+    counts: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    failed = False
+    for path in options.files or tracked():
+        if not (ROOT / path).is_file():
+            continue
+        found = list(check(path, (ROOT / path).read_text(), banned))
+        counts[path] = len(found)
+        kinds.update(finding.rule for finding in found)
+        if options.files or (len(found) > allowed.get(path, 0) and not options.update):
+            failed = failed or bool(found)
+            print(*found, sep="\n")
+            if not options.files:
+                print(f"{path}: {len(found)} findings, {allowed.get(path, 0)} allowed (docs/prose.json)")
+    if options.rules:
+        print(*(f"{count:6} {rule}" for rule, count in kinds.most_common()), sep="\n")
+    if options.update and not options.files:
+        first = not allowed
+        kept = {path: min(n, n if first else allowed.get(path, 0)) for path, n in sorted(counts.items()) if n}
+        ALLOWED.write_text(json.dumps({path: n for path, n in kept.items() if n}, indent=0) + "\n")
+        return 0
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
