@@ -10,6 +10,15 @@ from burn.dialect.types import DTYPES, numpy_dtype, type_of
 from burn.dialect.weights import WeightStore
 
 
+def known_array(value: ir.Value, weights: WeightStore) -> np.ndarray | None:
+    """The elements of a `burn.weight` or `burn.constant`; None for other values, and for a weight that is not in the store:
+    a program may be rewritten without the bytes of its weights."""
+    op = op_of(value)
+    if op is None or op.OP_NAME not in ("weight", "constant") or (op.OP_NAME == "weight" and op.key not in weights):
+        return None
+    return constant_array(value, weights)
+
+
 def constant_array(value: ir.Value, weights: WeightStore) -> np.ndarray:
     """The elements of a `burn.weight` (a view of the store's memory) or `burn.constant`."""
     op = op_of(value)

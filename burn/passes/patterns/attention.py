@@ -13,9 +13,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
-from burn.dialect.constants import constant_array
+from burn.dialect.constants import known_array
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import is_named, op_of, result_type, splat, used_once
@@ -235,12 +237,15 @@ def _mask(rewriter: Rewriter, mask: ir.Value | None, rank: int) -> ir.Value | No
     hides = choice is not None and splat(choice.on_true) == 0 and splat(choice.on_false) == -math.inf
     if choice is not None and hides and type_of(choice.condition).shape == type_of(mask).shape:
         mask = choice.condition
-    elif is_named(mask, "constant", "weight") is not None and type_of(mask).dtype in FLOATS:
-        numbers = constant_array(mask, rewriter.weights)
-        if bool(((numbers == 0) | (numbers == -math.inf)).all()):
-            mask = ops.eq(mask, number_like(0.0, mask))
+    elif _is_zero_or_hides(known_array(mask, rewriter.weights) if type_of(mask).dtype in FLOATS else None):
+        mask = ops.eq(mask, number_like(0.0, mask))
     shape = type_of(mask).shape
     return reshape(mask, (shape[0], 1, *shape[1:])) if rank == 3 and len(shape) == 3 else mask
+
+
+def _is_zero_or_hides(numbers: np.ndarray | None) -> bool:
+    """Whether a mask that is added has zeros and minus infinities alone; None is one that is not known."""
+    return numbers is not None and bool(((numbers == 0) | (numbers == -math.inf)).all())
 
 
 def _fits(mask: ir.Value | None, q: ir.Value) -> bool:
