@@ -45,6 +45,7 @@ class _Prints:
 
     def __init__(self) -> None:
         self._nodes: dict[Node, str] = {}
+        self._keys = 0
 
     def of(self, value: Value) -> str:
         return f"{self._nodes.get(value.node) or self._node(value.node)}:{value.index}"
@@ -54,7 +55,13 @@ class _Prints:
         for i, argument in enumerate(arguments):
             self._nodes[argument] = f"argument {depth} {i}"
         effects = []
+        for node in nodes:  # keys are told apart by their order; `arrange` may put them before what has regions
+            if node.op == "random_key" and not node.operands:
+                self._nodes[node] = f"random key {self._keys}"
+                self._keys += 1
         for node in nodes:
+            if node in self._nodes:
+                continue
             inner = [self._inner(region, depth + 1) for region in node.regions]
             mine = self._node(node, inner)
             if not node.pure or new_sizes(node):

@@ -27,6 +27,8 @@ class Node:
     """One op. `op` is its name in the dialect, or one of
 
         input, argument   a value from outside of the list of nodes, of the program or of a region
+        random_key        without operands: the next key of the run's random state, which is no input here; the loops around are
+                          known where it stands
         constant          a tensor written in the program (`weight` holds it) or in the weight store
         nn.<class>        a layer, see layers.py: `constants` are its parameters by role, `attrs` its constructor's
                           arguments, of which those that are as in `defaults` go without saying
@@ -151,14 +153,15 @@ class _Reader:
 
     def graph(self) -> Graph:
         program = self.program
-        inputs = [Node("input", types=[type_of(v)]) for v in program.inputs]
-        self.values.update(zip(program.inputs, (n.result for n in inputs), strict=True))
+        given = program.inputs[:-1] if program.random_state else program.inputs
+        inputs = [Node("input", types=[type_of(v)]) for v in given]
+        self.values.update(zip(given, (n.result for n in inputs), strict=True))
         nodes, outputs = self._block(program.block)
         return Graph(
             inputs,
             live(nodes, outputs),
             outputs,
-            list(program.input_names),
+            list(program.input_names)[: len(inputs)],
             list(program.output_names),
             program.weights,
         )
@@ -179,6 +182,11 @@ class _Reader:
         if weight is not None:
             node = Node("constant", types=[type_of(results[0])], source=source_name(op), weight=weight)
             self.values[results[0]] = node.result
+            return
+        if op.OP_NAME == "random_key" and self.program.random_state and op.state == self.program.inputs[-1]:
+            drawn = Node("random_key", types=[type_of(results[0])], source=source_name(op), pure=False)
+            self.values[results[0]] = drawn.result
+            nodes.append(drawn)
             return
         operands = [self._operand(a) for a in op.args]
         if op.OP_NAME == "reshape" and operands[0].node.op == "reshape":
@@ -297,7 +305,7 @@ def live(nodes: list[Node], results: list[Value]) -> list[Node]:
     sizes = {name for value in results for dim in value.type.shape for name in symbols(dim)}
     kept = []
     for node in reversed(nodes):
-        if node in needed or not node.pure or not sizes.isdisjoint(new_sizes(node)):
+        if node in needed or not (node.pure or node.op == "random_key") or not sizes.isdisjoint(new_sizes(node)):
             kept.append(node)
             sizes |= used_sizes(node)
             needed.update(value.node for value in node.values)

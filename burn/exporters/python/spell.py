@@ -186,6 +186,12 @@ def _power(node: Node, scope: Scope) -> Text | None:
     return Text(f"{base.within(ATOM)} ** {exponent.within(ATOM)}", POWER, base.refs + exponent.refs)
 
 
+@rule("random_key")
+def _next_key(node: Node, scope: Scope) -> Text | None:
+    """A key of the run's random state; that of a seed is computed."""
+    return None if node.operands else Text("burn.random.next_key()")
+
+
 @rule("neg")
 def _negative(node: Node, scope: Scope) -> Text | None:
     x = scope.value(node.operands[0])
