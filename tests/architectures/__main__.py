@@ -1,35 +1,33 @@
 """`python -m tests.architectures`: runs architectures, drawn by a seed among all that the installed packages list.
 
     python -m tests.architectures --count 250            # the next 250 without results, each in its own process
+    python -m tests.architectures --count 1000 -j 32     # 32 at a time
     python -m tests.architectures timm/resnet            # these
     python -m tests.architectures --list                 # the names
     python -m tests.architectures --table [--update]     # what the results say; --update writes docs/dev/architectures.md
 
-Packages that are not installed are left out. Results are kept by name and way in a JSON-lines file, so that a run that was ended
-goes on.
+Packages that are not installed are left out. Results are written as they come, by name and way, into a JSON-lines file,
+so that a run that was ended goes on. A way that crashes, hangs or runs out of memory costs itself only.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import random
 import sys
-import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from tests.architectures.drawn import PACKAGES, listed
 from tests.architectures.table import table, update
-from tests.architectures.ways import WAYS, run
-from tests.onnx_suite.pool import Died, Pool
+from tests.architectures.tasks import Tasks
+from tests.architectures.ways import WAYS
 
 RESULTS = Path("build/architectures.jsonl")
-MEMORY = 24 << 30
+MEMORY = 32
 TIMEOUT = 600.0
 
 
@@ -46,13 +44,6 @@ def names(packages: list[str], seed: int) -> list[str]:
     return found
 
 
-def quietly(task: tuple[str, tuple[str, ...]]) -> list[dict[str, Any]]:
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
-    torch.set_num_threads(1)
-    return run(*task)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
@@ -61,8 +52,10 @@ def main() -> int:
     parser.add_argument("--package", choices=PACKAGES, action="append")
     parser.add_argument("--way", choices=tuple(WAYS), action="append")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--timeout", type=float, default=TIMEOUT, help=f"seconds for a way (default {TIMEOUT:g})")
+    parser.add_argument("--jobs", "-j", type=int, default=1, help="architectures at a time, each on one thread")
     parser.add_argument(
-        "--timeout", type=float, default=TIMEOUT, help=f"seconds for an architecture (default {TIMEOUT:g})"
+        "--memory", type=float, default=MEMORY, help=f"GiB of addresses for a process (default {MEMORY})"
     )
     parser.add_argument("--again", choices=("ours", "torch's", "unmade"), help="what ended so is run again")
     parser.add_argument("--list", action="store_true")
@@ -85,31 +78,16 @@ def main() -> int:
     elif not options.names:
         done = {name for name, _ in results}
         chosen = [name for name in chosen if name not in done][: options.count]
-    ways = tuple(options.way or WAYS)
+    tasks = Tasks(tuple(options.way or WAYS), options.timeout, int(options.memory * 2**30))
     options.results.parent.mkdir(parents=True, exist_ok=True)
     failed = 0
-    for name in chosen:
-        for found in _in_a_process(name, ways, options.timeout):
-            failed += found["state"] == "ours"
-            print(
-                f"{name} {found['way']}: {found['state']} {found['detail'][:200]} ({found['seconds']:.0f} s)",
-                flush=True,
-            )
-            with options.results.open("a") as file:
-                file.write(json.dumps(found) + "\n")
+    for found in tasks.run(chosen, options.jobs):
+        failed += found.state == "ours"
+        told = f"{found.name} {found.way}: {found.state} {found.detail[:200]} ({found.seconds:.0f} s)"
+        print(told, flush=True)
+        with options.results.open("a") as file:
+            file.write(json.dumps(asdict(found)) + "\n")
     return int(failed > 0)
-
-
-def _in_a_process(name: str, ways: tuple[str, ...], timeout: float) -> list[dict[str, Any]]:
-    """An architecture's results; one whose process died is run way by way."""
-    preload = ("torch", "transformers", "burn")
-    for _, answer in Pool(quietly, 1, timeout, preload, MEMORY).run([(name, ways)]):
-        if not isinstance(answer, Died):
-            return answer
-        if len(ways) == 1:
-            detail = f"{answer.reason}: {answer.message}"
-            return [{"name": name, "way": ways[0], "state": "ours", "detail": detail, "seconds": timeout}]
-    return [found for way in ways for found in _in_a_process(name, (way,), timeout)]
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def made(listed: str) -> Made:
             }
 
             def inputs(batch: int, given: dict[str, Any] = given) -> Inputs:
-                return dict(given)
+                return {n: v.clone() for n, v in given.items()}  # so that no caller's gradients stay on them
 
             runs(model, inputs(2))
             return Made(model, inputs, ())

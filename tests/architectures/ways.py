@@ -7,9 +7,8 @@ one, enter it into `WAYS`.
 from __future__ import annotations
 
 import copy
-import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,15 +19,17 @@ import burn
 from burn.adapters.torch import dynamo
 from burn.importers.torch.export import export
 from tests.architectures import onnx_ways
-from tests.architectures.drawn import Inputs, Made, Unmade, made
+from tests.architectures.apart import Send, apart
+from tests.architectures.drawn import Inputs, Made, Unmade, made, runs
+from tests.architectures.telling import SHOWN, told
 from tests.importers.torch.architectures import judged, leaves, tensors
+from tests.onnx_suite.pool import Died
 
 OURS, THEIRS = "burn", "aot_eager"
 if OURS not in torch._dynamo.list_backends():  # burn is not installed, only found on the path
     torch._dynamo.register_backend(dynamo.backend, name=OURS)
 BATCH, OTHER = 2, 3
 NEW_TOKENS = 3
-SHOWN = 1500
 
 
 @dataclass
@@ -128,6 +129,14 @@ def _repeats(case: Made) -> bool:
         return False
 
 
+def _same_numbers(case: Made) -> bool:
+    """Whether two runs of eager torch are the same in inference: whether nothing is drawn at random."""
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    runs(case.model, case.inputs(BATCH))
+    return torch.equal(before, torch.get_rng_state())
+
+
 def direct(case: Made, backend: str) -> str:
     """burn.compile, the batch named, at two sizes."""
     dynamic = {n: {0: "batch"} for n in case.batched if isinstance(case.inputs(BATCH)[n], torch.Tensor)}
@@ -159,7 +168,7 @@ def generate(case: Made, backend: str) -> str:
     try:
         want = model.generate(**case.prompt, **options)
     except Exception as error:
-        raise Inapplicable(f"eager: {_text(error)}") from None
+        raise Inapplicable(f"eager: {told(error)}") from None
     eager, model.forward = model.forward, torch.compile(model.forward, backend=backend)
     try:
         got = model.generate(**case.prompt, **options)
@@ -184,6 +193,8 @@ def written(case: Made, backend: str) -> str:
     return onnx_ways.imported(case, backend == OURS)
 
 
+GROUPS = (("forward",), ("backward",), ("burn.compile",), ("generate",), ("burn.load", "burn-import"))
+"""The ways that run in one process: those that share an ONNX file."""
 WAYS: dict[str, Callable[[Made, str], str]] = {
     "forward": forward,
     "backward": backward,
@@ -194,14 +205,65 @@ WAYS: dict[str, Callable[[Made, str], str]] = {
 }
 
 
-def run(name: str, ways: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The results of an architecture, as JSON can hold them."""
+def results(name: str, ways: tuple[str, ...], timeout: float) -> Iterator[Result]:
+    """The results of an architecture, as they come. timeout: seconds for a way.
+
+    The model is made once; every group of ways runs in a process of its own, forked from this one, so that a crash, a hang or a
+    lack of memory is one way's."""
     start = time.monotonic()
     try:
         case = made(name)
     except Exception as error:  # whatever a package raises, torch alone does it
-        error = error if isinstance(error, Unmade) else _text(error)
-        return [asdict(Result(name, "", "unmade", str(error)[:SHOWN], time.monotonic() - start))]
+        text = str(error) if isinstance(error, Unmade) else told(error)
+        yield Result(name, "", "unmade", text[:SHOWN], time.monotonic() - start)
+        return
+    for group in GROUPS:
+        waiting = [way for way in group if way in ways]
+        while waiting:
+            yield from _apart(name, case, waiting, timeout)
+
+
+def _apart(name: str, case: Made, waiting: list[str], timeout: float) -> Iterator[Result]:
+    """Runs ways until all are done or the process dies, and takes those that are over from the list."""
+    start = time.monotonic()
+
+    def go(send: Send) -> None:
+        for way in list(waiting):
+            send(_result(name, case, way))
+
+    for found in apart(go, timeout):
+        way = waiting.pop(0)
+        if isinstance(found, Died):
+            text = f"{found.reason}: {found.message}"[:SHOWN]
+            state = "ours" if _torch_goes(case, way, timeout) else "torch's"
+            yield Result(name, way, state, text, time.monotonic() - start)
+        elif found is not None:
+            yield found
+        start = time.monotonic()
+
+
+def _torch_goes(case: Made, way: str, timeout: float) -> bool:
+    """Whether the way ends well without burn, in a process of its own."""
+
+    def go(send: Send) -> None:
+        torch._dynamo.reset()
+        WAYS[way](case, THEIRS)
+        send(True)
+
+    try:
+        return next(apart(go, timeout), None) is True
+    except Exception:
+        return False
+
+
+def run(name: str, ways: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The results of an architecture in this process, as JSON can hold them."""
+    start = time.monotonic()
+    try:
+        case = made(name)
+    except Exception as error:
+        text = str(error) if isinstance(error, Unmade) else told(error)
+        return [asdict(Result(name, "", "unmade", text[:SHOWN], time.monotonic() - start))]
     return [asdict(found) for way in ways if (found := _result(name, case, way)) is not None]
 
 
@@ -218,14 +280,7 @@ def _result(name: str, case: Made, way: str) -> Result | None:
         except Inapplicable:
             return None
         except Exception as error:
-            reason = reason or _text(error)
+            if isinstance(error, AssertionError) and not _same_numbers(case):
+                return None  # nothing to compare with
+            reason = reason or told(error)
     return Result(name, way, "torch's", reason, time.monotonic() - start)
-
-
-def _text(error: Any) -> str:
-    while getattr(error, "inner_exception", None) is not None:
-        error = error.inner_exception
-    place = next((f"{f.filename.rpartition('burn/')[2]}:{f.lineno}" for f in reversed(inspect.getinnerframes(error.__traceback__))
-                  if "/burn/" in f.filename), "")  # fmt: skip
-    place = "" if isinstance(error, burn.BurnError) else place
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN]} {place}".strip()

@@ -1,0 +1,74 @@
+"""Architectures at work, several at a time, each in a process of its own. Enter at `Tasks`."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+
+import torch
+
+import burn
+from tests.architectures.apart import Apart, Ended, Send
+from tests.architectures.ways import Result, results
+from tests.onnx_suite.pool import Died
+
+SLACK = 60.0
+"""Seconds for what a way's own process is given no time for."""
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """timeout: seconds for a way, and for making the model. memory: bytes of addresses for a process."""
+
+    ways: tuple[str, ...]
+    timeout: float
+    memory: int
+
+    def run(self, names: Sequence[str], jobs: int) -> Iterator[Result]:
+        """The results, as they come."""
+        waiting = iter(names)
+        running: dict[Apart, str] = {}
+        while True:
+            while len(running) < jobs and (name := next(waiting, None)) is not None:
+                running[self._start(name)] = name
+            if not running:
+                return
+            yield from self._taken(running)
+
+    def _start(self, name: str) -> Apart:
+        def go(send: Send) -> None:
+            self._quietly()
+            for result in results(name, self.ways, self.timeout):
+                send(result)
+
+        return Apart(go, 2 * self.timeout + SLACK)  # a way that died is tried again without burn
+
+    def _taken(self, running: dict[Apart, str]) -> Iterator[Result]:
+        """Waits for one process at least, and takes those that are over from the list."""
+        first = min(process.deadline for process in running)
+        ready = wait([process.pipe for process in running], max(0.0, first - time.monotonic()))
+        for process, name in list(running.items()):
+            if process.pipe not in ready and time.monotonic() < process.deadline:
+                continue
+            try:
+                message = process.take()
+            except Ended:
+                del running[process]
+                continue
+            if isinstance(message, Died):
+                del running[process]
+                message = Result(name, "", "unmade", f"{message.reason}: {message.message}", process.timeout)
+            yield message
+
+    def _quietly(self) -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (self.memory, self.memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        torch.set_num_threads(1)
+        burn.set_num_threads(1)
