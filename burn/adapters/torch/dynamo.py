@@ -264,7 +264,7 @@ class _Build:
         importer = Importer(list(inputs.values()), self.sizes)
         values = dict(zip(inputs, importer.program.inputs, strict=True))
         returned = _outputs(self.graph)
-        self.firsts = [returned.index(n) if self.aliases and _is_tensor(n) else i for i, n in enumerate(returned)]
+        self.firsts = self._firsts(returned)
         kept = {i: n for i, n in enumerate(returned) if isinstance(n, fx.Node) and self.places.get(i) == LIES}
         sharing = shared(kept) if self.aliases else {}
         owners = list(dict.fromkeys(sharing.values()))
@@ -290,6 +290,16 @@ class _Build:
                 self.outputs.append(_layout(_meta(node), sources, i) if place else results[i])
         self.owners = [places[len(returned) + i] for i in range(len(owners))]
         return importer.finish([(f"output_{i}", m.value) for i, m in made.items()])
+
+    def _firsts(self, returned: Sequence[Any]) -> list[int]:
+        """For every output the first that is the same object. An output of which torch wants only the layout has no elements; one
+        that is kept for the backward pass has them, though both are results of one call."""
+        found: dict[Any, int] = {}
+        firsts = []
+        for i, node in enumerate(returned):
+            same = self.aliases and _is_tensor(node) and self.places.get(i) != PLACE
+            firsts.append(found.setdefault(node, i) if same else i)
+        return firsts
 
     def _inputs(self) -> dict[int, tuple[str, TensorType]]:
         problems: list[Problem] = []

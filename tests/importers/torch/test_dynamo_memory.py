@@ -155,3 +155,23 @@ def test_one_copy_of_what_views_share() -> None:
             lambda x: (x * 2).chunk(2), backend=aot_autograd(fw_compiler=watching, inference_compiler=watching)
         )(torch.ones(4, 3))
     assert counts == [1]
+
+
+def test_a_view_of_an_input_that_is_returned_and_kept() -> None:
+    """torch makes the returned view anew and wants no elements of it; the same view, kept for the backward pass, has them."""
+    weight = torch.randn(3, 4, requires_grad=True)
+
+    def function(x: Any) -> Any:
+        rows = x.reshape(-1, 4)
+        return rows, torch.nn.functional.linear(rows, weight).softmax(1)
+
+    x = torch.randn(2, 5, 4, requires_grad=True)
+    torch._dynamo.reset()
+    given = torch.randn(10, 3)
+    want = torch.autograd.grad(function(x)[1], (x, weight), given)
+    junk = [torch.full((10, 4), float("nan")) for _ in range(50)]  # memory that is freed, and then taken again
+    del junk
+    rows, scores = torch.compile(function, backend="burn", fullgraph=True)(x)
+    assert rows._base is x
+    for ours, theirs in zip(torch.autograd.grad(scores, (x, weight), given), want, strict=True):
+        torch.testing.assert_close(ours, theirs)
