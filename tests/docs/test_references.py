@@ -1,0 +1,38 @@
+"""Files and links that the pages about the design name exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs" / "internals").glob("*.md")])
+FILE = re.compile(r"`([\w./*-]*[\w*-]+\.(?:py|c|h|cpp|js|md))`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+
+
+@pytest.fixture(scope="module")
+def tracked() -> list[str]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return listed.stdout.split()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_named_files_exist(page: Path, tracked: list[str]) -> None:
+    """A name such as `gemm.py` or `hopper/*_library.py` is the end of some tracked path."""
+    missing = []
+    for name in FILE.findall(page.read_text()):
+        ending = re.compile(r"(^|/)" + re.escape(name).replace(r"\*", "[^/]*") + "$")
+        if not any(ending.search(path) for path in tracked):
+            missing.append(name)
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    assert [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()] == []
