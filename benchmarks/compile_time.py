@@ -153,6 +153,7 @@ def measure(shape: str, count: int) -> dict[str, float]:
     """Seconds of CPU time by stage and peak megabytes of one compilation, in this process."""
     from burn import compiler
     from burn.importers.onnx import import_onnx
+    from burn.options import Options
     from burn.passes import pipeline
 
     model = SHAPES[shape](count)
@@ -173,7 +174,7 @@ def measure(shape: str, count: int) -> dict[str, float]:
         with timed(each.name):
             each.run(program, environment)
     with timed("code"):
-        compiler.compile_program(program, passes="")
+        compiler.compile_program(program, Options(passes=""))
     seconds["total"] = time.process_time() - start
     return {
         **seconds,

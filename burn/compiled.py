@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from burn.caching import FULL, executable
+from burn.caching import executable
 from burn.errors import TypeMismatch
+from burn.options import FULL, Options
 from burn.runtime.arrays import like
 from burn.runtime.card import CardArray, callers
 from burn.runtime.device import CPU, Device
-from burn.runtime.device import device as as_device
 from burn.tensors import trees
 from burn.tracing.arguments import Arguments, Dynamic, donated_names
 from burn.tracing.trace import Traced, arguments_of, signature_of, trace_call
@@ -63,16 +63,14 @@ def compile(
 
     Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported, CompileError, and
     DeviceError for a card that is not there."""
-    where = as_device(device)
+    options = Options.of(target=target, device=device, precision=precision, autotune=autotune, exact=exact, cache=cache)
     if is_torch(function):
         from burn.adapters.torch import compile_module, to_train
 
         examples = () if example_inputs is None else example_inputs  # a tensor has no truth value
         if train:
             return to_train(function, examples, kwargs, dynamic)
-        given = {"target": target, "device": where, "precision": precision, "donate": donate, "cache": cache}
-        given |= {"autotune": autotune, "exact": exact}
-        return compile_module(function, examples, kwargs, dynamic, **given)
+        return compile_module(function, examples, kwargs, dynamic, options, donate)
     if train:
         raise TypeMismatch(
             "burn.compile turns PyTorch's modules into ones that burn trains", ["burn's own are trained as they are"]
@@ -80,7 +78,7 @@ def compile(
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
     traced = trace_call(function, arguments_of(function, example_inputs, dynamic))
-    made = executable_of(traced, target, donate, cache, where, precision, autotune, exact)
+    made = executable_of(traced, options, donate)
     return made if traced.is_flat else CompiledFunction(made, traced.arguments, traced.results)
 
 
@@ -100,20 +98,9 @@ def _by_name(function: Callable[..., Any], examples: Any, kwargs: Mapping[str, A
     return {**dict(zip(signature_of(function).parameters, examples or (), strict=False)), **kwargs}
 
 
-def executable_of(
-    traced: Traced,
-    target: str | None = None,
-    donate: Sequence[int | str] = (),
-    cache: bool = True,
-    device: Device = CPU,
-    precision: str = FULL,
-    autotune: str | None = None,
-    exact: bool = False,
-    budget: str = "",
-) -> Executable:
+def executable_of(traced: Traced, options: Options | None = None, donate: Sequence[int | str] = ()) -> Executable:
     traced.program.given_up = (*_given_up(traced.arguments, donate), *traced.program.renews.values())
-    options = {"target": target, "cache": cache, "device": device, "precision": precision, "autotune": autotune}
-    return executable(traced.program, exact=exact, budget=budget, **options)
+    return executable(traced.program, options)
 
 
 def _given_up(arguments: Arguments, donate: Sequence[int | str]) -> tuple[int, ...]:

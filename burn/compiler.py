@@ -11,7 +11,7 @@ from burn.codegen.backend import Backend, Built, in_halves, within
 from burn.codegen.cpu.backend import CPU, FOLDING, PIPELINE
 from burn.codegen.cpu.target import TARGETS, Target, host_target
 from burn.codegen.tuning.choices import Choices
-from burn.codegen.tuning.modes import Mode, mode_of
+from burn.codegen.tuning.modes import Mode
 from burn.codegen.tuning.search import Measure, Trial
 from burn.dialect.constants import constant_array
 from burn.dialect.control import Group
@@ -20,19 +20,16 @@ from burn.dialect.program import Program
 from burn.dialect.types import Container, TensorType
 from burn.errors import CompileError, TypeMismatch
 from burn.kernels.text import group_text
+from burn.options import FULL, OFF, Options
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
 from burn.runtime.budget import left
-from burn.runtime.device import CPU as HOST
 from burn.runtime.device import Device
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
 __all__ = ["FOLDING", "PIPELINE", "compile_count", "compile_program", "described", "environment", "executable"]
-
-FULL = "float32"
-"""The precision of a program that computes in its own types."""
 
 _compile_count = 0
 
@@ -42,53 +39,37 @@ def compile_count() -> int:
     return _compile_count
 
 
-def compile_program(
-    program: Program,
-    *,
-    target: str | Target | None = None,
-    passes: str | None = None,
-    device: Device = HOST,
-    precision: str = FULL,
-    autotune: str | None = "off",
-    exact: bool = False,
-    budget: str = "",
-    as_text: bool = False,
-    architecture: str = "",
-) -> Artefact:
-    """Turns a program into an artefact for a CPU ("avx512", "avx2", "generic"; this machine's by default), or for a card beside
-    one; its products in a half type, if `precision` is one. `autotune`, `exact`: see `burn.load`. `budget`: options of the
-    pass `recompute`, if the program's memory has a limit. `as_text`: the artefact's code is LLVM's text and no object, as it must
-    be for CPUs of other machines. `architecture`: the card's ("sm_90"), which need not be here then. Raises CompileError, and
-    DeviceError for a card that is not there and would have to be asked."""
+def compile_program(program: Program, options: Options | None = None) -> Artefact:
+    """Compiles a program, which the passes change. Raises CompileError, TypeMismatch for an unknown target, and DeviceError for a
+    GPU that is not there and whose architecture the options leave open."""
     global _compile_count
-    backend = backend_for(target, device, as_text, architecture, exact)
-    passes = backend.passes if passes is None else passes
-    passes = within(passes, budget) if budget else passes
-    mode = mode_of(autotune)
-    artefact = _compile(program, backend, passes if precision == FULL else in_halves(passes, precision), mode, device)
+    options = options or Options()
+    backend = backend_for(options)
+    artefact = _compile(program, backend, _passes(backend, options), options)
     _compile_count += 1
     return artefact
 
 
-def backend_for(
-    target: str | Target | None = None,
-    device: Device = HOST,
-    as_text: bool = False,
-    architecture: str = "",
-    exact: bool = False,
-) -> Backend:
-    """The back end for a CPU (this machine's by default) and a device, a card of that architecture if one is given. Raises
-    TypeMismatch, and DeviceError for a card that is not there."""
-    cpu = _cpu(target)
-    host = CPU(replace(cpu, exact=True) if exact else cpu, as_text)
+def backend_for(options: Options | None = None) -> Backend:
+    """The back end for a compilation. Raises TypeMismatch for an unknown target, and DeviceError for a GPU that is not there."""
+    options = options or Options()
+    cpu, device = _cpu(options.target), options.device
+    host = CPU(replace(cpu, exact=True) if options.exact else cpu, options.as_text)
     if not device.is_card:
         return host
     from burn.codegen.triton.backend import GPU
 
-    if architecture:
-        return GPU(host, device.kind, architecture)
+    if options.architecture:
+        return GPU(host, device.kind, options.architecture)
     facts = device.facts()
     return GPU(host, device.kind, facts["architecture"], facts["warp"])
+
+
+def _passes(backend: Backend, options: Options) -> str:
+    """The pipeline of a compilation."""
+    passes = backend.passes if options.passes is None else options.passes
+    passes = within(passes, options.budget) if options.budget else passes
+    return passes if options.precision == FULL else in_halves(passes, options.precision)
 
 
 def _cpu(target: str | Target | None) -> Target:
@@ -107,27 +88,15 @@ def environment(backend: Backend | None = None) -> Environment:
     return Environment(backend or backend_for(), _evaluate)
 
 
-OFF = Mode()
-
-
-def _compile(program: Program, backend: Backend, passes: str, mode: Mode = OFF, device: Device = HOST) -> Artefact:
-    backend = _passed(program, backend, passes, mode, device)
+def _compile(program: Program, backend: Backend, passes: str, options: Options) -> Artefact:
+    backend = _passed(program, backend, passes, options.autotune, options.device)
     return _artefact(program, backend.build(program), backend)
 
 
-def described(
-    program: Program,
-    *,
-    target: str | None = None,
-    device: Device = HOST,
-    precision: str = FULL,
-    autotune: str | None = None,
-    exact: bool = False,
-) -> tuple[Artefact, list[str]]:
+def described(program: Program, options: Options) -> tuple[Artefact, list[str]]:
     """As `compile_program`, with what each launch computes as text: the kernels of its group, or the op that the library does."""
-    backend = backend_for(target, device, exact=exact)
-    passes = backend.passes if precision == FULL else in_halves(backend.passes, precision)
-    backend = _passed(program, backend, passes, mode_of(autotune), device)
+    backend = backend_for(options)
+    backend = _passed(program, backend, _passes(backend, options), options.autotune, options.device)
     built = backend.build(program)
     ops = [operation.opview for operation in built.operations]
     with context():
@@ -205,8 +174,9 @@ def _clock(backend: Backend, device: Device) -> Measure:
 def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
     """A program as a function, on this machine. Sums are taken as they stand, so that a constant has the same bits for every
     program that it is part of, exact ones too."""
-    host = backend_for(exact=True)
-    executable = Executable(_compile(program, host, host.folding))
+    options = Options(exact=True, autotune=OFF)
+    host = backend_for(options)
+    executable = Executable(_compile(program, host, host.folding, options))
     executable.limit_to(left())
 
     def run(*arrays: np.ndarray) -> Sequence[np.ndarray]:
@@ -258,6 +228,8 @@ def value_spec(
     return ValueSpec(name, container.dtype, dims, None, container.kinds, container.shape is None)
 
 
-def executable(program: Program, device: Device = HOST, autotune: str | None = None, **options) -> Executable:
+def executable(program: Program, options: Options | None = None) -> Executable:
+    """The program compiled, whatever the cache holds."""
+    options = options or Options()
     donate = [program.input_names[i] for i in program.given_up]
-    return Executable(compile_program(program, device=device, autotune=autotune, **options), donate, device)
+    return Executable(compile_program(program, options), donate, options.device)

@@ -26,6 +26,7 @@ from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import Problem, TypeMismatch
 from burn.nn.parameter import are_of, elements_of, given_up, places_of, renew
+from burn.options import Options
 from burn.runtime._native import trim_memory
 from burn.runtime.arrays import as_given
 from burn.runtime.card import place_of
@@ -195,7 +196,7 @@ class Jit:
         where = self._where(cards, traced.tracer.parameters)
         if where.is_card:  # a CPU's choices do not depend on them
             traced.program.usual |= self._usual
-        made = executable_of(traced, donate=self._donate, device=where, budget=self._budget)
+        made = executable_of(traced, Options(device=where, budget=self._budget), self._donate)
         function = CompiledFunction(made, arguments, traced.results)
         # what the function itself changes while it is traced is no reason to trace it again
         return _Program.of(function, traced, Seen({**owners, **traced.tracer.modules}.values()))

@@ -15,14 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burn.caching import FULL, artefact_of, precision_of
+from burn.caching import artefact_of
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
+from burn.options import FULL, Options
 from burn.runtime import Executable, _native, package
 from burn.runtime.budget import Limits, limited
 from burn.runtime.device import CPU, Device
-from burn.runtime.device import device as as_device
 from burn.runtime.files import mapped
 from burn.runtime.package import COMPILED, MAGIC
+from burn.variables import variable
 
 if TYPE_CHECKING:
     import onnx
@@ -121,7 +122,12 @@ def load(
     limits = Limits.of(max_memory, max_seconds)
     name = path if isinstance(path, (str, os.PathLike)) else "the model"
     with limited(limits, f"loading {name}"):
-        made = _load(path, cache, threads, dims, target, device, precision, autotune, exact, signed_by, train, dynamic)
+        options = Options.of(
+            target=target, device=device, precision=precision, autotune=autotune, exact=exact, cache=cache
+        )
+        if threads is not None:
+            set_num_threads(threads)
+        made = _load(path, options, dims, signed_by, train, dynamic)
     if isinstance(made, Executable):
         made.limit_to(limits)
     return made
@@ -129,77 +135,56 @@ def load(
 
 def _load(
     path: str | os.PathLike[str] | bytes | bytearray | onnx.ModelProto,
-    cache: bool,
-    threads: int | None,
+    options: Options,
     dims: Given | None,
-    target: str | None,
-    device: str | Device,
-    precision: str,
-    autotune: str | None,
-    exact: bool,
     signed_by: str | os.PathLike[str] | None,
     train: bool,
     dynamic: Mapping[str, Mapping[int, str]] | None,
 ) -> Any:
-    where = as_device(device)
-    if threads is not None:
-        set_num_threads(threads)
     if signed_by is not None and (not isinstance(path, (str, os.PathLike)) or Path(path).suffix != COMPILED):
         hint = f"burn-compile MODEL -o NAME{COMPILED} --sign KEY makes one that is"
         raise ModelError("only compiled programs are signed", [Problem("this is a model", hint=hint)])
     if train:
-        if where.is_card:
+        if options.device.is_card:
             raise ModelError("a model that is to be trained is not compiled yet", ["give the device to what trains it"])
-        if precision_of(precision) != FULL:
+        if options.precision != FULL:
             hint = "give the precision to what trains it"
             raise ModelError(
                 "a model that is to be trained is not compiled yet", [Problem("it has no precision", hint=hint)]
             )
-        return _to_train(path, dims, target, dynamic)
+        return _to_train(path, dims, options, dynamic)
     if dynamic is not None:
         raise TypeMismatch("sizes that a model fixes vary where it is trained only", ["give train=True, or no dynamic"])
     if not isinstance(path, (str, os.PathLike)):
-        return _load_model(path, cache, dims, target, where, precision, autotune, exact)
+        return _load_model(path, dims, options)
     path = Path(path)
     with _opened(path) as content:
         compiled = content[: len(MAGIC)] == MAGIC
         if compiled and path.suffix != COMPILED:
             hint = f"rename it to {path.stem}{COMPILED} if you would run it as a program"
             raise ModelError(f"{path} holds machine code", [Problem(f"its name does not end in {COMPILED}", hint=hint)])
-        if compiled and (dims or target or precision_of(precision) != FULL or autotune not in (None, "off") or exact):
+        if compiled and (dims or options.changes_code):
             what = "sizes, target, precision, exactness and the shapes of kernels cannot be changed any more"
             raise ModelError(f"{path} is compiled already", [Problem(what)])
         if path.suffix == COMPILED:
-            artefact = package.load(path, _key(signed_by), where)
-            return Executable(artefact, device=package.placed(artefact.target, where))
-        identity = _identity(path, content, dims) if cache else None
-    given = {"target": target, "device": where, "precision": precision, "autotune": autotune, "exact": exact}
-    made = artefact_of(identity, lambda: read_program(path, dims), **given)
-    return Executable(made, device=where)
+            artefact = package.load(path, _key(signed_by), options.device)
+            return Executable(artefact, device=package.placed(artefact.target, options.device))
+        identity = _identity(path, content, dims) if options.cache else None
+    made = artefact_of(identity, lambda: read_program(path, dims), options)
+    return Executable(made, device=options.device)
 
 
-def _load_model(
-    model: bytes | bytearray | onnx.ModelProto,
-    cache: bool,
-    dims: Given | None,
-    target: str | None,
-    device: Device,
-    precision: str,
-    autotune: str | None,
-    exact: bool,
-) -> Executable:
+def _load_model(model: bytes | bytearray | onnx.ModelProto, dims: Given | None, options: Options) -> Executable:
     """An ONNX model in memory. Its bytes are all there is to it."""
     from burn.importers.onnx import import_onnx
 
     content = _content(model)
-    identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if cache else None
+    identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if options.cache else None
 
     def read() -> Program:
         return import_onnx(content, dims=dims)
 
-    given = {"target": target, "device": device, "precision": precision, "autotune": autotune, "exact": exact}
-    made = artefact_of(identity, read, **given)
-    return Executable(made, device=device)
+    return Executable(artefact_of(identity, read, options), device=options.device)
 
 
 def _content(model: Any) -> bytes:
@@ -216,14 +201,14 @@ def _content(model: Any) -> bytes:
 def _to_train(
     source: Any,
     dims: Given | None,
-    target: str | None,
+    options: Options,
     dynamic: Mapping[str, Mapping[int, str]] | None,
 ) -> Graph:
     """A model as a module. Its file is read twice, for inference and for training; weights stay in it until they move."""
     from burn.importers.onnx import import_opened
     from burn.nn.graph import Forms, Graph
 
-    if target is not None:
+    if options.target is not None:
         raise ModelError("a model that is to be trained is not compiled yet", ["give the target to burn.compile"])
     if not isinstance(source, (str, os.PathLike)):
         content = _content(source)
@@ -316,7 +301,7 @@ def compile_count() -> int:
 
 def _key(signed_by: str | os.PathLike[str] | None) -> str | os.PathLike[str] | None:
     """The public key that a package must be signed with: the call's, or that of the whole process, BURN_ONLY_SIGNED."""
-    always = os.environ.get("BURN_ONLY_SIGNED")
+    always = variable("BURN_ONLY_SIGNED")
     if not always or signed_by is None:
         return signed_by or always or None
     if Path(signed_by).resolve() != Path(always).resolve():

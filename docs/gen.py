@@ -3,8 +3,8 @@
     python docs/gen.py [FOLDER]        # docs/reference by default
 
 One page for each family of ops, one for tensors and their functions, one each for `burn.nn`, `burn.data`, `burn.train` and
-`burn.generation`, one for the passes, one for ONNX Runtime's own operators. Nothing here is written by hand, so nothing can be
-out of step: the element types of a function are those it is tested with (tests/api/rows.py).
+`burn.generation`, one for the passes, one for ONNX Runtime's own operators, one for environment variables. Nothing here is
+written by hand, so nothing can be out of step: the element types of a function are those it is tested with (tests/api/rows.py).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from burn.dialect.mlir import context
 from burn.dialect.op import REGISTRY, Op
 from burn.dialect.types import DTYPES
 from burn.tensors.functions import FREE, NAMES
+from burn.variables import VARIABLES
 
 HERE = Path(__file__).parent
 
@@ -43,6 +44,7 @@ def main(folder: Path) -> None:
     pages["derivatives.md"] = derivative_page()
     pages["passes.md"] = pass_page()
     pages["onnx-runtime-operators.md"] = vendor_page()
+    pages["environment.md"] = environment_page()
     for name, text in pages.items():
         if text:
             (folder / name).write_text(text)
@@ -267,6 +269,12 @@ def pass_page() -> str:
     from burn.cli.opt import describe
 
     return "\n".join(["# Passes", "", "```", describe(), "```", ""])
+
+
+def environment_page() -> str:
+    """The environment variables."""
+    lines = ["# Environment variables", "", "| variable | meaning |", "| --- | --- |"]
+    return "\n".join([*lines, *(f"| {name} | {about} |" for name, about in VARIABLES.items()), ""])
 
 
 def vendor_page() -> str:

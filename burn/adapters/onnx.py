@@ -7,7 +7,7 @@ raises its BurnError here as everywhere; `BackendIsNotSupposedToImplementIt` is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -18,14 +18,21 @@ from burn.compiler import executable
 from burn.errors import DeviceError, InputError
 from burn.importers.onnx import import_onnx
 from burn.importers.onnx.names import Given
+from burn.options import Options
 from burn.runtime import Executable
 from burn.runtime.device import CPU, Device, count
 from burn.runtime.device import device as as_device
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def load_onnx(model: Any, *, dims: Given | None = None, **options: Any) -> Executable:
+    from burn.options import Given as OptionsGiven
+
+
+def load_onnx(model: Any, *, dims: Given | None = None, **options: Unpack[OptionsGiven]) -> Executable:
     """Imports and compiles an ONNX model, past the cache: a path, bytes, or a ModelProto."""
-    return executable(import_onnx(model, dims=dims), **options)
+    asked = Options.of(**options)  # before the work
+    return executable(import_onnx(model, dims=dims), asked)
 
 
 class BurnRep(BackendRep):

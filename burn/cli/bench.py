@@ -22,12 +22,12 @@ from burn.bench.subject import Feeds, Subject, find
 from burn.bench.training import CLOSE, STEPPERS, Setting, Trained, show_trained
 from burn.bench.training import measure as trained
 from burn.bench.twins import CARD_CASES, CASES
-from burn.caching import PRECISIONS
 from burn.cli.common import Size, Terminal
 from burn.cli.profile import profiled, show_profile
 from burn.cli.profile import roofline as measured
 from burn.codegen.tuning.modes import MODES
 from burn.errors import BurnError
+from burn.options import PRECISIONS
 from burn.runtime.files import save_text
 
 PROFILED = 5  # runs, of which a profile has the medians

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from burn.errors import BurnError, InputError, Problem, shown
+from burn.variables import variable
 
 PIPE_WIDTH = 110  # columns of a table that no terminal shows
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -33,7 +34,7 @@ def command(function: Callable[..., Any]) -> click.Command:
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            if os.environ.get("BURN_TRACEBACK"):
+            if variable("BURN_TRACEBACK"):
                 traceback.print_exception(error)
             message = _message(error)
         click.echo(click.style("error: ", fg="red") + shown(message), err=True)

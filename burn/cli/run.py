@@ -15,6 +15,7 @@ from burn.cli.common import Named, Progress, Size, command, console, existing, m
 from burn.cli.profile import profiled, roofline, show_profile
 from burn.codegen.tuning.modes import MODES
 from burn.errors import BurnError, shown
+from burn.options import Options
 from burn.runtime.budget import left
 
 if TYPE_CHECKING:
@@ -99,19 +100,14 @@ def main(
     fixed = dict(dims)
     compiled = model.suffix == COMPILED  # its sizes are what they are, --dim only chooses those of random inputs
     sizes_given = None if compiled else fixed
-    given = {
-        "dims": sizes_given,
-        "device": device,
-        "precision": precision,
-        "autotune": autotune,
-        "exact": exact,
-        "signed_by": signed_by,
-    }
+    options: dict[str, Any] = {"device": device, "precision": precision, "autotune": autotune, "exact": exact}
     texts: list[str] = []
     if page is not None and not compiled:
-        executable, texts = _described(model, fixed, device, precision, autotune, exact, threads)
+        executable, texts = _described(model, fixed, Options.of(**options), threads)
     else:
-        executable = burn.load(model, cache=not no_cache, threads=threads, **given)
+        executable = burn.load(
+            model, cache=not no_cache, threads=threads, dims=sizes_given, signed_by=signed_by, **options
+        )
     load_seconds = time.perf_counter() - start
     executable.limit_to(left())
     limits = {} if compiled else _limits(model, fixed, executable.inputs, dict(inputs))
@@ -178,25 +174,18 @@ def main(
 def _described(
     model: Path,
     dims: dict[str, int],
-    device: str,
-    precision: str,
-    autotune: str | None,
-    exact: bool,
+    options: Options,
     threads: int | None,
 ) -> tuple[Executable, list[str]]:
     """The model compiled, with what each kernel computes: that is not kept on disk."""
-    from burn.caching import precision_of
     from burn.compiler import described
     from burn.loading import read_program, set_num_threads
-    from burn.runtime.device import device as as_device
     from burn.runtime.executable import Executable
 
     if threads is not None:
         set_num_threads(threads)
-    where = as_device(device)
-    given = {"device": where, "precision": precision_of(precision), "autotune": autotune, "exact": exact}
-    artefact, texts = described(read_program(model, dims), **given)
-    return Executable(artefact, device=where), texts
+    artefact, texts = described(read_program(model, dims), options)
+    return Executable(artefact, device=options.device), texts
 
 
 def _limits(model: Path, dims: dict[str, int], specs: Any, given: dict[str, str]) -> dict[str, int]:

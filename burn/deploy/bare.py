@@ -24,6 +24,8 @@ from burn.deploy.toolchain import Toolchain
 from burn.deploy.weights import Weights
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
+from burn.options import OFF
+from burn.options import Options as CompileOptions
 from burn.runtime import _native
 from burn.runtime.artefact import Artefact, ValueSpec
 from burn.runtime.dtypes import numpy_dtype
@@ -68,7 +70,7 @@ class Bare:
     def of(program: Program, name: str, target: Target, here: Toolchain) -> Bare:
         """Compiles a program, and measures it by a compiler for this machine. Raises CompileError, for programs that need
         memory which only a run can tell the size of as well."""
-        artefact = compile_program(program, target=target, as_text=True).resolved()
+        artefact = compile_program(program, CompileOptions(target, as_text=True, autotune=OFF)).resolved()
         interface = Interface.of(name, artefact.signature)
         _check(interface, artefact)
         weights = stored.layout(artefact.constants, as_file=False)

@@ -25,6 +25,7 @@ from burn.deploy.toolchain import Toolchain
 from burn.deploy.weights import Weights
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
+from burn.options import Options as CompileOptions
 from burn.runtime import _native, files, package, signing
 from burn.runtime.artefact import Artefact, Constant
 from burn.runtime.package import COMPILED
@@ -73,14 +74,14 @@ def kind_of(output: Path) -> str:
 
 def _object(program: Program, output: Path, options: Options) -> list[Path]:
     name = model_name(options.name or output.stem)
-    artefact = compile_program(program, target=options.target, as_text=options.as_text).resolved()
+    artefact = compile_program(program, options.compilation(options.target)).resolved()
     with tempfile.TemporaryDirectory() as scratch:
         made = _code(artefact, f"{name}_entry", options, Path(scratch))
         return _written(output, made.read_bytes())
 
 
 def _llvm(program: Program, output: Path, options: Options) -> list[Path]:
-    return _written(output, bytes(compile_program(program, target=options.target, as_text=True).code))
+    return _written(output, bytes(compile_program(program, options.compilation(options.target, as_text=True)).code))
 
 
 def _mlir(program: Program, output: Path, options: Options) -> list[Path]:
@@ -88,7 +89,7 @@ def _mlir(program: Program, output: Path, options: Options) -> list[Path]:
     from burn.compiler import backend_for, environment
     from burn.passes import pipeline
 
-    backend = backend_for(options.target)
+    backend = backend_for(options.compilation(options.target))
     assert isinstance(backend, CPU)
     pipeline.run(pipeline.parse(backend.passes), program, environment(backend))
     return _written(output, backend.mlir(program).encode() + b"\n")
@@ -120,7 +121,9 @@ def _versions(program: Program, options: Options) -> list[Artefact]:
     if name not in _LOADING:
         raise CompileError(f"there are no packages for {name}", [f"burn.load runs on {', '.join(_LOADING)}"])
     kinds = [(card, target) for card in options.cards or (None,) for target in options.targets]
-    made = [_compiled(program.copy(), card, target, options.is_foreign) for card, target in kinds]
+    made = [
+        _compiled(program.copy(), card, options.compilation(target, options.is_foreign, card)) for card, target in kinds
+    ]
     if not options.is_foreign:
         return made
     with tempfile.TemporaryDirectory() as scratch:
@@ -237,7 +240,7 @@ def _parts(
     chain = toolchain.find(options.linked)  # before the work, as it may not be there
     as_text = options.as_text or (options.small and chain.takes_triple)  # whose LLVM makes smaller code than the engine
     kinds = [(card, target) for card in options.cards or (None,) for target in options.targets]
-    made = [_compiled(program.copy(), card, target, as_text) for card, target in kinds]
+    made = [_compiled(program.copy(), card, options.compilation(target, as_text, card)) for card, target in kinds]
     artefact = made[-1]
     interface = Interface.of(options.name or output.stem, artefact.signature)
     called = _called(artefact)
@@ -279,12 +282,10 @@ def _parts(
     return _Parts(interface, artefact, weights, file, made_of, chain, smaller, is_whole)
 
 
-def _compiled(program: Program, card: Card | None, target: Target | None, as_text: bool) -> Artefact:
-    if card is None:
-        return compile_program(program, target=target, as_text=as_text).resolved()
-    told = {"device": card.device, "architecture": card.architecture}
-    made = compile_program(program, target=target, as_text=as_text, **told).resolved()
-    card.check(made)
+def _compiled(program: Program, card: Card | None, options: CompileOptions) -> Artefact:
+    made = compile_program(program, options).resolved()
+    if card is not None:
+        card.check(made)
     return made
 
 

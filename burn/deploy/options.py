@@ -13,6 +13,8 @@ from burn.deploy.cards import Card
 from burn.deploy.platforms import Platform
 from burn.deploy.report import Report
 from burn.errors import CompileError, Problem
+from burn.options import OFF
+from burn.options import Options as CompileOptions
 from burn.runtime.host import features
 
 
@@ -53,6 +55,14 @@ class Options:
         """Whether what is linked is made by a compiler that takes LLVM's text: other machines' code, and that of machines whose
         own objects nothing here makes fit for linking (objects.py)."""
         return self.is_foreign or self.platform.architecture not in objects.MACHINES
+
+    def compilation(
+        self, target: Target | None, as_text: bool | None = None, card: Card | None = None
+    ) -> CompileOptions:
+        """The options of the compilation for one of the CPUs, and for a GPU beside it. as_text: see there; by default as these
+        options need it."""
+        made = CompileOptions(target, autotune=OFF, as_text=self.as_text if as_text is None else as_text)
+        return made if card is None else replace(made, device=card.device, architecture=card.architecture)
 
     def each_platform(self) -> Iterator[Options]:
         """These options for each platform of a package, with the CPUs that are its own; the first's for a single one. Raises

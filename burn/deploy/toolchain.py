@@ -19,7 +19,6 @@ What is made depends on what goes in and on nothing else: no times, no paths, no
 from __future__ import annotations
 
 import functools
-import os
 import re
 import shlex
 import shutil
@@ -34,6 +33,7 @@ from pathlib import Path
 from burn.deploy import platforms
 from burn.deploy.platforms import Platform
 from burn.errors import CompileError, Problem
+from burn.variables import variable
 
 _COMPILING = (
     "-std=c11",
@@ -154,12 +154,12 @@ def find(platform: Platform) -> Toolchain:
     """The compiler for a platform. Raises CompileError where there is none."""
     here = platforms.host()
     native = here is not None and platform.name == here.name
-    if os.environ.get("CC"):
+    if (compiler := variable("CC")) is not None:
         if not native:
             hint = "unset CC: ziglang's compiler, which is taken then, makes code for every platform"
             what = f"CC names a compiler for this machine, not for {platform.name}"
             raise CompileError("there is no C compiler for this target", [Problem(what, hint=hint)])
-        return Toolchain(platform, tuple(shlex.split(os.environ["CC"])), _archiver(), False)
+        return Toolchain(platform, tuple(shlex.split(compiler)), _archiver(), False)
     if find_spec("ziglang") is not None:
         zig = (sys.executable, "-m", "ziglang")
         return Toolchain(platform, (*zig, "cc"), (*zig, "ar"), True)
@@ -171,7 +171,7 @@ def find(platform: Platform) -> Toolchain:
 
 
 def _archiver() -> tuple[str, ...]:
-    return tuple(shlex.split(os.environ.get("AR", "ar")))
+    return tuple(shlex.split(variable("AR") or "ar"))
 
 
 @functools.cache

@@ -23,6 +23,8 @@ from burn.deploy.interface import Interface
 from burn.deploy.report import Report
 from burn.deploy.toolchain import Toolchain
 from burn.dialect.program import Program
+from burn.options import OFF
+from burn.options import Options as CompileOptions
 from burn.runtime import files
 from burn.runtime.abi import MESSAGES
 from burn.runtime.artefact import Artefact, ValueSpec
@@ -55,7 +57,7 @@ def package(
     told: Callable[[Report], None] | None = None,
 ) -> list[Path]:
     """Writes the folder of the package; gives its files, the ES module first. Raises CompileError."""
-    artefact = compile_program(program, target=target, as_text=True).resolved()
+    artefact = compile_program(program, CompileOptions(target, as_text=True, autotune=OFF)).resolved()
     interface = Interface.of(name, artefact.signature)
     weights = stored.layout(artefact.constants, as_file=True)
     if told:

@@ -19,6 +19,7 @@ from burn.dialect.deferred import Deferred
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.errors import RunError, TypeMismatch
 from burn.lazy.graph import Graph, collect, exact
+from burn.options import Options
 from burn.runtime import Executable
 from burn.runtime.card import CardArray
 from burn.runtime.device import CPU, Device, device
@@ -141,7 +142,7 @@ def _make(graph: Graph, free: frozenset[int], where: Device) -> Entry:
     start = time.perf_counter()
     numbers = tuple(None if i in free else n for i, n in enumerate(graph.numbers))
     identity = f"lazy {graph.key} {numbers}"
-    artefact = artefact_of([identity], lambda: graph.program(free), passes=PASSES, device=where)
+    artefact = artefact_of([identity], lambda: graph.program(free), Options(passes=PASSES, device=where))
     _compiled += 1
     return Entry(Executable(artefact, device=where), free, time.perf_counter() - start)
 

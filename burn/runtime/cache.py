@@ -25,6 +25,7 @@ from pathlib import Path
 from burn.errors import BurnError, ModelError, Problem
 from burn.runtime.artefact import Artefact
 from burn.runtime.files import save_text
+from burn.variables import variable
 
 DEFAULT_SIZE = 10 * 10**9
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -53,13 +54,13 @@ class Cache:
     def from_environment() -> Cache:
         """Raises BurnError when a variable is malformed. Where nothing says where the user's files are, as in a container without
         HOME whose user has no entry in passwd, the cache is off, with a CacheWarning."""
-        directory = os.environ.get("BURN_CACHE_DIR")
-        text = os.environ.get("BURN_CACHE_SIZE")
+        directory = variable("BURN_CACHE_DIR")
+        text = variable("BURN_CACHE_SIZE")
         size = DEFAULT_SIZE if text is None else parse_size(text)
         try:
             if directory:
                 return Cache(Path(directory).expanduser(), size)
-            return Cache(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "burn", size)
+            return Cache(Path(variable("XDG_CACHE_HOME") or Path.home() / ".cache") / "burn", size)
         except RuntimeError as error:  # of pathlib's: there is no home folder
             if directory:
                 raise BurnError("BURN_CACHE_DIR is malformed", [f"'{directory}': {error}"]) from None

@@ -7,7 +7,6 @@ driver's library, which is opened when the first one is asked for: no other part
 from __future__ import annotations
 
 import functools
-import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from burn.errors import DeviceError, Problem
 from burn.runtime import _native
 from burn.runtime.artefact import Target
+from burn.variables import variable
 
 KINDS = ("cpu", "cuda")
 _NAME = re.compile(r"([a-z]+)(?::(\d{1,4}))?")
@@ -103,7 +103,7 @@ def count(kind: str = "cuda") -> int:
 
 def library() -> str | None:
     """The driver's file where it is not in its usual place: the environment's BURN_CUDA_DRIVER."""
-    return os.environ.get("BURN_CUDA_DRIVER") or None
+    return variable("BURN_CUDA_DRIVER")
 
 
 @functools.lru_cache(maxsize=64)

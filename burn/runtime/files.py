@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from burn.errors import ModelError
+from burn.variables import variable
 
 _DESCRIPTORS = ("/proc/", "/dev/fd/")
 
@@ -33,7 +34,7 @@ def mapped(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
 
 def are_copied() -> bool:
     """Files are read into memory and not mapped, as the environment asks for it."""
-    return os.environ.get("BURN_COPY_FILES", "0") not in ("", "0")
+    return variable("BURN_COPY_FILES") not in (None, "0")
 
 
 def content(path: str | os.PathLike[str]) -> bytes:

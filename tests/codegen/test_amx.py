@@ -15,6 +15,7 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim, evaluate, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.runtime import _native
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
@@ -31,7 +32,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("BURN_DUMP_MLIR", str(text))
 
     def compile_(program: Program) -> Executable:
-        run = executable(program, target="amx")
+        run = executable(program, Options(target="amx"))
         assert "tdpbf16ps" in text.read_text()
         return run
 

@@ -15,6 +15,7 @@ from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.runtime import _native
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
@@ -53,7 +54,7 @@ def test_products(target: str, depth: int, columns: int) -> None:
         )
         low, high, by = (ops.full(shape=(), value=number, dtype="int32") for number in (0, 255, 64))
         z = ops.cast(ops.clip(ops.div(y, by), low, high), dtype="uint8")
-    artefact = compile_program(program.finish([("y", y), ("z", z)]), target=target)
+    artefact = compile_program(program.finish([("y", y), ("z", z)]), Options(target=target))
     for threads in THREADS:
         burn.set_num_threads(threads)
         run = Executable(artefact)
@@ -89,7 +90,7 @@ def test_convolutions(
             program.inputs[0], weight(program, filters), strides=(stride,) * 2, dilations=(1, 1), low=(pad,) * 2,
             high=(pad,) * 2, groups=groups, fill=131, dtype="int32",
         )  # fmt: skip
-    artefact = compile_program(program.finish([("y", y)]), target=target)
+    artefact = compile_program(program.finish([("y", y)]), Options(target=target))
     for threads in THREADS:
         burn.set_num_threads(threads)
         run = Executable(artefact)

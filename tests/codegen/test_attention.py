@@ -17,6 +17,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype
 from burn.kernels.text import program_text
 from burn.kernels.wants import Wants
+from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
@@ -166,7 +167,7 @@ def test_numbers(name: str) -> None:
         check(case, interpreted(made, arrays)[0], arrays)
     with context():
         assert "attention" in program_text(made, Wants()) or 0 in (case.b, case.s, case.e)
-    check(case, executable(made, passes="")(*arrays), arrays)
+    check(case, executable(made, Options(passes=""))(*arrays), arrays)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ def test_numbers(name: str) -> None:
 def test_targets(name: str, target: str) -> None:
     case = CASES[name]
     arrays = case.arrays()
-    check(case, Executable(compile_program(program(case, arrays), target=target))(*arrays), arrays)
+    check(case, Executable(compile_program(program(case, arrays), Options(target=target)))(*arrays), arrays)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from burn.codegen.cpu.target import host_targets
 from burn.compiler import compile_program, environment
 from burn.dialect.mlir import context
 from burn.kernels.text import program_text
+from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
@@ -35,7 +36,7 @@ def test_what_is_owed(case: Case, target: str) -> None:
     want = reference(case, arrays[:3], arrays[3], **extra)
     given = [x.swapaxes(1, 2).copy() if case.turned and n < 3 else x for n, x in enumerate(arrays)]
     close = 2e-5 if case.dtype == "float32" else 2e-2
-    got = Executable(compile_program(program, target=target, passes=PASSES))(*given)
+    got = Executable(compile_program(program, Options(target=target, passes=PASSES)))(*given)
     check(list(got), want, close, case)
     if case.s * case.t < 1000 and target == TARGETS[0]:
         check(interpreted(program, given), want, close, case)

@@ -27,6 +27,7 @@ from burn.codegen.tuning.search import TRIED, Trial, search
 from burn.compiler import _artefact, backend_for, environment
 from burn.dialect.program import Program
 from burn.errors import BurnError, CompileError, TypeMismatch
+from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
@@ -61,7 +62,7 @@ def seen(program: Program, backend: CPU) -> dict[str, list[Form]]:
 def every(function: Any, types: Sequence[str], target: str | None = None, exact: bool = False) -> Iterator[Executable]:
     """The function compiled with everything in its first form, with everything in its second, and so on. What passes decide is
     in the last forms while kernels are in their first ones: there are few of those."""
-    program, plain = traced(function, types), backend_for(target, exact=exact)
+    program, plain = traced(function, types), backend_for(Options(target, exact=exact))
     assert isinstance(plain, CPU)
     early = {key: forms for key, forms in seen(program, plain).items() if isinstance(forms[0], (Panel, Points))}
     for numbers in itertools.product(*(range(n) for n in _counts(early))):

@@ -18,6 +18,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, dtype_of_numpy, numpy_dtype
 from burn.errors import TypeMismatch
+from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
@@ -104,7 +105,7 @@ def test_products_with_blocks(target: str) -> None:
     program = Program.create([(f"x{i}", type_) for i, type_ in enumerate(types)])
     with program.building("products"):
         made = [w.product(program, x) for w, x in zip(weights, program.inputs, strict=True)]
-    run = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), target=target)
+    run = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), Options(target=target))
     for got, x, weight in zip(run(*xs), xs, weights, strict=True):
         close(got, x, weight.value)
 
@@ -159,7 +160,7 @@ def test_dequantised_weights(target: str, dtype: str, block: int, turned: bool) 
         w = ops.transpose(w, permutation=(1, 0)) if turned else w
         y = ops.dot_general(program.inputs[0], w, lhs_contract=(1,), rhs_contract=(0,))
     x = rng.standard_normal((3, depth)).astype("float32")
-    run = executable(program.finish([("y", y)]), target=target)
+    run = executable(program.finish([("y", y)]), Options(target=target))
     close(run(x), x, value.T)
 
 
@@ -201,7 +202,7 @@ def in_tiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Weigh
         program = Program.create([("x", TensorType(case.dtype, (rows, case.depth)))])
         with program.building("product"):
             y = weight.product(program, program.inputs[0])
-        run = executable(program.finish([("y", y)]), target="amx", autotune="off")
+        run = executable(program.finish([("y", y)]), Options.of(target="amx", autotune="off"))
         assert "tdpbf16ps" in text.read_text()
         return run
 

@@ -11,6 +11,7 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
@@ -52,7 +53,7 @@ def test_few_channels(
     weight = rng.standard_normal((11, channels, window, window)).astype(np.float32)
     along: tuple[Dim, Dim] = (symbol("h"), symbol("w")) if named else sizes
     program = convolution(weight, symbol("n"), along, stride, low, high)
-    run = Executable(compile_program(program, target=target))
+    run = Executable(compile_program(program, Options(target=target)))
     for images in (0, 1, 3):
         x = rng.standard_normal((images, channels, *sizes)).astype(np.float32)
         want = reference(x, weight, stride, low, high)
@@ -70,7 +71,7 @@ def test_borders_of_lines(length: int, target: str) -> None:
         program = Program.create([("x", TensorType("float32", (3, length)))])
         with program.building("pad"):
             y = ops.pad(program.inputs[0], ops.full(shape=(), dtype="float32", value=2.0), low=(1, low), high=(0, high))
-        run = Executable(compile_program(program.finish([("y", y)]), target=target))
+        run = Executable(compile_program(program.finish([("y", y)]), Options(target=target)))
         np.testing.assert_array_equal(run(x), np.pad(x, ((1, 0), (low, high)), constant_values=2.0))
 
 
@@ -83,6 +84,6 @@ def test_turned_pixels(shape: tuple[int, ...], target: str) -> None:
     order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
     with program.building("turn"):
         y = ops.mul(ops.transpose(program.inputs[0], permutation=order), ops.full(shape=(), dtype="float32", value=3.0))
-    run = Executable(compile_program(program.finish([("y", y)]), target=target))
+    run = Executable(compile_program(program.finish([("y", y)]), Options(target=target)))
     for _ in range(3):
         np.testing.assert_array_equal(run(x), x.transpose(order) * 3)

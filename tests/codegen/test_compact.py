@@ -11,6 +11,7 @@ from burn.compiler import executable
 from burn.dialect import ops
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.runtime.host import features
 
 TARGETS = [target for target in host_targets(features()) if target.byte_run > 1 or target.name == "generic"]
@@ -30,7 +31,7 @@ def test_products_of_bytes(target, few: int, monkeypatch: pytest.MonkeyPatch) ->
         for x, w in zip(program.inputs, weights, strict=True):
             weight = ops.weight(key=program.weights.add_array(w, "w"), shape=w.shape, dtype="int8")
             made.append(ops.dot_general(x, weight, lhs_contract=(1,), rhs_contract=(0,), dtype="int32"))
-    run = executable(program.finish([(f"y{i}", y) for i, y in enumerate(made)]), target=compact(target))
+    run = executable(program.finish([(f"y{i}", y) for i, y in enumerate(made)]), Options(target=compact(target)))
     operands = [rng.integers(0, 256, (m, k), np.uint8) for m, k, _ in SHAPES]
     for x, w, y in zip(operands, weights, run(*operands), strict=True):
         np.testing.assert_array_equal(y, x.astype(np.int32) @ w.astype(np.int32))

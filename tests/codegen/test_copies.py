@@ -17,6 +17,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.kernels.body import LoopKernel
 from burn.kernels.builders import kernels
+from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
@@ -43,7 +44,7 @@ def panels(rows: int, count: int, width: int, named: bool = False) -> Program:
 def test_panels(shape: tuple[int, int, int], named: bool, target: str) -> None:
     rows, count, width = shape
     x = np.random.default_rng(1).standard_normal((rows, count * width)).astype(np.float32)
-    got = Executable(compile_program(panels(*shape, named), target=target, passes=PASSES))(x)
+    got = Executable(compile_program(panels(*shape, named), Options(target=target, passes=PASSES)))(x)
     np.testing.assert_array_equal(got, x.reshape(shape).swapaxes(0, 1))
 
 

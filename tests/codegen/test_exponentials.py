@@ -12,6 +12,7 @@ from burn.compiler import compile_program
 from burn.dialect import ops
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
@@ -22,7 +23,7 @@ def values(function: Callable, x: np.ndarray, target: str) -> np.ndarray:
     program = Program.create([("x", TensorType(x.dtype.name, x.shape))])
     with program.building("node"):
         result = function(program.inputs[0])
-    return Executable(compile_program(program.finish([("y", result)]), target=target))(x)
+    return Executable(compile_program(program.finish([("y", result)]), Options(target=target)))(x)
 
 
 @pytest.mark.skipif(not {"avx512", "avx2"} <= TARGETS.keys(), reason="needs a CPU with AVX-512")

@@ -14,6 +14,7 @@ from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype
+from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.host import features
 
@@ -122,7 +123,7 @@ def test_products(types: Types, target: str) -> None:
                 ops.dot_general(x, ops.transpose(y, permutation=(1, 0)), lhs_contract=(1,), rhs_contract=(1,), **attrs),
             ]
             wanted += [(exact(a) @ exact(b), np.abs(exact(a)) @ np.abs(exact(b)), a.shape[1])] * 4
-    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), target=target)(*case.arrays)
+    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), Options(target=target))(*case.arrays)
     for y, (want, size, depth) in zip(got, wanted, strict=True):
         check(y, want, size, types.result, depth)
 
@@ -136,7 +137,7 @@ def test_products_over_two_axes_in_batches(target: str) -> None:
     axes = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2, 3), "rhs_contract": (1, 2)}
     with program.building("p"):
         y = ops.dot_general(*program.inputs, **axes)
-    got = executable(program.finish([("y", y)]), target=target)(*case.arrays)
+    got = executable(program.finish([("y", y)]), Options(target=target))(*case.arrays)
     want = np.einsum("brij,bijc->brc", exact(a), exact(b))
     check(got, want, np.einsum("brij,bijc->brc", np.abs(exact(a)), np.abs(exact(b))), "float32", 515)
 
@@ -168,7 +169,7 @@ def test_convolutions(types: Types, target: str) -> None:
             made.append(ops.conv(x, weight, strides=(stride, stride), **around, dtype=types.result))
             size = convolved(np.abs(exact(a)), np.abs(exact(w)), stride, pad, groups)
             wanted.append((convolved(a, w, stride, pad, groups), size, w[0].size))
-    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), target=target)(*case.arrays)
+    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), Options(target=target))(*case.arrays)
     for y, (want, size, depth) in zip(got, wanted, strict=True):
         check(y, want, size, types.result, depth)
 

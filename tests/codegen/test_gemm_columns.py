@@ -12,6 +12,7 @@ from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype
+from burn.options import Options
 from burn.runtime.host import features
 from tests.codegen.test_gemm import numbers
 
@@ -36,7 +37,7 @@ def test_products(dtype: str, turned: bool, passes: str) -> None:
             )
             for lhs, rhs in zip(program.inputs[::2], program.inputs[1::2], strict=True)
         ]
-    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(results)]), passes=passes)(*arrays)
+    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(results)]), Options(passes=passes))(*arrays)
     bound = {"float32": 1e-5, "float16": 2e-2}[dtype]
     for number, lhs, rhs in zip(got, arrays[::2], arrays[1::2], strict=True):
         want = lhs.astype("f8") @ (rhs.swapaxes(1, 2) if turned else rhs).astype("f8")
@@ -63,7 +64,7 @@ def test_last_panels_with_few_columns(target: str, lhs: str, rhs: str, constant:
                     right = program.inputs[1]
                 y = ops.dot_general(program.inputs[0], right, lhs_contract=(1,), rhs_contract=(0,), dtype=result)
                 y = ops.relu(y)
-            run = executable(program.finish([("y", y)]), target=target)
+            run = executable(program.finish([("y", y)]), Options(target=target))
             got = run(a) if constant else run(a, b)
             want = np.maximum(a.astype("f8") @ b.astype("f8"), 0)
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=0 if result == "int32" else 1e-3)

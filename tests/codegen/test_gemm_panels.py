@@ -23,6 +23,7 @@ from burn.dialect.types import TensorType
 from burn.kernels.body import ContractionKernel
 from burn.kernels.builders import kernels
 from burn.kernels.wants import Product
+from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime import _native
 from burn.runtime.executable import Executable
@@ -124,7 +125,7 @@ def test_rows_that_only_a_run_knows(columns: int, depth: int, batch: tuple[int, 
     random = np.random.default_rng(7)
     weights = random.standard_normal((*batch, depth, columns)).astype(np.float32)
     program = product(batch, symbol("rows"), depth, columns, weights)
-    run = Executable(compile_program(program, target=target))
+    run = Executable(compile_program(program, Options(target=target)))
     for rows in (0, 1, 7, 31, 32, 131):
         x = random.standard_normal((*batch, rows, depth)).astype(np.float32)
         np.testing.assert_allclose(run(x), x.astype("f8") @ weights, rtol=1e-4, atol=1e-3)
@@ -137,5 +138,5 @@ def test_batches_of_few_rows(rows: int, target: str) -> None:
     random = np.random.default_rng(8)
     weights = random.standard_normal((9, 70, 130)).astype(np.float32)
     x = random.standard_normal((9, rows, 70)).astype(np.float32)
-    got = Executable(compile_program(product((9,), rows, 70, 130, weights), target=target))(x)
+    got = Executable(compile_program(product((9,), rows, 70, 130, weights), Options(target=target)))(x)
     np.testing.assert_allclose(got, x.astype("f8") @ weights, rtol=1e-4, atol=1e-4)

@@ -13,6 +13,7 @@ from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.runtime.host import features
 
 RUNNABLE = [target.name for target in host_targets(features())]
@@ -53,7 +54,7 @@ def test_long_epilogues(turned: bool, target: str) -> None:
             product = ops.dot_general(lhs, rhs, lhs_contract=(0 if turned else 1,), rhs_contract=(0,))
             moved = ops.add(product, bias)
             results += [moved, ops.sub(ops.erf(ops.mul(moved, other)), ops.exp(ops.neg(ops.abs(moved))))]
-    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(results)]), target=target)(*arrays)
+    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(results)]), Options(target=target))(*arrays)
     erf = np.vectorize(math.erf, otypes="d")
     wide = [a.astype("f8") for a in arrays]
     for i, (lhs, rhs, bias, other) in enumerate(zip(*(wide[i::4] for i in range(4)), strict=True)):
@@ -83,7 +84,7 @@ def test_deep_products(turned: bool, target: str) -> None:
             )
             for lhs, rhs in zip(program.inputs[::2], program.inputs[1::2], strict=True)
         ]
-    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(results)]), target=target)(*arrays)
+    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(results)]), Options(target=target))(*arrays)
     for number, lhs, rhs, (*_, dtype) in zip(got, arrays[::2], arrays[1::2], DEEP, strict=True):
         want = (lhs.swapaxes(1, 2) if turned else lhs).astype("f8") @ rhs.astype("f8")
         bound = {"float32": 1e-4, "float16": 0.2, "int32": 0, "float64": 1e-11}[dtype]
@@ -97,7 +98,7 @@ def test_a_depth_that_varies_is_summed_in_parts(target: str) -> None:
     with program.building():
         a, b = program.inputs
         product = ops.dot_general(a, b, lhs_contract=(0,), rhs_contract=(0,))
-    run = executable(program.finish([("out", product)]), target=target)
+    run = executable(program.finish([("out", product)]), Options(target=target))
     rng = np.random.default_rng(7)
     for length in (0, 1, 1023, 1024, 1025, 2500):
         a, b = (rng.standard_normal((length, n)).astype("f4") for n in (67, 150))
@@ -118,7 +119,7 @@ def test_any_number_of_rows(target: str) -> None:
         for x, w in zip(program.inputs, weights, strict=True):
             right = ops.weight(key=program.weights.add_array(w, "w"), shape=w.shape, dtype="float32")
             made.append(ops.relu(ops.dot_general(x, right, lhs_contract=(2,), rhs_contract=(0,))))
-    run = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), target=target)
+    run = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), Options(target=target))
     for b, s in [(1, 1), (0, 3), (1, 2), (3, 1), (5, 13)]:
         xs = [rng.standard_normal((b, s, k)).astype("f4") for k, _ in shapes]
         for got, x, w in zip(run(*xs), xs, weights, strict=True):
@@ -139,7 +140,7 @@ def test_long_epilogues_of_columns_that_do_not_fill_vectors(rows: int, columns: 
         moved = ops.add(ops.dot_general(x, w, lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(0,)), bias)
         results = [moved, ops.sub(ops.erf(moved), ops.exp(ops.neg(ops.mul(moved, moved))))]
     program.finish([(f"y{i}", v) for i, v in enumerate(results)])
-    got = executable(program, target=target)(*arrays)
+    got = executable(program, Options(target=target))(*arrays)
     wide = arrays[0].astype("f8") @ arrays[1].astype("f8") + arrays[2]
     erf = np.vectorize(math.erf, otypes="d")
     np.testing.assert_allclose(got[0], wide, rtol=1e-5, atol=1e-5)
@@ -157,7 +158,7 @@ def test_groups_of_channels(groups: int, each: int, made: int, target: str) -> N
     with program.building("convolution"):
         weight = ops.weight(key=program.weights.add_array(w, "w"), shape=w.shape, dtype="float32")
         y = ops.conv(program.inputs[0], weight, **options)
-    run = executable(program.finish([("y", y)]), target=target)
+    run = executable(program.finish([("y", y)]), Options(target=target))
     for images in (0, 1, 3):
         x = rng.standard_normal((images, groups * each, 7, 9), np.float32)
         split = x.astype("f8").reshape(images, groups, each, 7, 9)

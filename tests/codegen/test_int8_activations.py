@@ -13,6 +13,7 @@ from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
@@ -51,7 +52,7 @@ class Weight:
             held = [(self.bytes, "uint8"), (self.scale, "float32")]
             parts = [ops.weight(key=program.weights.add_array(a, "w"), shape=a.shape, dtype=d) for a, d in held]
             y = ops.block_dot(program.inputs[0], *parts, None, bits=4, block=self.block)
-        return executable(program.finish([("y", y)]), target=target, exact=exact)
+        return executable(program.finish([("y", y)]), Options(target=target, exact=exact))
 
     def check(self, got: np.ndarray, x: np.ndarray) -> None:
         """Within 2^-23 of a block's largest number for each weight, see int8_activations.py, and the rounding of float32 sums."""

@@ -18,6 +18,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.kernels.body import LoopKernel
 from burn.kernels.builders import kernels
+from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.host import features
 
@@ -75,7 +76,9 @@ def test_quantised_products(sides: Sides, target: str) -> None:
             right = ops.dequantize(constant(program, w), constant(program, s), zero, dtype="float32", axis=1)
             y = ops.dot_general(left, right, lhs_contract=(1,), rhs_contract=(0,))
             made += [y, ops.quantize(y, scalar(0.7, "float32"), scalar(100, "uint8"), dtype="uint8")]
-    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), target=target)(*(x for x, _ in pairs))
+    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), Options(target=target))(
+        *(x for x, _ in pairs)
+    )
     for y, q, (x, w), s in zip(got[::2], got[1::2], pairs, scales, strict=True):
         total = (x.astype("int64") - sides.zero) @ (w.astype("int64") - sides.right_zero)
         want = total * (np.float32(0.05) * s).astype("float64")
@@ -93,7 +96,7 @@ def test_products_do_not_saturate(target: str) -> None:
     with program.building("p"):
         right = constant(program, w)
         y = ops.dot_general(program.inputs[0], right, lhs_contract=(1,), rhs_contract=(0,), dtype="int32")
-    got = executable(program.finish([("y", y)]), target=target)(x)
+    got = executable(program.finish([("y", y)]), Options(target=target))(x)
     assert (got == np.array(-255 * 128 * 66000, "int64").astype("int32")).all()
 
 
@@ -120,7 +123,7 @@ def test_products_of_what_is_quantised_by_its_own_range(target: str, rows: int, 
     program = Program.create([("x", TensorType("float32", (symbol("n"), 256)))])
     with program.building("p"):
         y = by_its_own_range(program.inputs[0], constant(program, w))
-    got = np.asarray(executable(program.finish([("y", y)]), target=target)(x), "float64")
+    got = np.asarray(executable(program.finish([("y", y)]), Options(target=target))(x), "float64")
     assert np.isfinite(got).all()
     if size > 1e-38:
         low, high = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
@@ -205,7 +208,7 @@ def test_quantised_convolutions(sides: Sides, target: str) -> None:
             y = ops.conv(left, right, strides=(shape.stride,) * 2, groups=shape.groups, **around)
             y = ops.relu(ops.add(y, constant(program, b)))
             made += [y, ops.quantize(y, scalar(0.37, "float32"), scalar(3, "uint8"), dtype="uint8")]
-    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), target=target)(*xs)
+    got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), Options(target=target))(*xs)
     for y, q, x, w, s, b, shape in zip(got[::2], got[1::2], xs, ws, scales, biases, SHAPES, strict=True):
         total = convolved(x.astype("int64") - sides.zero, w.astype("int64"), shape)
         want = np.maximum(total * (np.float32(0.05) * s.astype("float64"))[:, None, None] + b, 0)
@@ -237,7 +240,7 @@ def test_bytes_are_what_lies_between_layers() -> None:
         z = ops.quantize(ops.add(ops.conv(back, weights[1], **around), back), half, None, dtype="uint8")
     program = program.finish([("z", z)])
     target = next(t.name for t in host_targets(features()) if t.byte_run > 1)
-    artefact = compile_program(program, target=target)
+    artefact = compile_program(program, Options(target=target))
     assert sum("conv" in kernel.name for kernel in artefact.kernels) == 2
     sizes = [int(size) for size in artefact.buffers]
     assert max(sizes, default=0) <= 16 * 8 * 8, sizes

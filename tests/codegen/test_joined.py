@@ -15,6 +15,7 @@ from burn.dialect.dims import symbol
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
@@ -70,7 +71,7 @@ def test_branches_of_convolutions(target: str, images: int) -> None:
         ]
         y = ops.concat(parts, axis=1)
     program.finish([("y", y)])
-    run = Executable(compile_program(program, target=target, passes=WINOGRAD))
+    run = Executable(compile_program(program, Options(target=target, passes=WINOGRAD)))
     given = rng.standard_normal((images, channels, height, width)).astype("f4")
     wide = given.astype("f8")
     one, nine, apart = (a.astype("f8") for a in arrays)
@@ -110,7 +111,7 @@ def test_products_along_any_axis(target: str, axis: int, rows: int) -> None:
         ]
         y = ops.concat(parts, axis=axis)
     program.finish([("y", y)])
-    run = Executable(compile_program(program, target=target))
+    run = Executable(compile_program(program, Options(target=target)))
     given = rng.standard_normal((2, rows, 128)).astype("f4") / 4
     wide = given.astype("f8")
     middle = np.exp(wide * wide) if axis == 2 else np.concatenate([wide, wide[..., :2]], axis=2)

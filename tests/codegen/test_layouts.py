@@ -14,6 +14,7 @@ from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.runtime.host import features
 from burn.tensors import Tensor
 
@@ -49,7 +50,7 @@ def test_rows_that_are_woven(dtype: str, target: str) -> None:
                 y = ops.reshape(program.inputs[0], shape=(batch, 3, count, length))
                 y = ops.transpose(y, permutation=(0, 1, 3, 2))
                 z = ops.reshape(y, shape=(batch, 3, count * length))
-            run = executable(program.finish([("y", y), ("z", z)]), target=target)
+            run = executable(program.finish([("y", y), ("z", z)]), Options(target=target))
             for rows in (2, 0):
                 x = (RNG.standard_normal((rows, 3, count, length)) * 20).astype(dtype)
                 want = np.swapaxes(x, 2, 3)
@@ -69,7 +70,7 @@ def test_rows_that_are_repeated(count: int, target: str) -> None:
         x, z = program.inputs
         y = ops.broadcast_to(x, shape=(symbol("n"), 37, count))
         w = ops.broadcast_to(z, shape=(64, count))
-    run = executable(program.finish([("y", y), ("w", w)]), target=target)
+    run = executable(program.finish([("y", y), ("w", w)]), Options(target=target))
     for rows in (2, 0):
         x, z = (RNG.standard_normal(shape).astype("float32") for shape in ((rows, 37, 1), (64, 1)))
         for got, given in zip(run(x, z), (x, z), strict=True):

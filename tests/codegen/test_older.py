@@ -20,6 +20,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype
 from burn.errors import CompileError
+from burn.options import Options
 from burn.runtime.executable import Executable
 
 pytest.importorskip("ziglang")
@@ -104,9 +105,9 @@ def test_objects_of_the_text_compute_what_objects_of_this_process_do(tmp_path: P
     generic = TARGETS["generic"]
     if not generic.is_compiled_here:
         pytest.skip("compares with x86-64 code")
-    text = compile_program(functions(FLOATS), target=generic, as_text=True)
+    text = compile_program(functions(FLOATS), Options(target=generic, as_text=True))
     theirs = Executable(replace(text, code=assembled(text.code, generic, tmp_path)))
-    mine = Executable(compile_program(functions(FLOATS), target=generic))
+    mine = Executable(compile_program(functions(FLOATS), Options(target=generic)))
     rng = np.random.default_rng(3)
     x = rng.standard_normal((5, 7)) * 3
     x[0] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-30, 1e30]
@@ -134,5 +135,5 @@ def test_kernels_of_every_type_compile_for_other_cpus(name: str, tmp_path: Path)
         casts = [(f"y_{d}", ops.cast(x, dtype="float32")) for d, x in zip(small, program.inputs, strict=True)]
         casts += [(f"z_{d}", ops.cast(x, dtype=d)) for d, (_, x) in zip(small, casts, strict=True)]
     for made in (program.finish(casts), functions(PLAIN)):
-        text = compile_program(made, target=TARGETS[name], as_text=True)
+        text = compile_program(made, Options(target=TARGETS[name], as_text=True))
         assert assembled(text.code, TARGETS[name], tmp_path)

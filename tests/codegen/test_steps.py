@@ -13,6 +13,7 @@ from burn.codegen.cpu.target import compact, host_target
 from burn.codegen.host.steps import LARGEST, Kind, Step, _bytes
 from burn.compiler import compile_program
 from burn.dialect.program import Program
+from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 from tests.deploy.making import traced
@@ -87,13 +88,13 @@ def test_layers_that_are_alike_share_kernels_and_branch_nowhere() -> None:
 def test_the_usual_runtime_goes_through_it(size: int) -> None:
     x = np.random.default_rng(size).standard_normal((size, size)).astype(np.float32)
     program = traced(_layers, x="float32[n, n]")
-    small = Executable(compile_program(program.copy(), target=SMALL))
+    small = Executable(compile_program(program.copy(), Options(target=SMALL)))
     (got,), (want,) = small.run({"x": x}).values(), Executable(compile_program(program)).run({"x": x}).values()
     np.testing.assert_allclose(got, want, rtol=2e-4, atol=1e-4)
 
 
 def test_a_failure_ends_it() -> None:
     program = traced(lambda x, i: (x[i] * 2).softmax(-1), x="float32[n]", i="int64[m]")
-    small = Executable(compile_program(program, target=SMALL))
+    small = Executable(compile_program(program, Options(target=SMALL)))
     with pytest.raises(burn.BurnError, match="index 9"):
         small.run({"x": np.ones(3, np.float32), "i": np.array([1, 9])})

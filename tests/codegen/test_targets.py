@@ -20,6 +20,7 @@ from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.kernels.wants import Product
+from burn.options import Options
 from burn.runtime.host import features
 
 ONE_LANE = replace(TARGETS["generic"], name="one lane", vector_bytes=4, vector_registers=32)
@@ -36,7 +37,7 @@ def test_a_product_is_compiled_for_every_cpu(target: Target) -> None:
     with program.building("layer"):
         x, w = program.inputs
         y = ops.gelu(ops.dot_general(x, w, lhs_contract=(1,), rhs_contract=(0,)))
-    artefact = compile_program(program.finish([("y", y)]), target=target, as_text=True)
+    artefact = compile_program(program.finish([("y", y)]), Options(target=target, as_text=True))
     assert set(artefact.target.features) >= set(target.features)
     assert len(artefact.code) > 1000
 
@@ -63,7 +64,9 @@ def test_a_module_of_webassembly_holds_its_sizes(target: str, held: bool) -> Non
     program = Program.create([("x", types[0]), ("w", types[1])])
     with program.building("layer"):
         y = ops.dot_general(*program.inputs, lhs_contract=(1,), rhs_contract=(0,))
-    text = bytes(compile_program(program.finish([("y", y)]), target=TARGETS[target], as_text=True).code).decode()
+    text = bytes(
+        compile_program(program.finish([("y", y)]), Options(target=TARGETS[target], as_text=True)).code
+    ).decode()
     kernels = re.findall(r"^define internal void @kernel.*?^}", text, re.MULTILINE | re.DOTALL)
     assert kernels and all(("load i64, ptr" not in kernel) == held for kernel in kernels)
 
@@ -102,7 +105,7 @@ def test_targets_agree(target: str | Target, batch: int) -> None:
     weight = rng.standard_normal((37, 5, 3, 3), np.float32)
     matrix = rng.standard_normal((37, 19), np.float32)
     x = rng.standard_normal((batch, 5, 9, 11), np.float32)
-    run = executable(network(weight, matrix), target=target)
+    run = executable(network(weight, matrix), Options(target=target))
     np.testing.assert_allclose(run(x), reference(x, weight, matrix), rtol=2e-4, atol=1e-6)
 
 
@@ -135,7 +138,7 @@ def test_products_of_inputs(target: str | Target, dtype: str) -> None:
     rng = np.random.default_rng(5)
     shapes = [(7, 5, 1), (1, 3, 4), (6, 1, 17), (13, 31, 33), (5, 0, 3), (0, 2, 2), (3, 64, 64)]
     operands = [rng.standard_normal(d).astype(dtype) for m, k, n in shapes for d in ((m, k), (k, n))]
-    made = executable(products(dtype, shapes), target=target)(*operands)
+    made = executable(products(dtype, shapes), Options(target=target))(*operands)
     for a, b, y in zip(operands[::2], operands[1::2], made, strict=True):
         np.testing.assert_allclose(y, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-5)
 
@@ -148,7 +151,7 @@ NEWER = {"generic": r"\bv[a-z]|[yz]mm", "avx2": r"zmm|xmm(1[6-9]|2\d|3[01])|ymm(
 @pytest.mark.parametrize("target", list(NEWER))
 def test_code_is_for_its_target_and_not_for_this_machine(target: str, tmp_path: Path) -> None:
     code = tmp_path / "code.o"
-    code.write_bytes(compile_program(products("float32", [(9, 16, 37)]), target=target).code)
+    code.write_bytes(compile_program(products("float32", [(9, 16, 37)]), Options(target=target)).code)
     shown = subprocess.run(["objdump", "-d", "--no-show-raw-insn", code], capture_output=True, text=True, check=True)
     instructions = [line.partition(":")[2] for line in shown.stdout.splitlines() if line.startswith(" ")]
     assert len(instructions) > 100

@@ -11,6 +11,7 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
@@ -79,11 +80,16 @@ def check(
 def test_windows(window: tuple[int, Pair, Pair, Pair, Pair, Pair], target: str) -> None:
     """Sizes that are numbers, and sizes that only a run tells."""
     weight = np.random.default_rng(1).standard_normal((window[0], 1, *window[1]), np.float32)
-    named = executable(programmed(window, (symbol("h"), symbol("w")), weight), target=target)
+    named = executable(programmed(window, (symbol("h"), symbol("w")), weight), Options(target=target))
     for sizes in SIZES:
         check(named, window, (2, window[0], *sizes), weight)
     for sizes in SIZES[:2]:
-        check(executable(programmed(window, sizes, weight), target=target), window, (1, window[0], *sizes), weight)
+        check(
+            executable(programmed(window, sizes, weight), Options(target=target)),
+            window,
+            (1, window[0], *sizes),
+            weight,
+        )
 
 
 def test_what_is_not_finite_stays_where_it_is() -> None:

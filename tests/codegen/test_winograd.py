@@ -15,6 +15,7 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
@@ -39,7 +40,7 @@ def convolution(weight: np.ndarray, images: Dim, sizes: Pair, low: Pair, high: P
 
 
 def made(program: Program, passes: str, target: str | Target | None = None) -> Executable:
-    return Executable(compile_program(program, target=target, passes=passes))
+    return Executable(compile_program(program, Options(target=target, passes=passes)))
 
 
 def reference(x: np.ndarray, weight: np.ndarray, low: Pair, high: Pair) -> np.ndarray:

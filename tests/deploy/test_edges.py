@@ -15,6 +15,7 @@ from burn.compiler import executable
 from burn.dialect.program import Program
 from burn.errors import CompileError
 from burn.importers.onnx import import_onnx
+from burn.options import Options
 from burn.runtime.dtypes import numpy_dtype
 from burn.runtime.host import features
 from tests.deploy.making import Array, Failed, Library, feeds_of, make, run, traced
@@ -112,7 +113,7 @@ def test_versions_for_several_cpus(tmp_path: Path) -> None:
     program = traced(lambda x: burn.softmax(x @ burn.constant(weight), -1), x="float32[n, 40]")
     names = ["avx2", "avx512", "generic"]
     chosen = next(t for t in TARGETS.values() if t.name in names and set(t.features) <= features())
-    reference = executable(program.copy(), target=chosen.name)
+    reference = executable(program.copy(), Options(target=chosen.name))
     path = make("shared", program.copy(), tmp_path / "wide", cpu=",".join(names), beside=True)
     model = Library(path, "wide", reference.outputs, path.parent / "wide.safetensors")
     x = np.random.default_rng(1).standard_normal((5, 40)).astype(np.float32)

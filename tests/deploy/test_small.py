@@ -22,6 +22,7 @@ from burn.deploy import small
 from burn.deploy.native_runtime import SHARED
 from burn.dialect.program import Program
 from burn.loading import read_program
+from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 from tests.deploy.making import (
@@ -162,7 +163,7 @@ def test_every_cpu_of_this_machine(cpu: str) -> None:
     if not (target.is_compiled_here and set(compact(target).features) <= features()):
         pytest.skip("another machine's")
     x = np.random.default_rng(0).standard_normal((5, 1, 8, 8)).astype(np.float32)
-    _close(Executable(compile_program(digits(), target=compact(target)))(x), burn.load(DIGITS)(x))
+    _close(Executable(compile_program(digits(), Options(target=compact(target))))(x), burn.load(DIGITS)(x))
 
 
 # ---- the interface ---------------------------------------------------------------------------------------------------
@@ -338,7 +339,7 @@ def test_the_header_says_what_there_is(is_small: bool, tmp_path: Path) -> None:
 
 def test_which_programs_have_the_small_runtime() -> None:
     target = compact(host_target(features()))
-    artefact = compile_program(traced(lambda x: x * 2, x="float32[n]"), target=target)
+    artefact = compile_program(traced(lambda x: x * 2, x="float32[n]"), Options(target=target))
     assert small.runs(artefact, target, frozenset(("burn_rt_launch", "burn_entry", "memcpy")))
     assert not small.runs(artefact, target, frozenset(("burn_rt_launch", "burn_lib_sort")))
     assert not small.runs(artefact, replace(TARGETS["rvv"], compact=True), frozenset())

@@ -20,6 +20,7 @@ from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.liveness import Liveness
 from burn.kernels.wants import Wants
+from burn.options import Options
 from burn.passes import pipeline
 
 Arrays = Sequence[np.ndarray]
@@ -128,7 +129,7 @@ def check(program: Program, arrays: Arrays, passes: str = PIPELINE) -> None:
     """Fuses a program, and compares the compiled code with the interpreted kernels."""
     pipeline.run(pipeline.parse(passes), program, environment())
     want = interpreted(program, arrays)
-    got = executable(program, passes="")(*arrays)
+    got = executable(program, Options(passes=""))(*arrays)
     agree(list(got) if isinstance(got, tuple) else [got], want)
 
 

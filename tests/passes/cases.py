@@ -26,6 +26,7 @@ from burn.dialect.query import blocks
 from burn.dialect.text import parse_text, to_text
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype
 from burn.dialect.weights import Weight, array_weight
+from burn.options import Options as CompileOptions
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 
@@ -122,7 +123,7 @@ def inputs(program: Program, special: bool) -> list[np.ndarray]:
 
 
 def run(program: Program, passes: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    outputs = executable(program, passes=passes)(*arrays)
+    outputs = executable(program, CompileOptions(passes=passes))(*arrays)
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 

@@ -12,6 +12,7 @@ from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.passes.constants import full
 from burn.passes.environment import Environment
 from burn.passes.fold import Fold
@@ -92,7 +93,7 @@ def test_element_types(dtype: str) -> None:
     Verify().run(program)
     made = sorted(names(program))
     assert made == (["constant", "full", "weight"])
-    outputs = Executable(compile_program(program, passes=FOLDING))()
+    outputs = Executable(compile_program(program, Options(passes=FOLDING)))()
     numbers = np.arange(40)
     want = [numbers == 0, numbers[:5] == 0, numbers < 0] if flag else [numbers + 1, numbers[:5] + 1, numbers * 0 + 2]
     for got, expected in zip(outputs, want, strict=True):

@@ -17,6 +17,7 @@ from burn.compiler import environment, executable
 from burn.dialect import ops
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.passes import pipeline
 from burn.passes.constants import full
 from burn.passes.environment import Environment
@@ -55,7 +56,7 @@ def test_windows_beyond_their_axis(seed: int) -> None:
         ]
     program.finish([(f"y{i}", y) for i, y in enumerate(made)])
     arrays = [np.random.default_rng(seed).integers(-9, 9, c["sizes"]).astype(np.float32) for c, _ in cases]
-    plain = executable(program.copy(), passes=PLAIN)(*arrays)
+    plain = executable(program.copy(), Options(passes=PLAIN))(*arrays)
     for case, a, b in zip(cases, executable(program)(*arrays), plain, strict=True):
         assert a.shape == b.shape, case
         np.testing.assert_array_equal(a, b, err_msg=str(case))

@@ -22,6 +22,7 @@ from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
 from burn.passes.constants import full
 from tests.passes.cases import PLAIN
 
@@ -162,10 +163,10 @@ def test_chains(dtype: str, seed: int, exact: bool) -> None:
     chains = [draw(rng, dtype) for _ in range(CHAINS)]
     plain, numbers = program(chains, dtype, array, "input")
     feeds = [array, *(np.asarray(_python(n, dtype)).astype(kind) for n in numbers)]
-    wanted = executable(plain, passes=PLAIN)(*feeds)
+    wanted = executable(plain, Options(passes=PLAIN))(*feeds)
     for constant in ("number", "all"):
         made, _ = program(chains, dtype, array, constant)
-        got = executable(made, exact=exact)(array if constant == "number" else array[:1])
+        got = executable(made, Options(exact=exact))(array if constant == "number" else array[:1])
         for steps, mine, want in zip(chains, got, wanted, strict=True):
             told = f"{dtype}, seed {seed}, constants: {constant}\n{steps}\n{array}\n{mine}\n{want}"
             assert same(mine, want, steps, dtype), told
@@ -193,7 +194,7 @@ def test_what_rounds_overflows_or_vanishes_between_two_constants(exact: bool) ->
             ops.mul(ops.div(value, h), h),
             ops.sub(value, ops.sub(ops.add(value, one), one)),
         ]
-    got = executable(program.finish([(f"y{i}", y) for i, y in enumerate(made)]), exact=exact)(x)
+    got = executable(program.finish([(f"y{i}", y) for i, y in enumerate(made)]), Options(exact=exact))(x)
     want = ((x + magic) - magic, (x + huge) - huge, (x * large) * small, (x / huge) * huge, x - ((x + 1) - 1))
     for mine, theirs in zip(got, want, strict=True):
         np.testing.assert_array_equal(mine, theirs)

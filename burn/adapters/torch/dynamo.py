@@ -39,6 +39,7 @@ from burn.importers.torch.decompositions import for_autograd
 from burn.importers.torch.dtypes import dtype_name, to_array, to_tensor
 from burn.importers.torch.random import draw_state
 from burn.importers.torch.sizes import Sizes, Unrepresentable, expression_of
+from burn.options import Options
 from burn.runtime import Executable
 from burn.tensors.tracer import tracing
 
@@ -64,11 +65,11 @@ def backend(
             "torch.compile was given options that burn does not have", [f"{n}; there is {OPTIONS}" for n in unknown]
         )
     freeze = bool((options or {}).get("freeze", False))
-    target = (options or {}).get("target")
+    asked = Options.of(target=(options or {}).get("target"))
     compiler = aot_autograd(
-        fw_compiler=partial(compile_graph, target=target),
-        bw_compiler=partial(compile_graph, target=target, backward=True),
-        inference_compiler=partial(compile_graph, target=target, freeze=freeze),
+        fw_compiler=partial(compile_graph, options=asked),
+        bw_compiler=partial(compile_graph, options=asked, backward=True),
+        inference_compiler=partial(compile_graph, options=asked, freeze=freeze),
         decompositions=for_autograd(),
     )
     return compiler(graph, example_inputs)
@@ -83,7 +84,7 @@ def compile_graph(
     graph: fx.GraphModule,
     example_inputs: Sequence[Any],
     *,
-    target: str | None = None,
+    options: Options | None = None,
     freeze: bool = False,
     backward: bool = False,
 ) -> Callable[[list[Any]], Any]:
@@ -93,7 +94,7 @@ def compile_graph(
     static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()
     count = len(_outputs(graph))
     places = dict.fromkeys(range(count), LIES) if backward else wanted(metadata) if metadata is not None else {}
-    compiled = CompiledGraph(graph, static, places, target, aliases=not backward)
+    compiled = CompiledGraph(graph, static, places, options, aliases=not backward)
 
     def call(arguments: list[Any]) -> list[Any]:
         return compiled(arguments)
@@ -110,17 +111,17 @@ class CompiledGraph:
         graph: fx.GraphModule,
         static: Sequence[int],
         places: Mapping[int, str],
-        target: str | None,
+        options: Options | None,
         *,
         aliases: bool = True,
     ) -> None:
-        """places: see `layouts.wanted`; target: see `burn.compile`. aliases: outputs share memory as the graph says; torch does
+        """places: see `layouts.wanted`; options: of its compilations. aliases: outputs share memory as the graph says; torch does
         not care for gradients."""
         self.aliases = aliases
         self.graph = graph
         self.static = tuple(static)
         self.places = places
-        self.target = target
+        self.options = options
         self.frozen: _Program | None = None
         self.stamps: tuple[Any, ...] = ()
         self.general: _Program | None = None
@@ -146,7 +147,7 @@ class CompiledGraph:
         return self.general
 
     def _compiled(self, constants: Mapping[int, torch.Tensor]) -> _Program:
-        return _Program(_Build(self.graph, constants, self.places, self.aliases), self.target)
+        return _Program(_Build(self.graph, constants, self.places, self.aliases), self.options)
 
 
 def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
@@ -157,10 +158,10 @@ def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
 class _Program:
     """One compiled program with the graph's calling convention."""
 
-    def __init__(self, build: _Build, target: str | None) -> None:
+    def __init__(self, build: _Build, options: Options | None) -> None:
         with unset_fake_temporarily():  # a graph's own constants are true tensors
             program = build.run()
-        self.executable: Executable = executable(program, target=target)
+        self.executable: Executable = executable(program, options)
         self.positions = build.positions
         self.outputs = build.outputs
         self.owners = build.owners

@@ -10,14 +10,14 @@ import torch
 from torch.export import ExportedProgram
 
 from burn.adapters.torch.calling import Calling, argument_names
-from burn.caching import FULL, executable
+from burn.caching import executable
 from burn.errors import InputError, Problem
 from burn.importers.torch.dtypes import to_array, to_tensor
 from burn.importers.torch.export import export
 from burn.importers.torch.exported import ImportedProgram, import_program, tensor_of
 from burn.importers.torch.random import draw_state
+from burn.options import Options
 from burn.runtime import Executable
-from burn.runtime.device import CPU, Device
 from burn.tensors import Tensor
 from burn.tracing.arguments import donated_names
 
@@ -27,22 +27,15 @@ def compile_module(
     args: Sequence[Any] | Mapping[str, Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     dynamic: Mapping[Any, Any] | None = None,
-    *,
-    target: str | None = None,
-    device: Device = CPU,
-    precision: str = FULL,
-    autotune: str | None = None,
-    exact: bool = False,
+    options: Options | None = None,
     donate: Sequence[int | str] = (),
-    cache: bool = True,
 ) -> CompiledModule:
-    """Compiles a module, or a program that torch.export made of one, for this machine (or for the CPU `target`).
+    """Compiles a module, or a program that torch.export made of one.
 
     args: example inputs by position, or by name as a mapping. kwargs: further ones by name. dynamic: sizes that vary, see
     `export`; an exported program has its own. The weights are the module's at this moment: the compiled module does not
     see later changes (`torch.compile(backend="burn")` does). donate: arguments, by position or name, whose tensors every call
-    gives up, so that results may take over their memory. precision, autotune, exact:
-    see `burn.load`.
+    gives up, so that results may take over their memory.
 
     Raises ModelError with everything that cannot be imported."""
     if isinstance(args, Mapping):
@@ -56,9 +49,7 @@ def compile_module(
         exported, names, answers = made.program, made.names, made.answers
     imported = import_program(exported, names=names, answers=answers)
     imported.program.given_up = _given_up(exported, imported, donate)
-    options = {"target": target, "cache": cache, "device": device, "precision": precision, "autotune": autotune}
-    made = executable(imported.program, exact=exact, **options)
-    return CompiledModule(made, imported, exported)
+    return CompiledModule(executable(imported.program, options), imported, exported)
 
 
 class CompiledModule:

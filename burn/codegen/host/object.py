@@ -13,6 +13,7 @@ from burn.codegen.host.recent import Recent
 from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir, llvm_text
 from burn.errors import CompileError
 from burn.runtime.abi import FUNCTIONS
+from burn.variables import variable
 
 PIPELINE = (
     "builtin.module(cse,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,arith-expand,"
@@ -72,7 +73,7 @@ def module_text(functions: list[str]) -> str:
     """A module of MLIR's own dialects with these functions, and what they call."""
     body = "\n".join(functions)
     text = "\n".join(["module {", declarations(set(_CALLED.findall(body))), body, "}"])
-    if path := os.environ.get("BURN_DUMP_MLIR"):
+    if path := variable("BURN_DUMP_MLIR"):
         with open(path, "w") as file:
             file.write(text)
     return text

@@ -1,15 +1,15 @@
 """How much time a compilation spends on finding faster forms of what it makes, and who asked for that.
 
-BURN_AUTOTUNE says so where the caller does not; it is read here alone, when something is compiled.
+BURN_AUTOTUNE says so where the caller does not.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 
 from burn.errors import BurnError, TypeMismatch
+from burn.variables import variable
 
 MODES = ("off", "fast", "full")
 VARIABLE = "BURN_AUTOTUNE"
@@ -37,14 +37,17 @@ class Mode:
         return f"{self.name}{'?' * self.wished}" if self.seed is None else f"any:{self.seed}"
 
 
-def mode_of(given: str | None) -> Mode:
+OFF = Mode()
+
+
+def mode_of(given: str | None = None) -> Mode:
     """The mode of that name, the environment's where there is none. Raises TypeMismatch for one that there is not, BurnError
     where it is the environment's."""
-    text = given if given is not None else os.environ.get(VARIABLE) or "off"
+    text = given if given is not None else variable(VARIABLE) or "off"
     if text in MODES:
         return Mode(text, wished=given is None)
     if drawn := _DRAWN.fullmatch(text):
-        return Mode(seed=int(drawn[1]))
+        return Mode(seed=int(drawn[1]), wished=given is None)
     if given is None:
         raise BurnError(f"{VARIABLE} is malformed", [f"'{text}' is none of {', '.join(MODES)}"])
     raise TypeMismatch(f"there is no autotuning {given!r}", [f"there are {', '.join(MODES)}"])

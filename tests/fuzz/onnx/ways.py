@@ -25,6 +25,7 @@ from burn.exporters.onnx import write
 from burn.exporters.python.generate import Source, generate
 from burn.importers.onnx import import_onnx
 from burn.importers.weights import safetensors
+from burn.options import Options as CompileOptions
 from burn.runtime.host import features
 
 from . import binaries, reference
@@ -83,7 +84,7 @@ def size(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
     """As for `--optimize size`, with sizes as arguments of kernels: that is how programs of many kernels have them."""
     cpu = compact(find(target) if target else host_target(features()))
     with mock.patch.object(programs, "FEW_KERNELS", 0):
-        return compiled(import_onnx(model.SerializeToString()), target=cpu).run
+        return compiled(import_onnx(model.SerializeToString()), CompileOptions(target=cpu)).run
 
 
 def package(model: onnx.ModelProto, target: str | None, opset: int) -> Run:

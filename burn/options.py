@@ -1,0 +1,130 @@
+"""What a compilation is asked for: `Options`, one value that public functions make of their keyword arguments (`Options.of`).
+
+Everything below the public functions takes the value and passes it on whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from burn.codegen.tuning.modes import OFF, Mode, mode_of
+from burn.errors import Problem, TypeMismatch, near
+from burn.runtime import _native, host, versions
+from burn.runtime.device import CPU, Device
+from burn.runtime.device import device as as_device
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from burn.codegen.cpu.target import Target
+
+__all__ = ["FULL", "OFF", "PRECISIONS", "Given", "Options", "precision_of"]
+
+FULL = "float32"
+"""The precision of a program that computes in its own types."""
+
+PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
+"""Short names of the element types that matmuls can compute in; the long names are accepted as well."""
+
+_UNRELATED = frozenset(("bench", "cli", "exporters"))
+"""Folders of burn that no compiled program depends on."""
+
+_PACKAGES: Mapping[str, tuple[str, ...]] = {"cpu": ("torch-mlir",), "cuda": ("torch-mlir", "triton")}
+"""The distributions that generate code, by kind of device."""
+
+
+class Given(TypedDict, total=False):
+    """The keyword arguments of `Options.of`, as users write them."""
+
+    target: str | Target | None
+    device: str | Device
+    precision: str
+    autotune: str | None
+    exact: bool
+    budget: str
+    passes: str | None
+    cache: bool
+    as_text: bool
+    architecture: str
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one compilation.
+
+    target: the CPU, by name ("avx512") or described; this machine's if None. device: where the program runs. precision: the
+    element type of matmuls, convolutions and attention, and of pointwise ops between them. autotune: how long faster kernels are
+    searched for; the environment's choice by default. exact: sum products in order, without Winograd and bf16 splits. budget:
+    options of the pass `recompute` if the program's memory is limited, else "". passes: a pipeline in place of the back
+    end's own. cache: read and write the cache on disk. as_text: the artefact's code is LLVM's text instead of an object, which
+    CPUs of other architectures need. architecture: of a GPU that need not be present ("sm_90"); the present one's if ""."""
+
+    target: str | Target | None = None
+    device: Device = CPU
+    precision: str = FULL
+    autotune: Mode = field(default_factory=mode_of)
+    exact: bool = False
+    budget: str = ""
+    passes: str | None = None
+    cache: bool = True
+    as_text: bool = False
+    architecture: str = ""
+
+    @classmethod
+    def of(cls, **given: Unpack[Given]) -> Options:
+        """The options in the form that users give. Raises TypeMismatch for an unknown option or value, DeviceError for an unknown
+        device, and BurnError if BURN_AUTOTUNE is malformed."""
+        known = [each.name for each in fields(cls)]
+        if unknown := [name for name in given if name not in known]:
+            what = [Problem(f"'{name}' is none of {', '.join(known)}", hint=near(name, known)) for name in unknown]
+            raise TypeMismatch("there is no such option of a compilation", what)
+        return cls(**{name: _FORMS.get(name, _same)(value) for name, value in given.items()})
+
+    @property
+    def changes_code(self) -> bool:
+        """Whether the caller asks for anything that a compiled program can no longer follow."""
+        chosen = not (self.autotune.is_off or self.autotune.wished)
+        return bool(self.target or self.exact or chosen) or self.precision != FULL
+
+    def identity(self) -> tuple[str, ...]:
+        """All that the generated code depends on besides the program: these options, the machine, and the versions of what
+        compiles. Raises DeviceError for a GPU that is not there."""
+        target = self.target if isinstance(self.target, str) else repr(self.target) if self.target else ""
+        return (
+            (target or " ".join(sorted(host.features()))) + " exact" * self.exact,
+            self._device_identity(),
+            self.precision,
+            self.passes or "",
+            self.budget,
+            "text" * self.as_text,
+            *(f"{name} {versions.installed(name)}" for name in _PACKAGES[self.device.kind]),
+            f"runtime {versions.native_runtime()}",
+            f"burn {versions.sources(_UNRELATED)}",
+        )
+
+    def _device_identity(self) -> str:
+        """The device's code, and if kernels are chosen by their time, the machine that times them."""
+        if not self.device.is_card:
+            parts, name = [], f"{host.processor()} {_native.num_threads()} threads"
+        else:
+            facts = self.device.facts() if not (self.architecture and self.autotune.is_off) else {}
+            parts, name = [self.device.kind, self.architecture or facts["architecture"]], facts.get("name", "")
+        return " ".join(parts if self.autotune.is_off else [*parts, name, self.autotune.key])
+
+
+def precision_of(name: str) -> str:
+    """The element type of a precision's name. Raises TypeMismatch if there is none."""
+    found = PRECISIONS.get(name, name)
+    if found not in PRECISIONS.values():
+        raise TypeMismatch(f"there is no precision {name!r}", [f"there are {', '.join(PRECISIONS)}"])
+    return found
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_FORMS: Mapping[str, Callable[[Any], Any]] = {"device": as_device, "precision": precision_of, "autotune": mode_of}
+"""How an option becomes a field, by name, where users write it in another form."""

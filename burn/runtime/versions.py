@@ -1,0 +1,48 @@
+"""The versions of everything that compiled code depends on, for the keys of caches.
+
+Nothing is imported to find them: `importlib.metadata` alone takes longer than loading a cached program.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Collection
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from burn.runtime import _native
+
+INFO = (".dist-info", ".egg-info")
+
+
+@functools.cache
+def installed(distribution: str) -> str:
+    """The version of an installed distribution whose package has the same name, "absent" if there is none. Without metadata
+    beside the package (a development install) its folder's time of change stands for the version."""
+    package = distribution.replace("-", "_")
+    found = PathFinder.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        return "absent"
+    folder = Path(next(iter(found.submodule_search_locations)))
+    for name in sorted(os.listdir(folder.parent)):
+        if name.startswith(f"{package}-") and name.endswith(INFO):
+            return name[len(package) + 1 :].removesuffix(INFO[0]).removesuffix(INFO[1])
+    return f"of {folder.stat().st_mtime_ns}"
+
+
+@functools.cache
+def native_runtime() -> str:
+    """The C runtime: burn's version, and size and time of its file, which a checkout builds anew under one version."""
+    stat = os.stat(_native.__file__)
+    return f"{_native.__version__} {stat.st_size} {stat.st_mtime_ns}"
+
+
+@functools.cache
+def sources(unrelated: Collection[str] = frozenset()) -> str:
+    """burn's Python files, which change in a checkout under one version. unrelated: folders that do not count."""
+    root = Path(__file__).parent.parent
+    folders = [folder for folder in root.iterdir() if folder.is_dir() and folder.name not in unrelated]
+    files = [*root.glob("*.py"), *(file for folder in folders for file in folder.rglob("*.py"))]
+    stats = [file.stat() for file in files]
+    return f"{len(stats)} {max(s.st_mtime_ns for s in stats)} {sum(s.st_size for s in stats)}"

@@ -1,0 +1,33 @@
+"""The environment variables that burn reads: `variable` is the only place that looks at them.
+
+`VARIABLES` lists them with their meaning; the reference page `environment` is made of it. The native runtime reads
+BURN_NUM_THREADS, BURN_COPY_FILES and BURN_POISON itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+VARIABLES: Mapping[str, str] = {
+    "BURN_AUTOTUNE": "the autotuning of compilations that do not name one: off (default), fast or full",
+    "BURN_CACHE_DIR": "the folder of compiled programs; ~/.cache/burn by default, or burn in XDG_CACHE_HOME",
+    "BURN_CACHE_SIZE": "the size limit of that folder: 500MB, 10GB (default); 0 turns the cache off",
+    "BURN_COPY_FILES": "1 reads model files into memory, where they are memory-mapped otherwise",
+    "BURN_CUDA_DRIVER": "the path of the CUDA driver library, if it is not in its usual place",
+    "BURN_DUMP_MLIR": "a file that the MLIR text of each compiled CPU program is written to",
+    "BURN_NUM_THREADS": "the number of threads; the number of cores by default",
+    "BURN_ONLY_SIGNED": "an Ed25519 public key (PEM): this process loads only packages that are signed with it",
+    "BURN_POISON": "a byte (1: 255) that fills memory before each run, to find reads of uninitialised memory",
+    "BURN_TRACEBACK": "1 prints the Python traceback of an error that a command reports",
+    "AR": "the archiver for static libraries; ar by default",
+    "CC": "the C compiler of burn-compile; ziglang's clang by default",
+    "XDG_CACHE_HOME": "the parent of the cache folder, if BURN_CACHE_DIR is not set",
+}
+
+
+def variable(name: str) -> str | None:
+    """The value of one of `VARIABLES`; None if it is not set or empty."""
+    if name not in VARIABLES:
+        raise KeyError(name)
+    return os.environ.get(name) or None

@@ -1,0 +1,141 @@
+"""Options of compilations: the public functions' keyword arguments, what the cache's key holds, environment variables."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import burn
+from burn import options, variables
+from burn.codegen.cpu.target import TARGETS, compact
+from burn.errors import BurnError, DeviceError, TypeMismatch
+from burn.options import OFF, Options
+from burn.runtime import versions
+from burn.runtime.device import device
+
+PACKAGE = Path(burn.__file__).parent if burn.__file__ else Path()
+
+
+def test_forms_that_users_write() -> None:
+    made = Options.of(device="cuda:1", precision="bf16", autotune="fast", exact=True)
+    assert (made.device, made.precision, made.autotune.name) == (device("cuda:1"), "bfloat16", "fast")
+    assert Options.of(precision="float16").precision == "float16"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"precison": "bf16"}, TypeMismatch, "did you mean 'precision'"),
+        ({"precision": "int8"}, TypeMismatch, "there is no precision 'int8'"),
+        ({"autotune": "slow"}, TypeMismatch, "there is no autotuning 'slow'"),
+        ({"device": "tpu"}, DeviceError, "there is no device 'tpu'"),
+    ],
+)
+def test_what_is_unknown_is_refused_by_name(given: dict, error: type[BurnError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        Options.of(**given)
+
+
+def test_adapters_refuse_unknown_options() -> None:
+    onnx_adapter = pytest.importorskip("burn.adapters.onnx")
+    with pytest.raises(TypeMismatch, match="'fast_math' is none of"):
+        onnx_adapter.load_onnx(Path("absent.onnx"), fast_math=True)
+
+
+def test_given_names_every_field() -> None:
+    assert list(options.Given.__annotations__) == [f.name for f in fields(Options)]
+
+
+@pytest.mark.parametrize("function", [burn.load, burn.compile])
+def test_public_arguments_are_options(function: object) -> None:
+    """Options have one name and one default everywhere."""
+    defaults = {each.name: each.default for each in fields(Options)}
+    shared = [p for p in inspect.signature(function).parameters.values() if p.name in defaults]  # type: ignore[arg-type]
+    assert {p.name for p in shared} >= {"target", "device", "precision", "autotune", "exact", "cache"}
+    assert all(p.default == defaults[p.name] for p in shared if p.name != "autotune")
+
+
+OTHERS = {
+    "target": "avx2",
+    "precision": "bfloat16",
+    "exact": True,
+    "budget": "bytes=1000",
+    "passes": "fuse",
+    "as_text": True,
+}
+
+
+def test_identity_tells_options_apart() -> None:
+    usual = Options(autotune=OFF)
+    made = [usual, *(replace(usual, **{name: value}) for name, value in OTHERS.items())]
+    made += [Options.of(autotune="fast"), Options.of(autotune="full")]
+    made += [Options(target=TARGETS["avx2"], autotune=OFF), Options(target=compact(TARGETS["avx2"]), autotune=OFF)]
+    made += [Options(device=device("cuda"), architecture=a, autotune=OFF) for a in ("sm_80", "sm_90")]
+    assert len({one.identity() for one in made}) == len(made)
+    assert Options.of(autotune="off").identity() == usual.identity()
+    assert replace(usual, cache=False).identity() == usual.identity()  # the same code
+
+
+def test_identity_holds_the_versions_of_what_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu, gpu = Options(autotune=OFF), Options(device=device("cuda"), architecture="sm_90", autotune=OFF)
+    before = cpu.identity(), gpu.identity()
+    installed = versions.installed
+    monkeypatch.setattr(versions, "installed", lambda name: "0.0" if name == "triton" else installed(name))
+    assert cpu.identity() == before[0] and gpu.identity() != before[1]
+    monkeypatch.setattr(versions, "installed", lambda name: "0.0" if name == "torch-mlir" else installed(name))
+    assert cpu.identity() != before[0]
+    monkeypatch.undo()
+    monkeypatch.setattr(versions, "native_runtime", lambda: "another build")
+    assert cpu.identity() != before[0]
+
+
+def test_another_torch_mlir_compiles_anew(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def double(x: burn.Tensor) -> burn.Tensor:
+        return x * 2
+
+    def compiled() -> int:
+        before = burn.loading.compile_count()
+        burn.compile(double, ("float32[3]",))(np.ones(3, np.float32))
+        return burn.loading.compile_count() - before
+
+    assert (compiled(), compiled()) == (1, 0)
+    installed = versions.installed
+    monkeypatch.setattr(versions, "installed", lambda name: installed(name) + "+1")
+    assert (compiled(), compiled()) == (1, 0)
+
+
+def test_installed_versions() -> None:
+    from importlib import metadata
+
+    for name in ("torch-mlir", "numpy"):
+        assert versions.installed(name) == metadata.version(name)
+    assert versions.installed("no-such-distribution") == "absent"
+
+
+def test_environment_variables_are_read_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of environments that are handed on to other processes, and what Triton is told, are no readings."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            text = ast.unparse(node) if isinstance(node, (ast.Call, ast.Subscript)) else ""
+            if text.startswith(("os.environ.get(", "os.getenv(", "os.environ[")):
+                found.append(f"{path.relative_to(PACKAGE)}: {text}")
+    assert found == ["variables.py: os.environ.get(name)"]
+    with pytest.raises(KeyError):
+        variables.variable("BURN_UNKNOWN")
+    monkeypatch.setenv("BURN_AUTOTUNE", "sometimes")
+    with pytest.raises(BurnError, match="BURN_AUTOTUNE is malformed"):
+        Options()
+
+
+def test_the_runtime_reads_no_other_variable() -> None:
+    import re
+
+    native = [*(PACKAGE / "runtime" / "native").rglob("*.c*"), *(PACKAGE / "deploy" / "native").rglob("*.c")]
+    read = {name for path in native for name in re.findall(r'getenv\("(\w+)"\)', path.read_text())}
+    assert read and read <= set(variables.VARIABLES)
