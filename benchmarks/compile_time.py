@@ -170,7 +170,7 @@ def measure(shape: str, count: int) -> dict[str, float]:
     with timed("import"):
         program = import_onnx(model)
     environment = compiler.environment()
-    for each in pipeline.parse(compiler.PIPELINE):
+    for each in pipeline.parse(compiler.backend_for().passes):
         with timed(each.name):
             each.run(program, environment)
     with timed("code"):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from burn.codegen import registry
 from burn.compiled import CompiledFunction, executable_of, is_torch
 from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
@@ -194,7 +195,7 @@ class Jit:
             self._varied = True
             traced = trace_call(self._function, arguments, opens=True)
         where = self._where(cards, traced.tracer.parameters)
-        if where.is_card:  # a CPU's choices do not depend on them
+        if registry.entry(where).size_hints:
             traced.program.usual |= self._usual
         made = executable_of(traced, Options(device=where, budget=self._budget), self._donate)
         function = CompiledFunction(made, arguments, traced.results)

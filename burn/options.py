@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from burn.codegen import registry
 from burn.codegen.tuning.modes import OFF, Mode, mode_of
 from burn.errors import Problem, TypeMismatch, near
-from burn.runtime import _native, host, versions
+from burn.runtime import host, versions
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
 
@@ -30,9 +31,6 @@ PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
 
 _UNRELATED = frozenset(("bench", "cli", "exporters"))
 """Folders of burn that no compiled program depends on."""
-
-_PACKAGES: Mapping[str, tuple[str, ...]] = {"cpu": ("torch-mlir",), "cuda": ("torch-mlir", "triton")}
-"""The distributions that generate code, by kind of device."""
 
 
 class Given(TypedDict, total=False):
@@ -99,19 +97,16 @@ class Options:
             self.passes or "",
             self.budget,
             "text" * self.as_text,
-            *(f"{name} {versions.installed(name)}" for name in _PACKAGES[self.device.kind]),
+            *(f"{name} {versions.installed(name)}" for name in registry.entry(self.device).packages),
             f"runtime {versions.native_runtime()}",
             f"burn {versions.sources(_UNRELATED)}",
         )
 
     def _device_identity(self) -> str:
-        """The device's code, and if kernels are chosen by their time, the machine that times them."""
-        if not self.device.is_card:
-            parts, name = [], f"{host.processor()} {_native.num_threads()} threads"
-        else:
-            facts = self.device.facts() if not (self.architecture and self.autotune.is_off) else {}
-            parts, name = [self.device.kind, self.architecture or facts["architecture"]], facts.get("name", "")
-        return " ".join(parts if self.autotune.is_off else [*parts, name, self.autotune.key])
+        """The device's code, and if kernels are chosen by their time, the hardware that times them."""
+        device = self.device
+        parts = [device.kind, self.architecture or device.architecture]
+        return " ".join(parts if self.autotune.is_off else [*parts, device.hardware, self.autotune.key])
 
 
 def precision_of(name: str) -> str:

@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from burn.cli.common import echo
-from burn.codegen.triton.backend import GPU
+from burn.codegen import registry
 from burn.compiler import backend_for, environment
 from burn.dialect.program import Program
 from burn.dialect.text import parse_text, to_text
 from burn.dialect.weights import Weight
 from burn.errors import BurnError, ModelError
 from burn.kernels.text import program_text
+from burn.options import Options
 from burn.passes import pipeline
 from burn.passes.fold import drop_unused_weights
 from burn.passes.verify import Verify
@@ -26,7 +27,11 @@ from burn.runtime.files import save_text
 @click.argument("source", required=False, metavar="FILE|-")
 @click.option("--passes", default=None, help='passes in order, such as "simplify,fuse{max-ops=64}"; none by default')
 @click.option(
-    "--emit", type=click.Choice(["ir", "kernels", "triton"]), default="ir", show_default=True, help="what to print"
+    "--emit",
+    type=click.Choice(["ir", "kernels", *registry.languages()]),
+    default="ir",
+    show_default=True,
+    help="what to print",
 )
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="write there; weights go beside it"
@@ -49,20 +54,22 @@ def main(
     read from a .safetensors file of the same name where there is one.
 
     With --emit kernels the loops and index maps of every group are printed that fusion made, under the nodes they came from;
-    the passes are then those of a compilation for this machine unless --passes says otherwise. With --emit triton the same is
-    printed as a Python module of Triton's language, after the passes for a graphics card."""
+    the passes are then those of a compilation for this machine unless --passes says otherwise. With --emit triton they are
+    printed as a Python module of Triton's language, after the passes for a GPU; with --emit mlir as MLIR for this machine."""
     if list_passes:
         echo(describe())
         return
     if source is None:
         raise click.UsageError("FILE is missing: a path, or - for standard input")
     try:
+        language = registry.languages().get(emit)
+        asked = Options() if language is None else Options(device=language, architecture=registry.PORTABLE)
+        backend = backend_for(asked)
         if passes is None:
-            passes = {"ir": "", "kernels": backend_for().passes, "triton": GPU().passes}[emit]
+            passes = "" if emit == "ir" else backend.passes
         chosen = pipeline.parse(passes)
         program = read(source)
-        gpu = GPU(portable=True).session(program)
-        backend = gpu if emit == "triton" else backend_for().session(program)
+        backend = backend.session(program)
 
         def after(each: pipeline.Pass) -> None:
             if print_ir_after_all:
@@ -73,8 +80,8 @@ def main(
         pipeline.run(chosen, program, environment(backend), after)
         if emit == "kernels":
             write_text(program_text(program, backend.wants), output)
-        elif emit == "triton":
-            write_text(gpu.text(program), output)
+        elif language is not None:
+            write_text(backend.listing(program), output)
         else:
             write(program, output, locations)
     except BurnError as error:

@@ -6,15 +6,20 @@ pass names a device.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
+from burn.errors import CompileError
 from burn.kernels.wants import Convolution, Product, Wants
 from burn.runtime.artefact import KernelImage, Target
+
+if TYPE_CHECKING:
+    from burn.codegen.tuning.search import Measure
+    from burn.runtime.device import Device
 
 
 def pipeline(own: str = "", whole: tuple[str, ...] = (), few_bits: bool = False) -> str:
@@ -75,7 +80,8 @@ class Built:
 
 
 class Backend(Protocol):
-    """One kind of device, as a compilation sees it."""
+    """One kind of device, as a compilation sees it. A class that names it as its base inherits the defaults of a back end that
+    prefers nothing and has one variant of each kernel."""
 
     @property
     def name(self) -> str: ...
@@ -93,25 +99,25 @@ class Backend(Protocol):
     def session(self, program: Program) -> Backend:
         """The back end for the compilation of one program, with that program's size hints. Passes, printers and reports take
         their preferences from this one object, so that all of them describe the same kernels."""
-        ...
+        return self
 
     @property
     def wants(self) -> Wants:
         """Preferences for the description of kernels."""
-        ...
+        return Wants()
 
     def panel(self, product: Product) -> int:
-        """Columns of a panel in which `pack` lays out the right side."""
-        ...
+        """Columns of a panel in which `pack` lays out the right side. Raises CompileError if kernels read no panels."""
+        raise CompileError(f"kernels for {self.name} read no panels: leave out the pass 'pack'")
 
     def at_points(self, convolution: Convolution, pays: bool) -> bool:
         """Whether a convolution becomes products at points. pays: what `winograd` expects of it."""
-        ...
+        return pays
 
     @property
     def byte_run(self) -> int:
         """Neighbours along the depth that an instruction multiplies and sums where uint8 meets int8; 1: there is none."""
-        ...
+        return 1
 
     @property
     def runs_on(self) -> Target:
@@ -121,3 +127,22 @@ class Backend(Protocol):
     def build(self, program: Program) -> Built:
         """Code for a program that the passes have been through."""
         ...
+
+    def listing(self, program: Program) -> str:
+        """The code for a program that the passes have been through as text for people, in the back end's language."""
+        ...
+
+    def drawn(self, seed: int) -> Backend:
+        """The back end with variants of kernels drawn by a seed, for tests; itself if it has none."""
+        return self
+
+    def with_fastest_layouts(
+        self, program: Program, run: Callable[[Program, Backend], None], mode: str, measure: Measure
+    ) -> Backend:
+        """The back end with the fastest of what passes decide, if there is anything. run: takes a copy of the program through
+        the passes; mode: how long is searched, a name in `search.TRIED`."""
+        return self
+
+    def with_fastest_kernels(self, program: Program, mode: str, device: Device, measure: Measure) -> Backend:
+        """The back end with the fastest variants of a fused program's kernels, timed on a device."""
+        return self

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from burn.codegen import registry
 from burn.codegen.cpu.target import Target
-from burn.compiler import compile_program
+from burn.compiler import compile_program, listing
 from burn.deploy import bare, beside, header, native_runtime, objects, platforms, small, tables, toolchain, wasm
 from burn.deploy import cards as cards_
 from burn.deploy import weights as stored
@@ -28,6 +29,7 @@ from burn.errors import CompileError, Problem
 from burn.options import Options as CompileOptions
 from burn.runtime import _native, files, package, signing
 from burn.runtime.artefact import Artefact, Constant
+from burn.runtime.device import Device
 from burn.runtime.package import COMPILED
 
 MOST_EMBEDDED = 1 << 30
@@ -84,25 +86,10 @@ def _llvm(program: Program, output: Path, options: Options) -> list[Path]:
     return _written(output, bytes(compile_program(program, options.compilation(options.target, as_text=True)).code))
 
 
-def _mlir(program: Program, output: Path, options: Options) -> list[Path]:
-    from burn.codegen.cpu.backend import CPU
-    from burn.compiler import backend_for, environment
-    from burn.passes import pipeline
-
-    backend = backend_for(options.compilation(options.target))
-    assert isinstance(backend, CPU)
-    pipeline.run(pipeline.parse(backend.passes), program, environment(backend))
-    return _written(output, backend.mlir(program).encode() + b"\n")
-
-
-def _triton(program: Program, output: Path, options: Options) -> list[Path]:
-    from burn.codegen.triton.backend import GPU
-    from burn.compiler import environment
-    from burn.passes import pipeline
-
-    gpu = GPU(portable=True).session(program)
-    pipeline.run(pipeline.parse(gpu.passes), program, environment(gpu))
-    return _written(output, gpu.text(program).encode() + b"\n")
+def _listing(device: Device, program: Program, output: Path, options: Options) -> list[Path]:
+    """The program's code as text, in the language of the back end for a kind of device."""
+    asked = replace(options.compilation(options.target), device=device, architecture=registry.PORTABLE)
+    return _written(output, listing(program, asked).encode() + b"\n")
 
 
 def _package(program: Program, output: Path, options: Options) -> list[Path]:
@@ -366,15 +353,22 @@ def _wasm(program: Program, output: Path, options: Options) -> list[Path]:
     return wasm.package(program, output, name, target, chain, options.told)
 
 
+def _listings() -> dict[str, Kind]:
+    """The listings that back ends make, by the name of their language."""
+    return {
+        language: Kind(partial(_listing, device), registry.entry(device).about, registry.entry(device).suffix)
+        for language, device in registry.languages().items()
+    }
+
+
 KINDS = {
     "exe": Kind(_exe, "a command"),
     "shared": Kind(_shared, "a folder with a shared library, its headers and an example", ".so", is_folder=True),
     "static": Kind(_static, "a folder with a static library, its headers and an example", ".a", is_folder=True),
     "wasm": Kind(_wasm, "an npm package with a module of WebAssembly, for browsers and Node", ".wasm", is_folder=True),
     "object": Kind(_object, "the compiled program as a relocatable object, without its runtime and weights", ".o"),
-    "mlir": Kind(_mlir, "the program as MLIR of upstream's dialects", ".mlir"),
     "llvm": Kind(_llvm, "the program as LLVM's text", ".ll"),
-    "triton": Kind(_triton, "the kernels for graphics cards, as a module of Triton's language", ".py"),
+    **_listings(),
     "package": Kind(_package, "one file that burn.load runs without compiling", COMPILED),
 }
 """Every kind of output, by what --emit calls it."""

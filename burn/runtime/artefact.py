@@ -133,6 +133,11 @@ class Target:
     card: str = ""  # "cuda"; "" for a program of the host's alone
     architecture: str = ""  # of the card: "sm_90"
 
+    @property
+    def kind(self) -> str:
+        """The kind of device, as `burn.runtime.device` names it."""
+        return self.card or "cpu"
+
 
 @dataclass(frozen=True)
 class Artefact:

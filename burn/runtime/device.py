@@ -14,9 +14,22 @@ from typing import Any
 from burn.errors import DeviceError, Problem
 from burn.runtime import _native
 from burn.runtime.artefact import Target
+from burn.runtime.host import processor
+from burn.runtime.memory import HOST, MemorySpace
 from burn.variables import variable
 
-KINDS = ("cpu", "cuda")
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of device. own_memory: devices have memory of their own, and are reached through their driver; the others compute on
+    the host's memory."""
+
+    own_memory: bool
+
+
+KINDS: dict[str, Kind] = {"cpu": Kind(own_memory=False), "cuda": Kind(own_memory=True)}
+"""The kinds of devices by name; the registry of back ends adds to them."""
+
 _NAME = re.compile(r"([a-z]+)(?::(\d{1,4}))?")
 
 
@@ -44,6 +57,28 @@ class Device:
         """The card, opened. Raises DeviceError."""
         return _opened(self.kind, self.index, library())
 
+    @property
+    def memory(self) -> MemorySpace:
+        """The memory that programs on it compute on."""
+        kind = KINDS.get(self.kind)  # of a package there may be kinds that this version does not know
+        return HOST if kind is not None and not kind.own_memory else MemorySpace(self.kind, self.index)
+
+    @property
+    def is_present(self) -> bool:
+        """Whether this process can use it."""
+        return self.memory.is_host or count(self.kind) > self.index
+
+    @property
+    def architecture(self) -> str:
+        """What code for it is compiled for ("sm_90"); "" for the CPU, whose features decide. Raises DeviceError."""
+        return "" if self.memory.is_host else self.facts()["architecture"]
+
+    @property
+    def hardware(self) -> str:
+        """All that times depend on besides the program: the GPU's name, or the processor and the number of threads. Raises
+        DeviceError."""
+        return f"{processor()} {_native.num_threads()} threads" if self.memory.is_host else self.facts()["name"]
+
     def facts(self) -> dict[str, Any]:
         """What the driver says of a card: name, architecture, memory and more."""
         return self.native.facts()
@@ -56,7 +91,7 @@ class Device:
 
     def cannot_run(self, target: Target) -> list[Problem]:
         """Why code for `target` cannot run here; nothing when it can."""
-        if target.card != ("" if self.kind == "cpu" else self.kind):
+        if target.kind != self.kind:
             return [Problem(f"it was compiled for {target.card or 'the CPU'} and the device is {self}")]
         if not self.is_card:
             return []
@@ -82,6 +117,11 @@ def device(name: str | Device) -> Device:
     if match is None or match[1] not in KINDS or (match[1] == "cpu" and int(match[2] or 0)):
         raise DeviceError(f"there is no device {name!r}", [f"devices are {', '.join(KINDS)}, with a number: cuda:1"])
     return CPU if match[1] == "cpu" else Device(match[1], int(match[2] or 0))
+
+
+def device_of(target: Target) -> Device:
+    """The first device of the kind that code is for."""
+    return CPU if target.kind == CPU.kind else Device(target.kind)
 
 
 def named(target: Any) -> Device | None:

@@ -35,7 +35,7 @@ from burn.runtime.arrays import Unfit, as_dicts, as_given, contained, like, to_n
 from burn.runtime.artefact import CONTAINERS, Artefact, Signature, ValueSpec
 from burn.runtime.budget import Limits
 from burn.runtime.card import CardArray, resident
-from burn.runtime.device import CPU, Device
+from burn.runtime.device import Device, device_of
 from burn.runtime.dtypes import CODES, numpy_dtype
 from burn.runtime.host import missing_features
 from burn.runtime.package import COMPILED
@@ -65,7 +65,7 @@ class Executable:
         """donate: the inputs that every call gives up, as `run` does those it names. device: the card on which a program for one
         runs, the first of its kind by default. Raises RunError when this machine cannot run the artefact's code."""
         self.artefact = artefact = artefact.resolved()
-        self.device = device or (Device(artefact.target.card, 0) if artefact.target.card else CPU)
+        self.device = device or device_of(artefact.target)
         signature = artefact.signature
         problems = missing_features(artefact.target) + self.device.cannot_run(artefact.target)
         if problems:

@@ -32,7 +32,7 @@ from pathlib import Path
 from burn.errors import ModelError, Problem
 from burn.runtime import files, host, signing
 from burn.runtime.artefact import CODE_ALIGNMENT, CONSTANT_ALIGNMENT, Artefact, Buffer, Target, decode
-from burn.runtime.device import CPU, Device
+from burn.runtime.device import CPU, Device, device_of
 
 MAGIC = b"BURNPROG"
 COMPILED = ".burn"
@@ -97,7 +97,7 @@ def chosen(programs: Sequence[Artefact], where: Device = CPU) -> Artefact:
 
 def placed(target: Target, where: Device) -> Device:
     """Where a program runs for which that device was asked: one for cards on the first, if no card was named."""
-    return where if where.is_card or not target.card else Device(target.card)
+    return device_of(target) if where == CPU else where
 
 
 def _lacking(target: Target, where: Device) -> list[Problem]:

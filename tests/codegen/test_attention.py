@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burn.codegen.cpu.backend import PIPELINE
 from burn.codegen.cpu.target import host_targets
-from burn.compiler import PIPELINE, compile_program, environment, executable
+from burn.compiler import compile_program, environment, executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.mlir import context, ir

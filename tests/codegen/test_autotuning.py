@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import burn
 from burn import ops
+from burn.codegen.artefact import artefact_of
 from burn.codegen.backend import Built
 from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.candidates import Panel, Points
@@ -24,7 +25,7 @@ from burn.codegen.tuning import clock
 from burn.codegen.tuning.book import Book
 from burn.codegen.tuning.choices import Choices, Form
 from burn.codegen.tuning.search import TRIED, Trial, search
-from burn.compiler import _artefact, backend_for, environment
+from burn.compiler import backend_for, environment
 from burn.dialect.program import Program
 from burn.errors import BurnError, CompileError, TypeMismatch
 from burn.options import Options
@@ -76,7 +77,7 @@ def every(function: Any, types: Sequence[str], target: str | None = None, exact:
             picked = {key: found[min(number, len(found) - 1)] for key, found in forms.items()}
             tried = replace(backend, choices=Choices({**chosen, **picked}))
             copy = fused(program, tried)
-            yield Executable(_artefact(copy, tried.build(copy), tried))
+            yield Executable(artefact_of(copy, tried.build(copy), tried))
 
 
 def _counts(early: Mapping[str, Sequence[Form]]) -> tuple[int, int]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from burn.codegen.cpu.backend import PIPELINE
 from burn.codegen.cpu.heuristics.panels import last_vectors
 from burn.codegen.cpu.target import host_targets
-from burn.compiler import PIPELINE, executable
+from burn.compiler import executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program

@@ -28,7 +28,7 @@ def _layers(x: burn.Tensor) -> burn.Tensor:
 
 
 def _text(program: Program) -> str:
-    return CPU(SMALL).mlir(_lowered(program))
+    return CPU(SMALL).listing(_lowered(program))
 
 
 def _lowered(program: Program) -> Program:

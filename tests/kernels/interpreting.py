@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from burn.compiler import PIPELINE, backend_for, environment, executable
+from burn.codegen.cpu.backend import PIPELINE
+from burn.compiler import backend_for, environment, executable
 from burn.dialect.constants import constant_array
 from burn.dialect.control import Group
 from burn.dialect.dims import Symbol, atoms, evaluate

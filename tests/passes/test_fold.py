@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from burn.compiler import FOLDING, compile_program, environment
+from burn.codegen.cpu.backend import FOLDING
+from burn.compiler import compile_program, environment
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from burn.compiler import PIPELINE, environment
+from burn.codegen.cpu.backend import PIPELINE
+from burn.compiler import environment
 from burn.dialect import ops
 from burn.dialect.compose import convert, number_like
 from burn.dialect.dims import Dim, symbol

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from burn.codegen.backend import Built, pipeline
+from burn.codegen.backend import Backend, Built, pipeline
 from burn.codegen.cpu import candidates
 from burn.codegen.cpu.brief import is_brief
 from burn.codegen.cpu.candidates import Panel, Points
@@ -14,7 +15,7 @@ from burn.codegen.cpu.heuristics.panels import interleaved_width, packed_width
 from burn.codegen.cpu.heuristics.programs import written_numbers
 from burn.codegen.cpu.heuristics.wants import WANTS
 from burn.codegen.cpu.kernels import KernelPrinter
-from burn.codegen.cpu.target import Target
+from burn.codegen.cpu.target import Target, resolved
 from burn.codegen.host.entry import Entry, EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text, module_text
 from burn.codegen.tuning.choices import USUAL, Choices, digest
@@ -24,6 +25,11 @@ from burn.dialect.program import Program
 from burn.errors import CompileError
 from burn.kernels.wants import Convolution, Product, Wants
 from burn.runtime.artefact import Target as ArtefactTarget
+
+if TYPE_CHECKING:
+    from burn.codegen.tuning.search import Measure
+    from burn.options import Options
+    from burn.runtime.device import Device
 
 GRADIENTS = ("attention_forward", "attention_backward")
 """Composites that there are kernels for, besides those of every device."""
@@ -51,7 +57,7 @@ FOLDING = "decompose,fuse,release"
 
 
 @dataclass(frozen=True)
-class CPU:
+class CPU(Backend):
     """See `Backend`. Its code is an object; LLVM's text where another compiler is to go on (`as_text`). choices: which forms
     kernels have, panels, and convolutions at points."""
 
@@ -75,10 +81,6 @@ class CPU:
     @property
     def folding(self) -> str:
         return FOLDING
-
-    def session(self, program: Program) -> CPU:
-        """No preference of a CPU depends on the program."""
-        return self
 
     @property
     def wants(self) -> Wants:
@@ -125,7 +127,27 @@ class CPU:
         with context():
             self._entry(program)
 
-    def mlir(self, program: Program) -> str:
+    def drawn(self, seed: int) -> CPU:
+        return replace(self, choices=Choices(seed=seed))
+
+    def with_fastest_layouts(
+        self, program: Program, run: Callable[[Program, Backend], None], mode: str, measure: Measure
+    ) -> CPU:
+        from burn.codegen.cpu.tuning import passes_tuned, told_apart
+
+        def taken(backend: CPU) -> Program:
+            copy = told_apart(program.copy())
+            run(copy, backend)
+            return copy
+
+        return passes_tuned(taken, self, mode, measure)
+
+    def with_fastest_kernels(self, program: Program, mode: str, device: Device, measure: Measure) -> CPU:
+        from burn.codegen.cpu.tuning import kernels_tuned
+
+        return kernels_tuned(program, self, mode, measure)
+
+    def listing(self, program: Program) -> str:
         """What `build` compiles, in MLIR's own dialects."""
         with context():
             return module_text(self._entry(program)[0].functions)
@@ -138,3 +160,9 @@ class CPU:
         kernels = KernelPrinter(target, small=written_numbers(target, groups), choices=self.choices)
         entry = EntryBuilder(program, kernels, target.attributes, target.compact).build()
         return entry, kernels.chosen
+
+
+def for_options(options: Options) -> CPU:
+    """Raises TypeMismatch for an unknown target."""
+    target = resolved(options.target)
+    return CPU(replace(target, exact=True) if options.exact else target, options.as_text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from burn.errors import CompileError, Problem, near
-from burn.runtime.host import architecture
+from burn.errors import CompileError, Problem, TypeMismatch, near
+from burn.runtime.host import architecture, features
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,18 @@ def host_target(features: frozenset[str]) -> Target:
     if not found:
         raise CompileError("burn does not compile on this machine", [f"it knows no {architecture()} CPU"])
     return found[0]
+
+
+def resolved(target: str | Target | None) -> Target:
+    """The target of that name among those of this machine's architecture; the host's if None. Raises TypeMismatch."""
+    if target is None:
+        return host_target(features())
+    if isinstance(target, Target):
+        return target
+    own = {name: t for name, t in TARGETS.items() if t.is_compiled_here}
+    if target not in own:
+        raise TypeMismatch(f"there is no target {target!r}", [f"there are {', '.join(own)}"])
+    return own[target]
 
 
 def compact(target: Target) -> Target:

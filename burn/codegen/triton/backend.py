@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from burn.codegen.backend import Built, pipeline
+from burn.codegen.backend import Backend, Built, pipeline
 from burn.codegen.cpu.backend import CPU
+from burn.codegen.cpu.backend import for_options as cpu_for_options
 from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text
+from burn.codegen.registry import PORTABLE
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, usual_sizes
 from burn.codegen.triton.heuristics.wants import wants
@@ -21,17 +24,21 @@ from burn.codegen.triton.program import module_text
 from burn.codegen.tuning.choices import USUAL, Choices
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
-from burn.errors import CompileError
 from burn.kernels.liveness import Liveness
-from burn.kernels.wants import Convolution, Product, Wants
+from burn.kernels.wants import Wants
 from burn.runtime.artefact import KernelImage, Target
+
+if TYPE_CHECKING:
+    from burn.codegen.tuning.search import Measure
+    from burn.options import Options
+    from burn.runtime.device import Device
 
 PIPELINE = pipeline("align", ("attention_forward", "attention_backward"))
 """Nothing is packed: block products read both sides as they lie."""
 
 
 @dataclass(frozen=True)
-class GPU:
+class GPU(Backend):
     """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads that go in step; host: the CPU beside
     the card; choices: which shapes the blocks of kernels have; images: machine code that is there already; hints: sizes that
     symbols usually have, which `session` takes from a program; portable: kernels use only what Triton has on every GPU."""
@@ -70,17 +77,6 @@ class GPU:
         return wants(self.hints, self.abilities)
 
     @property
-    def byte_run(self) -> int:
-        """Quantised products are read as they are written: in floats, or in int32."""
-        return 1
-
-    def panel(self, product: Product) -> int:
-        raise CompileError("Triton kernels read no panels: leave out the pass 'pack'")
-
-    def at_points(self, convolution: Convolution, pays: bool) -> bool:
-        return pays
-
-    @property
     def runs_on(self) -> Target:
         host = self.host.runs_on
         return Target(host.triple, host.features, self.kind, self.architecture)
@@ -96,7 +92,12 @@ class GPU:
         )
         return replace(entry.built(code, images), chosen=kernels.chosen)
 
-    def text(self, program: Program) -> str:
+    def with_fastest_kernels(self, program: Program, mode: str, device: Device, measure: Measure) -> GPU:
+        from burn.codegen.triton.tuning import tuned
+
+        return tuned(program, self, mode, device.hardware, measure)
+
+    def listing(self, program: Program) -> str:
         """Every kernel of a fused program, as a module of Triton's language. Raises CompileError."""
         return module_text(program, self.wants, GPUKernelPrinter(None, self.abilities, self.choices, self.hints))
 
@@ -108,6 +109,17 @@ class GPU:
         """The printer of a program's kernels, which it describes by the same preferences as the passes did."""
         host = KernelPrinter(self.host.target)
         return CardKernels(host, self.wants, _in_place(program), self.abilities, self.choices, self.hints)
+
+
+def for_options(options: Options) -> GPU:
+    """The architecture is the device's own unless the options name one. Raises DeviceError for a GPU that is not there."""
+    host, kind = cpu_for_options(options), options.device.kind
+    if options.architecture == PORTABLE:
+        return GPU(host, kind, portable=True)
+    if options.architecture:
+        return GPU(host, kind, options.architecture)
+    facts = options.device.facts()
+    return GPU(host, kind, facts["architecture"], facts["warp"])
 
 
 def _in_place(program: Program) -> set[ir.Value]:

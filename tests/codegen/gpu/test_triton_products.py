@@ -93,7 +93,7 @@ def test_one_row(batch: int, columns: int, depth: int, dtype: str) -> None:
     made = program(
         lambda x, w: ops.neg(ops.dot_general(x, w, **batched)), (batch, 1, depth), (batch, columns, depth), dtype=dtype
     )
-    assert ".dot(" not in GPU(portable=True).text(made)
+    assert ".dot(" not in GPU(portable=True).listing(made)
     check(made, lambda x, w: -torch.einsum("bmk,bnk->bmn", x, w), product_parts, cut=False)
 
 

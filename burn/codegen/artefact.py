@@ -1,0 +1,52 @@
+"""Generated code as an artefact, with what callers and profiles are told of it: `artefact_of`."""
+
+from __future__ import annotations
+
+from burn.codegen.backend import Backend, Built
+from burn.dialect.constants import constant_array
+from burn.dialect.program import Program
+from burn.dialect.types import Container, TensorType
+from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
+
+
+def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
+    """The artefact of a program that the passes have been through."""
+    count = len(program.inputs) - program.random_state
+    donated = {source: output for output, source in program.donated.items()}
+    inputs = [
+        _value_spec(name, t, program.input_containers.get(i), donated.get(i))
+        for i, (name, t) in enumerate(zip(program.input_names[:count], program.input_types[:count], strict=True))
+    ]
+    outputs = [
+        _value_spec(name, t, program.output_containers.get(i), keys=program.output_keys.get(i, ()))
+        for i, (name, t) in enumerate(zip(program.output_names, program.output_types, strict=True))
+    ]
+    return Artefact(
+        signature=Signature(tuple(inputs), tuple(outputs), program.random_state),
+        target=backend.runs_on,
+        code=built.code,
+        constants=tuple(Constant.of(constant_array(v, program.weights)) for v in built.constants),
+        live_ranges=tuple(built.live_ranges),
+        buffers=tuple(map(str, built.buffers)),
+        kernels=tuple(
+            KernelInfo(r.name, r.kind, r.sources, str(r.flops), str(r.bytes), r.reads, r.step) for r in built.records
+        ),
+        sites=tuple(built.sites),
+        images=tuple(built.images),
+        symbols={},
+    )
+
+
+def _value_spec(
+    name: str,
+    type_: TensorType,
+    container: Container | None,
+    donated_to: int | None = None,
+    keys: tuple[int, ...] | tuple[str, ...] = (),
+) -> ValueSpec:
+    """The artefact's description of an input or output."""
+    shape = type_.shape if container is None else container.shape or ()
+    dims = tuple(d if isinstance(d, int) else str(d) for d in shape)
+    if container is None:
+        return ValueSpec(name, type_.dtype, dims, donated_to, keys=keys)
+    return ValueSpec(name, container.dtype, dims, None, container.kinds, container.shape is None)
