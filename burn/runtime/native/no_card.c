@@ -1,4 +1,4 @@
-/* What run.c and run_profile.c ask of cards, where a program is for the host alone: linked instead of the device's files, so that
+/* What programs and runs ask of cards, where a program is for the host alone: linked instead of the device's files, so that
  * such a program has neither their code nor a need for a driver. A program without a device asks for none of this to be done. */
 #include "run.h"
 

@@ -1,4 +1,4 @@
-/* A program and a run of it, as run.c and run_device.c share them. */
+/* A program and a run of it, as program.c, run.c and run_*.c share them. */
 #ifndef BURN_RUN_H
 #define BURN_RUN_H
 
@@ -77,6 +77,24 @@ struct burn_program {
     burn_device_function **functions;
     _Atomic int unrecordable; /* its runs need the host; set once, by any thread */
 };
+
+/* ---- program.c ----------------------------------------------------------------------------------------------------- */
+/* A context, which can be cancelled from here on; NULL where there is no memory. */
+burn_run *burn_run_begin(burn_program *program);
+void burn_run_end(burn_program *program, burn_run *run);
+
+/* ---- run_arguments.c ----------------------------------------------------------------------------------------------- */
+/* Fails the run if an input is not what the program takes. */
+void burn_run_check_inputs(burn_run *run, const burn_input *inputs);
+/* Puts what the caller gave into the form that compiled code works with. */
+void burn_run_take_inputs(burn_run *run);
+/* Puts the outputs into their caller's form; returns how many it changed. */
+int64_t burn_run_give_outputs(burn_run *run);
+
+/* ---- run_memory.c -------------------------------------------------------------------------------------------------- */
+/* Memory for what the program plans or gives: on its device, if it has one. */
+void *burn_program_memory_new(const burn_program *program, int64_t bytes);
+void burn_program_memory_free(const burn_program *program, void *memory);
 
 /* ---- run.c --------------------------------------------------------------------------------------------------------- */
 void *burn_run_fail(burn_run *run, int64_t code, int64_t value); /* records a failure; NULL */

@@ -1,4 +1,4 @@
-/* Runs on a card: the part of burn_rt.h that only programs for one call, and what run.c asks for them.
+/* Runs on a card: the part of burn_rt.h that only programs for one call, and what program.c and run.c ask for them.
  *
  * A program's constants and kernels are brought to the card once. Inputs that lie with the host are sent when a run begins, and
  * outputs fetched when it ends unless its caller wants them where they are. All work goes to the device's one stream, so

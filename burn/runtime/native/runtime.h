@@ -52,7 +52,7 @@ void burn_pool_run_ends(void);
 /* Calls kernel over [0, count) on the caller and on whichever threads are free; returns when all of it is done. */
 void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *args, int64_t count, int64_t grain);
 
-/* ---- run.c: programs and their runs ------------------------------------------------------------------------------ */
+/* ---- program.c, run.c: programs and their runs ------------------------------------------------------------------- */
 typedef struct burn_program burn_program;
 
 /* What an input or output is for its caller: a tensor of a burn_dtype (lib_keys.h), or `depth` containers (sequences,
