@@ -48,7 +48,7 @@ def transpose(x: ir.Value, permutation: tuple[int, ...]) -> ir.Value:
 
 
 def part(x: ir.Value, axis: int, start: Dim, size: Dim, step: int = 1) -> ir.Value:
-    """`size` elements of one axis, the others whole."""
+    """`size` elements of one axis from `start` on, `step` apart; the other axes whole."""
     shape = type_of(x).shape
     if start == 0 and step == 1 and size == shape[axis]:
         return x

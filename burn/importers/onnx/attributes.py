@@ -45,6 +45,9 @@ class Attributes:
     def problem(self, message: str, attribute: str = "", hint: str = "") -> Problem:
         return Problem(message, self.name, self.op, self.domain, self.written_opset, attribute, hint)
 
+    def located(self, problem: Problem) -> Problem:
+        return problem if problem.op == self.op else self.problem(problem.message, problem.attribute, problem.hint)
+
     def fail(self, message: str, attribute: str = "", hint: str = "") -> NoReturn:
         """Raises a ModelError that names this node."""
         raise ModelError("the model cannot be imported", [self.problem(message, attribute, hint)])

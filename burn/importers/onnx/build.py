@@ -25,6 +25,7 @@ from burn.dialect.sequence import LIST
 from burn.dialect.types import Container, TensorType, type_of
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import BurnError, ModelError, Problem
+from burn.importers.core import FAILED, Problems, Skipped
 from burn.importers.onnx.check import check_model
 from burn.importers.onnx.choices import Choices, Progress, search
 from burn.importers.onnx.contents import Content, Unknown, materialise, wanted
@@ -51,12 +52,17 @@ SMALL = 16
 SUMMARY = "the model cannot be imported"
 
 
-class FAILED:
-    """In the place of a value that could not be built; its problem has been noted."""
+class _Problems(Problems):
+    """Problems of a model, and how far its import came before the first of a node's."""
 
+    def __init__(self, importer: Importer) -> None:
+        super().__init__(SUMMARY)
+        self.importer = importer
+        self.failed_at: int | None = None  # the node that the first problem is of
 
-class Skipped(Exception):
-    """A node depends on a value that could not be built."""
+    def add(self, problem: Problem) -> None:
+        self.failed_at = self.importer.count if self.failed_at is None else self.failed_at
+        super().add(problem)
 
 
 def import_onnx(source: Source, *, dims: Given | None = None) -> Program:
@@ -133,18 +139,16 @@ class Importer:
         self.choices = choices or Choices()
         self.opsets = opsets(file.proto.opset_import)
         self.names = SizeNames(file.proto.graph, dims, dynamic)
-        self.problems: list[Problem] = []
-        self._cause: Exception | None = None
+        self.problems = _Problems(self)
         self._contents: dict[ir.Value, Content] = {}
         self._constants: dict[ir.Value, Weight] = {}
         self._scope: ChainMap[str, Any] = ChainMap()
         self._initializers: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {}
         self._last_constant: ir.Operation | None = None
-        self._count = 0
+        self.count = 0  # of nodes that were begun
         self.other_ranks = 0  # outputs whose rank is not the declared one
         self.output_names = frozenset(output.name for output in file.proto.graph.output)
         self.declared_shapes = dict(_declared(file.proto.graph))
-        self._failed_at: int | None = None  # the node that the first problem is of
         self._graphs: list[Sequence[onnx.NodeProto]] = []  # the nodes being built, the outermost graph's first
         self._building_again: list[str] = []  # the names that are computed once more, each for the one after it
         self._containers: dict[int, Container] = {}  # of inputs that are sequences or optionals
@@ -153,7 +157,7 @@ class Importer:
         graph = self.file.proto.graph
         self._note_initializers(graph)
         inputs = self._input_types(graph)
-        self._raise_problems()
+        self.problems.raise_any()
         self.program = Program.create(inputs)
         self._scope.update(zip((name for name, _ in inputs), self.program.inputs, strict=True))
         self.program.input_containers = self._containers
@@ -165,15 +169,11 @@ class Importer:
             outputs += self.opening.outputs() if self.opening is not None else []
         if self.names.unused:
             given = ", ".join(sorted(self.names.unused))
-            self.problems.append(Problem(f"sizes were given for {given}, which no input's dimension is called"))
-        self._raise_problems()
+            self.problems.found.append(Problem(f"sizes were given for {given}, which no input's dimension is called"))
+        self.problems.raise_any()
         self.program.finish(outputs)
         erase_dead(self.program.block)
         return self.program
-
-    def _raise_problems(self) -> None:
-        if self.problems:
-            raise ModelError(SUMMARY, dict.fromkeys(self.problems)) from self._cause
 
     def _output(self, output: onnx.ValueInfoProto, index: int) -> Any:
         try:
@@ -190,7 +190,7 @@ class Importer:
             return value
         items = run_list(value, declared)
         if items is None:
-            self.problems.append(
+            self.problems.found.append(
                 Problem(f"output '{output.name}' is a sequence or an optional of what the model does not say")
             )
             return FAILED
@@ -212,15 +212,15 @@ class Importer:
             if kind != "tensor_type":
                 text = kind.removesuffix("_type").replace("_", " ") if kind else "nothing"
                 problem = f"input '{value.name}' is a {text}; only tensors, and sequences and optionals of them, can be"
-                self.problems.append(Problem(problem))
+                self.problems.found.append(Problem(problem))
             elif tensor.elem_type not in ELEMENT_TYPES:
                 text = f"input '{value.name}' has the unsupported element type {element_name(tensor.elem_type)}"
-                self.problems.append(Problem(text))
+                self.problems.found.append(Problem(text))
             elif not tensor.HasField("shape"):
                 shape = self.names.shape_of(value.name)
                 if shape is None:
                     hint = f"give it its sizes: burn.load(..., dims={{'{value.name}': ('batch', 3, None)}})"
-                    self.problems.append(Problem(f"the rank of input '{value.name}' is not known", hint=hint))
+                    self.problems.found.append(Problem(f"the rank of input '{value.name}' is not known", hint=hint))
                 else:
                     types.append((value.name, TensorType(ELEMENT_TYPES[tensor.elem_type], tuple(shape))))
             else:
@@ -237,7 +237,7 @@ class Importer:
         if name not in self._scope:
             tensor = self._initializers.get(name)
             if tensor is None:
-                self.problems.append(Problem(f"'{name}' is not defined"))
+                self.problems.found.append(Problem(f"'{name}' is not defined"))
                 self._scope[name] = FAILED
             else:
                 try:
@@ -245,7 +245,7 @@ class Importer:
                     weight = self.file.tensors.sparse(tensor) if sparse else self.file.tensors.weight(tensor)
                     self._scope.maps[-1][name] = self.initializer(weight, name)
                 except BurnError as error:
-                    self._note(error, None)
+                    self.problems.add_error(error)
                     self._scope[name] = FAILED
         value = self._scope[name]
         if value is FAILED:
@@ -304,7 +304,7 @@ class Importer:
     def _build_nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
         self._graphs.append(nodes)
         for node in nodes:
-            self._count += 1
+            self.count += 1
             try:
                 self._build_node(node)
             except Skipped:
@@ -330,25 +330,11 @@ class Importer:
             self._building_again.pop()
 
     def _build_node(self, proto: onnx.NodeProto) -> None:
-        name = proto.name or f"{proto.op_type}_{self._count}/{next((o for o in proto.output if o), '')}"
+        name = proto.name or f"{proto.op_type}_{self.count}/{next((o for o in proto.output if o), '')}"
         inputs = [self._lookup(i) if i else None for i in proto.input]
         node = Node.of(proto, self, domain_name(proto.domain), opset_of(proto, self.opsets), name, inputs)
-        try:
-            with ir.Location.name(name):
-                results = self._results(node)
-        except BurnError as error:
-            self._note(error, node)
-            raise Skipped from None
-        except Skipped:
-            raise
-        except ir.MLIRError as error:  # a size of 2^63 or more
-            reason = str(error).strip().splitlines()[-1].removeprefix("error: ")
-            self._add(node.problem(f"a result has a type that cannot be represented: {reason}"))
-            raise Skipped from error
-        except Exception as error:  # a builder met what its author did not think of; the other nodes are still checked
-            self._cause = self._cause or error
-            self._add(node.problem(f"could not be imported: {type(error).__name__}: {error}"))
-            raise Skipped from error
+        with self.problems.building(node), ir.Location.name(name):
+            results = self._results(node)
         for output, value in zip(proto.output, results, strict=False):
             if output:
                 self._scope[output] = value
@@ -366,7 +352,7 @@ class Importer:
         node.reads.clear()
         builder = BUILDERS.get((node.domain, node.op))
         results = self._expand(node) if builder is None else as_list(builder(node))
-        self.problems += node.unread()
+        self.problems.found += node.unread()
         missing = [o for i, o in enumerate(node.outputs) if o and (i >= len(results) or results[i] is None)]
         if missing:
             node.fail(f"output {', '.join(map(repr, missing))} is not supported")
@@ -389,20 +375,10 @@ class Importer:
             raise Skipped
         return [self._scope[name] if name else None for name in node.outputs]
 
-    def _note(self, error: BurnError, node: Node | None) -> None:
-        """Keeps an error's problems, naming the source node in those that ops raise."""
-        for problem in error.problems or (Problem(error.summary),):
-            if node is not None and problem.op != node.op:
-                problem = node.problem(problem.message, problem.attribute, problem.hint)
-            self._add(problem)
-
-    def _add(self, problem: Problem) -> None:
-        self._failed_at = self._count if self._failed_at is None else self._failed_at
-        self.problems.append(problem)
-
     def progress(self) -> Progress:
         """How far an import came that has problems, or outputs of other ranks than the model declares."""
-        reached = self._failed_at if self._failed_at is not None else self._count + 1
+        failed_at = self.problems.failed_at
+        reached = failed_at if failed_at is not None else self.count + 1
         return (reached, -len(self.problems) - self.other_ranks)
 
     # ---- branches ----------------------------------------------------------------------------------------------------
@@ -411,17 +387,17 @@ class Importer:
         Sites in it are searched for options that work."""
 
         def once() -> tuple[Any, list[Problem], Progress]:
-            start, kept = self._count, (self.problems, self._failed_at, self._cause)
-            self.problems, self._failed_at = [], None
+            start, kept = self.count, self.problems
+            self.problems = _Problems(self)
             try:
                 value = build()
             except Skipped:
                 value = FAILED
             except BurnError as error:
-                self._note(error, None)
+                self.problems.add_error(error)
                 value = FAILED
-            found, (reached, count) = self.problems, self.progress()
-            self.problems, self._failed_at, self._cause = kept
+            found, (reached, count) = self.problems.found, self.progress()
+            self.problems = kept
             return value, found, (reached - start, count)
 
         value, found, _ = search(self.choices, once, lambda tried: tried[2] if tried[1] else None)

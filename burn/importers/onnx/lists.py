@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -18,6 +18,9 @@ from burn.dialect.dims import Dim, symbol
 from burn.dialect.mlir import ir
 from burn.dialect.types import Container, type_of
 from burn.importers.onnx.tensors import ELEMENT_TYPES
+
+if TYPE_CHECKING:
+    from burn.importers.onnx.node import Node
 
 
 @dataclass(frozen=True)
@@ -159,4 +162,12 @@ def _listed(elements: list[Any], kind: str, wanted: Container | None) -> RunList
     items = None if container is None else RunList(ops.list_empty(), container, True)
     for element in elements:
         items = None if items is None else inserted(items, element)
+    return items
+
+
+def to_list(node: Node, value: Any, wanted: Container | None = None) -> RunList:
+    """A sequence as a list of the program. Fails if its elements have no common type."""
+    items = run_list(value, wanted)
+    if items is None:
+        node.fail("a sequence that is known only when the program runs must have elements of one type")
     return items

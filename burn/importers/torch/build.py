@@ -22,6 +22,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.errors import BurnError, ModelError, Problem
+from burn.importers.core import FAILED, SHOWN, Problems, Skipped
 from burn.importers.torch.complexes import COMPLEX, Complex, computes_with_complex, real_meta
 from burn.importers.torch.dtypes import dtype_name, to_weight
 from burn.importers.torch.node import BUILDERS, Node, module_path, source_line, source_place
@@ -31,8 +32,6 @@ from burn.importers.torch.sizes import Sizes, Unrepresentable
 from burn.tensors.tracer import Tracer, tracing
 
 SUMMARY = "the PyTorch program cannot be imported"
-PLACES = 3
-"""So many uses of a missing operator are named."""
 
 NO_EFFECT = {
     # What torch takes for granted about sizes concerns which graph it wrote; the inputs' ranges are in the signature.
@@ -40,14 +39,6 @@ NO_EFFECT = {
     "aten.sym_constrain_range.default",
     "aten.sym_constrain_range_for_size.default",
 }
-
-
-class FAILED:
-    """In the place of a value that could not be built; its problem has been noted."""
-
-
-class Skipped(Exception):
-    """A call depends on a value that could not be built."""
 
 
 class Importer:
@@ -61,9 +52,8 @@ class Importer:
             raise ModelError(SUMMARY, [Problem(f"input '{name}' is complex", hint=hint) for name in complex_])
         self.tracer = Tracer(inputs)
         self.sizes = sizes
-        self.problems: list[Problem] = []
+        self.problems = Problems(SUMMARY)
         self._missing: dict[str, list[fx.Node]] = {}
-        self._cause: Exception | None = None
         self._key: ir.Value | None = None
 
     @property
@@ -87,16 +77,15 @@ class Importer:
     def raise_problems(self) -> None:
         for op, nodes in self._missing.items():
             places = dict.fromkeys(": ".join(filter(None, (module_path(n), source_line(n)))) or n.name for n in nodes)
-            shown = ", ".join(list(places)[:PLACES]) + (f" and {len(places) - PLACES} more" * (len(places) > PLACES))
+            shown = ", ".join(list(places)[:SHOWN]) + (f" and {len(places) - SHOWN} more" * (len(places) > SHOWN))
             times = f"{len(nodes)} time{'s' * (len(nodes) > 1)}"
             hint = "write it in other operators, or register a builder with burn.importers.torch.aten"
             if any(map(computes_with_complex, nodes)):
                 hint = COMPLEX_REASON
             hint = REASONS.get(op.split(".")[1] if "." in op else op, hint)
-            self.problems.append(Problem(f"is not supported; used {times} in {shown}", op=op, hint=hint))
+            self.problems.add(Problem(f"is not supported; used {times} in {shown}", op=op, hint=hint))
         self._missing.clear()
-        if self.problems:
-            raise ModelError(SUMMARY, dict.fromkeys(self.problems)) from self._cause
+        self.problems.raise_any()
 
     def run(self, graph: fx.GraphModule, placeholders: Sequence[Any], further: Sequence[fx.Node] = ()) -> list[Any]:
         """Builds a graph at the insertion point; returns what it outputs, then what `further` calls give, `FAILED` for what could
@@ -117,7 +106,7 @@ class Importer:
                 outputs = (*_flat(node.args[0]), *further)
                 return [values[a] if isinstance(a, fx.Node) else a for a in outputs]
             else:
-                self.problems.append(Problem(f"a graph with {node.op} nodes; export it first", node=node.name))
+                self.problems.add(Problem(f"a graph with {node.op} nodes; export it first", node=node.name))
                 values[node] = FAILED
         return []
 
@@ -137,7 +126,7 @@ class Importer:
         try:
             return self.tracer.constant(tensor, to_weight(tensor), name)
         except BurnError as error:
-            self.problems += [Problem(p.message, node=name) for p in error.problems]
+            self.problems.found += [Problem(p.message, node=name) for p in error.problems]
             return FAILED
 
     def random_key(self) -> ir.Value:
@@ -172,22 +161,8 @@ class Importer:
         positional, by_name = self.bound(node)
         arguments = [_filled(a, values) for a in positional]
         keywords = {name: _filled(a, values) for name, a in by_name.items()}
-        try:
-            with self._location(here):
-                return self._fitted(here, builder(here, *arguments, **keywords))
-        except BurnError as error:
-            self._note(error, here)
-        except Unrepresentable as error:
-            self.problems.append(here.problem(str(error)))
-        except Skipped:
-            raise
-        except ir.MLIRError as error:  # a size of 2^63 or more
-            reason = str(error).strip().splitlines()[-1].removeprefix("error: ")
-            self.problems.append(here.problem(f"a result has a type that cannot be represented: {reason}"))
-        except Exception as error:  # a builder met what its author did not think of; the other calls are still checked
-            self._cause = self._cause or error
-            self.problems.append(here.problem(f"could not be imported: {type(error).__name__}: {error}"))
-        raise Skipped
+        with self.problems.building(here, (Unrepresentable,)), self._location(here):
+            return self._fitted(here, builder(here, *arguments, **keywords))
 
     def _number(self, node: Node, meta: Any) -> Any:
         """What a call that computes with sizes gives: torch says it as one expression."""
@@ -197,7 +172,7 @@ class Importer:
             with self._location(node):
                 return self.sizes.dim(meta) if isinstance(meta, torch.SymInt) else self.sizes.value(meta)
         except Unrepresentable as error:
-            self.problems.append(node.problem(str(error)))
+            self.problems.add(node.problem(str(error)))
             raise Skipped from None
 
     def bound(self, node: fx.Node) -> tuple[list[Any], dict[str, Any]]:
@@ -247,10 +222,6 @@ class Importer:
             node.fail(f"was built as {have}, torch gives {want}")
         return reshape(value, want.shape)
 
-    def _note(self, error: BurnError, node: Node) -> None:
-        for problem in error.problems or (Problem(error.summary),):
-            self.problems.append(problem if problem.op == node.op else node.problem(problem.message, problem.hint))
-
 
 def op_name(target: Any) -> str:
     """aten.add.Tensor; cond for a higher-order operator."""
@@ -278,10 +249,6 @@ def _filled(argument: Any, values: Mapping[fx.Node, Any]) -> Any:
     return argument
 
 
-def is_failed(value: Any) -> bool:
-    return value is FAILED
-
-
 def as_output(value: Any) -> ir.Value:
     """A graph's output as a tensor: sizes and numbers are scalars."""
     if isinstance(value, ir.Value):
@@ -302,4 +269,4 @@ def read_size(value: ir.Value, tracer: Tracer, hint: str) -> Dim:
     return tracer.new_size(name)
 
 
-__all__ = ["FAILED", "NO_EFFECT", "SUMMARY", "Importer", "as_output", "op_name", "read_size", "tracing"]
+__all__ = ["NO_EFFECT", "SUMMARY", "Importer", "as_output", "op_name", "read_size", "tracing"]

@@ -21,7 +21,8 @@ from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
-from burn.importers.torch.build import FAILED, SUMMARY, Importer, as_output, read_size
+from burn.importers.core import FAILED
+from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
 from burn.importers.torch.decompositions import for_export
 from burn.importers.torch.dtypes import dtype_name
 from burn.importers.torch.guards import add_checks, take_sizes_for_general

@@ -76,6 +76,9 @@ class Node:
         where = ": ".join(filter(None, (self.name, source_line(self.fx))))
         return Problem(message, node=where or self.fx.name, op=self.op, hint=hint)
 
+    def located(self, problem: Problem) -> Problem:
+        return problem if problem.op == self.op else self.problem(problem.message, problem.hint)
+
     def fail(self, message: str, hint: str = "") -> NoReturn:
         raise ModelError("the program cannot be imported", [self.problem(message, hint)])
 

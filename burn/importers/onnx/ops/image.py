@@ -12,6 +12,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.sampling import PADDINGS, clamp, reflect, sample
 from burn.dialect.types import FLOATS, type_of
 from burn.importers.onnx.node import Node, onnx_op
+from burn.importers.onnx.ops.windows import window_options
 
 MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic", "bicubic": "cubic"}
 
@@ -115,17 +116,6 @@ def center_crop_pad(node: Node) -> ir.Value:
     for axis, size in zip(axes, wanted, strict=True):
         shape[axis] = size
     return reshape(padded, tuple(shape))
-
-
-def window_options(node: Node, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """strides, dilations, pads (before, then after) of `rank` spatial axes."""
-    values = []
-    for name, count, default in (("strides", rank, 1), ("dilations", rank, 1), ("pads", 2 * rank, 0)):
-        given = node.ints(name, None) or (default,) * count
-        if len(given) != count or min(given) < (1 if default else 0):
-            node.fail(f"{list(given)} does not fit {rank} spatial axes", name)
-        values.append(given)
-    return values[0], values[1], values[2]
 
 
 @onnx_op("Col2Im")

@@ -9,8 +9,8 @@ from burn.dialect.compose import convert, dim_value, number, reshape, wide
 from burn.dialect.dims import product
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
+from burn.importers.onnx.loops import Step, Trips, repeat
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.control import Step, Trips, repeat
 
 
 def exchanged(matrix: ir.Value, step: ir.Value, row: ir.Value) -> tuple[ir.Value, ir.Value]:

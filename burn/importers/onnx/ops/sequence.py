@@ -15,7 +15,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.sequence import ANY
 from burn.dialect.types import Container, type_of
 from burn.importers.onnx.contents import Content
-from burn.importers.onnx.lists import Nothing, RunList, TensorList, any_size, container_of, inserted, run_list
+from burn.importers.onnx.lists import Nothing, RunList, TensorList, any_size, container_of, inserted, to_list
 from burn.importers.onnx.node import Node, onnx_op
 
 MAX_LENGTH = 4096
@@ -29,13 +29,6 @@ def sequence(node: Node, index: int = 0) -> TensorList | RunList:
     if not isinstance(value, (TensorList, RunList)):
         node.fail(f"operand {index} is not a sequence")
     return value
-
-
-def to_list(node: Node, value: Any, wanted: Container | None = None) -> RunList:
-    items = run_list(value, wanted)
-    if items is None:
-        node.fail("a sequence that is known only when the program runs must have elements of one type")
-    return items
 
 
 def known_position(node: Node, index: int, length: int, inclusive: bool) -> int | None:

@@ -7,10 +7,10 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.types import Container
-from burn.importers.onnx.lists import RunList, TensorList
+from burn.importers.onnx.lists import RunList, TensorList, to_list
+from burn.importers.onnx.loops import Step, Trips, repeat
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.control import Step, Trips, repeat
-from burn.importers.onnx.ops.sequence import appended, at, sequence, to_list
+from burn.importers.onnx.ops.sequence import appended, at, sequence
 from burn.importers.onnx.tensors import ELEMENT_TYPES
 
 

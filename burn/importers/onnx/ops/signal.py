@@ -10,8 +10,9 @@ from burn.dialect.compose import along, convert, dim_value, number, part, reshap
 from burn.dialect.dims import Dim, dim_max, dim_min, floordiv
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
+from burn.importers.onnx.branches import choose
+from burn.importers.onnx.conditions import scalar_of
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.control import choose, scalar_of
 
 Pair = tuple[ir.Value, "ir.Value | None"]
 """Real and imaginary part; None for zero."""

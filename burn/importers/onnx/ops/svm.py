@@ -11,8 +11,8 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, number, number_like, part, reshape
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
+from burn.importers.onnx.loops import Step, Trips, repeat
 from burn.importers.onnx.node import Node, onnx_op
-from burn.importers.onnx.ops.control import Step, Trips, repeat
 from burn.importers.onnx.ops.ml import DOMAIN, best_label, class_labels, constant, post_transform, rows
 
 KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")

@@ -1,4 +1,5 @@
-"""Padding of sliding windows: explicit, or from `auto_pad`, which looks at sizes that may be symbolic."""
+"""Attributes of sliding windows: strides, dilations, and padding, explicit or from `auto_pad`, which looks at sizes that may be
+symbolic."""
 
 from __future__ import annotations
 
@@ -32,3 +33,14 @@ def padding(
         low.append(half if auto == "SAME_UPPER" else total - half)
         high.append(total - half if auto == "SAME_UPPER" else half)
     return low, high
+
+
+def window_options(node: Node, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """strides, dilations, pads (before, then after) of `rank` spatial axes."""
+    values = []
+    for name, count, default in (("strides", rank, 1), ("dilations", rank, 1), ("pads", 2 * rank, 0)):
+        given = node.ints(name, None) or (default,) * count
+        if len(given) != count or min(given) < (1 if default else 0):
+            node.fail(f"{list(given)} does not fit {rank} spatial axes", name)
+        values.append(given)
+    return values[0], values[1], values[2]

@@ -13,14 +13,16 @@ from burn.dialect.control import If, Loop
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import TensorType, type_of
-from burn.importers.torch.build import Importer, Skipped, as_output, is_failed
+from burn.importers.core import FAILED, Skipped
+from burn.importers.regions import move_regions
+from burn.importers.torch.build import Importer, as_output
 from burn.importers.torch.node import Node, higher_order
 
 
 def _results(importer: Importer, graph: torch.fx.GraphModule, operands: Sequence[Any]) -> list[ir.Value]:
     """What a graph gives, built at the insertion point."""
     values = importer.run(graph, operands)
-    if any(map(is_failed, values)):
+    if any(value is FAILED for value in values):
         raise Skipped
     return [as_output(v) for v in values]
 
@@ -43,7 +45,7 @@ def cond(node: Node, predicate: Any, then: Any, otherwise: Any, operands: Sequen
     names: list[str] = []
     types = [_result_type(node, fake, names) for fake in node.meta]
     final = If.create(condition, result_types=types, symbols=tuple(names))
-    _move_regions(draft, final)
+    move_regions(draft, final)
     final.opview.check()
     return list(final.results)
 
@@ -78,9 +80,3 @@ def while_loop(node: Node, condition: Any, body: Any, carried: Sequence[Any], ad
         ops.yield_([_flag(node, going), *new])
     draft.opview.check()
     return list(draft.results)
-
-
-def _move_regions(source: ir.Operation, target: ir.Operation) -> None:
-    for old, new in zip(source.regions, target.regions, strict=True):
-        old.blocks[0].append_to(new)
-    source.erase()
