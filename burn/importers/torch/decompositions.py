@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 
+from burn.importers.torch.complexes import COMPLEX
 from burn.importers.torch.gradients import GRADIENTS
 from burn.importers.torch.node import BUILDERS
 from burn.importers.torch.ops import load_builders
@@ -24,7 +25,7 @@ def for_export() -> Any:
     """For `ExportedProgram.run_decompositions`."""
     load_builders()
     table = torch.export.default_decompositions()
-    for op in [op for op in table if str(op) in BUILDERS]:
+    for op in [op for op in table if _is_whole(op)]:
         table.pop(op)
     for op, function in _registered().items():
         if op not in table or op in MENDED:
@@ -44,8 +45,14 @@ def _registered() -> dict[Any, Callable[..., Any]]:
     return {
         op: function
         for op, function in (*decomposition_table.items(), *GRADIENTS.items(), *MENDED.items())
-        if isinstance(op, torch._ops.OpOverload) and str(op) not in BUILDERS
+        if isinstance(op, torch._ops.OpOverload) and not _is_whole(op)
     }
+
+
+def _is_whole(op: Any) -> bool:
+    """Whether there is a builder. torch's decompositions of `complex` and `polar` write to views of an empty tensor, which
+    AOTAutograd's functional graphs must not do."""
+    return str(op) in BUILDERS or str(op) in COMPLEX
 
 
 # ---- torch's, whose mistakes in some versions are known --------------------------------------------------------------------

@@ -83,17 +83,24 @@ def linspace(node: Node, start: Any, end: Any, steps: int, **keywords: Any) -> i
 
 
 # ---- random numbers -----------------------------------------------------------------------------------------------------
-@aten("rand.default", "rand_like.default")
+def _own_generator(node: Node, keywords: dict[str, Any]) -> None:
+    """Raises ModelError for a generator that the program would have to keep the state of."""
+    if keywords.get("generator") is not None:
+        node.fail("draws from a generator of its own", "leave `generator` out: torch.manual_seed repeats what is drawn")
+
+
+@aten("rand.default", "rand.generator", "rand_like.default", "rand_like.generator")
 def rand(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
-    return _floats(node, ops.random_uniform)
+    return _floats(node, ops.random_uniform, keywords)
 
 
-@aten("randn.default", "randn_like.default")
+@aten("randn.default", "randn.generator", "randn_like.default", "randn_like.generator")
 def randn(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
-    return _floats(node, ops.random_normal)
+    return _floats(node, ops.random_normal, keywords)
 
 
-def _floats(node: Node, function: Any) -> ir.Value:
+def _floats(node: Node, function: Any, keywords: dict[str, Any]) -> ir.Value:
+    _own_generator(node, keywords)
     type_ = node.result_type()
     if type_.dtype not in FLOATS:
         node.fail(f"draws floats, not {type_.dtype}")
@@ -102,12 +109,14 @@ def _floats(node: Node, function: Any) -> ir.Value:
 
 @aten("uniform.default")
 def uniform(node: Node, x: ir.Value, low: float = 0.0, high: float = 1.0, **keywords: Any) -> ir.Value:
+    _own_generator(node, keywords)
     type_ = type_of(x)
     return ops.random_uniform(node.importer.random_key(), shape=type_.shape, dtype=type_.dtype, low=low, high=high)
 
 
 @aten("normal_functional.default")
 def normal(node: Node, x: ir.Value, mean: float = 0.0, std: float = 1.0, **keywords: Any) -> ir.Value:
+    _own_generator(node, keywords)
     type_ = type_of(x)
     return ops.random_normal(node.importer.random_key(), shape=type_.shape, dtype=type_.dtype, mean=mean, deviation=std)
 
@@ -115,6 +124,7 @@ def normal(node: Node, x: ir.Value, mean: float = 0.0, std: float = 1.0, **keywo
 @aten("bernoulli.default", "bernoulli.p")
 def bernoulli(node: Node, x: ir.Value, p: float | None = None, **keywords: Any) -> ir.Value:
     """1 with probability p, or with each element's own."""
+    _own_generator(node, keywords)
     draws = ops.random_uniform(node.importer.random_key(), shape=type_of(x).shape, dtype="float32")
     chance = convert(x, "float32") if p is None else number(p, "float32")
     return convert(ops.lt(draws, chance), node.dtype)
@@ -142,18 +152,31 @@ def dropout(node: Node, x: ir.Value, p: float, train: bool) -> ir.Value:
     return native_dropout(node, x, p, train)[0]
 
 
-@aten("randint.default", "randint.low", "randint_like.default", "randint_like.low_dtype")
+@aten("randint.default", "randint.generator", "randint.low", "randint.low_generator")
 def randint(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
-    numbers = [a for a in rest if isinstance(a, int)]
-    low, high = (numbers[0], numbers[1]) if "low" in node.op else (0, numbers[0])
+    low, high = (rest[0], rest[1]) if "low" in node.op else (0, rest[0])
+    return _integers(node, low, high, keywords)
+
+
+@aten("randint_like.default", "randint_like.low_dtype", "randint_like.generator", "randint_like.low_generator_dtype")
+def randint_like(node: Node, x: ir.Value, *rest: Any, **keywords: Any) -> ir.Value:
+    low, high = (rest[0], rest[1]) if "low" in node.op else (0, rest[0])
+    return _integers(node, low, high, keywords)
+
+
+def _integers(node: Node, low: Any, high: Any, keywords: dict[str, Any]) -> ir.Value:
+    """Integers in [low, high), which may be sizes."""
+    _own_generator(node, keywords)
     draws = ops.random_uniform(node.importer.random_key(), shape=node.shape, dtype="float64")
-    width = number(high - low, "float64")
-    return convert(ops.add(ops.floor(ops.mul(draws, width)), number(low, "float64")), node.dtype)
+    least = node.scalar(low, "float64")
+    width = ops.sub(node.scalar(high, "float64"), least)
+    return convert(ops.add(ops.floor(ops.mul(draws, width)), least), node.dtype)
 
 
-@aten("randperm.default")
+@aten("randperm.default", "randperm.generator")
 def randperm(node: Node, n: Any, **keywords: Any) -> ir.Value:
     """The numbers below n in the order of as many random ones."""
+    _own_generator(node, keywords)
     draws = ops.random_uniform(node.importer.random_key(), shape=(n,), dtype="float64")
     return node.as_result(ops.sort(draws, axis=0, descending=False)[1])
 
@@ -164,6 +187,7 @@ def multinomial(node: Node, x: ir.Value, count: Any, replacement: bool = False, 
 
     With replacement a draw from [0, total) is looked up among the running sums. Without, the places of the least of n waiting
     times, each exponential with its number as rate (Efraimidis and Spirakis, 2006)."""
+    _own_generator(node, keywords)
     type_ = type_of(x)
     weights, last = convert(x, "float64"), type_.rank - 1
     key = node.importer.random_key()

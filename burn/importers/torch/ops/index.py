@@ -9,7 +9,7 @@ import sympy
 import torch
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, dim_value, limit, number, reshape, transpose
+from burn.dialect.compose import broadcast_to, convert, dim_value, limit, number, part, reshape, transpose
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, broadcast_shapes, type_of
@@ -283,6 +283,20 @@ def masked_scatter(node: Node, x: ir.Value, mask: ir.Value, source: ir.Value) ->
     taken = ops.gather(reshape(source, (type_of(source).elements,)), ops.min(order, last), axis=0)
     flat = reshape(broadcast_to(x, shape), (total,))
     return reshape(ops.select(chosen, taken, flat), shape)
+
+
+@aten("masked_scatter_backward.default")
+def masked_scatter_backward(node: Node, grad: ir.Value, mask: ir.Value, sizes: list[Dim]) -> ir.Value:
+    """The gradient of `source`: the n-th element is that of the n-th true place, 0 where there are fewer."""
+    shape = type_of(grad).shape
+    count, total = product(shape), product(sizes)
+    chosen = reshape(broadcast_to(mask, shape), (count,))
+    order = ops.cumulative(convert(chosen, "int64"), kind="sum", axis=0, exclusive=True)
+    place = ops.select(chosen, ops.min(order, dim_value(total)), dim_value(total))  # one element more takes the others
+    updates = ops.select(chosen, reshape(grad, (count,)), number(0, type_of(grad).dtype))
+    zeros = ops.full(shape=(total + 1,), dtype=type_of(grad).dtype, value=0.0)
+    written = ops.scatter_nd(zeros, reshape(place, (count, 1)), updates, reduction="add")
+    return reshape(part(written, 0, 0, total), tuple(sizes))
 
 
 # ---- what depends on data -----------------------------------------------------------------------------------------------
