@@ -21,14 +21,20 @@ NUMBERS = {
     "heads": 2, "K": 2, "dim": 2, "kernel_size": 3, "edge_dim": 4, "alpha": 0.1, "nn": None, "num_segments": 1,
     "shared_weights": True, "num_nodes": NODES, "walk_length": 2, "num_types": 3, "hidden_dim": 16, "k": 2, "L": 2, "theta": 0.5,
     "num_timesteps": 2, "aggregators": ["sum", "mean"], "scalers": ["identity"], "deg": torch.tensor([0, 3, 4, 1]), "layer": 1,
+    "first_aggr": True, "num_node_types": 3, "num_edge_types": 3, "edge_type_emb_dim": 4, "edge_attr_emb_dim": 4, "dim_emb": 8,
 }  # fmt: skip
+FURTHER = {"PNA": ("aggregators", "scalers", "deg")}
+"""Arguments that a constructor passes on."""
 OPTIONAL = ("edge_attr", "edge_weight", "edge_type", "batch", "pos", "x_0", "normal")
 
 
 def names() -> list[str]:
-    return sorted(
-        {*(f"conv.{n}" for n in conv.__all__ if n.endswith("Conv")), *(f"models.{n}" for n in models.__all__)}
-    )
+    plain = [
+        n
+        for n in models.__all__
+        if inspect.isclass(getattr(models, n)) and issubclass(getattr(models, n), torch.nn.Module)
+    ]
+    return sorted({*(f"conv.{n}" for n in conv.__all__ if n.endswith("Conv")), *(f"models.{n}" for n in plain)})
 
 
 def _values() -> dict[str, Any]:
@@ -37,7 +43,8 @@ def _values() -> dict[str, Any]:
         "x": floats(NODES, IN), "edge_index": edges, "edge_attr": floats(EDGES, 4), "edge_weight": floats(EDGES).abs() + 0.1,
         "edge_type": integers(3, EDGES), "batch": torch.tensor([0] * 4 + [1] * 3), "pos": floats(NODES, 3),
         "x_0": floats(NODES, IN), "h": floats(NODES, IN), "normal": floats(NODES, 3),
-        "z": integers(9, NODES) + 1, "pseudo": floats(EDGES, 2).sigmoid(),
+        "node_type": integers(3, NODES), "pos_edge_index": edges, "neg_edge_index": integers(NODES, 2, EDGES + 1),
+        "y": integers(3, NODES), "z": integers(9, NODES) + 1, "pseudo": floats(EDGES, 2).sigmoid(),
     }  # fmt: skip
 
 
@@ -46,6 +53,7 @@ def _arguments(cls: Any) -> Iterator[dict[str, Any]]:
     needed = [
         p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     ]
+    needed += FURTHER.get(cls.__name__, ())
     layer = lambda n, m: torch.nn.Sequential(torch.nn.Linear(n, 16), torch.nn.ReLU(), torch.nn.Linear(16, m))  # noqa: E731
     for width in (IN, 2 * IN, IN + 3, 4):
         yield {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,8 +25,17 @@ HEADS = (
 )  # fmt: skip
 """The model with the first of these heads that a type has; else the one without."""
 LENGTH = 11
-LARGEST = 20_000_000
+LARGEST = 45_000_000
 """Parameters: what is larger was not shrunk."""
+
+
+OTHERWISE: tuple[dict[str, Callable[[int], Any]], ...] = (
+    {},
+    {"input_values": lambda batch: floats(batch, 1, 1600)},
+    {"input_features": lambda batch: floats(batch, 128, 256)},
+    {"pixel_values": lambda batch: floats(batch, 3, 128, 128)},
+)
+"""Arguments in forms that few models want: one channel of sound, its features first, images for many halvings."""
 
 
 def names() -> list[str]:
@@ -52,6 +62,8 @@ def made(kind: str) -> Made:
             count = sum(p.numel() for p in model.parameters())
             if count > LARGEST:
                 raise ValueError(f"{count} parameters")
+            if hasattr(model, "set_default_language"):
+                model.set_default_language(config.languages[0])
             return _with_inputs(model, config, head)
         except Exception as error:
             reasons.append(f"{class_name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
@@ -59,11 +71,14 @@ def made(kind: str) -> Made:
 
 
 def _with_inputs(model: Any, config: Any, head: str) -> Made:
+    """Raises what the first set of arguments raises, where none is taken."""
     problem: Exception | None = None
-    for names in _choices(model, config):
+    for names, changed in itertools.product(_choices(model, config), OTHERWISE):
+        if not changed.keys() <= set(names):
+            continue
         images = 0
         for _ in range(2):  # the second time with as many image tokens as there are features
-            makers = _makers(model, config, images)
+            makers = _makers(model, config, images) | changed
             chosen = {name: makers[name] for name in names}
 
             def inputs(batch: int, chosen: dict[str, Callable[[int], Any]] = chosen) -> Inputs:
@@ -74,7 +89,7 @@ def _with_inputs(model: Any, config: Any, head: str) -> Made:
                 runs(model, inputs(3))
                 return Made(model, inputs, tuple(names), _prompt(model, head, inputs, names))
             except Exception as error:
-                problem = error
+                problem = problem or error
                 wanted = re.search(r"features[:= ]*\(?(?:torch\.Size\(\[)?(\d+)", str(error))
                 if wanted is None or "pixel_values" not in names or "input_ids" not in names or images:
                     break
@@ -144,14 +159,16 @@ def _makers(model: Any, config: Any, images: int) -> dict[str, Callable[[int], A
     frames = _field(config, "num_frames", "num_image_frames", default=4)
     conv_first = _field(config, "max_source_positions", default=None)
 
+    below = min(90, _field(config, "vocab_size", default=128) - 3)
+
     def tokens(batch: int) -> torch.Tensor:
-        made = integers(90, batch, length) + 3
+        made = integers(below, batch, length) + 3
         if images:
             made[:, 1 : images + 1] = image
         return made
 
     def decoder(batch: int) -> torch.Tensor:
-        return integers(90, batch, 7) + 3
+        return integers(below, batch, 7) + 3
 
     def pixels(batch: int) -> torch.Tensor:
         return floats(batch, channels, height, width)
@@ -175,6 +192,12 @@ def _makers(model: Any, config: Any, images: int) -> dict[str, Callable[[int], A
             floats(batch, 1, 1024) if hasattr(config, "audio_channels") else floats(batch, 1600)
         ),
         "input_features": features,
+        "input_features_mask": lambda batch: torch.ones(batch, 32, dtype=torch.int64),
+        "noise": lambda batch: floats(batch, *_patches(config)),
+        "noise_sequence": lambda batch: floats(batch, 32, config.model_in_channels),
+        "query_embeds": lambda batch: floats(batch, 5, config.hidden_size),
+        "grid_thw": lambda batch: torch.tensor([[1, 4, 4]] * batch),
+        "merge_sizes": lambda batch: torch.tensor([2] * batch),
         "bbox": lambda batch: (integers(8, batch, length, 4) + torch.tensor([0, 0, 8, 8])).int().long(),
         "past_values": lambda batch: floats(batch, *_series(config)),
         "past_time_features": lambda batch: floats(batch, _series(config)[0], config.num_time_features),
@@ -183,7 +206,18 @@ def _makers(model: Any, config: Any, images: int) -> dict[str, Callable[[int], A
         "future_time_features": lambda batch: floats(batch, config.prediction_length, config.num_time_features),
         "audio_values": lambda batch: floats(batch, 1, 1024),
     }
+    if "grid_thw" in inspect.signature(model.forward).parameters:  # patches of all images in a row
+        found["hidden_states"] = found["pixel_values"] = lambda batch: floats(16 * batch, channels * _pixels(config))
     return found
+
+
+def _patches(config: Any) -> tuple[int, ...]:
+    height, width = _square(config.image_size)
+    return ((height // config.patch_size) * (width // config.patch_size),)
+
+
+def _pixels(config: Any) -> int:
+    return (getattr(config, "temporal_patch_size", None) or 1) * config.patch_size**2
 
 
 def _series(config: Any) -> tuple[int, ...]:

@@ -65,6 +65,13 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (r"(num_|n_)(local_|routed_)?experts|moe_num_experts|num_local_experts|.*num_experts", _to(EXPERTS)),
     (r"num_experts_per_tok.*|num_selected_experts|moe_topk|top_?k_experts|moe_k|num_experts_per_token", _exactly(2)),
     (r"n_group|topk_group", lambda value: 1),
+    (r"mamba_n_heads", _to(HEADS)),
+    (r"(attn|expert)_layer_period", _to(LAYERS)),
+    (r"(attn|expert)_layer_offset", _to(1)),
+    (r"attn_layer_indices", lambda value: [1]),
+    (r"block_types", lambda value: _kinds(list(value), LAYERS)),
+    (r"num_kv_shared_layers", lambda value: 0),
+    (r"prediction_length", lambda value: 4 if value is None else value),
     (r"state_size|mamba_d_state|ssm_state_size|d_state|mamba_state_size", _to(STATE)),
     (
         r"depths?|(.*_)?num_(hidden_|encoder_|decoder_)?layers|(num_|n_)(.*_)?layers?|n_layer|.*_layers|num_.*blocks(_.*)?|layers"
@@ -107,6 +114,10 @@ KEPT = re.compile(
     r"num_channels|in_channels|in_chans|out_channels|num_input_channels|num_labels|.*dropout.*|transformers_version|.*ratio|num_mel.*"
     r"|input_channels|n_mels|.*_layer_norm|rope_.*|.*audio_channels|patch_embed_.*kernel.*|vision_feature_layer.*|.*_stride|temporal_dim"
 )
+SPLIT = r"glm(4v|_ocr|_image|ga|46v).*|qwen2(_5)?_(vl|omni).*|paddleocr_vl.*|ernie4_5_vl.*"
+"""Model types whose positions are of time, height and width, and whose frequencies are told apart in the model's code."""
+NONE_TOO = r"num_experts_per_tok.*|prediction_length"
+"""What gets a number where there is none."""
 TOKEN = re.compile(r".*(_token_id|_token_index|_token|_id|_ids|_index)")
 
 
@@ -153,6 +164,17 @@ def shrunk(values: Mapping[str, Any], config_class: Any, tokens: _Tokens) -> dic
             other = _other(name, value, tokens)
             if other != value:
                 found[name] = other
+    if {"expand", "num_heads", "head_dim", "hidden_size"} <= set(
+        values
+    ) and "num_heads" in found:  # as many as there are
+        found["num_heads"] = int(values["expand"]) * WIDTH // HEAD
+    for name in ("rope_parameters", "rope_scaling"):
+        rope = values.get(name)
+        split = isinstance(rope, Mapping) and (
+            rope.get("mrope_section") or re.fullmatch(SPLIT, str(values.get("model_type")))
+        )
+        if name in known and split:
+            found[name] = {**rope, "mrope_section": _sections(rope)}
     alike = values.get("num_key_value_heads") == values.get("num_attention_heads")
     if alike and "num_key_value_heads" in found:  # latent attention has as many, and counts on it
         found["num_key_value_heads"] = HEADS
@@ -168,6 +190,12 @@ def shrunk(values: Mapping[str, Any], config_class: Any, tokens: _Tokens) -> dic
                 _kinds(list(value), layers) if all(isinstance(v, str) for v in value) else list(value)[:layers]
             )
     return found
+
+
+def _sections(rope: Mapping[str, Any]) -> list[int]:
+    """How many of the frequencies time, height and width get."""
+    count = int(HEAD * float(rope.get("partial_rotary_factor") or 1)) // 2
+    return [count - 2 * (count // 3), count // 3, count // 3] if count > 2 else [count - 1, 1, 0]
 
 
 def _kinds(value: list[str], layers: int) -> list[str]:
@@ -190,7 +218,7 @@ def _part(value: Mapping[str, Any], config_class: Any, tokens: _Tokens) -> dict[
 def _other(name: str, value: Any, tokens: _Tokens) -> Any:
     if TOKEN.fullmatch(name) and isinstance(value, int) and not isinstance(value, bool):
         return value if value < FIRST_TOKEN else tokens.next()
-    return value if value is None and not name.startswith("num_experts_per_tok") else matched(name, value, RULES)
+    return value if value is None and not re.fullmatch(NONE_TOO, name) else matched(name, value, RULES)
 
 
 def matched(name: str, value: Any, rules: tuple[tuple[str, Rule], ...]) -> Any:
