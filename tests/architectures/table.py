@@ -23,6 +23,16 @@ def table(results: Results) -> str:
     for package in [*packages, "all"]:
         inside = {n for n in made if package in (n.partition("/")[0], "all")}
         lines.append(f"| {package} | {len(inside)} | {' | '.join(_cell(results, inside, way) for way in ways)} |")
+    exports = Counter(
+        r["detail"].partition(", ")[2]
+        for (_, way), r in results.items()
+        if way == "burn.load" and r["state"] == "agrees"
+    )
+    if any(exports):
+        lines += [
+            "",
+            f"Files that agree, by exporter: {', '.join(f'{how} {n}' for how, n in exports.most_common() if how)}.",
+        ]
     lines += ["", "What torch does and burn does not:", ""]
     lines += _reasons(results, "ours")
     unmade = Counter(name.partition("/")[0] for (name, _), r in results.items() if r["state"] == "unmade")
