@@ -116,7 +116,7 @@ KEPT = re.compile(
 )
 SPLIT = r"glm(4v|_ocr|_image|ga|46v).*|qwen2(_5)?_(vl|omni).*|paddleocr_vl.*|ernie4_5_vl.*"
 """Model types whose positions are of time, height and width, and whose frequencies are told apart in the model's code."""
-NONE_TOO = r"num_experts_per_tok.*|prediction_length"
+NONE_TOO = r"num_experts_per_tok.*|prediction_length|attn_layer_indices"
 """What gets a number where there is none."""
 TOKEN = re.compile(r".*(_token_id|_token_index|_token|_id|_ids|_index)")
 

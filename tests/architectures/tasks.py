@@ -63,7 +63,8 @@ class Tasks:
             if isinstance(message, Died):
                 del running[process]
                 message = Result(name, "", "unmade", f"{message.reason}: {message.message}", process.timeout)
-            yield message
+            if message is not None:
+                yield message
 
     def _quietly(self) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (self.memory, self.memory))

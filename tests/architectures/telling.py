@@ -17,4 +17,6 @@ def told(error: Any) -> str:
     frames = reversed(inspect.getinnerframes(error.__traceback__))
     place = next((f"{f.filename.rpartition('/burn/')[2]}:{f.lineno}" for f in frames if "/burn/" in f.filename), "")
     place = "" if isinstance(error, burn.BurnError) else place
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN]} {place}".strip()
+    text = " ".join(str(error).split())
+    text = text.partition("## Exception summary ")[2] or text  # torch's exporter gives advice first
+    return f"{type(error).__name__}: {text[:SHOWN]} {place}".strip()

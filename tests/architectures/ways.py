@@ -205,8 +205,8 @@ WAYS: dict[str, Callable[[Made, str], str]] = {
 }
 
 
-def results(name: str, ways: tuple[str, ...], timeout: float) -> Iterator[Result]:
-    """The results of an architecture, as they come. timeout: seconds for a way.
+def results(name: str, ways: tuple[str, ...], timeout: float) -> Iterator[Result | None]:
+    """The results of an architecture, as they come; None for a way that is not for it. timeout: seconds for a way.
 
     The model is made once; every group of ways runs in a process of its own, forked from this one, so that a crash, a hang or a
     lack of memory is one way's."""
@@ -223,7 +223,7 @@ def results(name: str, ways: tuple[str, ...], timeout: float) -> Iterator[Result
             yield from _apart(name, case, waiting, timeout)
 
 
-def _apart(name: str, case: Made, waiting: list[str], timeout: float) -> Iterator[Result]:
+def _apart(name: str, case: Made, waiting: list[str], timeout: float) -> Iterator[Result | None]:
     """Runs ways until all are done or the process dies, and takes those that are over from the list."""
     start = time.monotonic()
 
@@ -237,7 +237,7 @@ def _apart(name: str, case: Made, waiting: list[str], timeout: float) -> Iterato
             text = f"{found.reason}: {found.message}"[:SHOWN]
             state = "ours" if _torch_goes(case, way, timeout) else "torch's"
             yield Result(name, way, state, text, time.monotonic() - start)
-        elif found is not None:
+        else:
             yield found
         start = time.monotonic()
 
