@@ -9,6 +9,7 @@ import pytest
 
 import burn
 from burn.codegen.cpu.backend import CPU
+from burn.codegen.cpu.heuristics.programs import LONG
 from burn.codegen.cpu.target import compact, host_target
 from burn.codegen.host.steps import LARGEST, Kind, Step, _bytes
 from burn.compiler import compile_program
@@ -98,3 +99,69 @@ def test_a_failure_ends_it() -> None:
     small = Executable(compile_program(program, Options(target=SMALL)))
     with pytest.raises(burn.BurnError, match="index 9"):
         small.run({"x": np.ones(3, np.float32), "i": np.array([1, 9])})
+
+
+def _deep(x: burn.Tensor, w: burn.Tensor) -> burn.Tensor:
+    for _ in range(3):
+        x = ((x @ w).softmax(-1) @ w.transpose(0, 1) + x).sort(-1)
+    return x
+
+
+def _long(monkeypatch: pytest.MonkeyPatch, program: Program) -> Executable:
+    """A program compiled for this machine as if it were long."""
+    monkeypatch.setattr("burn.codegen.cpu.brief.LONG", 1)
+    return Executable(compile_program(program))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 129])
+def test_a_long_program_chooses_between_kernels_in_its_table(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    generator = np.random.default_rng(rows)
+    weight = burn.tensor(generator.standard_normal((64, 64)).astype(np.float32))
+    given = {"x": generator.standard_normal((rows, 64)).astype(np.float32)}
+    program = traced(lambda x: _deep(x, weight), x="float32[n, 64]")
+    (want,) = Executable(compile_program(program.copy())).run(given).values()
+    (got,) = _long(monkeypatch, program).run(given).values()
+    np.testing.assert_array_equal(got, want)
+
+
+def test_launches_that_choose_take_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = burn.ones(64, 64)
+
+    def entry(layers: int) -> str:
+        def chain(x: burn.Tensor) -> burn.Tensor:
+            for _ in range(layers):
+                x = (x @ weight).relu()
+            return x
+
+        text = CPU(host_target(features())).mlir(_lowered(traced(chain, x="float32[n, 64]")))
+        return text[text.index("@burn_entry") :]
+
+    assert "@burn_rt_launch" in entry(2)
+    monkeypatch.setattr("burn.codegen.cpu.brief.LONG", 1)
+    few, many = entry(3), entry(9)
+    assert "@burn_rt_launch" not in many
+    assert many.count("@burn_rt_steps(") == 1
+    assert len(many.splitlines()) - len(few.splitlines()) <= 6  # a buffer's size for each layer more
+
+
+def test_a_frame_of_many_words_is_not_on_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("burn.codegen.host.steps.ON_STACK", 3)
+    program = traced(_layers, x="float32[n, n]")
+    x = np.random.default_rng(1).standard_normal((7, 7)).astype(np.float32)
+    (want,) = Executable(compile_program(program.copy())).run({"x": x}).values()
+    long = _long(monkeypatch, program)
+    (got,) = long.run({"x": x}).values()
+    np.testing.assert_array_equal(got, want)
+    assert "@burn_rt_alloc" in CPU(host_target(features())).mlir(_lowered(program))
+
+
+def test_a_program_of_many_launches_is_a_table() -> None:
+    def chain(x: burn.Tensor) -> burn.Tensor:
+        for _ in range(LONG):
+            x = x.cumsum(0)
+        return x
+
+    artefact = compile_program(traced(chain, x="int64[3]"))
+    assert b"burn_rt_steps" in artefact.code
+    (got,) = Executable(artefact).run({"x": np.array([1, 0, 0])}).values()
+    assert got.tolist() == [1, LONG, LONG * (LONG + 1) // 2]

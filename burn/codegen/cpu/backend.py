@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from burn.codegen.backend import Backend, Built, pipeline
 from burn.codegen.cpu import candidates
-from burn.codegen.cpu.brief import is_brief
+from burn.codegen.cpu.brief import is_brief, is_long
 from burn.codegen.cpu.candidates import Panel, Points
 from burn.codegen.cpu.heuristics import winograd
 from burn.codegen.cpu.heuristics.panels import interleaved_width, packed_width
@@ -158,7 +158,8 @@ class CPU(Backend):
         target = replace(self.target, small=is_brief(program) and self.choices.seed is None)
         groups = sum(isinstance(op.opview, Group) for op in program.block.operations)
         kernels = KernelPrinter(target, small=written_numbers(target, groups), choices=self.choices)
-        entry = EntryBuilder(program, kernels, target.attributes, target.compact).build()
+        as_table = target.compact or is_long(program)
+        entry = EntryBuilder(program, kernels, target.attributes, as_table).build()
         return entry, kernels.chosen
 
 

@@ -1,4 +1,5 @@
-"""Which programs are over in a moment whatever their loops look like: their code is made small, as that is quicker to make.
+"""Which programs are over in a moment whatever their loops look like, and which are long: their code is made small, as that is
+quicker to make.
 
 LLVM unrolls loops, and then a fifth of a small program's compilation is spent on the copies. A run that touches a few kilobytes
 takes less time than the call that starts it.
@@ -8,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from burn.codegen.cpu.heuristics.programs import BRIEF
+from burn.codegen.cpu.heuristics.programs import BRIEF, LONG
 from burn.codegen.host.groups import flops
 from burn.dialect.control import Group
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
+from burn.dialect.query import blocks
 from burn.dialect.types import type_of
 
 
@@ -30,6 +32,12 @@ def is_brief(program: Program) -> bool:
                     return False
                 work += dim
     return work <= BRIEF
+
+
+def is_long(program: Program) -> bool:
+    """Has a program so many launches that they had better be a table (`host/steps.py`) than code?"""
+    found = (operation for block in blocks(program.block) for operation in block.operations)
+    return sum(operation.operation.name == "burn.group" for operation in found) >= LONG
 
 
 def _ops(block: ir.Block) -> Iterator[Op]:

@@ -28,7 +28,7 @@ from burn.codegen.cpu.matmul.blockwise import WORD, Blockwise
 from burn.codegen.cpu.matmul.tiling import Tiled, panels_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.calls import Address
-from burn.codegen.host.emit import PTR, Int, Value
+from burn.codegen.host.emit import Int, Value
 from burn.codegen.host.entry import EntryBuilder, some
 from burn.codegen.host.launches import THREADS, Launch, Launches
 from burn.codegen.tuning.choices import NO_CHOICE, USUAL, Choice, Choices, digest
@@ -117,7 +117,7 @@ class Either:
         length = max(len(f.sizes) for f in functions)  # what a function does not read may be anything
         longest = next(f for f in functions if len(f.sizes) == length)
         sizes = [[entry.sizes.dim(s) for s in (*f.sizes, *longest.sizes[len(f.sizes) :])] for f in functions]
-        addresses = [code.raw(f"llvm.mlir.addressof @{f.name} : {PTR}", PTR) for f in functions]
+        addresses = [entry.calls.kernel(f.name) for f in functions]
         function = chosen(addresses)
         assert isinstance(function, Value)
         count = chosen([entry.sizes.dim(f.count) for f in functions])

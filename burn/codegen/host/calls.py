@@ -1,7 +1,7 @@
 """How the entry function does what a program consists of, memory, outputs and launches: by a call for each of them.
 
-`Calls` is straight code. `Steps` (steps.py) is the same as a table, for programs that are to be small. Both give addresses that
-`launch` takes back; who needs one as a value asks `reached`.
+`Calls` is straight code. `Steps` (steps.py) is the same as a table, for programs that are to be small or are long. Both give
+addresses that `launch` takes back; who needs one as a value asks `reached`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from burn.codegen.host.emit import PTR, Int, Value
 
 if TYPE_CHECKING:
     from burn.codegen.host.entry import EntryBuilder
+
+
+END = "^end"
+"""The block that ends the entry function."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,13 @@ class Calls:
     def launch(self, record: int, kernel: str | Value, words: Sequence[Word], count: Int, grain: Int) -> None:
         """Runs a kernel, by its name or address, for so many iterations."""
         if isinstance(kernel, str):
-            kernel = self.code.raw(f"llvm.mlir.addressof @{kernel} : {PTR}", PTR)
+            kernel = self.kernel(kernel)
         self.entry.set_words([self.reached(word) if isinstance(word, Known) else word for word in words])
         self.entry.call("burn_rt_launch", record, kernel, self.entry.words, count, grain)
+
+    def kernel(self, name: str) -> Value:
+        """A kernel's address."""
+        return self.code.raw(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
 
     def reached(self, address: Address) -> Value:
         """An address as a value."""

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from burn.codegen.backend import Built
 from burn.codegen.host import checks, control, inputs, library  # noqa: F401  they register their emitters
-from burn.codegen.host.calls import Address, Calls
+from burn.codegen.host.calls import END, Address, Calls
 from burn.codegen.host.early import early_outputs
 from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.emitters import EMITTERS, emits
@@ -44,7 +44,7 @@ from burn.runtime.artefact import KernelImage
 from burn.runtime.origins import resolved
 
 T = TypeVar("T")
-END, FAIL = "^end", "^fail"
+FAIL = "^fail"
 STAY = ("string", "list")
 """Elements that are addresses in the host's memory."""
 
@@ -75,8 +75,8 @@ class Entry:
 
 
 class EntryBuilder:
-    def __init__(self, program: Program, kernels: Kernels, attributes: str, small: bool = False) -> None:
-        """attributes: LLVM's, of the function. small: it is to be small, whatever time it takes."""
+    def __init__(self, program: Program, kernels: Kernels, attributes: str, as_table: bool = False) -> None:
+        """attributes: LLVM's, of the function. as_table: its launches are a table (steps.py) and not code."""
         self.program, self.kernels = program, kernels
         self.results = program.outputs
         self.code = Function("burn_entry", [("run", PTR)], "i32", attributes=attributes)
@@ -99,7 +99,7 @@ class EntryBuilder:
         self._words = 1
         self._fails = False
         self._op: Op | None = None
-        self.calls = (Steps if small else Calls)(self)
+        self.calls = (Steps if as_table else Calls)(self)
 
     # ---- the whole -----------------------------------------------------------------------------------------------------
     def build(self) -> Entry:

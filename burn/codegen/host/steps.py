@@ -1,4 +1,5 @@
-"""A program's launches as a table of steps, which the runtime goes through: `Steps`, for programs that are to be small.
+"""A program's launches as a table of steps, which the runtime goes through: `Steps`, for programs that are to be small, and for
+long ones, whose code would take LLVM too long.
 
 A launch takes some 100 bytes of code and 25 of the table. What is known while compiling stands in it: numbers, and which input,
 constant or buffer an address is that of. All else, such as a size that the inputs decide, the function computes as ever and puts
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from burn.codegen.host.calls import Address, Calls, Known, Word
+from burn.codegen.host.calls import END, Address, Calls, Known, Word
 from burn.codegen.host.emit import PTR, Function, Int, Value
 
 if TYPE_CHECKING:
@@ -44,11 +45,20 @@ KIND_BITS = 2
 LARGEST = (1 << 62 - KIND_BITS) - 1
 """Numbers that a table has room for."""
 
+ON_STACK = 1 << 16
+"""Words of a frame that are taken from the stack. A thread's may be as small as 8 MB."""
+
+WORD_BYTES = 8
+
 COMPARED = '["no-jump-tables", "true"]'
 """An address in a table would cost 32 bytes of a program that may be loaded anywhere, a comparison costs 13."""
 
 KERNELS = "kernel_of"
 """The function that gives a kernel's address for its number."""
+
+
+CHOSEN = ""
+"""Stands for a kernel whose address is a word of the launch. `KERNELS` has no address for it."""
 
 
 class Steps(Calls):
@@ -85,13 +95,15 @@ class Steps(Calls):
         return Known(Kind.HELD, slot)
 
     def launch(self, record: int, kernel: str | Value, words: Sequence[Word], count: Int, grain: Int) -> None:
-        if isinstance(kernel, Value):
-            super().launch(record, kernel, words, count, grain)
-            return
         if self._first is None:
             self._first = record
-        number = self._kernels.setdefault(kernel, len(self._kernels))
-        self._add(Step.LAUNCH + number, [*words, count, grain])
+        chosen = [kernel] if isinstance(kernel, Value) else []
+        number = self._kernels.setdefault(CHOSEN if isinstance(kernel, Value) else kernel, len(self._kernels))
+        self._add(Step.LAUNCH + number, [*words, *chosen, count, grain])
+
+    def kernel(self, name: str) -> Value:
+        """The same value for all launches, so that what is chosen of it takes one word of the frame."""
+        return self.code.pure(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
 
     def reached(self, address: Address) -> Value:
         if isinstance(address, Value):
@@ -134,9 +146,23 @@ class Steps(Calls):
     def close(self) -> list[str]:
         if not self._tables:
             return []
-        self.code.alloca(self._most, "i64", self.words, align=8)
-        self.code.alloca(self._room, "i64", self.held, align=8)
+        self._memory(self._most, self.words)
+        self._memory(self._room, self.held)
         return [*self._tables, *([self._lookup()] if self._kernels else [])]
+
+    def _memory(self, words: int, name: Value) -> None:
+        """So many words, on the stack if that has room for them."""
+        code = self.code
+        if words <= ON_STACK:
+            code.alloca(words, "i64", name, align=8)
+            return
+        null, failed, following = code.fresh(PTR), code.fresh("i1"), code.label()
+        size = code.const(words * WORD_BYTES)
+        code.first(f"{name} = llvm.call @burn_rt_alloc({code.arguments[0]}, {size}) : ({PTR}, i64) -> {PTR}")
+        code.first(f"{null} = llvm.mlir.zero : {PTR}")
+        code.first(f'{failed} = llvm.icmp "eq" {name}, {null} : {PTR}')
+        code.first(f"cf.cond_br {failed}, {END}, {following}")
+        code.head.append(f"{following}:")
 
     def _add(self, step: int, words: Sequence[Word]) -> None:
         self.entry.settle()
@@ -168,7 +194,8 @@ class Steps(Calls):
         function.line(f"llvm.switch %number : i64, {labels[0]} [{cases}]")
         for label, kernel in zip(labels, self._kernels, strict=True):
             function.start(label)
-            function.return_(function.raw(f"llvm.mlir.addressof @{kernel} : {PTR}", PTR))
+            address = f"addressof @{kernel}" if kernel != CHOSEN else "zero"
+            function.return_(function.raw(f"llvm.mlir.{address} : {PTR}", PTR))
         return function.text()
 
 

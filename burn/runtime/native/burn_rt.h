@@ -74,8 +74,8 @@ int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, con
  * (0: the end, 1: plan, 2: output, from 3 on: launch kernel number 0, 1 ...), how many words it has, and these; in a word's two
  * lowest bits is what the rest stands for (0: that number, 1: the word of that place in `held`, 2: a constant's address, 3: an
  * input's). Words of a plan are sizes, and addresses then lie in `held` from its start on; those of an output its sizes, its
- * bytes, its number, and where `held` gets its address; those of a launch what the kernel takes, iterations and grain. `words` has
- * room for those of any step. Returns the run's status. */
+ * bytes, its number, and where `held` gets its address; those of a launch what the kernel takes, the kernel's address if `kernels`
+ * returns NULL for its number, iterations and grain. `words` has room for those of any step. Returns the run's status. */
 typedef burn_kernel (*burn_kernels)(int64_t number);
 int32_t burn_rt_steps(burn_run *run, const unsigned char *steps, int64_t *words, int64_t *held, burn_kernels kernels);
 /* A call of library code (sort, unique ...) is bracketed so that it shows in a profile. */

@@ -38,8 +38,10 @@ int32_t burn_rt_steps(burn_run *run, const unsigned char *steps, int64_t *words,
                 *offset = (int64_t)(intptr_t)(base + *offset);
         } else if (step == OUTPUT) /* behind its sizes: bytes, the output's number, where its address is held */
             held[end[-1]] = (int64_t)(intptr_t)burn_rt_output(run, end[-2], end - words - 3, words, end[-3]);
-        else /* behind the kernel's words: iterations, grain */
-            burn_rt_launch(run, kernel_id++, kernels(step - LAUNCH), words, end[-2], end[-1]);
+        else { /* behind the kernel's words: its address where `kernels` has none, iterations, grain */
+            burn_kernel kernel = kernels(step - LAUNCH);
+            burn_rt_launch(run, kernel_id++, kernel ? kernel : (burn_kernel)(intptr_t)end[-3], words, end[-2], end[-1]);
+        }
     }
     return burn_rt_status(run);
 }

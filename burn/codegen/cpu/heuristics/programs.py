@@ -13,6 +13,10 @@ BRIEF = 16384
 FEW_KERNELS = 12
 """Groups of a program up to which hardly two share a kernel, so that numbers in its code are shorter than arguments."""
 
+LONG = 500
+"""Groups of a program from which on its launches are a table and not code. LLVM takes a millisecond for the code of a launch; to
+read one from a table takes a run about 100 ns."""
+
 
 def written_numbers(target: Target, groups: int) -> int:
     """The largest number that stays in the code of a program of so many groups; of a small one with many 1, a stride, as layers
