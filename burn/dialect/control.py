@@ -133,6 +133,8 @@ def yielded_types(region: ir.Region) -> list[TensorType]:
 def defined_symbols(operation: ir.Operation | ir.OpView) -> set[str]:
     """The sizes that an op defines, not counting those of ops in its regions: `burn.read_dim`'s symbol, the
     data-dependent producers' count, the symbols of control flow."""
+    if isinstance(operation, Op) and not operation.IS_DEFINER:
+        return set()
     attributes = operation.attributes
     names = {ir.StringAttr(attributes[key]).value for key in DEFINES if key in attributes}
     for key in DEFINES_SEVERAL:
@@ -143,6 +145,8 @@ def defined_symbols(operation: ir.Operation | ir.OpView) -> set[str]:
 
 def captured(op: Op) -> list[ir.Value]:
     """The values from around an op that its regions use, each once."""
+    if not op.REGIONS:
+        return []
     inside: set[ir.Value] = set()
     used: dict[ir.Value, None] = {}
 

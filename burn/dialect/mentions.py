@@ -5,34 +5,50 @@ from __future__ import annotations
 from burn.dialect.control import defined_symbols
 from burn.dialect.dims import Dim, symbols
 from burn.dialect.mlir import ir
-from burn.dialect.op import CODECS, Op
-from burn.dialect.types import type_of
+from burn.dialect.op import Op
+from burn.dialect.types import TensorType
 
 
 def dim_attributes(op: Op) -> dict[str, tuple[Dim, ...]]:
     """The attributes of an op that hold sizes."""
     found = {}
-    for name, attr in op.ATTRS.items():
-        if attr.codec in (CODECS[Dim], CODECS[tuple[Dim, ...]]) and (value := getattr(op, name)) is not None:
-            found[name] = value if isinstance(value, tuple) else (value,)
+    for attr in op.SIZES:
+        value = attr.read(op.operation)
+        if value is not None:
+            found[attr.name] = value if isinstance(value, tuple) else (value,)
     return found
 
 
 def attribute_symbols(op: Op) -> set[str]:
     """The sizes that an op's attributes mention."""
+    if not op.SIZES:
+        return set()
     return {name for dims in dim_attributes(op).values() for dim in dims for name in symbols(dim)}
 
 
 def used_symbols(op: Op) -> set[str]:
     """The sizes that an op needs, in its regions too, but for those it defines."""
-    names: set[str] = set()
-    for region in op.operation.regions:
-        for block in region.blocks:
-            for operation in block.operations:
-                if isinstance(operation.opview, Op):
-                    names |= used_symbols(operation.opview)
-    for value in (*op.operation.operands, *op.operation.results):
-        if isinstance(value.type, ir.RankedTensorType):
-            for d in type_of(value).shape:
-                names |= symbols(d)
-    return (names | attribute_symbols(op)) - defined_symbols(op)
+    operation, names = op.operation, attribute_symbols(op)
+    if op.REGIONS:
+        for region in operation.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    if isinstance(inner.opview, Op):
+                        names |= used_symbols(inner.opview)
+    for value in operation.operands:
+        names |= _type_symbols(value.type)
+    for value in operation.results:
+        names |= _type_symbols(value.type)
+    return names - defined_symbols(op) if op.IS_DEFINER else names
+
+
+def _type_symbols(type_: ir.Type) -> frozenset[str]:
+    """The sizes that the type of a value mentions."""
+    known = _OF_TYPES.get(type_)
+    if known is None:
+        shape = TensorType.from_mlir(type_).shape if isinstance(type_, ir.RankedTensorType) else ()
+        known = _OF_TYPES[type_] = frozenset(name for dim in shape for name in symbols(dim))
+    return known
+
+
+_OF_TYPES: dict[ir.Type, frozenset[str]] = {}

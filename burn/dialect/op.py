@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -70,6 +69,26 @@ class Codec:
     decode: Callable[[Any], Any]
 
 
+DECODED = 1 << 16
+"""Attributes whose values are kept, of each codec."""
+
+
+def _kept(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A `decode` that takes an attribute apart once: MLIR holds equal attributes once, and to take one apart calls the bindings
+    for each of its elements. The values must not be mutable."""
+    known: dict[ir.Attribute, Any] = {}
+
+    def read(attribute: ir.Attribute) -> Any:
+        value = known.get(attribute)
+        if value is None:
+            if len(known) >= DECODED:
+                known.clear()
+            value = known[attribute] = decode(attribute)
+        return value
+
+    return read
+
+
 def _dims_attr(dims: Sequence[Dim]) -> ir.Attribute:
     return ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
 
@@ -89,18 +108,19 @@ CODECS: dict[Any, Codec] = {
     float: Codec(lambda v: ir.FloatAttr.get(ir.F64Type.get(), float(v)), lambda a: ir.FloatAttr(a).value),
     str: Codec(ir.StringAttr.get, lambda a: ir.StringAttr(a).value),
     tuple[int, ...]: Codec(
-        lambda v: ir.DenseI64ArrayAttr.get([_int64(x) for x in v]), lambda a: tuple(ir.DenseI64ArrayAttr(a))
+        lambda v: ir.DenseI64ArrayAttr.get([_int64(x) for x in v]), _kept(lambda a: tuple(ir.DenseI64ArrayAttr(a)))
     ),
     tuple[float, ...]: Codec(
-        lambda v: ir.DenseF64ArrayAttr.get([float(x) for x in v]), lambda a: tuple(ir.DenseF64ArrayAttr(a))
+        lambda v: ir.DenseF64ArrayAttr.get([float(x) for x in v]), _kept(lambda a: tuple(ir.DenseF64ArrayAttr(a)))
     ),
     tuple[str, ...]: Codec(
         lambda v: ir.ArrayAttr.get([ir.StringAttr.get(x) for x in v]),
-        lambda a: tuple(ir.StringAttr(x).value for x in ir.ArrayAttr(a)),
+        _kept(lambda a: tuple(ir.StringAttr(x).value for x in ir.ArrayAttr(a))),
     ),
-    tuple[Dim, ...]: Codec(_dims_attr, lambda a: tuple(parse(ir.StringAttr(x).value) for x in ir.ArrayAttr(a))),
-    Dim: Codec(lambda v: ir.StringAttr.get(str(v)), lambda a: parse(ir.StringAttr(a).value)),
+    tuple[Dim, ...]: Codec(_dims_attr, _kept(lambda a: tuple(parse(ir.StringAttr(x).value) for x in ir.ArrayAttr(a)))),
+    Dim: Codec(lambda v: ir.StringAttr.get(str(v)), _kept(lambda a: parse(ir.StringAttr(a).value))),
 }
+_ONE_SIZE, _SIZES, _SEGMENTS = CODECS[Dim], CODECS[tuple[Dim, ...]], CODECS[tuple[int, ...]].decode
 
 
 @dataclass(frozen=True)
@@ -113,11 +133,20 @@ class Attr:
     required: bool
     default: Any
 
+    @property
+    def holds_sizes(self) -> bool:
+        return self.codec is _ONE_SIZE or self.codec is _SIZES
+
     def plain(self, value: Any) -> Any:
         """A value given for it, sizes as the compiler reckons with them."""
-        if self.codec is CODECS[Dim]:
+        if self.codec is _ONE_SIZE:
             return plain(value)
-        return tuple(map(plain, value)) if self.codec is CODECS[tuple[Dim, ...]] and value is not None else value
+        return tuple(map(plain, value)) if self.codec is _SIZES and value is not None else value
+
+    def read(self, operation: ir.Operation) -> Any:
+        """Its value on an operation of the class."""
+        written = operation.attributes.get(self.name)
+        return self.default if written is None else self.codec.decode(written)
 
 
 @dataclass(frozen=True)
@@ -137,6 +166,11 @@ REGISTRY: dict[str, type[Op]] = {}
 """Every op class by its name without the dialect's prefix."""
 
 
+def _operand(index: int) -> property:
+    """The accessor of an operand in front of which every class of the kind has just as many."""
+    return property(lambda self: self.operation.operands[index])
+
+
 class Op(Burn.Operation):
     """Base of all ops. See the module's docstring for how a subclass is written."""
 
@@ -146,6 +180,9 @@ class Op(Burn.Operation):
         ATTRS: ClassVar[dict[str, Attr]]
         REGIONS: ClassVar[tuple[str, ...]]
         PURE: ClassVar[bool]
+        SEGMENTED: ClassVar[bool]
+        SIZES: ClassVar[tuple[Attr, ...]]
+        IS_DEFINER: ClassVar[bool]
 
     def __init_subclass__(cls, *, name: str = "", pure: bool = True, terminator: bool = False) -> None:
         if not name:  # a family's base class
@@ -170,6 +207,10 @@ class Op(Burn.Operation):
                 text = getattr(base, "__name__", str(base)) if not typing.get_args(base) else str(base)
                 attrs[key] = Attr(key, CODECS[base], text, required, cls.__dict__.get(key))
         cls.OP_NAME, cls.OPERANDS, cls.ATTRS, cls.REGIONS, cls.PURE = name, tuple(operands), attrs, tuple(regions), pure
+        cls.IS_DEFINER = not attrs.keys().isdisjoint((*DEFINES, *DEFINES_SEVERAL))
+        cls.SIZES = tuple(attr for attr in attrs.values() if attr.holds_sizes)
+        kinds = [kind for _, kind in operands]
+        cls.SEGMENTED = any(kind != "single" for kind in kinds[:-1]) or (kinds[-1:] == ["optional"] and len(kinds) > 1)
         for key in (*[n for n, _ in operands], *attrs, *regions):
             if hasattr(ext.Operation, key):
                 raise TypeError(f"{name}: '{key}' is taken by MLIR's own accessor")
@@ -180,35 +221,34 @@ class Op(Burn.Operation):
             if key in cls.__dict__:
                 delattr(cls, key)
         # MLIR erases what is pure and unread; an op that defines a size may be wanted for that alone
-        erasable = pure and not {*DEFINES, *DEFINES_SEVERAL} & attrs.keys()
+        erasable = pure and not cls.IS_DEFINER
         super().__init_subclass__(name=name, traits=[ext.Pure] * erasable + [ir.IsTerminatorTrait] * terminator)
         for index, (key, _) in enumerate(operands):
-            setattr(cls, key, property(lambda self, i=index: self._group(i)))
+            one = kinds[index] == "single" and not cls.SEGMENTED
+            setattr(cls, key, _operand(index) if one else property(lambda self, i=index: self._group(i)))
         for key, attr in attrs.items():
-            setattr(cls, key, property(lambda self, a=attr: self._attribute(a)))
+            setattr(cls, key, property(lambda self, a=attr: a.read(self.operation)))
         REGISTRY[name] = cls
 
     # ---- reading an op -----------------------------------------------------------------------------------------------
     def _group(self, index: int) -> Any:
-        kind = self.OPERANDS[index][1]
-        if "segments" not in self.operation.attributes:
-            values = list(self.operation.operands)
+        kind, operands = self.OPERANDS[index][1], self.operation.operands
+        segments = self.operation.attributes.get("segments") if self.SEGMENTED else None
+        if segments is None:
             if kind == "variadic":
-                return values[index:]
-            return values[index] if index < len(values) else None
-        sizes = list(ir.DenseI64ArrayAttr(self.operation.attributes["segments"]))
+                return list(operands)[index:]
+            return operands[index] if index < len(operands) else None
+        sizes = _SEGMENTS(segments)
         start = sum(sizes[:index])
-        values = list(self.operation.operands)[start : start + sizes[index]]
-        return values if kind == "variadic" else values[0] if values else None
-
-    def _attribute(self, attr: Attr) -> Any:
-        attributes = self.operation.attributes
-        return attr.codec.decode(attributes[attr.name]) if attr.name in attributes else attr.default
+        if kind == "variadic":
+            return list(operands)[start : start + sizes[index]]
+        return operands[start] if sizes[index] else None
 
     @property
     def attrs(self) -> dict[str, Any]:
         """Every attribute's value by name."""
-        return {name: self._attribute(attr) for name, attr in self.ATTRS.items()}
+        operation = self.operation
+        return {name: attr.read(operation) for name, attr in self.ATTRS.items()}
 
     @property
     def args(self) -> list[Any]:
@@ -249,9 +289,7 @@ class Op(Burn.Operation):
         with context():
             groups, complete, types_ = cls._complete(operands, result_types, attrs)
             attributes = {k: cls.ATTRS[k].codec.encode(v) for k, v in complete.items() if v is not None}
-            if any(kind != "single" for _, kind in cls.OPERANDS[:-1]) or (
-                cls.OPERANDS and cls.OPERANDS[-1][1] == "optional" and len(cls.OPERANDS) > 1
-            ):
+            if cls.SEGMENTED:
                 attributes["segments"] = ir.DenseI64ArrayAttr.get([len(group) for group, _ in groups])
             return ir.Operation.create(
                 f"burn.{cls.OP_NAME}",
@@ -290,13 +328,28 @@ class Op(Burn.Operation):
                 cls.fail(f"attribute '{key}' is missing")
             complete[key] = attr.plain(attrs[key]) if key in attrs else attr.default
         if result_types is None:
-            inferred = cls.infer(*operand_types, **complete)
-            result_types = [inferred] if isinstance(inferred, TensorType) else inferred
+            result_types = cls._inferred(operand_types, complete)
         for type_ in result_types:
             if any(isinstance(d, int) and d < 0 for d in type_.shape):
                 cls.fail(f"the result would be {type_}, of a negative size")
             type_.check_sizes()
         return groups, complete, list(result_types)
+
+    @classmethod
+    def _inferred(cls, operands: Sequence[Any], attrs: dict[str, Any]) -> Sequence[TensorType]:
+        """What `infer` says, asked once of each combination of types and attributes: a model's layers repeat them."""
+        kinds = tuple(tuple(o) if isinstance(o, list) else o for o in operands)
+        key = (cls, kinds, tuple(attrs.values()))
+        try:
+            known = _INFERRED.get(key)
+        except TypeError:  # an attribute was given as a list
+            return _listed(cls.infer(*operands, **attrs))
+        if known is None:
+            known = _listed(cls.infer(*operands, **attrs))
+            if len(_INFERRED) >= INFERRED:
+                _INFERRED.clear()
+            _INFERRED[key] = known
+        return known
 
     @classmethod
     def fail(cls, message: str, attribute: str = "") -> typing.NoReturn:
@@ -325,6 +378,16 @@ class Op(Burn.Operation):
         expected = [inferred] if isinstance(inferred, TensorType) else list(inferred)
         if expected != results:
             self.fail(f"has result types {_list(results)}, but its operands give {_list(expected)}")
+
+
+def _listed(inferred: TensorType | Sequence[TensorType]) -> tuple[TensorType, ...]:
+    return (inferred,) if isinstance(inferred, TensorType) else tuple(inferred)
+
+
+INFERRED = 1 << 16
+"""Results of type inference that are kept."""
+
+_INFERRED: dict[Any, tuple[TensorType, ...]] = {}
 
 
 def _list(types_: Sequence[TensorType]) -> str:
@@ -384,8 +447,10 @@ def _with_line() -> ir.Location | None:
 
 
 def location_name(location: ir.Location) -> str:
-    match = re.match(r'loc\("((?:[^"\\]|\\.)*)"', str(location))
-    return match.group(1) if match else ""
+    """The name that a location begins with: its own, or that of its file; "" where it has none."""
+    if isinstance(location, ir.NameLoc):
+        return location.name_str
+    return location.filename if isinstance(location, ir.FileLineColLoc) else ""
 
 
 def current_node() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from burn.dialect.control import defined_symbols
 from burn.dialect.mentions import used_symbols
@@ -17,10 +18,8 @@ VIEWS = frozenset(("reshape", "broadcast_to", "transpose", "slice", "windows"))
 
 def op_of(value: ir.Value) -> Op | None:
     """The burn op that a value is the result of; None for a block's argument."""
-    if isinstance(value.owner, ir.Block):
-        return None
-    view = value.owner.opview
-    return view if isinstance(view, Op) else None
+    owner = value.owner  # an op comes as what the dialect has registered for its name
+    return owner if isinstance(owner, Op) else None
 
 
 def is_named(value: ir.Value, *names: str) -> Op | None:
@@ -36,6 +35,14 @@ def result_type(op: Op) -> TensorType:
 def used_once(value: ir.Value) -> bool:
     uses = iter(value.uses)
     return next(uses, None) is not None and next(uses, None) is None
+
+
+def is_used(operation: ir.Operation) -> bool:
+    """Does anything use a result of it?"""
+    for result in operation.results:
+        for _ in result.uses:
+            return True
+    return False
 
 
 def splat(value: ir.Value) -> float | int | bool | None:
@@ -89,7 +96,7 @@ def blocks(block: ir.Block) -> list[ir.Block]:
     """A block and the blocks of all regions in it, outer ones first; groups are left out."""
     found = [block]
     for operation in block.operations:
-        if operation.operation.name == "burn.group":
+        if not len(operation.regions) or operation.operation.name == "burn.group":
             continue
         for region in operation.operation.regions:
             for inner in region.blocks:
@@ -100,22 +107,30 @@ def blocks(block: ir.Block) -> list[ir.Block]:
 def erase_dead(block: ir.Block) -> int:
     """Erases pure ops that nothing uses, in nested regions too; returns how many. A size is used where it is mentioned."""
     erased = 0
-    for operation in reversed(list(block.operations)):
-        op = operation.opview
-        unread = isinstance(op, Op) and op.PURE and not any(any(True for _ in r.uses) for r in op.operation.results)
-        if unread and not _mentioned(defined_symbols(op), block, op):
-            op.operation.erase()
-            erased += 1
-            continue
-        for region in operation.operation.regions:
-            for inner in region.blocks:
-                erased += erase_dead(inner)
+    mentions: Counter[str] | None = (
+        None  # how many ops need a size; counted when first asked for, as few ops define any
+    )
+    for view in reversed(list(block.operations)):
+        operation = view.operation
+        if isinstance(view, Op) and view.PURE and not is_used(operation):
+            if view.IS_DEFINER and mentions is None:
+                mentions = _mentions(block)
+            if mentions is None or not any(mentions[name] for name in defined_symbols(view)):
+                if mentions is not None:
+                    mentions.subtract(used_symbols(view))
+                operation.erase()
+                erased += 1
+                continue
+        if len(operation.regions):
+            inside = 0
+            for region in operation.regions:
+                for inner in region.blocks:
+                    inside += erase_dead(inner)
+            mentions = None if inside else mentions
+            erased += inside
     return erased
 
 
-def _mentioned(names: set[str], block: ir.Block, definer: Op) -> bool:
-    """Whether anything in a block but their definer mentions one of these sizes. Few ops define any."""
-    if not names:
-        return False
-    others = (o.opview for o in block.operations if o.operation != definer.operation)
-    return any(isinstance(other, Op) and names & used_symbols(other) for other in others)
+def _mentions(block: ir.Block) -> Counter[str]:
+    """How many ops of a block need each size."""
+    return Counter(name for op in block.operations if isinstance(op, Op) for name in used_symbols(op))

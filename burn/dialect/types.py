@@ -134,19 +134,21 @@ class TensorType:
             raise TypeMismatch("a size is too large", [f"{self}: a size is at most {LARGEST}"])
 
     def to_mlir(self) -> ir.Type:
-        if self not in _TO_MLIR:
+        made = _TO_MLIR.get(self)
+        if made is None:
             self.check_sizes()
             sizes = "".join(f"{d}x" if isinstance(d, int) else "?x" for d in self.shape)
             names = ", ".join(f'"{d}"' for d in self.shape)
             encoding = "" if self.is_static else f", [{names}]"
-            _TO_MLIR[self] = ir.Type.parse(f"tensor<{sizes}{DTYPES[self.dtype].mlir}{encoding}>")
-            _FROM_MLIR[_TO_MLIR[self]] = self
-        return _TO_MLIR[self]
+            made = _TO_MLIR[self] = ir.Type.parse(f"tensor<{sizes}{DTYPES[self.dtype].mlir}{encoding}>")
+            _FROM_MLIR[made] = self
+        return made
 
     @staticmethod
     def from_mlir(type_: ir.Type) -> TensorType:
         """Raises ValueError for a type that is not one of burn's tensors."""
-        if type_ not in _FROM_MLIR:
+        known = _FROM_MLIR.get(type_)
+        if known is None:
             if not isinstance(type_, ir.RankedTensorType):
                 raise ValueError(f"not a tensor type: {type_}")
             dims: list[Dim] = []
@@ -158,8 +160,8 @@ class TensorType:
                     raise ValueError(f"dimension {axis} of {type_} has no name")
                 else:
                     dims.append(parse(ir.StringAttr(ir.ArrayAttr(encoding)[axis]).value))
-            _FROM_MLIR[type_] = TensorType(_BY_MLIR[str(type_.element_type)], tuple(dims))
-        return _FROM_MLIR[type_]
+            known = _FROM_MLIR[type_] = TensorType(_BY_MLIR[str(type_.element_type)], tuple(dims))
+        return known
 
 
 RANDOM_STATE = TensorType("uint64", (2,))

@@ -9,7 +9,7 @@ from burn.dialect.compose import broadcast_to
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import blocks, op_of
+from burn.dialect.query import blocks, is_used, op_of
 from burn.dialect.types import TensorType, is_symbolic, type_of
 from burn.dialect.weights import WeightStore
 from burn.passes.constants import Constants
@@ -31,15 +31,14 @@ class Rewriter:
         changed = 0
         for inner in blocks(block):
             for operation in inner.operations:
-                op = operation.opview
-                if isinstance(op, Op) and op.OP_NAME in self.laws and op.PURE:
-                    changed += self._apply(op)
+                if isinstance(operation, Op) and operation.OP_NAME in self.laws and operation.PURE:
+                    changed += self._apply(operation)
         return changed
 
     def _apply(self, op: Op) -> int:
         """Applies laws to an op, then to what it became."""
         for step in range(MAX_STEPS):
-            if not any(True for r in op.operation.results for _ in r.uses):
+            if not is_used(op.operation):
                 return step
             value = self._first(op)
             if value is None:

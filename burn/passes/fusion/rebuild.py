@@ -7,7 +7,7 @@ from burn.dialect.control import Group, captured
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import op_of
+from burn.dialect.query import is_used, op_of
 from burn.dialect.types import type_of
 from burn.errors import CompileError
 from burn.kernels.lower import has_rule
@@ -36,7 +36,7 @@ class Rebuild:
         for old, new in self.values.items():
             old.replace_all_uses_with(new)
         for operation in reversed(replaced):
-            if not any(list(r.uses) for r in operation.results):
+            if not is_used(operation):
                 operation.erase()
 
     def _dissolves(self, op: Op) -> bool:
