@@ -1,9 +1,10 @@
 """How long burn takes to compile large graphs, stage by stage: `python benchmarks/compile_time.py [--nodes 1000 10000]`.
 
-Three shapes: a deep chain of products and pointwise ops, a transformer of many layers as exporters write it, and a graph that
-is mostly arithmetic on shapes. Prints a row for each shape and size: seconds of CPU time in all and by stage, peak memory, and
-how time grows: the exponent p of nodes^p since the size before. Then two models of true size, BERT-base and an encoder of 48
-layers, with random weights: from the start of a process to the compiled program, read from a file, nothing in the cache.
+Five shapes: a deep chain of products and pointwise ops, a transformer of many layers as exporters write it, a graph that is
+mostly arithmetic on shapes, one of many branches, and one of many small constants. Prints a row for each shape and size:
+seconds of CPU time in all and by stage, peak memory, and how time grows: the exponent p of nodes^p since the size before.
+Then two models of true size, BERT-base and an encoder of 48 layers, with random weights: from the start of a process to the
+compiled program, read from a file, nothing in the cache.
 """
 
 from __future__ import annotations
@@ -143,10 +144,43 @@ def shapes(count: int) -> onnx.ModelProto:
     return make.model(x, "n", 8)
 
 
+def wide(count: int) -> onnx.ModelProto:
+    """Branches side by side, of a product, a bias and an activation each, added up in pairs."""
+    make = Maker()
+    weights = [make.weight(32, 32) for _ in range(4)]
+    branches = []
+    for i in range(max(count // 4, 1)):
+        y = make.op("Add", make.op("MatMul", "x", weights[i % 4]), make.weight(32))
+        branches.append(make.op(("Relu", "Tanh", "Sigmoid")[i % 3], y))
+    while len(branches) > 1:
+        pairs = zip(branches[::2], branches[1::2], strict=False)
+        branches = [*(make.op("Add", a, b) for a, b in pairs), *branches[len(branches) & ~1 :]]
+    return make.model(branches[0], "batch", 32)
+
+
+def constants(count: int) -> onnx.ModelProto:
+    """Pointwise ops with constants of one and of a few elements, and products of sums of such."""
+    make = Maker()
+    x = "x"
+    while len(make.nodes) < count:
+        a = make.op("Mul", x, make.weight(32))
+        b = make.op("Constant", value=numpy_helper.from_array(np.full((), 1 + len(make.nodes) % 7, np.float32)))
+        c = make.op("Div", make.op("Add", make.weight(4), b), make.weight(4))
+        d = make.op("Reshape", make.op("Concat", *[c] * 8, axis=0), make.constant(np.array([32])))
+        x = make.op("Tanh", make.op("Add", make.op("Sub", a, d), b))
+    return make.model(x, "batch", 32)
+
+
 COLD = {"BERT-base": 12, "48 layers": 48}
 """Encoders by their layers."""
 
-SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {"chain": chain, "transformer": transformer, "shapes": shapes}
+SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {
+    "chain": chain,
+    "transformer": transformer,
+    "shapes": shapes,
+    "wide": wide,
+    "constants": constants,
+}
 
 
 def measure(shape: str, count: int) -> dict[str, float]:
