@@ -16,8 +16,8 @@ from burn.caching import executable
 from burn.errors import TypeMismatch
 from burn.options import FULL, Options
 from burn.runtime.arrays import like
-from burn.runtime.card import CardArray, callers
 from burn.runtime.device import CPU, Device
+from burn.runtime.device_array import DeviceArray, callers
 from burn.tensors import trees
 from burn.tracing.arguments import Arguments, Dynamic, donated_names
 from burn.tracing.trace import Traced, arguments_of, signature_of, trace_call
@@ -127,12 +127,12 @@ class CompiledFunction:
 
     def run_giving(
         self, leaves: Sequence[Any], given_up: Sequence[int], given: Sequence[Any]
-    ) -> tuple[Any, list[np.ndarray | CardArray]]:
+    ) -> tuple[Any, list[np.ndarray | DeviceArray]]:
         """What the function returns, and the arrays of the outputs behind it. given_up: the numbers of inputs that outputs may
         be written over. given: the inputs that the caller knows of."""
         outputs = self.executable.run_giving(leaves, given_up)
         count = len(trees.paths(self._results))
-        shown = callers(outputs[:count], given) if self.executable.device.is_card else like(outputs[:count], given)
+        shown = callers(outputs[:count], given) if self.executable.device.is_gpu else like(outputs[:count], given)
         return trees.unflatten(self._results, shown), outputs[count:]
 
     def __repr__(self) -> str:

@@ -30,9 +30,9 @@ from burn.nn.parameter import are_of, elements_of, given_up, places_of, renew
 from burn.options import Options
 from burn.runtime._native import trim_memory
 from burn.runtime.arrays import as_given
-from burn.runtime.card import place_of
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
+from burn.runtime.device_array import place_of
 from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tracing.arguments import Arguments, Dynamic, bound, described
@@ -84,7 +84,7 @@ class _Program:
     def run(self, leaves: Sequence[Any]) -> Any:
         elements = self.elements
         if not self.assigned:
-            if self.device.is_card:
+            if self.device.is_gpu:
                 return self.function.run_giving([*map(as_given, leaves), *elements], (), leaves)[0]
             return self.function.run_leaves([*leaves, *elements])
         numbers = [len(leaves) + i for i, free in zip(self.renewed, given_up(self.assigned), strict=True) if free]

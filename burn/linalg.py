@@ -19,10 +19,10 @@ from burn.errors import TypeMismatch
 from burn.evaluation import compile
 from burn.tensors import Tensor, constant, jacobi
 from burn.tensors.base import made
+from burn.tensors.concatenation import concat
 from burn.tensors.control import check_size, loop
 from burn.tensors.creation import eye, ones, zeros
-from burn.tensors.joining import concat
-from burn.tensors.lifting import together
+from burn.tensors.promotion import together
 from burn.tensors.tracer import active
 
 

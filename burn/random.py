@@ -22,8 +22,8 @@ from burn.errors import TypeMismatch
 from burn.runtime.random import checked_seed, process
 from burn.tensors import Tensor, constant
 from burn.tensors.base import made, of_array, sequence
+from burn.tensors.concatenation import stack
 from burn.tensors.creation import Shape, checked_shape
-from burn.tensors.joining import stack
 from burn.tensors.tracer import active
 
 

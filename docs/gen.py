@@ -2,9 +2,9 @@
 
     python docs/gen.py [FOLDER]        # docs/reference by default
 
-One page for each family of ops, one for tensors and their functions, one each for `burn.nn`, `burn.data`, `burn.train` and
-`burn.generation`, one for the passes, one for ONNX Runtime's own operators, one for environment variables. Nothing here is
-written by hand, so nothing can be out of step: the element types of a function are those it is tested with (tests/api/rows.py).
+Pages: one for each family of ops, for tensors and their functions, for `burn.nn`, `burn.data`, `burn.train` and
+`burn.generation`, for the passes, ONNX Runtime's own operators and environment variables. All content comes from the code: the
+element types of a function are those of its tests (tests/api/rows.py).
 """
 
 from __future__ import annotations
@@ -112,11 +112,12 @@ def signature_of(function: object) -> str:
 
 
 TENSOR_FAMILIES = {
-    "Creation": "creation", "From other libraries": "lifting", "Functions of elements": "math",
+    "Creation": "creation", "From other libraries": "promotion", "Functions of elements": "math",
     "Comparison, logic and bits": "logic",
-    "Activations": "activations", "Conversion": "conversions", "Shapes": "shapes", "Moving elements": "arranging",
-    "Joining and choosing": "joining", "Reductions": "reductions", "Statistics": "statistics", "Products": "products",
-    "Sorting and searching": "sorting", "Reading at places": "indexing", "Writing at places": "updating",
+    "Activations": "activations", "Conversion": "conversions", "Shapes": "shapes", "Rearranging elements": "manipulation",
+    "Concatenation and selection": "concatenation", "Reductions": "reductions", "Statistics": "statistics",
+    "Matmuls and contractions": "contractions",
+    "Sorting and searching": "sorting", "Indexing": "indexing", "Updates": "at",
 }  # fmt: skip
 """Headings, and the modules of burn.tensors whose functions stand under them."""
 
@@ -222,7 +223,7 @@ def data_page() -> str:
 
 
 def train_page() -> str:
-    """Steps, learners and what belongs to them; then metrics, and the events that observers are told."""
+    """Steps and learners, then metrics, and the events that observers receive."""
     parts = ["# burn.train", "", inspect.cleandoc(train.__doc__ or ""), ""]
     for name in train.__all__:
         member = getattr(train, name)
@@ -232,12 +233,12 @@ def train_page() -> str:
     for name in train.metrics.__all__:
         parts += [*layer_entry(name, getattr(train.metrics, name), "metrics"), ""]
     parts += ["# burn.train.events", "", inspect.cleandoc(train.events.__doc__ or ""), ""]
-    told = typing.get_args(train.Event)
-    return "\n".join([*parts, *(line for event in told for line in layer_entry(event.__name__, event, "events"))])
+    events = typing.get_args(train.Event)
+    return "\n".join([*parts, *(line for event in events for line in layer_entry(event.__name__, event, "events"))])
 
 
 def generation_page() -> str:
-    """What writes texts."""
+    """Text generation."""
     parts = ["# burn.generation", "", inspect.cleandoc(generation.__doc__ or ""), ""]
     for name in generation.__all__:
         member = getattr(generation, name)
@@ -246,7 +247,7 @@ def generation_page() -> str:
 
 
 def methods(member: Any, without: Collection[str] = ()) -> list[str]:
-    """The methods that a class defines itself, each with what it says, but those named in `without`."""
+    """The methods that a class defines itself, with their docstrings, except those named in `without`."""
     own = vars(member).items() if inspect.isclass(member) else ()
     return [
         f"- `.{name}{signature_of(function).replace('(self, ', '(').replace('(self)', '()')}`: "

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 import burn
-from burn.runtime.card import resident, to_card
 from burn.runtime.device import device
+from burn.runtime.device_array import resident, to_device
 from rows.models import AT_LEAST
 from rows.shapes import GPT2_SMALL, LLAMA_1B, Shape
 from rows.timing import Row, by_turns, difference, waited
@@ -123,7 +123,7 @@ class Steps:
         model = model.cpu()
         examples = (torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), model.empty())
         self.compiled = burn.compile(model, examples, cache=False, device=where, donate=("kept",))
-        self.kept: list[Any] = [to_card(t.numpy(), where) for t in model.empty()]
+        self.kept: list[Any] = [to_device(t.numpy(), where) for t in model.empty()]
 
     def __call__(self, token: Any, place: Any) -> Any:
         scores, *self.kept = self.compiled.executable(token, place, *self.kept)

@@ -12,9 +12,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import burn
 from burn import ops
-from burn.runtime.card import resident, to_card
 from burn.runtime.device import device
-from rows.timing import Goal, Row, by_turns, difference, on_burns_card, on_card
+from burn.runtime.device_array import resident, to_device
+from rows.timing import Goal, Row, by_turns, difference, on_burns_card, on_gpu
 
 TOLERANCE = 0.05
 """Of the largest number: bfloat16 keeps 8 bits, and sums differ."""
@@ -60,7 +60,7 @@ def row(
     assert error < TOLERANCE, f"{name} differs by {error}"
     arrays = [resident(t, device("cuda")) for t in tensors]
     calls = {"burn": lambda: compiled(*arrays), **{peer: partial(call, *tensors) for peer, call in peers.items()}}
-    times = by_turns(calls, on_card, on_burns_card)
+    times = by_turns(calls, on_gpu, on_burns_card)
     return Row(name, times.pop("burn"), times, work, unit)
 
 
@@ -70,7 +70,7 @@ def row(
 @cache
 def copy_seconds() -> float:
     x = half(ROWS, COLUMNS)
-    return by_turns({"copy": lambda: x.clone()}, on_card, on_card)["copy"]
+    return by_turns({"copy": lambda: x.clone()}, on_gpu, on_gpu)["copy"]
 
 
 def copy_row() -> Row:
@@ -151,7 +151,7 @@ def product_of_bytes(n: int, sums: str | None) -> Row:
     is torch's `use_fast_accum`, of which neither is the default."""
     x, y = (torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
     turned = y.T.contiguous()
-    arrays = [to_card(t.cpu().view(torch.uint8).numpy().view(ml_dtypes.float8_e4m3fn), "cuda") for t in (x, turned)]
+    arrays = [to_device(t.cpu().view(torch.uint8).numpy().view(ml_dtypes.float8_e4m3fn), "cuda") for t in (x, turned)]
     compiled = burn.compile(
         lambda x, y: ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(1,), dtype="bfloat16", sums=sums),
         [f"float8_e4m3fn[{n}, {n}]"] * 2,
@@ -168,7 +168,7 @@ def product_of_bytes(n: int, sums: str | None) -> Row:
         "torch": lambda: scaled(x, turned.T, one, one, out_dtype=torch.bfloat16, use_fast_accum=sums == "fast"),
         "bf16": lambda: wide @ wide,
     }
-    times = by_turns(calls, on_card, on_burns_card)
+    times = by_turns(calls, on_gpu, on_burns_card)
     wide_seconds = times.pop("bf16")
     name = f"product float8 e4m3 {n} cubed{', fast sums' if sums else ''} (torch's _scaled_mm)"
     made = Row(name, times.pop("burn"), times, 2 * n**3, "TF/s")

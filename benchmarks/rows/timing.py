@@ -48,7 +48,7 @@ class Row:
         self.goals.append(Goal(of, min(times) / self.burn, wanted))
 
 
-def on_card(call: Callable[[], Any]) -> float:
+def on_gpu(call: Callable[[], Any]) -> float:
     """Seconds a call, on the card's clock."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()

@@ -66,7 +66,7 @@ class BurnBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         try:
-            return not (where := as_device(device.lower())).is_card or count(where.kind) > where.index
+            return not (where := as_device(device.lower())).is_gpu or count(where.kind) > where.index
         except DeviceError:
             return False
 

@@ -32,13 +32,13 @@ class Where:
     autotune: str | None = None
 
     @property
-    def is_card(self) -> bool:
+    def is_gpu(self) -> bool:
         return self.device != "cpu"
 
     @property
     def is_plain(self) -> bool:
         """Whether it is a CPU in fp32, which every engine knows."""
-        return not self.is_card and self.precision == "fp32"
+        return not self.is_gpu and self.precision == "fp32"
 
 
 HOST = Where()
@@ -96,11 +96,11 @@ class Burn(FilePeer):
 
         place: dict[str, Any] = asdict(where)
         run = burn.load(subject.path, threads=threads, **place).run
-        if not where.is_card:
+        if not where.is_gpu:
             return run
-        from burn.runtime.card import to_card
+        from burn.runtime.device_array import to_device
 
-        sent = Sent(lambda array: to_card(array, where.device))
+        sent = Sent(lambda array: to_device(array, where.device))
         return lambda feeds: {name: np.asarray(array.numpy()) for name, array in run(sent(feeds)).items()}
 
 
@@ -176,7 +176,7 @@ class TorchPeer:
         sent = Sent(lambda array: torch.from_numpy(array).to(where.device))
         with torch.inference_mode():
             module = subject.module()
-            module = module.to(where.device) if where.is_card else module
+            module = module.to(where.device) if where.is_gpu else module
             function = self.prepare(module, tuple(sent(subject.feeds).values()))
 
         def run(feeds: Feeds) -> Feeds:

@@ -55,7 +55,7 @@ class Card:
             raise CompileError(f"the program does not fit {self}", problems)
 
 
-def is_card(target: str) -> bool:
+def is_gpu(target: str) -> bool:
     """Whether it is the name of a card rather than of a platform."""
     return ":" in target
 

@@ -43,7 +43,7 @@ class Options:
     @property
     def linked(self) -> Platform:
         """The platform, with what programs for cards are linked with there. Raises CompileError."""
-        return self.platform.with_cards() if self.cards else self.platform
+        return self.platform.with_gpus() if self.cards else self.platform
 
     @property
     def is_foreign(self) -> bool:

@@ -42,7 +42,7 @@ class Platform:
     is_bare: bool = False
     opening: tuple[str, ...] | None = None
 
-    def with_cards(self) -> Platform:
+    def with_gpus(self) -> Platform:
         """The same for programs that run on a card beside it. Raises CompileError."""
         if self.opening is None:
             can = ", ".join(name for name, known in PLATFORMS.items() if known.opening is not None)

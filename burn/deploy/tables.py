@@ -182,11 +182,11 @@ def _stored(stored: Stored) -> str:
 
 def _version_tables(version: Version, suffix: str, name: str) -> list[str]:
     features = _table("char *const", f"features{suffix}", [*map(text, version.artefact.target.features), "0"])
-    cards = _card_tables(version, suffix, name) if version.artefact.target.card else []
+    cards = _gpu_tables(version, suffix, name) if version.artefact.target.card else []
     return [*_program_tables(version.artefact, version.places, suffix), features, *cards]
 
 
-def _card_tables(version: Version, suffix: str, name: str) -> list[str]:
+def _gpu_tables(version: Version, suffix: str, name: str) -> list[str]:
     """What a card is sent: constants, by their bytes, but for strings, which stay with the host; and kernels."""
     sent = (f"INT64_C({place.bytes if place.strings is None else -1})" for place in version.places)
     kernels = (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from burn.dialect.mlir import ir
 from burn.errors import Problem, TypeMismatch
-from burn.runtime.card import CardArray
+from burn.runtime.device_array import DeviceArray
 from burn.runtime.origins import Line, current_line
 
 if TYPE_CHECKING:
@@ -83,14 +83,14 @@ class Deferred:
         type_: TensorType,
         application: Application | None = None,
         index: int = 0,
-        array: np.ndarray | CardArray | None = None,
+        array: np.ndarray | DeviceArray | None = None,
         anywhere: bool = False,
     ) -> None:
         """anywhere: elements that were written in the program."""
         self.type, self.application, self.index, self.array = type_, application, index, array
         if application is not None:
             self.device = application.device
-        elif isinstance(array, CardArray):
+        elif isinstance(array, DeviceArray):
             self.device = str(array.device)
         else:
             self.device = "" if anywhere or not type_.shape else "cpu"

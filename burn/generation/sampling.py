@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import burn.random
 from burn.errors import TypeMismatch
 from burn.tensors import Tensor
-from burn.tensors.joining import where
+from burn.tensors.concatenation import where
 
 
 @dataclass(frozen=True)

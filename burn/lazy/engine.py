@@ -21,8 +21,8 @@ from burn.errors import RunError, TypeMismatch
 from burn.lazy.graph import Graph, collect, exact
 from burn.options import Options
 from burn.runtime import Executable
-from burn.runtime.card import CardArray
 from burn.runtime.device import CPU, Device, device
+from burn.runtime.device_array import DeviceArray
 
 PASSES = "simplify{absorb=false},recognise,decompose,simplify,layout,simplify,fuse,release"
 """No weights: nothing to pack or to fold."""
@@ -106,9 +106,9 @@ def plan(values: Iterable[Deferred]) -> tuple[Entry, Graph]:
         return find(graph, device(names[0])), graph
 
 
-def _at(array: np.ndarray | CardArray | None, where: Device) -> np.ndarray | CardArray | None:
+def _at(array: np.ndarray | DeviceArray | None, where: Device) -> np.ndarray | DeviceArray | None:
     """A leaf's elements as a program takes them: what goes anywhere may have been computed on another device."""
-    if isinstance(array, CardArray) and array.device != where:
+    if isinstance(array, DeviceArray) and array.device != where:
         return array.to(where)
     return array
 

@@ -287,7 +287,7 @@ class Module:
         where they stay. Raises TypeMismatch, and DeviceError for a card that is not there."""
         where = named(target)
         if where is not None:
-            if where.is_card:
+            if where.is_gpu:
                 _ = where.native
             for _, parameter in self.named_parameters():
                 parameter.move(where)

@@ -20,8 +20,8 @@ from burn.errors import TypeMismatch
 from burn.nn import init
 from burn.nn.init import Init, Simple
 from burn.runtime.arrays import own_copy
-from burn.runtime.card import CardArray, to_card
 from burn.runtime.device import CPU, Device
+from burn.runtime.device_array import DeviceArray, to_device
 from burn.runtime.dtypes import name_of
 from burn.runtime.random import process
 from burn.tensors import Tensor, constant
@@ -47,7 +47,7 @@ class Parameter(Tensor):
         self._weight: Weight | None = None
         self._leaf: Deferred | None = None
         self._device = CPU
-        self._card: CardArray | None = None  # its elements there; `_weight` is a copy of them then
+        self._card: DeviceArray | None = None  # its elements there; `_weight` is a copy of them then
         self._tracer = None
         self._alone = False  # whether nobody else refers to its elements: a program may write over them
         if isinstance(data, (tuple, list)) and all(isinstance(d, (int, np.integer)) for d in data):
@@ -119,12 +119,12 @@ class Parameter(Tensor):
         return view
 
     @property
-    def elements(self) -> np.ndarray | CardArray:
+    def elements(self) -> np.ndarray | DeviceArray:
         """Its elements as computing takes them: one to a byte at least, on its device, or mapped. Only to be read at once."""
         if self._device is CPU:
             return self._own().array()
         if self._card is None:
-            self._card, self._alone = to_card(self._own().array(), self._device), True
+            self._card, self._alone = to_device(self._own().array(), self._device), True
         return self._card
 
     @property
@@ -143,7 +143,7 @@ class Parameter(Tensor):
         known = self._weight is not None or self._card is not None
         if self._card is not None:
             self._own()  # fetched
-        self._device, self._card, self._leaf = where if where.is_card else CPU, None, None
+        self._device, self._card, self._leaf = where if where.is_gpu else CPU, None, None
         if known:
             _ = self.elements
 
@@ -161,7 +161,7 @@ class Parameter(Tensor):
             tracer.assign(self, value)
             return
         if self._device is not CPU:
-            self._assign_on_card(data)
+            self._assign_on_gpu(data)
             return
         if isinstance(data, Tensor):
             data = data.numpy()
@@ -169,13 +169,13 @@ class Parameter(Tensor):
         self._must_fit(TensorType(weight.dtype, weight.shape))
         self._weight, self._leaf, self._alone = weight, None, weight is not data
 
-    def _assign_on_card(self, data: Any) -> None:
+    def _assign_on_gpu(self, data: Any) -> None:
         held = data._held() if isinstance(data, Tensor) else data.array() if isinstance(data, Weight) else data
-        alone = not isinstance(held, CardArray) or held.device != self._device
-        if not isinstance(held, CardArray):
+        alone = not isinstance(held, DeviceArray) or held.device != self._device
+        if not isinstance(held, DeviceArray):
             held = np.asarray(held)
         self._must_fit(TensorType(name_of(held.dtype) if isinstance(held, np.ndarray) else held.dtype, held.shape))
-        self._card = to_card(held, self._device) if isinstance(held, np.ndarray) else held.to(self._device)
+        self._card = to_device(held, self._device) if isinstance(held, np.ndarray) else held.to(self._device)
         self._weight, self._leaf, self._alone = None, None, alone
 
     def _must_fit(self, given: TensorType) -> None:
@@ -233,12 +233,12 @@ def _restored(cls: type[Parameter], array: np.ndarray, dtype: str, name: str, tr
 
 
 # ---- of hundreds at once, at every call of a compiled function ---------------------------------------------------------------
-def elements_of(parameters: Sequence[Parameter]) -> list[np.ndarray | CardArray]:
+def elements_of(parameters: Sequence[Parameter]) -> list[np.ndarray | DeviceArray]:
     """The elements of each: see `Parameter.elements`."""
     return [found if (found := _at_hand(p)) is not None else p.elements for p in parameters]
 
 
-def _at_hand(parameter: Parameter) -> np.ndarray | CardArray | None:
+def _at_hand(parameter: Parameter) -> np.ndarray | DeviceArray | None:
     """Its elements where these lie on its device as an array already; None where `Parameter.elements` makes one."""
     if parameter._device is not CPU:
         return parameter._card
@@ -262,11 +262,11 @@ def given_up(parameters: Sequence[Parameter]) -> list[bool]:
     return [p._alone for p in parameters]
 
 
-def renew(parameters: Sequence[Parameter], arrays: Sequence[np.ndarray | CardArray], where: Device) -> None:
+def renew(parameters: Sequence[Parameter], arrays: Sequence[np.ndarray | DeviceArray], where: Device) -> None:
     """Other elements that a program has computed, which are their own now, and where it left them."""
     for parameter, array in zip(parameters, arrays, strict=True):
         parameter._leaf, parameter._alone = None, True
-        if isinstance(array, CardArray):
+        if isinstance(array, DeviceArray):
             parameter._weight, parameter._card, parameter._device = None, array, where
         else:
             weight = Weight(parameter._type.dtype, array.shape, array)

@@ -29,7 +29,7 @@ from burn.nn.config import LayerConfig, derived
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
 from burn.tensors import Tensor, constant
-from burn.tensors.joining import where
+from burn.tensors.concatenation import where
 from burn.tensors.tracer import active
 
 Schedule = Callable[[Tensor], Tensor]

@@ -13,9 +13,9 @@ from burn.nn.parameter import Buffer
 from burn.optim.base import Optimizer
 from burn.optim.wolfe import Trial, strong_wolfe
 from burn.tensors import Tensor, constant
+from burn.tensors.concatenation import concat, where
 from burn.tensors.control import fori_loop
 from burn.tensors.creation import arange
-from burn.tensors.joining import concat, where
 
 Closure = Callable[[], tuple[Any, Mapping[str, Any]]]
 """The loss and its gradients by path, of the parameters as they are."""

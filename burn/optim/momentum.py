@@ -8,7 +8,7 @@ from typing import Any
 from burn.nn.module import Module
 from burn.optim.base import Groups, Optimizer, Schedule, corrected
 from burn.tensors import Tensor
-from burn.tensors.joining import where
+from burn.tensors.concatenation import where
 
 
 class SGD(Optimizer):

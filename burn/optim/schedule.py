@@ -15,7 +15,7 @@ from burn.errors import TypeMismatch
 from burn.optim.base import Optimizer
 from burn.tensors import Tensor
 from burn.tensors import constant as tensor
-from burn.tensors.joining import where
+from burn.tensors.concatenation import where
 
 Schedule: TypeAlias = Callable[[Any], Tensor]
 

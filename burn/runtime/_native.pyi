@@ -195,7 +195,7 @@ def device_from_dlpack(capsule: Any) -> tuple[int, tuple[int, ...], tuple[int, .
     """Of a capsule: address, shape, strides in elements, type code, bits, device type and index, and what keeps it alive."""
 
 class CardArray:
-    """A dense array in a card's memory, in row-major order: what burn.runtime.card.CardArray is made of."""
+    """A dense array in a card's memory, in row-major order: what the base class of burn.runtime.device_array.DeviceArray."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...

@@ -34,8 +34,8 @@ from burn.runtime.abi import MESSAGES, Status
 from burn.runtime.arrays import Unfit, as_dicts, as_given, contained, like, to_numpy
 from burn.runtime.artefact import CONTAINERS, Artefact, Signature, ValueSpec
 from burn.runtime.budget import Limits
-from burn.runtime.card import CardArray, resident
 from burn.runtime.device import Device, device_of
+from burn.runtime.device_array import DeviceArray, resident
 from burn.runtime.dtypes import CODES, numpy_dtype
 from burn.runtime.host import missing_features
 from burn.runtime.package import COMPILED
@@ -92,7 +92,7 @@ class Executable:
                 texts=[(i, math.prod(c.shape)) for i, c in enumerate(artefact.constants) if c.dtype == "string"],
                 card=self.device.card,
                 images=[(image.name, image.data, image.shared, image.threads) for image in artefact.images],
-                sites=artefact.sites if self.device.is_card else (),
+                sites=artefact.sites if self.device.is_gpu else (),
             )
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
@@ -101,7 +101,7 @@ class Executable:
         self._keys = {index: spec.keys for index, spec in enumerate(signature.outputs) if spec.keys}
         is_plain = not self._keys and not any(spec.containers for spec in signature.inputs)
         self._direct = not signature.random_state and is_plain
-        self._gives_tensors = self.device.is_card and torch_tensors.can_give(signature.outputs)
+        self._gives_tensors = self.device.is_gpu and torch_tensors.can_give(signature.outputs)
         self._names = [spec.name for spec in signature.inputs]
         self._donate = tuple(donate)
         self._donated = [index for index, name in enumerate(self._names) if name in donate] or None
@@ -328,9 +328,9 @@ class Executable:
         ordered = [arrays[name] for name in self._names]
         return _Call(ordered, [given[name] for name in self._names], symbols, donated)
 
-    def _array(self, value: Any, spec: ValueSpec) -> np.ndarray | CardArray:
+    def _array(self, value: Any, spec: ValueSpec) -> np.ndarray | DeviceArray:
         """An input where it lies: on the program's card, or with the host. Raises Unfit."""
-        if not self.device.is_card or spec.dtype == "string":
+        if not self.device.is_gpu or spec.dtype == "string":
             return to_numpy(value, spec.dtype)
         array = resident(value, self.device)
         if array is None:
@@ -364,7 +364,7 @@ class Executable:
             array = arrays.get(name)
             if array is None and name not in self._names:
                 problems.append(Problem(f"there is no input '{name}' to donate"))
-            elif isinstance(array, CardArray):
+            elif isinstance(array, DeviceArray):
                 if not array.is_writable:
                     problems.append(
                         Problem(f"input '{name}' is read-only, or another library's, and cannot be donated")

@@ -45,7 +45,7 @@ class Event:
     kernel: KernelInfo
     began: float
     seconds: float
-    on_card: bool
+    on_gpu: bool
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Profile:
                     "name": kernel.name,
                     "cat": kernel.kind,
                     "pid": 0,
-                    "tid": int(event.on_card),
+                    "tid": int(event.on_gpu),
                     "ts": event.began * 1e6,
                     "dur": event.seconds * 1e6,
                     "args": {"nodes": list(kernel.sources), "flops": kernel.flops, "bytes": kernel.bytes},
@@ -121,7 +121,7 @@ class Profile:
                     max(times),
                 )
             )
-        found = (Event(kernels[k], began / 1e9, took / 1e9, on_card) for k, began, took, on_card in events)
+        found = (Event(kernels[k], began / 1e9, took / 1e9, on_gpu) for k, began, took, on_gpu in events)
         ordered = tuple(sorted(found, key=lambda event: event.began))
         return Profile(tuple(rows), len(runs), ordered, dict(symbols), tuple(seconds))
 

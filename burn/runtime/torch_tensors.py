@@ -15,8 +15,8 @@ import numpy as np
 
 from burn.runtime import _native
 from burn.runtime.artefact import ValueSpec
-from burn.runtime.card import CardArray, dlpack_device
 from burn.runtime.device import Device
+from burn.runtime.device_array import DeviceArray, dlpack_device
 from burn.runtime.dtypes import DTYPES
 
 
@@ -33,7 +33,7 @@ def as_arrays(values: Sequence[Any], device: Device) -> list[Any] | None:
     card, stream = device.native, torch.cuda.current_stream(device.index).cuda_stream
     card.wait_for(stream)
 
-    def taken(tensor: Any) -> CardArray:
+    def taken(tensor: Any) -> DeviceArray:
         dtype = _numpy(tensor.dtype)
         assert dtype is not None
         return _native.foreign_card_array(card, tensor.data_ptr(), dtype, tensor.shape, tensor, stream)
@@ -55,7 +55,7 @@ def can_give(outputs: Sequence[ValueSpec]) -> bool:
     return not any(spec.containers or DTYPES[spec.dtype].dlpack is None for spec in outputs)
 
 
-def as_tensors(outputs: Sequence[CardArray], device: Device) -> list[Any]:
+def as_tensors(outputs: Sequence[DeviceArray], device: Device) -> list[Any]:
     """Arrays on the card as torch's tensors over the same memory; torch's current stream waits for them."""
     torch = sys.modules["torch"]
     stream = torch.cuda.current_stream(device.index).cuda_stream

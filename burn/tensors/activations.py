@@ -1,4 +1,4 @@
-"""Activation functions. Each is one op of the dialect, which says what it computes and where it comes from."""
+"""Activation functions. Each is one op of the dialect, whose docstring has the formula and the source."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from burn.dialect import ops as build
 from burn.tensors.base import made
-from burn.tensors.lifting import Operand, lift, rounded, together
 from burn.tensors.logic import Logic
+from burn.tensors.promotion import Operand, lift, rounded, together
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor

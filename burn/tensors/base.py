@@ -1,7 +1,7 @@
-"""What a tensor is made of: a value of the program being traced, or a recorded one. Enter at `Base`.
+"""Base class of tensors: holds a value of the program being traced, or a recorded one. Start at `Base`.
 
-The families of methods (`operators.py`, `shapes.py` ...) are written once, on `value` and the dialect's builders: inside of a
-traced function they add ops to its program, elsewhere they record them, and nothing is computed until elements are asked for.
+The families of methods (`operators.py`, `shapes.py` ...) are written once, on `value` and the dialect's builders. Inside of a
+traced function they add ops to its program. Elsewhere they record ops, which are computed when elements are read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.dialect.weights import array_weight
 from burn.errors import OutOfRange, TypeMismatch
 from burn.evaluation import evaluate
-from burn.runtime.card import CardArray
+from burn.runtime.device_array import DeviceArray
 from burn.tensors.sizes import shown, shown_shape
 from burn.tensors.tracer import active
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
 
 DEEPEST = 1000
-"""Recorded ops that may lie one after another; what is deeper is computed, so that no loop records without end."""
+"""Longest chain of recorded ops; a deeper tensor is computed at once, so that no loop records without end."""
 
 
 class ElementType(str):
-    """The name of an element type, which equals numpy's and Python's type of that name too: `x.dtype == np.float32`."""
+    """The name of an element type. It also equals numpy's and Python's type of that name: `x.dtype == np.float32`."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -65,7 +65,7 @@ class Base:
         self._tracer = None if isinstance(value, Deferred) else active()
         if isinstance(value, Deferred):
             value.held += 1
-            # A size that the data decide is known once they are computed; so is a long history.
+            # computed now: a data-dependent size is then known, and a long history is cut
             if value.array is None and (value.depth > DEEPEST or not value.type.is_static):
                 evaluate(value.siblings())
 
@@ -96,7 +96,7 @@ class Base:
 
     @property
     def _is_gone(self) -> bool:
-        """Whether it is of a traced function that has ended: its value may be no more, and must not be touched."""
+        """True for a tensor of a traced function that has ended: its value may be deleted and must not be used."""
         return self._tracer is not None and self._tracer.ended
 
     def _must_be_alive(self) -> None:
@@ -108,13 +108,13 @@ class Base:
 
     @property
     def is_traced(self) -> bool:
-        """Whether it stands for a value of a program under construction, which has no elements yet."""
+        """True for a value of a program under construction, which has no elements yet."""
         return not isinstance(self._value, Deferred)
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Sizes: ints, and in a traced function `Dim`s where they are not fixed. (`type.shape` has them as the compiler
-        reckons with them: there `==` asks whether two are written alike.)"""
+        """Sizes: ints, and in a traced function `Dim`s for dynamic sizes. (`type.shape` has the compiler's expressions, whose
+        `==` compares their text.)"""
         type_ = self.type
         return type_.shape if type_.is_static else shown_shape(type_.shape)
 
@@ -128,21 +128,21 @@ class Base:
 
     @property
     def size(self) -> Any:
-        """How many elements there are."""
+        """The number of elements."""
         return shown(self.type.elements)
 
     @property
     def nbytes(self) -> Any:
-        """Bytes that the elements take."""
+        """The number of bytes of the elements."""
         return shown(self.type.bytes)
 
     def _elements(self) -> np.ndarray:
-        """The elements with the host, computed now if they were not before."""
+        """The elements in host memory; computes them if necessary."""
         held = self._held()
-        return held.numpy() if isinstance(held, CardArray) else held
+        return held.numpy() if isinstance(held, DeviceArray) else held
 
-    def _held(self) -> np.ndarray | CardArray:
-        """The elements where they lie, computed now if they were not before."""
+    def _held(self) -> np.ndarray | DeviceArray:
+        """The elements on their device; computes them if necessary."""
         value = self._value
         assert isinstance(value, Deferred)
         if value.array is None:
@@ -151,8 +151,8 @@ class Base:
         return value.array
 
     def _present(self) -> Tensor:
-        """A tensor with the elements that this one has now: itself, as tensors do not change. A parameter, whose elements change,
-        gives another tensor; so functions that return their operand as it is return this."""
+        """A tensor with the present elements: itself, as tensors are immutable. A parameter, whose elements change,
+        returns another tensor. Functions that return an operand unchanged return this instead."""
         return self  # type: ignore[return-value]
 
     def _floating(self) -> Tensor:
@@ -184,11 +184,11 @@ def made(value: Value) -> Tensor:
     return Base._final(value)
 
 
-def of_array(array: np.ndarray | CardArray, anywhere: bool = False) -> Tensor:
-    """A lazy tensor over an array, which must not be changed afterwards; or a constant of the program being traced. anywhere:
-    it is computed with on any device."""
+def of_array(array: np.ndarray | DeviceArray, anywhere: bool = False) -> Tensor:
+    """A lazy tensor over an array, which must not be changed afterwards; in a traced function, a constant of its program.
+    anywhere: the tensor is compatible with every device."""
     tracer = active()
-    if isinstance(array, CardArray):
+    if isinstance(array, DeviceArray):
         if tracer is None:
             return made(Deferred(TensorType(array.dtype, array.shape), array=array))
         array = array.numpy()
@@ -199,6 +199,6 @@ def of_array(array: np.ndarray | CardArray, anywhere: bool = False) -> Tensor:
 
 
 def sequence(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """f(1, 2) and f((1, 2)) alike; sizes as the compiler reckons with them."""
+    """Arguments of f(1, 2) or f((1, 2)), with sizes as the compiler's expressions."""
     given = values[0] if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
     return tuple(plain(v) if isinstance(v, Expr) else v for v in given)

@@ -1,11 +1,11 @@
-"""Control flow on values: `cond` for `if`, `while_loop`, `fori_loop` and `scan` for loops, `read_dim` for sizes from data,
-`check_size` for what they must be.
+"""Control flow on values: `cond` for `if`, `while_loop`, `fori_loop` and `scan` for loops, `read_dim` for data-dependent sizes,
+`check_size` for conditions on sizes.
 
     total = burn.scan(lambda carry, x: (carry + x, carry), 0.0, xs)
 
-In a traced function the functions given are called once, while tracing, and what they use of the tensors around them they see
-as they are; `loop` is what the others are written with. Outside, an iteration is computed before the next begins: its
-program is compiled once, since its structure stays the same.
+A traced function calls the given functions once, while tracing; they can use tensors from outside. All loops are
+built on `loop`. Outside of traced functions, each iteration is computed before the next one; its program is compiled once,
+because its structure stays the same.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from burn.dialect.types import TensorType
 from burn.errors import TypeMismatch
 from burn.evaluation import evaluate
 from burn.tensors import Size, Tensor, constant, lift
+from burn.tensors.concatenation import concat
 from burn.tensors.creation import zeros
-from burn.tensors.joining import concat
 from burn.tensors.sizes import shown
 from burn.tensors.tracer import active, current
 from burn.tensors.trees import Fixed, Leaf, Structure, flatten, is_leaf, paths, unflatten
@@ -41,8 +41,8 @@ def read_dim(x: Tensor, name: str, *, position: int = 0, minimum: int = 0) -> Si
 
 
 def check_size(size: Dim, relation: str, bound: Dim, says: str = "") -> None:
-    """Ends every run whose sizes do not fit: `burn.check_size(x.shape[0], "<=", 16)`. relation: "==", "!=", "<=", "<", ">="
-    or ">". says: the reason, for the error's text. Raises TypeMismatch at once where the condition never holds."""
+    """Checks a size in every run: `burn.check_size(x.shape[0], "<=", 16)`. relation: "==", "!=", "<=", "<", ">="
+    or ">". says: the reason, for the error's text. Raises TypeMismatch at once if the condition never holds."""
     if relation not in RELATIONS:
         raise TypeMismatch(f"there is no relation '{relation}'", [f"there are {', '.join(RELATIONS)}"])
     check(size, relation, bound, says)
@@ -56,8 +56,7 @@ def cond(
     results: Types | None = None,
     sizes: Sequence[str] = (),
 ) -> Any:
-    """What `then(*operands)` or `otherwise(*operands)` returns, whichever `condition` (a bool scalar) chooses when the
-    program runs.
+    """`then(*operands)` if `condition` (a bool scalar) is true when the program runs, else `otherwise(*operands)`.
 
     Both return a tensor, a number, or a container of them: one structure, with the same element types and ranks. A size
     that differs between them becomes a new symbol, unless `results` gives the types of all tensors ("float32[n, 3]") and
@@ -109,9 +108,9 @@ def loop(
 ) -> tuple[Tensor, ...]:
     """Repeats `body(iteration, condition, *carried) -> (condition, *carried, *slices)`.
 
-    It ends after `trips` iterations or when the condition it returned is false; the last `scans` tensors that body
-    returns (None: all that are not carried) are stacked, one slice an iteration. Returns the final carried tensors and
-    the stacks. A carried tensor keeps its shape, unless `carried_types` (in the body) and `results` (in the end) give
+    It ends after `trips` iterations or when the returned condition is false. The last `scans` results of the body
+    (None: all that are not carried) are stacked, one slice an iteration. Returns the final carried tensors and
+    the stacks. A carried tensor keeps its shape, unless `carried_types` (in the body) and `results` (at the end) give
     it sizes that are listed in `sizes`."""
     carried = [constant(value) for value in carried]
     if trips is None and condition is None:
@@ -153,7 +152,7 @@ def loop(
 def _run(
     body: Callable[..., Any], carried: list[Tensor], trips: Any, condition: Any, scans: int | None, fixed: bool
 ) -> tuple[Tensor, ...]:
-    """The loop outside of traced functions. fixed: carried tensors keep their type, as they do in a traced one."""
+    """Runs the loop outside of traced functions. fixed: carried tensors keep their type, as in a traced function."""
     going = condition is None or bool(condition)
     limit = None if trips is None else int(trips)
     rows: list[list[Tensor]] = []
@@ -165,7 +164,7 @@ def _run(
         going, carried = bool(given[0]), given[1 : 1 + first]
         rows.append(given[1 + first :])
         iteration += 1
-    if not rows and scans != 0:  # what the slices would be, without computing them
+    if not rows and scans != 0:  # the types of the slices, without computing them
         slices = _step(body, 0, carried, scans, fixed)[1 + first :]
         return (*carried, *(zeros((0, *t.shape), dtype=t.dtype) for t in slices))
     return (*carried, *(concat([t[None] for t in column]) for column in zip(*rows, strict=True)))
@@ -174,7 +173,7 @@ def _run(
 def _step(
     body: Callable[..., Any], iteration: int, carried: list[Tensor], scans: int | None, fixed: bool
 ) -> list[Tensor]:
-    """What the body returns, as tensors."""
+    """The body's results as tensors."""
     result = body(constant(iteration), constant(True), *carried)
     given = [constant(value) for value in (result if isinstance(result, (tuple, list)) else (result,))]
     _check_returned([t.type for t in given], [c.type for c in carried] if fixed else [], len(carried), scans)
@@ -182,7 +181,7 @@ def _step(
 
 
 def _check_returned(given: Sequence[TensorType], wanted: Sequence[TensorType], carried: int, scans: int | None) -> int:
-    """How many of what a body returned are slices. Raises TypeMismatch where it is not what was wanted."""
+    """The number of slices among a body's results. Raises TypeMismatch for a wrong number of results or wrong types."""
     if len(given) < 1 + carried or (scans is not None and len(given) != 1 + carried + scans):
         raise TypeMismatch(
             "the body of burn.loop returns the wrong number of tensors",
@@ -202,7 +201,7 @@ def _check_returned(given: Sequence[TensorType], wanted: Sequence[TensorType], c
 
 # ---- loops over containers ---------------------------------------------------------------------------------------------
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
-    """`init`, then what `body(state)` makes of it, as long as `condition(state)` (a bool scalar) is true.
+    """Applies `body(state)` to `init` repeatedly while `condition(state)` (a bool scalar) is true.
 
     The state is a tensor, a number, or a container of them; its structure, types and shapes stay the same."""
     state, structure = _leaves(init)
@@ -216,7 +215,7 @@ def while_loop(condition: Callable[..., Any], body: Callable[..., Any], init: An
 
 
 def fori_loop(start: Any, stop: Any, body: Callable[..., Any], init: Any) -> Any:
-    """`init`, then what `body(i, state)` makes of it, for i (an int64 scalar) from start to stop - 1."""
+    """Applies `body(i, state)` to `init` repeatedly, for i (an int64 scalar) from start to stop - 1."""
     state, structure = _leaves(init)
 
     def step(iteration: Tensor, going: Tensor, *carried: Tensor) -> tuple:
@@ -231,7 +230,7 @@ def fori_loop(start: Any, stop: Any, body: Callable[..., Any], init: Any) -> Any
 
 def scan(body: Callable[..., Any], init: Any, xs: Any = None, length: Size | None = None) -> tuple[Any, Any]:
     """Runs `body(carry, x) -> (carry, y)` over the slices x of `xs` along their first axis; returns the last carry and the
-    ys, stacked. Both may be containers. Without xs, x is None and `length` says how often."""
+    ys, stacked. Both may be containers. Without xs, x is None and `length` is the number of iterations."""
     state, structure = _leaves(init)
     rows, row_structure = _leaves(xs)
     lengths = [row.type.shape[0] for row in rows if row.ndim] + ([] if length is None else [plain(length)])
@@ -272,7 +271,7 @@ def _same(value: Any, structure: Any, who: str) -> list[Tensor]:
 
 
 def _written(structure: Structure) -> str:
-    """A structure as one would write it: {'x': tensor, 'pair': [tensor, None]}."""
+    """A structure in Python's syntax: {'x': tensor, 'pair': [tensor, None]}."""
     if isinstance(structure, Leaf):
         return "tensor"
     if isinstance(structure, Fixed):
@@ -296,10 +295,10 @@ def _bool(condition: Any) -> Tensor:
 
 
 class _region:
-    """A function's ops, built where a region stands, to be moved into its op when the result types are known."""
+    """A function's ops, built in a block that moves into the region's op when its result types are known."""
 
     def __init__(self, function: Callable[..., Any], arguments: Sequence[TensorType] = ()) -> None:
-        # The region's op does not exist yet: what types it has is known only when its regions are built.
+        # The region's op does not exist yet: its types are known only when its regions are built.
         self._holder = ir.Module.create()
         block = self._holder.operation.regions[0].blocks.append(*[t.to_mlir() for t in arguments])
         self._block = block
@@ -311,7 +310,7 @@ class _region:
         self.types = [v.type for v in values]
 
     def is_counted(self, trips: Tensor | None, condition: Tensor | None) -> bool:
-        """Whether a loop with this body runs all its trips."""
+        """True if a loop with this body always runs all its trips."""
         count, start = (None if v is None else v.value for v in (trips, condition))
         return counted(count, start, self._block)
 
@@ -322,7 +321,7 @@ class _region:
 def _merged(
     first: Sequence[TensorType], second: Sequence[TensorType], where: Sequence[str]
 ) -> tuple[list[TensorType], list[str]]:
-    """Types that both branches' results fit, and the new symbols in them."""
+    """Types that fit the results of both branches, and the new symbols in them."""
     problems = [
         f"then gives {a}, otherwise {b}{f', at {path}' if path else ''}"
         for a, b, path in zip(first, second, where, strict=True)

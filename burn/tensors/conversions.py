@@ -1,4 +1,4 @@
-"""Conversion of elements. The class is apart because its methods hide the names of Python's types from annotations."""
+"""Conversion of elements. A class of its own, because its methods hide the names of Python's types from annotations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from burn.dialect import ops as build
 from burn.dialect.deferred import Deferred, is_remembering
 from burn.dialect.spec import element_type
 from burn.errors import TypeMismatch
-from burn.runtime.card import CardArray, to_card
 from burn.runtime.device import CPU, Device, named
+from burn.runtime.device_array import DeviceArray, to_device
 from burn.tensors.base import Base, made, of_array
 from burn.tensors.tracer import active
 
@@ -25,7 +25,7 @@ class Conversions(Base):
 
     @property
     def device(self) -> str:
-        """Where the elements are, or will be: "cpu", or a card, "cuda:0"."""
+        """The device of the elements, present or not yet computed: "cpu", or a GPU, "cuda:0"."""
         value = self._value
         return (value.device or "cpu") if isinstance(value, Deferred) else "cpu"
 
@@ -35,8 +35,8 @@ class Conversions(Base):
         return made(compose.convert(self.value, element_type(dtype)))
 
     def to(self, target: Any) -> Tensor:
-        """The same as `astype`; or on a device ("cpu", "cuda", "cuda:1"), where it is computed and copied to now. Raises
-        DeviceError for a card that is not there, and TypeMismatch in a function that is being compiled or differentiated."""
+        """`astype` for an element type. For a device ("cpu", "cuda", "cuda:1"), computes the tensor and copies it there. Raises
+        DeviceError for a GPU that does not exist, and TypeMismatch in a function that is being compiled or differentiated."""
         where = named(target)
         return self.astype(target) if where is None else self._moved(where)
 
@@ -47,7 +47,7 @@ class Conversions(Base):
     def _moved(self, where: Device) -> Tensor:
         value = self._value
         if active() is not None or not isinstance(value, Deferred):
-            if not where.is_card:
+            if not where.is_gpu:
                 return made(self.value)
             hint = "say where it runs when it is compiled: burn.compile(..., device=...)"
             raise TypeMismatch("a compiled function runs on one device", [hint])
@@ -57,9 +57,9 @@ class Conversions(Base):
             hint = "move tensors before they go into the function"
             raise TypeMismatch("moving a tensor to another device is not differentiated", [hint])
         held = self._held()
-        if isinstance(held, CardArray):
+        if isinstance(held, DeviceArray):
             return of_array(held.to(where))
-        return of_array(to_card(held, where))
+        return of_array(to_device(held, where))
 
     def bitcast(self, dtype: Any) -> Tensor:
         """The same bits read as another element type of the same width (numpy's `view`)."""
@@ -86,5 +86,5 @@ class Conversions(Base):
         return self.astype("int64")
 
     def bool(self) -> Tensor:
-        """As bool: whether each element is not zero."""
+        """As bool: true for elements that are not zero."""
         return self.astype("bool")

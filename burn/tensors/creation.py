@@ -1,6 +1,6 @@
-"""Tensors made of nothing: constants, ranges, grids; and of what other libraries hold.
+"""Creation of tensors: constants, ranges, grids, and conversion from other libraries.
 
-`dtype` is "float32" unless said otherwise; sizes may be symbolic in a traced function. Functions for `burn.<name>`.
+`dtype` defaults to "float32" unless stated; sizes may be symbolic in a traced function. Functions for `burn.<name>`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from burn.dialect.types import DTYPES, FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import is_foreign
 from burn.tensors.base import Base, made, sequence
-from burn.tensors.lifting import Operand, constant, from_dlpack, lift, rounded
+from burn.tensors.promotion import Operand, constant, from_dlpack, lift, rounded
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
@@ -98,9 +98,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
         count = dim_max(0, span)
     index = build.iota(shape=(count,), axis=0, dtype="float64" if floats else "int64")
     kind = "float64" if floats else "int64"
-    places = build.mul(index, lift(step, kind).value) if step != 1 else index
-    places = build.add(places, lift(first, kind).value) if first != 0 else places
-    return made(compose.convert(places, element_type(dtype)))
+    indices = build.mul(index, lift(step, kind).value) if step != 1 else index
+    indices = build.add(indices, lift(first, kind).value) if first != 0 else indices
+    return made(compose.convert(indices, element_type(dtype)))
 
 
 def linspace(start: float, stop: float, num: Dim = 50, endpoint: bool = True, dtype: Any = "float32") -> Tensor:
@@ -120,14 +120,14 @@ def _spaced(start: float, stop: float, num: Dim, endpoint: bool) -> Tensor:
     """In float64."""
     (count,) = checked_shape(num)
     gaps = count - 1 if endpoint else count
-    place = made(build.iota(shape=(count,), axis=0, dtype="float64"))
+    position = made(build.iota(shape=(count,), axis=0, dtype="float64"))
     if isinstance(gaps, int):
         step = lift((float(stop) - float(start)) / max(gaps, 1), "float64")
     else:
         step = (float(stop) - float(start)) / made(compose.dim_value(gaps, "float64")).maximum(1.0)
-    row = place * step + float(start)
-    if endpoint and count != 1:  # exactly, however the product was rounded
-        last = (place == made(compose.dim_value(gaps, "float64"))) & (place > 0)
+    row = position * step + float(start)
+    if endpoint and count != 1:  # exactly stop, whatever the rounding of the multiplication
+        last = (position == made(compose.dim_value(gaps, "float64"))) & (position > 0)
         row = last.where(float(stop), row)
     return row
 
@@ -170,21 +170,21 @@ def meshgrid(*vectors: Tensor, indexing: str = "xy") -> list[Tensor]:
 
 
 def one_hot(indices: Any, classes: Dim, dtype: Any = "float32") -> Tensor:
-    """1 at each index, 0 elsewhere, along a new last axis of `classes`. An index out of range is an error at run time."""
-    places = constant(indices)
-    if DTYPES[places.dtype].kind not in ("int", "uint"):
-        raise TypeMismatch("one_hot is of integers", [f"not of {places.type}"])
+    """1 at each index, 0 elsewhere, along a new last axis of size `classes`. An index out of range is an error at run time."""
+    indices = constant(indices)
+    if DTYPES[indices.dtype].kind not in ("int", "uint"):
+        raise TypeMismatch("one_hot is of integers", [f"not of {indices.type}"])
     (count,) = checked_shape(classes)
     positions = build.iota(shape=(count,), axis=0)
     known = made(
-        build.gather(positions, build.from_start(places.value), axis=0)
+        build.gather(positions, build.from_start(indices.value), axis=0)
     )  # the index itself, whose range is checked
     return made(compose.convert((known.unsqueeze(-1) == made(positions)).value, element_type(dtype)))
 
 
 # ---- from elsewhere ----------------------------------------------------------------------------------------------------
 def asarray(data: Any, dtype: Any = None) -> Tensor:
-    """Anything as a tensor: a tensor itself, numbers and lists, a numpy array (copied), what offers DLPack (not copied)."""
+    """Converts to a tensor: a tensor itself, numbers and lists, a numpy array (copied), an object with DLPack (not copied)."""
     if is_foreign(data) and not isinstance(data, Base):
         tensor = from_dlpack(data)
         return tensor if dtype is None else tensor.astype(dtype)
@@ -192,7 +192,7 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
 
 
 def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
-    """Tensors broadcast to the shape that they have in common."""
+    """Tensors broadcast to their common shape."""
     given = [constant(t) for t in tensors]
     try:
         shape = broadcast_shapes(*(t.type.shape for t in given))
@@ -207,7 +207,7 @@ WINDOWS = {"hann": (0.5, -0.5), "hamming": (0.54, -0.46), "blackman": (0.42, -0.
 
 
 def window(name: str, size: Dim, periodic: bool, dtype: str) -> Tensor:
-    """A row of WINDOWS, of `size` places: N = size if periodic, else size - 1."""
+    """The vector [size] of a row of WINDOWS, with N = size if periodic, else size - 1."""
     (count,) = checked_shape(size)
     period = count if periodic else count - 1
     n = made(build.iota(shape=(count,), axis=0, dtype="float64"))
@@ -216,6 +216,6 @@ def window(name: str, size: Dim, periodic: bool, dtype: str) -> Tensor:
     whole = parts[0] + WINDOWS[name][0]
     for part in parts[1:]:
         whole = whole + part
-    if not periodic:  # a window of one place, which is its own middle
+    if not periodic:  # a window of one element is 1
         whole = made(build.broadcast_to((made(compose.dim_value(count)) == 1).value, shape=(count,))).where(1.0, whole)
     return made(compose.convert(whole.value, dtype if dtype in FLOATS else "float32"))

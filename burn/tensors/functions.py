@@ -1,9 +1,9 @@
-"""`burn.<name>(x, ...)`: the methods of `Tensor` as functions, and the functions that are no methods.
+"""`burn.<name>(x, ...)`: the methods of `Tensor` as functions, and the functions that are not methods.
 
     burn.exp(x)           burn.maximum(0.0, x)          burn.concat([x, y], axis=1)
 
-There is one implementation: a function made here turns its first argument into a tensor (numbers, lists and arrays are
-taken too) and calls the method of the same name.
+A function made here converts its first argument (a tensor, a number, a list or an array) to a tensor,
+and calls the method of the same name.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from burn.tensors import Tensor, constant, creation, joining, lifting
-from burn.tensors.lifting import together
-from burn.tensors.words import accepting
+from burn.tensors import Tensor, concatenation, constant, creation, promotion
+from burn.tensors.aliases import accepting
+from burn.tensors.promotion import together
 
 NO_FUNCTIONS = frozenset({
     "numpy", "item", "tolist", "evaluate",  # about the tensor itself
@@ -30,11 +30,11 @@ FREE: dict[str, Callable[..., Any]] = {
     for function in (
         creation.full, creation.zeros, creation.ones, creation.full_like, creation.zeros_like, creation.ones_like,
         creation.arange, creation.linspace, creation.logspace, creation.eye, creation.tri, creation.meshgrid,
-        creation.one_hot, creation.asarray, lifting.from_dlpack, creation.broadcast_tensors, joining.concat,
-        joining.stack, joining.hstack, joining.vstack, joining.where, joining.einsum,
+        creation.one_hot, creation.asarray, promotion.from_dlpack, creation.broadcast_tensors, concatenation.concat,
+        concatenation.stack, concatenation.hstack, concatenation.vstack, concatenation.where, concatenation.einsum,
     )
-} | {"concatenate": joining.concat, "cat": joining.concat}  # fmt: skip
-"""Functions that are no methods."""
+} | {"concatenate": concatenation.concat, "cat": concatenation.concat}  # fmt: skip
+"""Functions that are not methods."""
 
 
 def methods() -> list[str]:

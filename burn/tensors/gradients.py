@@ -3,8 +3,8 @@
     loss, grads = burn.value_and_grad(loss_fn)(model, x, y)      # of a module: gradients by parameter path
     slope = burn.grad(burn.grad(f))(x)                           # derivatives are functions like any other
 
-In a traced function the ops of the way back are added to its program; elsewhere they are recorded like all others, and so
-Python's own control flow may depend on elements. The rules are the dialect's (burn/dialect/adjoint).
+In a traced function the ops of the backward pass are added to its program. Elsewhere they are recorded like all others, so
+Python's control flow may depend on elements. The dialect has the rules (burn/dialect/adjoint).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from burn.dialect.deferred import Value, make_kin, remembering
 from burn.dialect.types import FLOATS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.tensors.base import Base, made
-from burn.tensors.draws import Draws
-from burn.tensors.lifting import constant
+from burn.tensors.promotion import constant
+from burn.tensors.random_replay import Draws
 from burn.tensors.tensor import Tensor
 from burn.tensors.tracer import active
 from burn.tensors.trees import Structure, flatten, is_array, is_leaf, paths, unflatten
@@ -35,7 +35,7 @@ _customs: ContextVar[dict[Any, Custom] | None] = ContextVar("customs", default=N
 
 @contextmanager
 def _differentiating(keep: bool = False) -> Iterator[dict[Any, Custom]]:
-    """Rules of their own that functions called inside give for their results. keep: for a way back that comes later."""
+    """Collects the custom rules that functions called inside register for their results. keep: for a later backward pass."""
     customs = _customs.get()
     if customs is not None:
         yield customs
@@ -54,7 +54,7 @@ _by: ContextVar[tuple[Value, ...]] = ContextVar("by", default=())
 
 @contextmanager
 def _by_values(values: Iterable[Value]) -> Iterator[None]:
-    """What is computed inside is differentiated by these values: no walk goes behind them."""
+    """Makes these values the leaves of differentiation inside: the backward pass stops at them."""
     token = _by.set((*_by.get(), *values))
     try:
         yield
@@ -79,14 +79,13 @@ class Gradients(dict[str, Tensor]):
 def value_and_grad(
     function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """A function that returns (what `function` returns, its derivative by the arguments numbered `argnums`).
+    """A function that returns (the result of `function`, its gradient with respect to the arguments numbered `argnums`).
 
-    function returns a float scalar; with `has_aux` a pair of it and anything else, which is passed on. An argument is a
-    tensor (an array, a number), a container of them, whose derivatives come in the same container, or a module, whose
-    derivatives are a dictionary by parameter path, of the parameters that are not frozen (`Gradients`, which knows the
-    parameters that the function does not use).
-    For several argnums they are a tuple. Raises TypeMismatch where an argument holds no floats, or something on the way cannot
-    be differentiated."""
+    function returns a float scalar; with `has_aux`, a pair of it and anything else, which is passed on. An argument is a
+    tensor (an array, a number), a container of them, or a module. The gradients of a container have its structure. Those of a
+    module are `Gradients`: a dictionary by parameter path, without frozen parameters, with the paths of unused ones.
+    Several argnums give a tuple. Raises TypeMismatch if an argument holds no floats, or if an op cannot be
+    differentiated."""
     single = isinstance(argnums, int)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
@@ -121,7 +120,7 @@ def value_and_grad(
 
 
 def slopes(result: Tensor, by: Sequence[Tensor]) -> list[Tensor]:
-    """The derivatives of a scalar by tensors that it was computed from in the function that is being traced."""
+    """The gradients of a scalar with respect to tensors that it depends on, in the function being traced."""
     with _differentiating() as customs:
         one = ops.full(shape=(), dtype=result.type.dtype, value=1.0)
         found = gradients([result.value], [one], [t.value for t in by], customs)
@@ -129,7 +128,7 @@ def slopes(result: Tensor, by: Sequence[Tensor]) -> list[Tensor]:
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The derivative alone, as `value_and_grad` gives it; with `has_aux` a pair of it and what else the function returned."""
+    """A function that returns the gradient of `value_and_grad`; with `has_aux`, a pair of it and the function's other result."""
     both = value_and_grad(function, argnums, has_aux)
 
     @functools.wraps(function)
@@ -141,8 +140,8 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
 
 
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """(function(*primals), the function from a cotangent of the result to those of the primals). Results and primals are tensors,
-    or containers of them; the cotangent has the result's structure."""
+    """(function(*primals), a function that maps a cotangent of the result to cotangents of the primals). Results and primals
+    are tensors, or containers of them; the cotangent has the result's structure."""
     with _differentiating(keep=True) as customs:
         parts = [_Part.of(primal, f"primal {i}") for i, primal in enumerate(primals)]
         values = [v for part in parts for v in part.values]
@@ -154,9 +153,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
         given, own = flatten(cotangent)
         if own != structure:
             raise TypeMismatch("the cotangent has another structure than the result", [f"{own}, not {structure}"])
-        owed = [_like(g, leaf) for g, leaf in zip(given, leaves, strict=True)]
+        cotangents = [_like(g, leaf) for g, leaf in zip(given, leaves, strict=True)]
         with _differentiating(keep=True), _by_values(values):
-            found = iter(gradients([leaf.value for leaf in leaves], owed, values, customs))
+            found = iter(gradients([leaf.value for leaf in leaves], cotangents, values, customs))
             return tuple(part.result([_or_zeros(next(found), v) for v in part.values]) for part in parts)
 
     return result, back
@@ -165,7 +164,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """(function(*primals), its derivative in the direction of the tangents), in the result's structure.
 
-    The way back is linear in the cotangents that it starts from; its own way back is the way forward."""
+    The backward pass is linear in its cotangents, so transposing it gives the forward derivative."""
     if len(primals) != len(tangents):
         raise TypeMismatch("jvp takes a tangent for each primal", [f"{len(tangents)} for {len(primals)}"])
     with _differentiating() as customs:
@@ -188,7 +187,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
 
 def stop_gradient(x: Any) -> Any:
-    """x, which counts as constant where a function around is differentiated. x may be a container of tensors."""
+    """x as a constant for differentiation. x may be a container of tensors."""
     leaves, structure = flatten(x)
     return unflatten(structure, [made(ops.stop_gradient(constant(leaf).value)) for leaf in leaves])
 
@@ -200,10 +199,10 @@ class custom_vjp:  # named as it is used: a decorator
         def f(x): ...
         f.defvjp(forward, backward)
 
-    Where it is differentiated, `forward(*args)` is called instead, which returns (what f returns, residuals), and on the way
-    back `backward(residuals, cotangent)`, which returns a cotangent (or None for nothing) for each argument, of the argument's
-    shape and element type; that of a container has its structure. Tensors that f takes from elsewhere count as constants.
-    Keyword arguments, and defaults that are left out, reach both functions by position. Raises TypeMismatch where forward or
+    Differentiation calls `forward(*args)` instead, which returns (the result of f, residuals). The backward pass
+    calls `backward(residuals, cotangent)`, which returns a cotangent (or None) for each argument, with the argument's
+    structure, shapes and element types. Tensors that f takes from elsewhere count as constants.
+    Keyword arguments and omitted defaults are passed to both functions by position. Raises TypeMismatch if forward or
     backward return anything else."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -245,9 +244,9 @@ class custom_vjp:  # named as it is used: a decorator
         types = [type_of(v) for v in operands]
 
         def back(
-            values: Sequence[Value], residuals: Sequence[Value], owed: Sequence[Value | None]
+            values: Sequence[Value], residuals: Sequence[Value], cotangents: Sequence[Value | None]
         ) -> list[Value | None]:
-            cotangent = unflatten(structure, [_or_zeros(g, v) for g, v in zip(owed, results, strict=True)])
+            cotangent = unflatten(structure, [_or_zeros(g, v) for g, v in zip(cotangents, results, strict=True)])
             given = backward(unflatten(kept_structure, map(made, residuals)), cotangent)
             given = given if isinstance(given, tuple) else (given,)
             return _matched(name, given, arguments, types)
@@ -258,9 +257,9 @@ class custom_vjp:  # named as it is used: a decorator
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, of which nothing between its arguments and its results is kept for the way back: that is computed again
-    there, with the same random numbers (arXiv:1604.06174). Modules and tensors that it uses besides its arguments have their
-    derivatives all the same."""
+    """The same function without stored activations: the backward pass recomputes everything between arguments and
+    results, with the same random numbers (arXiv:1604.06174). Modules and tensors that it uses besides its arguments also get
+    gradients."""
 
     @functools.wraps(function)
     def recomputed(*args: Any, **kwargs: Any) -> Any:
@@ -278,19 +277,19 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         results = [_alias(t).value for t in outputs]
 
         def back(
-            values: Sequence[Value], residuals: Sequence[Value], owed: Sequence[Value | None]
+            values: Sequence[Value], residuals: Sequence[Value], cotangents: Sequence[Value | None]
         ) -> list[Value | None]:
-            after = next(g for g in owed if g is not None)
+            after = next(g for g in cotangents if g is not None)
             again = [ops.barrier(v, after) for v in values[: len(own)]]
             with draws.again(residuals), _by_values(again):
                 anew, own_structure = flatten(function(*unflatten(arguments, map(made, again)), **kwargs), _is_tensor)
             have, want = [t.type for t in map(constant, anew)], [type_of(v) for v in results]
             if own_structure != structure or have != want:
                 text = f"{', '.join(map(str, have))} instead of {', '.join(map(str, want))}"
-                raise TypeMismatch("a function that is computed again returns the same as before", [text])
+                raise TypeMismatch("a recomputed function must return the same types as before", [text])
             by = [*again, *values[len(own) :]]
             with _by_values(by):
-                return gradients([t.value for t in anew], owed, by, customs)
+                return gradients([t.value for t in anew], cotangents, by, customs)
 
         custom = Custom(tuple(results), (*own, *around), draws.iterations, back)
         customs.update(dict.fromkeys(results, custom))
@@ -302,8 +301,8 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 # ---- arguments and results -----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Part:
-    """An argument that is differentiated by: what the function is called with, its values, and how their cotangents are given
-    back (`paths` for a module)."""
+    """An argument of differentiation: the object passed to the function, its values, and the structure of their cotangents
+    (`paths` for a module)."""
 
     argument: Any
     values: list[Value]
@@ -345,7 +344,7 @@ def _is_tensor(value: object) -> bool:
 
 
 def _alias(x: Any) -> Tensor:
-    """The same tensor as a value of its own."""
+    """A new value equal to the tensor."""
     value = constant(x).value
     return made(ops.reshape(value, shape=type_of(value).shape))
 
@@ -401,23 +400,23 @@ def _apart(result: Any) -> tuple[list[Value], Structure]:
 def _matched(
     name: str, given: tuple[Any, ...], structures: tuple[Structure, ...], types: Sequence[TensorType]
 ) -> list[Value | None]:
-    """The cotangents that a backward function gave, one for each tensor in the arguments. Raises TypeMismatch unless each has
+    """The cotangents returned by a backward function, one for each tensor in the arguments. Raises TypeMismatch unless each has
     the type of its tensor."""
     who = f"the backward function of {name}"
     if len(given) != len(structures):
         raise TypeMismatch(f"{who} returns a cotangent for each argument", [f"{len(given)} for {len(structures)}"])
     values: list[Value | None] = []
     for i, (g, structure) in enumerate(zip(given, structures, strict=True)):
-        places = paths(structure)
+        leaf_paths = paths(structure)
         if g is None:
-            values += [None] * len(places)
+            values += [None] * len(leaf_paths)
             continue
-        if not places:
+        if not leaf_paths:
             raise TypeMismatch(f"{who} returns None for what holds no tensors", [f"argument {i} holds none"])
         leaves, own = flatten(g, _is_tensor)
         if own != structure:
             raise TypeMismatch(f"{who} returns cotangents in their argument's structure", [f"{own}, not {structure}"])
-        for path, leaf in zip(places, leaves, strict=True):
+        for path, leaf in zip(leaf_paths, leaves, strict=True):
             cotangent, want = constant(leaf), types[len(values)]
             if cotangent.type != want:
                 text = f"that of argument {i}{path and f' at {path}'} is {cotangent.type}, not {want}"

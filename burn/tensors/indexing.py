@@ -1,8 +1,8 @@
-"""Reading at places, with numpy's rules (numpy's "Indexing on ndarrays").
+"""Indexing with numpy's rules (numpy's "Indexing on ndarrays").
 
-An index is first made a list of entries with one for each axis (`_entries`): numbers and slices, which one `burn.slice`
-serves; None, which is an axis of size 1; and integer tensors, which broadcast against each other and gather. A bool tensor
-becomes the places where it is true, a vector for each of its axes.
+`_entries` first expands an index to one entry for each axis. Numbers and slices become one `burn.slice`.
+None is an axis of size 1. Integer tensors broadcast against each other and gather. A bool tensor
+becomes the indices of its true elements, a vector for each of its axes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from burn.dialect.shape import slice_bounds
 from burn.dialect.types import INTEGERS, TensorType, broadcast_shapes
 from burn.errors import OutOfRange, TypeMismatch
 from burn.tensors.base import Base, made, of_array
-from burn.tensors.lifting import constant, lift
+from burn.tensors.promotion import constant, lift
 from burn.tensors.sorting import Sorting
 from burn.tensors.tracer import active
 
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Plan:
-    """What is done for an index: slice every axis, reshape to `kept`, gather at `places` (by axis of what is kept).
+    """Steps for an index: slice every axis, reshape to `kept`, gather with `indices` (by axis of `kept`).
 
-    front: the gathered axes come first, because the tensors in the index do not stand side by side. at: where they come
-    otherwise. extra: a shape that the places broadcast with besides their own (of bools, which name no axis)."""
+    front: the gathered axes come first, because the tensors in the index are not adjacent. Otherwise they are
+    at `at`. extra: a further shape that the indices broadcast with (of bools, which name no axis)."""
 
     starts: list[Dim] = field(default_factory=list)
     sizes: list[Dim] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     kept: list[Dim] = field(default_factory=list)
-    places: dict[int, Tensor] = field(default_factory=dict)
+    indices: dict[int, Tensor] = field(default_factory=dict)
     extra: list[tuple[Dim, ...]] = field(default_factory=list)
     at: int | None = None
     front: bool = False
 
 
 class Indexing(Sorting):
-    """Reading at places."""
+    """Indexing."""
 
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Tensor:
         """numpy's indexing: numbers, slices (their bounds may be symbolic), None, ..., integer and bool tensors, arrays and
-        lists, in any mixture. Raises TypeMismatch for an index that does not fit; a place out of range that only the
-        data tell is a RunError."""
+        lists, in any mixture. Raises TypeMismatch for an index that does not fit; an element of an index tensor that is out of
+        range is a RunError."""
         view = self._view(index)
         if view is not None:
             return view
@@ -65,8 +65,8 @@ class Indexing(Sorting):
         return made(x) if plan.at is None else _gathered(made(x), plan)
 
     def _view(self, index: Any) -> Tensor | None:
-        """A piece of the elements where they lie, if they are there and it is one piece: nothing is computed. Where a program
-        is traced or a derivative taken, the piece has to come from the tensor."""
+        """A view of the elements, if they are computed and the index gives one contiguous piece. None while a program is traced
+        or a gradient taken, because the piece must then depend on the tensor."""
         if active() is not None or is_remembering():
             return None
         value = self._value
@@ -78,7 +78,7 @@ class Indexing(Sorting):
         try:
             piece = value.array[index]
         except (IndexError, TypeError):
-            return None  # said with the tensor's type by what follows
+            return None  # the code below raises an error with the tensor's type
         if not isinstance(piece, np.ndarray):  # numpy makes numbers of single elements
             piece = value.array[(*index, ...) if isinstance(index, tuple) else (index, ...)]
         if not piece.flags.c_contiguous:
@@ -116,7 +116,7 @@ class Indexing(Sorting):
                     plan.front, plan.at = plan.front or apart, len(plan.kept) if plan.at is None else plan.at
                 if isinstance(entry, Base):
                     start, size = 0, dim
-                    plan.places[len(plan.kept)] = made(entry.value)
+                    plan.indices[len(plan.kept)] = made(entry.value)
                     plan.kept.append(dim)
                 else:
                     start, size = self._within(entry, axis), 1
@@ -126,16 +126,16 @@ class Indexing(Sorting):
             axis += 1
         return plan
 
-    def _within(self, place: Any, axis: int) -> Dim:
+    def _within(self, position: Any, axis: int) -> Dim:
         dim = self.type.shape[axis]
-        if isinstance(place, int) and isinstance(dim, int) and not -dim <= place < dim:
-            raise OutOfRange(f"index {place} is out of range", [f"axis {axis} of {self.type} has {dim} elements"])
-        return dim + place if isinstance(place, int) and place < 0 else place
+        if isinstance(position, int) and isinstance(dim, int) and not -dim <= position < dim:
+            raise OutOfRange(f"index {position} is out of range", [f"axis {axis} of {self.type} has {dim} elements"])
+        return dim + position if isinstance(position, int) and position < 0 else position
 
     def _entries(self, index: Any) -> list[Any]:
         """An index with one entry for each axis; None for new ones, True and False for bools without axes."""
         entries: list[Any] = []
-        masks: list[tuple[int, Tensor]] = []  # with their places among the entries
+        masks: list[tuple[int, Tensor]] = []  # with their positions among the entries
         for item in index if isinstance(index, tuple) else (index,):
             mask = _mask(item)
             if mask is not None:
@@ -150,10 +150,10 @@ class Indexing(Sorting):
         rest = [slice(None)] * (self.ndim - taken)
         whole = [*entries[: dots[0]], Ellipsis, *rest, *entries[dots[0] + 1 :]] if dots else [*entries, *rest]
         for at, mask in masks:
-            place = at + len(rest) if dots and dots[0] < at else at
-            axis = sum(1 for e in whole[:place] if e is not None and e is not Ellipsis and not isinstance(e, bool))
+            position = at + len(rest) if dots and dots[0] < at else at
+            axis = sum(1 for e in whole[:position] if e is not None and e is not Ellipsis and not isinstance(e, bool))
             _must_cover(mask, self.type, axis)
-            whole[place : place + mask.ndim] = mask.nonzero()
+            whole[position : position + mask.ndim] = mask.nonzero()
         return whole
 
     def _entry(self, item: Any) -> list[Any]:
@@ -178,11 +178,11 @@ class Indexing(Sorting):
 
     # ---- by name -----------------------------------------------------------------------------------------------------
     def take(self, indices: Any, axis: int | None = 0) -> Tensor:
-        """Slices along an axis at the given places, whose shape takes the axis' place; a number takes the axis away.
+        """Slices along an axis with the given indices, whose shape replaces the axis; a number removes the axis.
         Without an axis, elements in row-major order."""
         if axis is None:
             return self.ravel().take(indices, 0)
-        return made(build.gather(self.value, _places(indices).value, axis=self._axis(axis)))
+        return made(build.gather(self.value, _indices(indices).value, axis=self._axis(axis)))
 
     def index_select(self, axis: int, indices: Any) -> Tensor:
         """`take`, in torch's order of arguments."""
@@ -190,23 +190,23 @@ class Indexing(Sorting):
 
     def gather(self, axis: int, indices: Any) -> Tensor:
         """out[i, j, ..] = x[i, indices[i, j, ..], ..] with the index on the axis (torch's gather)."""
-        return made(build.gather_elements(self.value, _places(indices).value, axis=self._axis(axis)))
+        return made(build.gather_elements(self.value, _indices(indices).value, axis=self._axis(axis)))
 
     def take_along_axis(self, indices: Any, axis: int = -1) -> Tensor:
-        """`gather`, after both were broadcast to each other on the other axes."""
-        x, places, place = made(self.value), _places(indices), self._axis(axis)
-        if x.ndim != places.ndim:
-            raise TypeMismatch("the places need as many axes as the tensor", [f"{places.type} for {x.type}"])
-        rest = [tuple(1 if i == place else d for i, d in enumerate(t.type.shape)) for t in (x, places)]
+        """`gather` after broadcasting both on the other axes."""
+        x, indices, position = made(self.value), _indices(indices), self._axis(axis)
+        if x.ndim != indices.ndim:
+            raise TypeMismatch("the indices need as many axes as the tensor", [f"{indices.type} for {x.type}"])
+        rest = [tuple(1 if i == position else d for i, d in enumerate(t.type.shape)) for t in (x, indices)]
         try:
             joint = broadcast_shapes(*rest)
         except ValueError as error:
-            raise TypeMismatch("the places do not fit", [str(error)]) from None
-        x, places = (
-            t.broadcast_to(*(t.type.shape[place] if i == place else d for i, d in enumerate(joint)))
-            for t in (x, places)
+            raise TypeMismatch("the indices do not fit", [str(error)]) from None
+        x, indices = (
+            t.broadcast_to(*(t.type.shape[position] if i == position else d for i, d in enumerate(joint)))
+            for t in (x, indices)
         )
-        return x.gather(place, places)
+        return x.gather(position, indices)
 
     def masked_fill(self, mask: Any, value: Any) -> Tensor:
         """`value` where the mask is true, the elements elsewhere; the mask broadcasts."""
@@ -215,28 +215,28 @@ class Indexing(Sorting):
 
 
 def _mask(item: Any) -> Tensor | None:
-    """A bool tensor with axes, or what becomes one."""
+    """The index as a bool tensor with axes, or None."""
     if isinstance(item, (list, np.ndarray)) and (len(item) if isinstance(item, list) else item.ndim):
         item = constant(item) if np.asarray(item).dtype.kind == "b" else item
     return made(item.value) if isinstance(item, Base) and item.dtype == "bool" and item.ndim else None
 
 
 def _must_cover(mask: Tensor, type_: TensorType, axis: int) -> None:
-    """A mask has the sizes of the axes that it stands for. Raises OutOfRange; sizes that only a run tells are checked there."""
-    for place, (size, dim) in enumerate(zip(mask.type.shape, type_.shape[axis:], strict=False)):
+    """Checks that a mask has the sizes of its axes. Raises OutOfRange; named sizes are checked at run time."""
+    for position, (size, dim) in enumerate(zip(mask.type.shape, type_.shape[axis:], strict=False)):
         if size == dim:
             continue
-        text = f"a mask of {size} elements on axis {axis + place} of {type_}"
+        text = f"a mask of {size} elements on axis {axis + position} of {type_}"
         if isinstance(size, int) and isinstance(dim, int):
             raise OutOfRange("a mask has the size of its axis", [text])
         compose.check_size(size, "==", dim, text)
 
 
-def _places(indices: Any) -> Tensor:
-    places = constant(indices, "int64") if isinstance(indices, (int, list, tuple)) else lift(indices, "int64")
-    if places.dtype not in INTEGERS:
-        raise TypeMismatch("places are integers", [f"not {places.type}"])
-    return places
+def _indices(indices: Any) -> Tensor:
+    indices = constant(indices, "int64") if isinstance(indices, (int, list, tuple)) else lift(indices, "int64")
+    if indices.dtype not in INTEGERS:
+        raise TypeMismatch("indices are integers", [f"not {indices.type}"])
+    return indices
 
 
 def _bound(bound: Any) -> Any:
@@ -244,21 +244,21 @@ def _bound(bound: Any) -> Any:
 
 
 def _gathered(x: Tensor, plan: _Plan) -> Tensor:
-    """The elements of x at the places, their axes where numpy puts them."""
-    axes, places = list(plan.places), list(plan.places.values())
+    """The elements of x at the indices, with the axes in numpy's order."""
+    axes, indices = list(plan.indices), list(plan.indices.values())
     try:
-        shape = broadcast_shapes(*(p.type.shape for p in places), *plan.extra)
+        shape = broadcast_shapes(*(p.type.shape for p in indices), *plan.extra)
     except ValueError as error:
         raise TypeMismatch("the tensors of an index do not fit each other", [str(error)]) from None
     at = 0 if plan.front else plan.at
     assert at is not None
-    if len(axes) == 1 and (axes[0] == at or not places[0].ndim) and not plan.extra:
-        # a place without axes leaves nothing to move
-        return made(build.gather(x.value, places[0].value, axis=axes[0]))
+    if len(axes) == 1 and (axes[0] == at or not indices[0].ndim) and not plan.extra:
+        # a scalar index adds no axis, so nothing moves
+        return made(build.gather(x.value, indices[0].value, axis=axes[0]))
     rest = [i for i in range(x.ndim) if i not in axes]
     x = x.permute(*axes, *rest)
     if axes:
-        whole = [p.astype("int64").broadcast_to(*shape).unsqueeze(-1) for p in places]
+        whole = [p.astype("int64").broadcast_to(*shape).unsqueeze(-1) for p in indices]
         joined = build.concat([p.value for p in whole], axis=len(shape)) if len(whole) > 1 else whole[0].value
         result = made(build.gather_nd(x.value, joined))
     else:

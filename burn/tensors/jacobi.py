@@ -1,8 +1,8 @@
 """Jacobi's rotations: eigenvalues of symmetric matrices, and singular values.
 
-A rotation makes a pair of columns orthogonal; a sweep does so for every pair, and sweeps go on until no pair needs it. The pairs
-of a round share no column, so that a round is a few operations on whole matrices: in round r column i is paired with column
-(r - i) mod n, which over n rounds meets every other one once, whatever n is. Sources: Golub and Van Loan, "Matrix Computations"
+A rotation makes a pair of columns orthogonal. A sweep rotates every pair; sweeps repeat until no pair needs a rotation. The pairs
+of a round share no column, so a round is a few operations on whole matrices. In round r column i is paired with column
+(r - i) mod n, so that n rounds pair every two columns once, for any n. Sources: Golub and Van Loan, "Matrix Computations"
 (4th edition), 8.5 and 8.6.3; Demmel and Veselic, "Jacobi's method is more accurate than QR" (1992).
 """
 
@@ -37,8 +37,8 @@ def symmetric(x: Tensor) -> tuple[Tensor, Tensor]:
     def turn(step: Tensor, matrix: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         partner = _partners(step, n)
         diagonal = matrix.diagonal(0, 1, 2)
-        places = partner.reshape(1, n, 1).broadcast_to(batch, n, 1)
-        shared = matrix.gather(2, places).squeeze(2)
+        indices = partner.reshape(1, n, 1).broadcast_to(batch, n, 1)
+        shared = matrix.gather(2, indices).squeeze(2)
         cosine, sine = _rotation(diagonal, diagonal.take(partner, 1), shared, partner)
         matrix = _turned(matrix, partner, cosine, sine)
         matrix = _turned(matrix.mT, partner, cosine, sine).mT
@@ -83,7 +83,7 @@ def singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _swept(
     turn: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]], n: Dim, matrix: Tensor, vectors: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sweeps of n rounds, until one finds nothing to turn."""
+    """Runs sweeps of n rounds until one finds nothing to rotate."""
 
     def sweep(count: Tensor, going: Tensor, matrix: Tensor, vectors: Tensor) -> tuple:
         def round_(step: Tensor, still: Tensor, matrix: Tensor, vectors: Tensor, found: Tensor) -> tuple:
@@ -98,8 +98,8 @@ def _swept(
 
 
 def _rotation(own: Tensor, others: Tensor, shared: Tensor, partner: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and (signed) sine for every column: those that make what a pair shares 0. Both columns of a pair reckon with the
-    first one's numbers: rounded differently, they would be turned by different angles."""
+    """Cosine and (signed) sine for every column, of the rotation that zeroes the inner product of a pair. Both columns use the
+    first one's numbers: with different rounding they would be rotated by different angles."""
     index = _index(partner.type.shape[0])
     first = index < partner
     shared = first.where(shared, shared.take(partner, 1))
@@ -114,12 +114,12 @@ def _rotation(own: Tensor, others: Tensor, shared: Tensor, partner: Tensor) -> t
 
 
 def _turned(x: Tensor, partner: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Every column turned with its partner."""
+    """Every column rotated with its partner."""
     return x * cosine.unsqueeze(1) + x.take(partner, 2) * sine.unsqueeze(1)
 
 
 def _partners(step: Tensor, n: Dim) -> Tensor:
-    """The column that each is paired with in a round."""
+    """The partner of each column in a round."""
     return (step - _index(n)) % made(compose.dim_value(n))
 
 
@@ -128,7 +128,8 @@ def _index(n: Dim) -> Tensor:
 
 
 def _largest(x: Tensor) -> Tensor:
-    """The largest magnitude of each matrix, or 1 for a matrix of zeros: [batch, 1, 1]. Squares neither overflow nor vanish."""
+    """The largest magnitude of each matrix, or 1 for a matrix of zeros: [batch, 1, 1]. Scaled by it, squares neither overflow nor
+    vanish."""
     size = x.abs().norm(float("inf"), (1, 2), keepdims=True)
     return (size == 0).where(1.0, size)
 

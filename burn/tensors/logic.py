@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
-from burn.tensors.lifting import Operand, constant, together
 from burn.tensors.math import Math
 from burn.tensors.operators import binary
+from burn.tensors.promotion import Operand, constant, together
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
@@ -47,8 +47,8 @@ class Logic(Math):
     eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
 
     def array_equal(self, other: Any, equal_nan: bool = False) -> Tensor:
-        """Whether both have one shape and the same elements: a bool scalar. Raises TypeMismatch where it is not known
-        whether sizes agree."""
+        """True if both have one shape and the same elements: a bool scalar. Raises TypeMismatch for sizes that cannot be
+        compared before the run."""
         a, b = together(self, constant(other))
         pairs = list(zip(a.type.shape, b.type.shape, strict=False))
         if a.ndim != b.ndim or any(m != n and isinstance(m, int) and isinstance(n, int) for m, n in pairs):
@@ -63,19 +63,19 @@ class Logic(Math):
         return made(self.value) if self.dtype == "bool" else self != 0
 
     def logical_and(self, other: Operand) -> Tensor:
-        """Whether both are true (not zero)."""
+        """True where both are true (not zero)."""
         return binary("and_", *_truths(self, other))
 
     def logical_or(self, other: Operand) -> Tensor:
-        """Whether either is true (not zero)."""
+        """True where either is true (not zero)."""
         return binary("or_", *_truths(self, other))
 
     def logical_xor(self, other: Operand) -> Tensor:
-        """Whether exactly one is true (not zero)."""
+        """True where exactly one is true (not zero)."""
         return binary("xor", *_truths(self, other))
 
     def logical_not(self) -> Tensor:
-        """Whether it is false (zero)."""
+        """True where the element is false (zero)."""
         return ~self._truth()
 
     # ---- bits --------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def _truths(*operands: Any) -> list[Any]:
 
 
 def _shift(left: Any, right: Any, name: str) -> Tensor:
-    """The dialect's shift to the right fills up with zeros: a negative number is shifted as its complement."""
+    """Arithmetic shift. The dialect's right shift is logical, so a negative number is shifted as its complement."""
     a, b = together(left, right)
     if not a.dtype.startswith(("int", "uint")):
         raise TypeMismatch("shifts are of integers", [f"not of {a.type}"])

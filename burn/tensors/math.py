@@ -1,7 +1,7 @@
 """Functions of each element on its own: roots, powers, logarithms, angles, rounding, bits.
 
 Functions that give fractions take integers and bools as float32; rounding leaves integers as they are. Two operands
-broadcast and meet in the element type that `lifting.py` says.
+broadcast and are promoted as in `promotion.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from burn.dialect import ops as build
 from burn.dialect.types import DTYPES, FLOATS, INTEGERS, numpy_dtype
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
-from burn.tensors.lifting import Operand, together
 from burn.tensors.operators import Operators, binary
+from burn.tensors.promotion import Operand, together
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
@@ -168,7 +168,7 @@ class Math(Operators):
         return self._rounding("ceil")
 
     def round(self, decimals: int = 0) -> Tensor:
-        """The nearest integer, halves to even, in the same element type; or the nearest number of so many decimals."""
+        """The nearest integer, ties to even, in the same element type; or the nearest number with `decimals` decimals."""
         if decimals == 0 or (decimals > 0 and self.dtype in INTEGERS):
             return self._rounding("round")
         if self.dtype in INTEGERS:
@@ -191,7 +191,7 @@ class Math(Operators):
         return made(build.sign(self.value))
 
     def signbit(self) -> Tensor:
-        """Whether x is negative, or minus zero."""
+        """True for negative x and for minus zero."""
         kind, bits = DTYPES[self.dtype].kind, DTYPES[self.dtype].bits
         return made(build.bitcast(self.value, dtype=f"int{bits}")) < 0 if kind == "float" else self < 0
 
@@ -272,17 +272,17 @@ class Math(Operators):
         """self + weight * (end - self): self at weight 0, end at weight 1."""
         return self + weight * (end - self)  # type: ignore[operator]
 
-    # ---- questions ---------------------------------------------------------------------------------------------------
+    # ---- predicates --------------------------------------------------------------------------------------------------
     def isnan(self) -> Tensor:
-        """Whether each element is NaN; integers never are."""
+        """True where the element is NaN; integers never are."""
         return self._is("isnan")
 
     def isinf(self) -> Tensor:
-        """Whether each element is an infinity; integers never are."""
+        """True where the element is an infinity; integers never are."""
         return self._is("isinf")
 
     def isfinite(self) -> Tensor:
-        """Whether each element is neither NaN nor an infinity."""
+        """True where the element is neither NaN nor an infinity."""
         return ~(self.isnan() | self.isinf())
 
     def _is(self, name: str) -> Tensor:
@@ -309,7 +309,7 @@ class Math(Operators):
         return result | (a.isnan() & b.isnan()) if equal_nan else result
 
     def allclose(self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-        """Whether all elements are close (`isclose`): a bool scalar."""
+        """True if all elements are close (`isclose`): a bool scalar."""
         return self.isclose(other, rtol, atol, equal_nan).all()
 
     def where(self, on_true: Operand, on_false: Operand) -> Tensor:

@@ -1,4 +1,4 @@
-"""Operators: arithmetic, comparison, logic. Operands broadcast as in numpy; `lifting.py` says in which element type."""
+"""Operators: arithmetic, comparison, logic. Operands broadcast as in numpy and are promoted as in `promotion.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burn.dialect.types import DTYPES
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
 from burn.tensors.conversions import Conversions
-from burn.tensors.lifting import Operand, together
+from burn.tensors.promotion import Operand, together
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
@@ -40,14 +40,14 @@ def binary(name: str, left: Any, right: Any, floating: bool = False) -> Tensor:
 
 
 def _is_negative(exponent: Any) -> bool:
-    """Whether an exponent written in the program is below 0; what is computed is not looked at."""
+    """True for a literal exponent below 0; computed exponents are not checked."""
     if isinstance(exponent, (np.ndarray, np.generic)):
         return bool(np.any(np.less(exponent, 0)))
     return isinstance(exponent, int) and exponent < 0
 
 
 class Operators(Conversions):
-    """What Python's operators mean."""
+    """Python's operators."""
 
     __slots__ = ()
 

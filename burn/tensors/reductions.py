@@ -1,7 +1,7 @@
 """Methods that reduce axes, and those that run along one.
 
-Sums and products of integers and bools are int64 or uint64, as in numpy; means of them are float32. 16-bit floats are
-reckoned with in float32 inside. A sum of no elements is 0 and a product 1; the largest or smallest of none, or its place, is
+`sum` and `prod` of integers and bools are int64 or uint64, as in numpy; their means are float32. 16-bit floats
+accumulate in float32. The sum of no elements is 0, their product 1. The largest or smallest of no elements, or its index, is
 an error.
 """
 
@@ -16,8 +16,8 @@ from burn.dialect.dims import decide, dim_max
 from burn.dialect.reduction import least_reduced
 from burn.dialect.types import DTYPES, FLOATS
 from burn.errors import TypeMismatch
-from burn.tensors.arranging import Arranging
 from burn.tensors.base import made
+from burn.tensors.manipulation import Manipulation
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Axes = int | Sequence[int] | None
 
 
-class Reductions(Arranging):
-    """Reducing axes to a number each. axis: one, several, or all of them (None); keepdims: they stay, of size 1."""
+class Reductions(Manipulation):
+    """Reductions. axis: one, several, or all axes (None); keepdims: reduced axes stay, with size 1."""
 
     __slots__ = ()
 
@@ -36,32 +36,32 @@ class Reductions(Arranging):
         return made(build.reduce(self.value, kind=kind, axes=self._axes(axis), keepdims=keepdims))
 
     def _must_have_some(self, what: str, axes: Sequence[int]) -> None:
-        """There is no extreme of no elements. Raises TypeMismatch; a run ends where named sizes turn out so."""
+        """Checks that a maximum or minimum has elements. Raises TypeMismatch; named sizes are checked at run time."""
         reduced, least = least_reduced(self.type.shape, axes)
         if decide(reduced, ">=", least) is False:
             raise TypeMismatch(f"there is no {what} of no elements", [f"axes {list(axes)} of {self.type}"])
         compose.check_size(reduced, ">=", least, f"there is no {what} of no elements")
 
     def _counted(self) -> Tensor:
-        """Itself, bools and integers in the widest type of their sign: what is counted or added up does not wrap early."""
+        """Itself, with bools and integers in the widest type of their sign, so that sums do not wrap early."""
         wide = {"bool": "int64", "int": "int64", "uint": "uint64"}.get(DTYPES[self.dtype].kind, self.dtype)
         return made(self.value if wide == self.dtype else compose.convert(self.value, wide))
 
     def _wide(self) -> Tensor:
-        """As floats in which sums are kept."""
+        """Itself in the accumulator's float type."""
         x = self._floating()
         return made(compose.convert(x.value, compose.wide(x.dtype)))
 
     def _narrow(self, x: Tensor) -> Tensor:
-        """A result reckoned in `_wide` in the element type that it is due."""
+        """A result of `_wide` in the result's element type."""
         return made(compose.convert(x.value, self.dtype if self.dtype in FLOATS else "float32"))
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """The sum; integers as int64 or uint64, as in numpy; of bools, how many are true."""
+        """The sum; integers as int64 or uint64, as in numpy; for bools, the number of true elements."""
         return self._counted()._reduce("sum", axis, keepdims)
 
     def prod(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """The product; integers as int64 or uint64."""
+        """The product over the axes; integers as int64 or uint64."""
         return self._counted()._reduce("prod", axis, keepdims)
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
@@ -81,31 +81,31 @@ class Reductions(Arranging):
     amax, amin = max, min
 
     def any(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """Whether any element is true (not zero)."""
+        """True if any element is true (not zero)."""
         return self._truth()._reduce("any", axis, keepdims)
 
     def all(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """Whether all elements are true (not zero)."""
+        """True if all elements are true (not zero)."""
         return self._truth()._reduce("all", axis, keepdims)
 
     def count_nonzero(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """How many elements are not zero, as int64."""
+        """The number of elements that are not zero, as int64."""
         return self._truth().sum(axis, keepdims)
 
-    # ---- places ------------------------------------------------------------------------------------------------------
+    # ---- indices ------------------------------------------------------------------------------------------------------
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        """The place (int64) of the first largest element along an axis, or in row-major order. NaN counts as largest."""
-        return self._place("max", axis, keepdims)
+        """The index (int64) of the first largest element along an axis, or in row-major order. NaN counts as largest."""
+        return self._arg_extreme("max", axis, keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        """The place (int64) of the first smallest element along an axis, or in row-major order. NaN counts as smallest."""
-        return self._place("min", axis, keepdims)
+        """The index (int64) of the first smallest element along an axis, or in row-major order. NaN counts as smallest."""
+        return self._arg_extreme("min", axis, keepdims)
 
-    def _place(self, kind: str, axis: int | None, keepdims: bool) -> Tensor:
+    def _arg_extreme(self, kind: str, axis: int | None, keepdims: bool) -> Tensor:
         x = made(compose.convert(self.value, "uint8") if self.dtype == "bool" else self.value)
         if axis is None:
-            place = x.ravel()._place(kind, 0, False)
-            return place.reshape(*(1,) * self.ndim) if keepdims else place
+            position = x.ravel()._arg_extreme(kind, 0, False)
+            return position.reshape(*(1,) * self.ndim) if keepdims else position
         if not self.ndim:
             x = x.reshape(1)
         x._must_have_some(f"arg{kind}", (x._axis(axis),))
@@ -162,12 +162,12 @@ class Reductions(Arranging):
         return made(build.cumulative(x.value, kind=kind, axis=x._axis(axis or 0)))
 
     def diff(self, n: int = 1, axis: int = -1) -> Tensor:
-        """The differences of neighbouring elements along an axis, taken n times; of bools, whether they differ."""
+        """The differences of adjacent elements along an axis, taken n times; for bools, true where they differ."""
         x: Tensor = made(self.value)
         for _ in range(n):
-            place = x._axis(axis)
-            size = x.type.shape[place]
+            position = x._axis(axis)
+            size = x.type.shape[position]
             count = dim_max(size - 1, 0)
-            later, earlier = x._cut(place, 1, count), x._cut(place, 0, count)
+            later, earlier = x._cut(position, 1, count), x._cut(position, 0, count)
             x = later ^ earlier if self.dtype == "bool" else later - earlier
         return x

@@ -38,15 +38,15 @@ class Shapes(Activations):
         return self.reshape(self.type.elements)
 
     def unflatten(self, axis: int, *sizes: Any) -> Tensor:
-        """One axis as several of these sizes, of which one may be -1."""
-        place = self._axis(axis)
-        wanted = _filled(self.type.shape[place], sequence(sizes))
+        """One axis split into axes of these sizes. One size may be -1."""
+        position = self._axis(axis)
+        wanted = _filled(self.type.shape[position], sequence(sizes))
         if wanted is None:
             raise TypeMismatch("cannot unflatten", [f"axis {axis} of {self.type} to {list(sequence(sizes))}"])
-        return self.reshape(*self.type.shape[:place], *wanted, *self.type.shape[place + 1 :])
+        return self.reshape(*self.type.shape[:position], *wanted, *self.type.shape[position + 1 :])
 
     def squeeze(self, *axes: int) -> Tensor:
-        """Without these axes of size 1; without any given, all that are known to be of size 1. Raises TypeMismatch for
+        """Removes these axes of size 1; by default all axes of static size 1. Raises TypeMismatch for
         an axis of another size."""
         gone = {self._axis(a) for a in sequence(axes)}
         if not axes:
@@ -57,11 +57,11 @@ class Shapes(Activations):
         return self.reshape(*(d for i, d in enumerate(self.type.shape) if i not in gone))
 
     def unsqueeze(self, axis: int) -> Tensor:
-        """With a new axis of size 1, which will be at this place."""
-        place = axis if axis >= 0 else self.ndim + 1 + axis
-        if not 0 <= place <= self.ndim:
+        """Inserts an axis of size 1, at this position of the result."""
+        position = axis if axis >= 0 else self.ndim + 1 + axis
+        if not 0 <= position <= self.ndim:
             raise TypeMismatch(f"a new axis cannot be at {axis}", [f"of {self.type}"])
-        return self.reshape(*self.type.shape[:place], 1, *self.type.shape[place:])
+        return self.reshape(*self.type.shape[:position], 1, *self.type.shape[position:])
 
     expand_dims = unsqueeze
 
@@ -88,17 +88,19 @@ class Shapes(Activations):
     swapaxes = transpose
 
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-        """Axes moved to other places; the rest keep their order."""
-        sources, places = self._axes(source), self._axes(destination)
-        if len(sources) != len(places):
-            raise TypeMismatch("moveaxis needs a place for each axis", [f"{len(sources)} axes, {len(places)} places"])
+        """Axes moved to other positions; the rest keep their order."""
+        sources, positions = self._axes(source), self._axes(destination)
+        if len(sources) != len(positions):
+            raise TypeMismatch(
+                "moveaxis needs a position for each axis", [f"{len(sources)} axes, {len(positions)} positions"]
+            )
         order = [axis for axis in range(self.ndim) if axis not in sources]
-        for place, axis in sorted(zip(places, sources, strict=True)):
-            order.insert(place, axis)
+        for position, axis in sorted(zip(positions, sources, strict=True)):
+            order.insert(position, axis)
         return self.permute(order)
 
     def clone(self) -> Tensor:
-        """The tensor itself, since tensors do not change; of a parameter, its elements as they are now."""
+        """The tensor itself, since tensors are immutable; for a parameter, its present elements."""
         return self._present()
 
     detach = contiguous = clone
@@ -137,8 +139,8 @@ class Shapes(Activations):
 
 
 def _filled(elements: dims.Dim, wanted: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """A shape with the size that -1 stands for; None where there is none. That a named size divides is seen when the program
-    runs: a reshape checks that the elements are as many."""
+    """A shape with -1 replaced by its size; None if there is none. Divisibility of a named size is checked at run
+    time: a reshape compares the numbers of elements."""
     if -1 not in wanted:
         return wanted
     known = dims.product(d for d in wanted if d != -1)

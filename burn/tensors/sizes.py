@@ -1,8 +1,8 @@
-"""`Dim`: sizes with names, as users see them in `tensor.shape`.
+"""`Dim`: named sizes, as users see them in `tensor.shape`.
 
-The compiler reckons with `dims.Expr`, whose `==` asks whether two expressions are written alike. That is not what a user's
-`if x.shape[0] == 3:` asks, so sizes that users see are `Dim`: arithmetic gives `Dim` again, a comparison that holds for all
-sizes or for none is a bool, and one that depends on them raises.
+The compiler uses `dims.Expr`, whose `==` compares the text of two expressions. A user's `if x.shape[0] == 3:` compares
+values, so users see `Dim`. Arithmetic gives `Dim`. A comparison that holds for all sizes or for none is a bool; one that
+depends on them raises.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Size: TypeAlias = "int | Expr"
 
 
 class Dim(Expr):
-    """`Dim("batch")`: a size with a name, for the shape of an input. Expressions over sizes come of arithmetic on them
-    (`+ - * // % divmod **`), `Dim.min`, `Dim.max` and `Dim.broadcast`. It is at least 0 and has no value while a function is
+    """`Dim("batch")`: a named size, for the shape of an input. Arithmetic (`+ - * // % divmod **`), `Dim.min`, `Dim.max` and
+    `Dim.broadcast` give expressions over sizes. A size is at least 0 and has no value while a function is
     traced: comparisons that depend on it raise TypeMismatch."""
 
     __slots__ = ()
@@ -126,7 +126,7 @@ class Dim(Expr):
 
 
 def _shows(name: str) -> Callable[..., Any]:
-    """An operator of expressions, giving what users see."""
+    """An operator of expressions that returns a `Dim`."""
     plain_operator = getattr(Expr, name)
 
     def apply(self: Dim, *others: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Sorting, selecting and searching. Results whose size the data decide have a named size in a traced function; outside,
+"""Sorting, selection and search. Results of data-dependent size have a named size in a traced function; outside,
 they are computed at once."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from burn.dialect import ops as build
 from burn.dialect.dims import Dim, plain
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
-from burn.tensors.lifting import Operand, together
-from burn.tensors.products import Products
+from burn.tensors.contractions import Contractions
+from burn.tensors.promotion import Operand, together
 from burn.tensors.tracer import active
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class Ordered(NamedTuple):
-    """Elements in an order, and the places (int64) they came from."""
+    """Ordered elements, and their indices (int64) in the operand."""
 
     values: Tensor
     indices: Tensor
 
 
 class Distinct(NamedTuple):
-    """The distinct elements, sorted; and, for each: where it first occurs, and how often; inverse says for every element
-    which of them it is."""
+    """The distinct elements, sorted, with the index of the first occurrence and the count of each. inverse: for every element
+    its index among the distinct ones."""
 
     values: Tensor
     indices: Tensor
@@ -36,7 +36,7 @@ class Distinct(NamedTuple):
 
 
 def data_size(hint: str) -> str:
-    """The name of a size that the data decide."""
+    """A new name for a data-dependent size."""
     tracer = active()
     if tracer is None:
         return hint
@@ -45,42 +45,42 @@ def data_size(hint: str) -> str:
     return name
 
 
-class Sorting(Products):
-    """Orders."""
+class Sorting(Contractions):
+    """Sorting, selection and search."""
 
     __slots__ = ()
 
     def _sorted(self, axis: int | None, descending: bool) -> list[Any]:
         x: Tensor = self.ravel() if axis is None or not self.ndim else made(self.value)
-        place = x._axis(axis or 0)
+        position = x._axis(axis or 0)
         if x.dtype != "bool":
-            return build.sort(x.value, axis=place, descending=descending)
-        values, places = build.sort(compose.convert(x.value, "uint8"), axis=place, descending=descending)
-        return [compose.convert(values, "bool"), places]
+            return build.sort(x.value, axis=position, descending=descending)
+        values, indices = build.sort(compose.convert(x.value, "uint8"), axis=position, descending=descending)
+        return [compose.convert(values, "bool"), indices]
 
     def sort(self, axis: int | None = -1, descending: bool = False) -> Tensor:
-        """Sorted along an axis, or all elements in one row (None); NaN counts as largest. With places: `sort_with_indices`."""
+        """Sorted along an axis, or all elements as one vector (None); NaN counts as largest. See `sort_with_indices`."""
         result = made(self._sorted(axis, descending)[0])
         return result if self.ndim or axis is None else result.reshape()
 
     def argsort(self, axis: int | None = -1, descending: bool = False) -> Tensor:
-        """The places (int64) of the elements in sorted order; equal ones keep their order."""
+        """The indices (int64) of the elements in sorted order; the sort is stable."""
         result = made(self._sorted(axis, descending)[1])
         return result if self.ndim or axis is None else result.reshape()
 
     def sort_with_indices(self, axis: int = -1, descending: bool = False) -> Ordered:
-        """Sorted along an axis, and the places the elements came from."""
+        """Sorted along an axis, and the indices of the elements in the operand."""
         return Ordered(*map(made, self._sorted(self._axis(axis), descending)))
 
     def topk(self, k: Dim, axis: int = -1, largest: bool = True) -> Ordered:
-        """The k largest (or smallest) elements along an axis, in order, and their places."""
-        place, k = self._axis(axis), plain(k)
-        size = self.type.shape[place] if self.ndim else 1
+        """The k largest (or smallest) elements along an axis, in order, and their indices."""
+        position, k = self._axis(axis), plain(k)
+        size = self.type.shape[position] if self.ndim else 1
         if isinstance(k, int) and isinstance(size, int) and not 0 <= k <= size:
             raise TypeMismatch(f"there are not {k} elements to choose", [f"axis {axis} of {self.type} has {size}"])
         compose.check_size(k, "<=", size, "there are so many elements to choose")
-        values, places = (made(v) for v in self._sorted(place, largest))
-        return Ordered(values._cut(place, 0, k), places._cut(place, 0, k))
+        values, indices = (made(v) for v in self._sorted(position, largest))
+        return Ordered(values._cut(position, 0, k), indices._cut(position, 0, k))
 
     def searchsorted(self, values: Operand, side: str = "left") -> Tensor:
         """Where values (of any shape) belong in this sorted vector: before equal elements ("left") or behind ("right").
@@ -96,19 +96,19 @@ class Sorting(Products):
             before = (row <= each) | each.isnan()
         return before.sum(-1)
 
-    # ---- sizes that the data decide ----------------------------------------------------------------------------------
+    # ---- data-dependent sizes ----------------------------------------------------------------------------------------
     def argwhere(self) -> Tensor:
-        """The places of the elements that are not zero: [count, rank], int64, in row-major order."""
+        """The indices of the elements that are not zero: [count, rank], int64, in row-major order."""
         x = self if self.ndim else self.reshape(1)
-        places = made(build.nonzero(x._truth().value, count=data_size("nonzero"))).permute(1, 0)
-        return places if self.ndim else places._cut(1, 0, 0)
+        indices = made(build.nonzero(x._truth().value, count=data_size("nonzero"))).permute(1, 0)
+        return indices if self.ndim else indices._cut(1, 0, 0)
 
     def nonzero(self) -> tuple[Tensor, ...]:
-        """The places of the elements that are not zero: an int64 vector for each axis, which index the tensor."""
+        """The indices of the elements that are not zero: an int64 vector for each axis, which index the tensor."""
         if not self.ndim:
             raise TypeMismatch("nonzero is of tensors with axes", [f"not of {self.type}"])
-        places = made(build.nonzero(self._truth().value, count=data_size("nonzero")))
-        return tuple(places._cut(0, axis, 1).squeeze(0) for axis in range(self.ndim))
+        indices = made(build.nonzero(self._truth().value, count=data_size("nonzero")))
+        return tuple(indices._cut(0, axis, 1).squeeze(0) for axis in range(self.ndim))
 
     def masked_select(self, mask: Any) -> Tensor:
         """The elements where the mask, which broadcasts to them, is true: a vector."""
@@ -116,11 +116,11 @@ class Sorting(Products):
         return self.ravel().take(chosen.nonzero()[0])
 
     def unique(self) -> Tensor:
-        """The distinct elements, sorted: a vector. With more about them: `unique_with_counts`."""
+        """The distinct elements, sorted: a vector. See `unique_with_counts`."""
         return self.unique_with_counts().values
 
     def unique_with_counts(self) -> Distinct:
-        """The distinct elements, sorted, with where they occur and how often."""
+        """The distinct elements, sorted, with their first indices, inverse and counts."""
         flat = self.ravel()
         bools = flat.dtype == "bool"
         x = compose.convert(flat.value, "uint8") if bools else flat.value

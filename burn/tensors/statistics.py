@@ -1,4 +1,4 @@
-"""Methods that say how elements are spread: variance, quantiles, norms, histograms."""
+"""Statistics: variance, quantiles, norms, histograms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burn.dialect import ops as build
 from burn.dialect.dims import dim_max
 from burn.errors import TypeMismatch
 from burn.tensors.base import Base, made
-from burn.tensors.lifting import constant, lift, together
+from burn.tensors.promotion import constant, lift, together
 from burn.tensors.reductions import Axes, Reductions
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Statistics(Reductions):
-    """Spread and size. Integers are reckoned with in float32, 16-bit floats too."""
+    """Statistics. Integers and 16-bit floats are computed in float32."""
 
     __slots__ = ()
 
@@ -42,29 +42,29 @@ class Statistics(Reductions):
         return self.quantile(0.5, axis, keepdims)
 
     def quantile(self, q: float | Base | Sequence[float], axis: int | None = None, keepdims: bool = False) -> Tensor:
-        """The element at q (0 to 1) of the way through the sorted elements, between two by linear interpolation; NaN
-        if one is. Several q make a new first axis."""
+        """The q-quantile (0 to 1) of the elements, with linear interpolation; NaN
+        if an element is. Several q make a new first axis."""
         x: Tensor = self._wide() if axis is not None and self.ndim else self._wide().ravel()
-        place = x._axis(axis or 0)
-        size = x.type.shape[place]
-        x._must_have_some("quantile", (place,))
+        position = x._axis(axis or 0)
+        size = x.type.shape[position]
+        x._must_have_some("quantile", (position,))
         at = _fractions(q, x.dtype)
-        ordered = made(build.sort(x.value, axis=place)[0])
+        ordered = made(build.sort(x.value, axis=position)[0])
         way = at * made(compose.dim_value(size - 1, x.dtype))
         low = way.floor()
-        first, second = (ordered.take(w.astype("int64"), place) for w in (low, way.ceil()))
+        first, second = (ordered.take(w.astype("int64"), position) for w in (low, way.ceil()))
         rank = at.ndim
-        weight = (way - low).reshape(*at.shape, *(1,) * (x.ndim - 1 - place))
+        weight = (way - low).reshape(*at.shape, *(1,) * (x.ndim - 1 - position))
         gap = (first == second).where(0, second - first)  # inf - inf is NaN
         result = first + gap * weight
-        bad, total = x.isnan().any(place), x.sum(place)  # a sum with a NaN in it, of which the derivative is not 0
+        bad, total = x.isnan().any(position), x.sum(position)  # the sum carries the NaN, and its derivative is not 0
         if rank:
-            bad, total = bad.unsqueeze(place), total.unsqueeze(place)
+            bad, total = bad.unsqueeze(position), total.unsqueeze(position)
         result = bad.where(total, result)
         if rank:
-            result = result.moveaxis(place, 0)
+            result = result.moveaxis(position, 0)
         if keepdims:
-            kept = tuple(1 if axis is None or i == place else d for i, d in enumerate(self.type.shape))
+            kept = tuple(1 if axis is None or i == position else d for i, d in enumerate(self.type.shape))
             result = result.reshape(*at.shape, *kept)
         return self._narrow(result)
 
@@ -102,8 +102,8 @@ class Statistics(Reductions):
         return self._narrow(total if keepdims else total.reshape(*x._reduce("sum", axes, False).shape))
 
     def norm(self, p: float = 2, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """The p-norm of the elements: (sum |x|^p)^(1/p), the largest or smallest magnitude for p = inf or -inf, how many
-        are not zero for p = 0. Norms of matrices are in `burn.linalg.norm`."""
+        """The p-norm of the elements: (sum |x|^p)^(1/p); the largest or smallest magnitude for p = inf or -inf; the number
+        of elements that are not zero for p = 0. `burn.linalg.norm` has norms of matrices."""
         x = self._wide().abs()
         if p == math.inf:
             result = x._reduce("max", x._axes(axis), keepdims).maximum(0.0)  # 0 for no elements
@@ -118,7 +118,7 @@ class Statistics(Reductions):
             result = made(build.root(square.sum(axis, keepdims).value))
         else:
             powers = x ** float(p)
-            if p < 1:  # the power's derivative at 0 is infinite; that of its product with sign(0) is taken for 0
+            if p < 1:  # the power has an infinite derivative at 0; multiplied by sign(0) it counts as 0
                 powers = (x == 0).where(0.0 if p > 0 else math.inf, (x == 0).where(1.0, x) ** float(p))
             result = made(build.root(powers.sum(axis, keepdims).value, degree=float(p)))
         return self._narrow(result)

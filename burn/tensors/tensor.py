@@ -1,4 +1,4 @@
-"""`Tensor`: an array of numbers that is computed by compiled programs, with the operators and methods one expects of an array.
+"""`Tensor`: an array computed by compiled programs, with the operators and methods of numpy arrays.
 
     def f(x: burn.Tensor) -> burn.Tensor:
         batch, length = x.shape                    # in a traced function sizes may be symbolic, and arithmetic on them too
@@ -20,17 +20,17 @@ from burn.dialect.deferred import Deferred
 from burn.errors import TypeMismatch
 from burn.habits import instead
 from burn.runtime.arrays import Array
-from burn.runtime.card import CardArray, dlpack_device
 from burn.runtime.device import device
-from burn.tensors import numpys
+from burn.runtime.device_array import DeviceArray, dlpack_device
+from burn.tensors import numpy_protocol
+from burn.tensors.aliases import accepted
+from burn.tensors.at import Updates
 from burn.tensors.base import Base, of_array
-from burn.tensors.updating import Updating
-from burn.tensors.words import accepted
 
 _INSTEAD = {
     "truth value": "Use burn.cond for `if`, burn.while_loop for `while`, burn.scan for `for`, burn.where to choose by element",
     "float()": "Keep it a tensor; to convert its elements use .astype",
-    "int()": "Keep it a tensor; where a size is wanted use burn.read_dim",
+    "int()": "Keep it a tensor; for a size use burn.read_dim",
     "use as an index or a size": "To index with it write x[tensor]; for a size use burn.read_dim",
     "numpy array": "Call functions of burn rather than numpy's",
     "item()": "Keep it a tensor",
@@ -39,27 +39,29 @@ _INSTEAD = {
     "len()": "Use x.shape[0], which may be symbolic",
     "DLPack": "Return it from the traced function",
 }
-"""What to do where a traced tensor has no elements to look at."""
+"""Hints for uses that need elements, which a traced tensor does not have."""
 
 
 @accepted
-class Tensor(Updating):
-    """A tensor: of the traced program, or lazy. Its families of methods derive from each other, in the order
-    `base`, `conversions`, `operators`, `math`, `logic`, `activations`, `shapes`, `arranging`, `reductions`, `statistics`,
-    `products`, `sorting`, `indexing`, `updating`: each may use those before it."""
+class Tensor(Updates):
+    """A tensor: of the traced program, or lazy.
+
+    The classes of its methods derive from each other, so each may use those before it: `base`, `conversions`, `operators`,
+    `math`, `logic`, `activations`, `shapes`, `manipulation`, `reductions`, `statistics`, `contractions`, `sorting`,
+    `indexing`, `at`."""
 
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:  # type: ignore[override]
-        return numpys.of_elements(ufunc, method, inputs, options)
+        return numpy_protocol.of_elements(ufunc, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
-        return numpys.of_arrays(function, args, options)
+        return numpy_protocol.of_arrays(function, args, options)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
-        """torch's functions refuse tensors of others; who has this method says it in words of their own. A TypeError, at which
-        `torch_tensor + x` goes on to `__radd__`."""
+        """torch's functions refuse other tensors; this method gives the error burn's text. It raises TypeError, after which
+        `torch_tensor + x` tries `__radd__`."""
         from burn.tensors import functions
 
         name = getattr(function, "__name__", str(function))
@@ -77,15 +79,15 @@ class Tensor(Updating):
 
     # ---- its elements ------------------------------------------------------------------------------------------------
     def numpy(self) -> np.ndarray:
-        """The elements as a numpy array over the tensor's own memory, which is read-only; of a tensor on a card, a copy. Computes
-        what was recorded."""
+        """The elements as a read-only numpy array over the tensor's memory; for a tensor on a GPU, a copy. Computes
+        recorded operations."""
         self._must_have_elements("numpy array")
         view = self._elements().view()
         view.flags.writeable = False
         return view
 
     def item(self) -> Any:
-        """The one element, as a Python number. Raises TypeMismatch when there are more."""
+        """The only element, as a Python number. Raises TypeMismatch for several elements."""
         self._must_have_elements("item()")
         if self.type.elements != 1:
             raise TypeMismatch("item() is of tensors with one element", [f"this is {self.type}"])
@@ -97,14 +99,14 @@ class Tensor(Updating):
         return self._elements().tolist()
 
     def evaluate(self) -> Tensor:
-        """Computes what was recorded, and returns itself (a parameter: its elements as they are now)."""
+        """Computes recorded operations, and returns itself (a parameter: its present elements)."""
         if not self.is_traced:
             self._held()
         return self._present()
 
     @property
     def is_evaluated(self) -> bool:
-        """Whether the elements are there already."""
+        """True if the elements are computed."""
         return isinstance(self._value, Deferred) and self._value.array is not None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -117,27 +119,27 @@ class Tensor(Updating):
             hint = "differentiate the function itself; what counts as constant goes in as x.numpy()"
             raise TypeMismatch("a compiled function, or another library, is not differentiated", [hint])
         held = self._held()
-        return (held if isinstance(held, CardArray) else Array(held)).__dlpack__(**options)
+        return (held if isinstance(held, DeviceArray) else Array(held)).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         value = self._value
-        if isinstance(value, Deferred) and isinstance(value.array, CardArray):
+        if isinstance(value, Deferred) and isinstance(value.array, DeviceArray):
             return value.array.__dlpack_device__()
         return dlpack_device(device(self.device))
 
     def __as_input__(self) -> Any:
-        """What an executable is given: the elements where they are, which it may only read."""
+        """The input of an executable: the elements on their device, read-only."""
         if self.is_traced or self._value.origin is not None:
-            return self  # DLPack says what is wrong
+            return self  # __dlpack__ raises the error
         held = self._held()
-        if isinstance(held, CardArray):
+        if isinstance(held, DeviceArray):
             return held.read_only()
         view = held.view()
         view.flags.writeable = False
         return view
 
-    def __like_input__(self, array: np.ndarray | CardArray) -> Tensor:
-        """An executable's output for a caller who gave tensors."""
+    def __like_input__(self, array: np.ndarray | DeviceArray) -> Tensor:
+        """An executable's output as a tensor, for a caller that passed tensors."""
         return of_array(array)
 
     def __bool__(self) -> bool:
@@ -174,11 +176,11 @@ class Tensor(Updating):
         return length
 
     def __contains__(self, value: Any) -> bool:
-        """Whether an element equals the value."""
+        """True if an element equals the value."""
         return bool((self == value).any())
 
     def __copy__(self) -> Tensor:
-        return self  # tensors do not change
+        return self  # immutable
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         return self
@@ -198,8 +200,8 @@ class Tensor(Updating):
             return "Tensor(of a traced function that has ended)" if self._is_gone else f"Tensor({self.type})"
         text = np.array2string(self._elements(), separator=", ", prefix="tensor(")
         sizes = "" if self.type.elements else f", shape={list(self.type.shape)}"
-        place = "" if self.device == "cpu" else f", device={self.device}"
-        return f"tensor({text}{sizes}, dtype={self.dtype}{place})"
+        device = "" if self.device == "cpu" else f", device={self.device}"
+        return f"tensor({text}{sizes}, dtype={self.dtype}{device})"
 
     def _must_have_elements(self, what: str) -> None:
         if self.is_traced:
@@ -207,9 +209,7 @@ class Tensor(Updating):
 
     def _unknown(self, what: str) -> NoReturn:
         self._must_be_alive()
-        text = (
-            f"{self!r} has no elements yet: the program that computes it is only being written down. {_INSTEAD[what]}"
-        )
+        text = f"{self!r} has no elements yet: it belongs to a program that is being traced. {_INSTEAD[what]}"
         raise TypeMismatch(f"{what} of a traced tensor", [text])
 
 

@@ -1,7 +1,7 @@
-"""The program that Python code is building: what `Tensor` operations add to. Enter at `tracing` and `current`.
+"""The program under construction, to which `Tensor` operations add ops. Start at `tracing` and `current`.
 
-Nothing is computed while tracing. Parameters and literals become constants at the beginning of the program, where every
-region sees them; each parameter is one constant however often it is used.
+Nothing is computed while tracing. Parameters and literals become constants at the beginning of the program, so that every
+region can use them. Each parameter is one constant, for any number of uses.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from burn.errors import TypeMismatch
 from burn.runtime.device import Device
 
 SMALL = 16
-"""Constants of up to so many elements are written in the program; larger ones go to the weight store."""
+"""Largest number of elements of a constant in the program's text; larger ones go to the weight store."""
 
 _current: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
 
 class Owned(Protocol):
-    """What a module owns: a parameter, whose elements may be others at the next run."""
+    """A parameter of a module. Its elements may change between runs."""
 
     name: str
 
@@ -44,7 +44,7 @@ class Owned(Protocol):
 
     @property
     def place(self) -> Device:
-        """The device on which its elements are."""
+        """The device of its elements."""
         ...
 
 
@@ -55,11 +55,11 @@ class Called(Protocol):
 
 
 class Tracer:
-    """One program being built. `names` says what the modules in it are called, by identity.
+    """One program under construction. `names` has the paths of modules by identity.
 
-    opens: whether parameters are inputs of the program, behind the others, rather than constants in it. `parameters` are those
-    that it uses, in order; `assigned` those that were given other elements, which further outputs hold; `modules` the objects
-    whose attributes the program depends on: modules that were called, optimizers."""
+    opens: parameters become inputs of the program, after the others, instead of constants. `parameters` are those
+    that it uses, in order. `assigned` are those with new elements, which become further outputs. `modules` are the objects
+    whose attributes the program depends on: called modules, optimizers."""
 
     def __init__(
         self, inputs: Sequence[tuple[str, TensorType]], weights: WeightStore | None = None, opens: bool = False
@@ -70,22 +70,22 @@ class Tracer:
         self.parameters: list[Owned] = []
         self.assigned: dict[int, tuple[Owned, ir.Value]] = {}
         self.modules: dict[int, object] = {}
-        self._carried: set[int] = set()  # parameters that a loop around carries
-        self.ended = False  # whether its values may be gone
+        self._carried: set[int] = set()  # parameters carried by a surrounding loop
+        self.ended = False  # its values may be deleted
         self._constants: dict[int, tuple[object, ir.Value]] = {}  # id -> (what keeps the id taken, the value)
         self._last_constant: ir.Operation | None = None
         self._sizes = {name for _, t in inputs for dim in t.shape for name in symbols(dim)}
 
     def constant(self, owner: object, weight: Weight, hint: str) -> ir.Value:
-        """The constant that stands for `owner` (a parameter, say), made when it is first asked for."""
+        """The constant of `owner` (for example a parameter), made at the first use."""
         known = self._constants.get(id(owner))
         if known is None:
             known = self._constants[id(owner)] = (owner, self.literal(weight, hint))
         return known[1]
 
     def parameter(self, owner: Owned) -> ir.Value:
-        """What stands for a parameter, made when it is first asked for: an input of the program, or a constant; or what it was
-        given since."""
+        """The value of a parameter: its last assigned value, else an input of the program or a constant, made at the first
+        use."""
         if id(owner) in self.assigned:
             return self.assigned[id(owner)][1]
         known = self._constants.get(id(owner))
@@ -99,7 +99,7 @@ class Tracer:
         return known[1]
 
     def assign(self, owner: Owned, value: ir.Value) -> None:
-        """Gives a parameter other elements from here on, and when the program has run. Raises TypeMismatch in a region."""
+        """Assigns a parameter, for the following ops and after the run. Raises TypeMismatch in a region."""
         if ir.InsertionPoint.current.block != self.program.block and id(owner) not in self._carried:
             raise TypeMismatch(
                 "a parameter is not assigned inside of burn.cond, burn.scan and the like",
@@ -110,8 +110,8 @@ class Tracer:
 
     @contextmanager
     def carrying(self, values: Sequence[tuple[Owned, ir.Value]]) -> Iterator[Callable[[Owned], ir.Value]]:
-        """Inside of a loop's region: parameters are what the loop carries in their places, and may be assigned. Gives what each
-        is by now."""
+        """Inside of a loop's region: parameters have the values that the loop carries, and may be assigned. Yields a function
+        that returns a parameter's present value."""
         before = dict(self.assigned), self._carried
         self.assigned |= {id(owner): (owner, value) for owner, value in values}
         self._carried = self._carried | {id(owner) for owner, _ in values}
@@ -133,14 +133,14 @@ class Tracer:
         return value
 
     def new_size(self, name: str) -> Expr:
-        """A size that the program defines. Raises TypeMismatch where there is one of this name already."""
+        """A size that the program defines. Raises TypeMismatch if the name is already used."""
         if name in self._sizes:
             raise TypeMismatch("a size is defined twice", [f"'{name}'"])
         self._sizes.add(name)
         return symbol(name)
 
     def fresh(self, hint: str) -> str:
-        """A name for a size that nothing has yet."""
+        """An unused name for a size."""
         name, number = hint, 1
         while name in self._sizes:
             number += 1
@@ -148,14 +148,14 @@ class Tracer:
         return name
 
     def saw(self, owner: object) -> None:
-        """The program depends on what is in an object besides its tensors: a module, an optimizer."""
+        """Records that the program depends on an object's attributes besides its tensors: a module, an optimizer."""
         self.modules.setdefault(id(owner), owner)
 
     @contextmanager
     def scope(self, module: Called) -> Iterator[None]:
         """Ops built inside come from `module`."""
         self.saw(module)
-        if id(module) not in self.names:  # called by a function, which is no module
+        if id(module) not in self.names:  # called by a function, not by a module
             for path, part in module.named_modules():
                 self.names.setdefault(id(part), path)
         with ir.Location.name(self.names[id(module)] or PROGRAM):
@@ -175,7 +175,7 @@ def _written_out(weight: Weight) -> ir.Value | None:
 
 @contextmanager
 def tracing(tracer: Tracer) -> Iterator[Tracer]:
-    """Makes `tracer` the current one; what is built inside goes to the end of its program."""
+    """Makes `tracer` the current one; ops built inside are appended to its program."""
     token = _current.set(tracer)
     tracer.ended = False
     try:

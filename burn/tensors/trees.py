@@ -1,4 +1,4 @@
-"""Containers of tensors, taken apart to their leaves and built again: what calls take and return besides single tensors.
+"""Containers of tensors (pytrees), flattened to leaves and unflattened: arguments and results of calls.
 
 Lists, tuples, named tuples, dictionaries and instances of dataclasses are containers. Arrays, tensors and numbers are leaves;
 everything else (None, strings, bools, modules, functions ...) belongs to the structure. A structure can be compared and hashed.
@@ -16,14 +16,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Leaf:
-    """The place of a leaf; `path` leads to it ("cache.0.key")."""
+    """A leaf of a structure; `path` leads to it ("cache.0.key")."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """Something that is no leaf: equal when it is of the same type and equal, or the same object where it has no hash."""
+    """A value that is not a leaf. Two are equal if type and value are equal, or, without a hash, if they are one object."""
 
     value: Any
 
@@ -43,7 +43,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Node:
-    """A container of a class, with its keys (or fields) where it has any."""
+    """A container of a class, with its keys or fields, if any."""
 
     cls: type
     keys: tuple[Hashable, ...]
@@ -85,7 +85,7 @@ def _flatten(value: Any, leaf: Callable[[Any], bool], path: str, leaves: list[An
 
 
 def _parts(value: Any) -> tuple[tuple[Hashable, ...], list[Any]] | None:
-    """A container's keys (none for lists and tuples) and what is in it; None for what is no container."""
+    """A container's keys (none for lists and tuples) and its items; None if the value is not a container."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return tuple(value._fields), list(value)  # type: ignore[attr-defined]
     if isinstance(value, (list, tuple)):

@@ -18,12 +18,12 @@ from burn.nn.module import Module
 from burn.nn.parameter import Parameter
 from burn.tensors import Tensor, constant, trees
 from burn.tensors.base import made
+from burn.tensors.concatenation import concat
 from burn.tensors.control import check_size, scan
 from burn.tensors.creation import zeros
-from burn.tensors.draws import Draws
 from burn.tensors.gradients import Gradients
-from burn.tensors.joining import concat
-from burn.tensors.lifting import lift
+from burn.tensors.promotion import lift
+from burn.tensors.random_replay import Draws
 from burn.tensors.tracer import active
 
 Part = Callable[..., tuple[Tensor, Any, Gradients]]

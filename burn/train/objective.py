@@ -10,9 +10,9 @@ from burn.errors import Problem, TypeMismatch
 from burn.nn.loss.reductions import Mean, collecting
 from burn.nn.module import Module
 from burn.tensors import Tensor, constant, trees
+from burn.tensors.concatenation import stack, where
 from burn.tensors.gradients import slopes
-from burn.tensors.joining import stack, where
-from burn.tensors.lifting import lift
+from burn.tensors.promotion import lift
 from burn.tracing.arguments import bound
 from burn.train.metrics import Metric
 

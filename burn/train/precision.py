@@ -20,7 +20,7 @@ from burn.nn.graph import Graph
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
 from burn.tensors import Tensor, constant, trees
-from burn.tensors.joining import where
+from burn.tensors.concatenation import where
 
 HALVES = ("bfloat16", "float16")
 FULL = "float32"

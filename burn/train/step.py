@@ -18,8 +18,8 @@ from burn.runtime.device import device as as_device
 from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tensors.base import made
+from burn.tensors.concatenation import where
 from burn.tensors.gradients import Gradients, value_and_grad
-from burn.tensors.joining import where
 from burn.tensors.tracer import active
 from burn.tracing.arguments import bound
 from burn.train.accumulate import Split, in_parts

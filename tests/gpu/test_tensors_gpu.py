@@ -10,7 +10,7 @@ import pytest
 
 import burn
 from burn.errors import InputError
-from burn.runtime.card import CardArray, to_card
+from burn.runtime.device_array import DeviceArray, to_device
 
 pytest.importorskip("triton")
 
@@ -23,10 +23,10 @@ def twice() -> Callable[..., Any]:
 
 
 def test_arrays_stay(twice: Any) -> None:
-    array = to_card(X, "cuda")
+    array = to_device(X, "cuda")
     for _ in range(20):
         array = twice(array)
-    assert isinstance(array, CardArray)
+    assert isinstance(array, DeviceArray)
     want = X.astype(np.float64)
     for _ in range(20):
         want = want * 2 + 1
@@ -35,7 +35,7 @@ def test_arrays_stay(twice: Any) -> None:
 
 def test_a_donated_array_becomes_the_output() -> None:
     made = burn.compile(lambda x, y: x + y, (X, X), cache=False, device="cuda", donate=("x",))
-    x, y = to_card(X, "cuda"), to_card(X, "cuda")
+    x, y = to_device(X, "cuda"), to_device(X, "cuda")
     address = x.address
     for _ in range(10):
         x = made(x, y)
@@ -67,10 +67,10 @@ def test_torch_keeps_the_order_of_work(torch: Any, twice: Any) -> None:
 
 def test_memory_lent_to_torch_is_not_handed_out(torch: Any) -> None:
     for i in range(20):
-        tensor = torch.from_dlpack(to_card(np.full(1 << 20, i, np.float32), "cuda"))
+        tensor = torch.from_dlpack(to_device(np.full(1 << 20, i, np.float32), "cuda"))
         total = tensor.double().sum()
         del tensor
-        to_card(np.full(1 << 20, -1, np.float32), "cuda")
+        to_device(np.full(1 << 20, -1, np.float32), "cuda")
         assert total.item() == i * (1 << 20)
 
 
@@ -117,7 +117,7 @@ def test_training_stays_on_the_card() -> None:
         for _ in range(20):
             losses.append(float(step(X, y)))
             held = [p.elements for p in (*model.parameters(), *optimizer.named_buffers().values())]
-            places.append({array.address for array in held if isinstance(array, CardArray)})
+            places.append({array.address for array in held if isinstance(array, DeviceArray)})
         return losses, places
 
     losses, places = trained("cuda")

@@ -212,7 +212,7 @@ def test_profile(scale: Executable) -> None:
     assert len(profile.runs) == profile.inferences == 3 and profile.seconds <= max(profile.runs)
     assert row.gflops_per_second == pytest.approx(100_000 / row.seconds / 1e9)
     (event,) = profile.events
-    assert event.kernel.name == "scale" and not event.on_card and event.began >= 0
+    assert event.kernel.name == "scale" and not event.on_gpu and event.began >= 0
     assert event.seconds <= row.most
 
 

@@ -123,8 +123,8 @@ def test_profile_counts_launches_and_time(scale: bytes) -> None:
     ((calls, nanoseconds),) = rows
     assert calls == 1
     assert 0 < nanoseconds < 10**9
-    ((kernel, began, took, on_card),) = events
-    assert (kernel, took, on_card) == (0, nanoseconds, False) and began >= 0
+    ((kernel, began, took, on_gpu),) = events
+    assert (kernel, took, on_gpu) == (0, nanoseconds, False) and began >= 0
 
 
 def test_donated_input_becomes_the_output(scale: bytes) -> None:

@@ -25,9 +25,9 @@ HERE_ALONE = {"elf.c", "symbols.c"}
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_runtime_compiles(place: str, tmp_path: Path) -> None:
-    with_cards = {path.name for pattern in ("device*.c", "driver*.c") for path in NATIVE.glob(pattern)}
-    with_cards |= {"run_device.c", "run_recorded.c"}
-    files = [str(p) for p in NATIVE.glob("*.c") if p.name not in HERE_ALONE | with_cards]
+    with_gpus = {path.name for pattern in ("device*.c", "driver*.c") for path in NATIVE.glob(pattern)}
+    with_gpus |= {"run_device.c", "run_recorded.c"}
+    files = [str(p) for p in NATIVE.glob("*.c") if p.name not in HERE_ALONE | with_gpus]
     warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
     told = ["-target", PLACES[place][0], "-lc", "--name", "runtime", "-static"]
     flags = ["-cflags", "-std=c11", *PLACES[place][1:], *warnings, "--"]

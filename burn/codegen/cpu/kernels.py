@@ -151,7 +151,7 @@ class KernelPrinter:
     """The functions of one program. See `burn.codegen.host.launches.Kernels`. `chosen` says, by the record of each launch, which
     choice is behind it."""
 
-    is_card = False
+    is_gpu = False
 
     def __init__(
         self, target: Target, sites: list[str] | None = None, small: int = SMALL, choices: Choices = USUAL

@@ -212,7 +212,7 @@ class _LoopPrinter:
             return False
         size = type_of(home).bytes
         whole = i not in self.slices or (isinstance(size, int) and size % CARD_ALIGNMENT == 0)
-        return whole or not self.entry.on_card(home)
+        return whole or not self.entry.on_gpu(home)
 
     def _target(self, i: int) -> Value:
         """Where a value of fixed size that the body gives goes."""

@@ -146,13 +146,13 @@ class EntryBuilder:
                 problem = Problem(f"output '{name}' has {type_of(value).rank} axes")
                 raise CompileError(f"outputs may have {MAX_RANK} axes at most", [problem])
         self.outputs = self.live.written_directly(self.results)
-        if self.kernels.is_card:
+        if self.kernels.is_gpu:
             self.early = early_outputs(self.program, self.outputs)
 
     def _plan(self) -> None:
         """Sizes of all arena buffers, and one call that places them."""
         for value in self.live.buffers:
-            in_arena = self.on_card(value) or not self.kernels.is_card
+            in_arena = self.on_gpu(value) or not self.kernels.is_gpu
             if in_arena and value not in self.outputs and self.sizes.known(type_of(value).elements):
                 self.planned[value] = len(self.planned)
         handed_on: list[Dim] = []
@@ -266,31 +266,31 @@ class EntryBuilder:
         self._words = max(self._words, count)
 
     # ---- the host's memory and a card's --------------------------------------------------------------------------------
-    def on_card(self, value: ir.Value) -> bool:
+    def on_gpu(self, value: ir.Value) -> bool:
         """Whether a value's elements lie in the memory of a card."""
-        return self.kernels.is_card and type_of(value).dtype not in STAY
+        return self.kernels.is_gpu and type_of(value).dtype not in STAY
 
     def where(self, value: ir.Value, what: str, *operands: Int) -> Value:
         """Calls the runtime's function for the memory where a value lies: "alloc", "grow", "copy", "read", "write"."""
-        return self.call(f"burn_rt_{'device_' * self.on_card(value)}{what}", *operands)
+        return self.call(f"burn_rt_{'device_' * self.on_gpu(value)}{what}", *operands)
 
     def fetched(self, value: ir.Value) -> Value:
         """The address of a value's elements in the host's memory: of a copy, where they lie on a card."""
         pointer = self.pointer(value)
-        return self.call("burn_rt_fetch", pointer, self.size(value)) if self.on_card(value) else pointer
+        return self.call("burn_rt_fetch", pointer, self.size(value)) if self.on_gpu(value) else pointer
 
     def drafted(self, value: ir.Value) -> Value:
         """Host memory for what the host computes of an op's result; `sent` brings it where it belongs."""
-        return self.call("burn_rt_alloc", self.size(value)) if self.on_card(value) else self.define(value)
+        return self.call("burn_rt_alloc", self.size(value)) if self.on_gpu(value) else self.define(value)
 
     def sent(self, value: ir.Value, draft: Value) -> None:
         """A result has been written to memory from `drafted`."""
-        if self.on_card(value):
+        if self.on_gpu(value):
             self.call("burn_rt_send", self.define(value), draft, self.size(value))
 
     def adopt(self, value: ir.Value, made: Value) -> None:
         """A result lies in host memory that the library has allocated."""
-        if self.on_card(value):
+        if self.on_gpu(value):
             self.sent(value, made)
         else:
             self.pointers[value] = made
@@ -323,7 +323,7 @@ class EntryBuilder:
         planned = self.shared.get((group.operation.results[0], number))
         if planned is not None:
             return self.calls.in_arena(planned)
-        if self.kernels.is_card and not self.groups.printed(group).launches.on_host:
+        if self.kernels.is_gpu and not self.groups.printed(group).launches.on_host:
             return self.call("burn_rt_device_alloc", self.sizes.dim(size))
         return self.call("burn_rt_alloc", self.sizes.dim(size))
 
@@ -384,7 +384,7 @@ class EntryBuilder:
 
     def library(self, op: Op, function: str, operands: Sequence[Int]) -> Value:
         """Calls library code, bracketed for profiles. Returns what the function does."""
-        kind = ON_HOST if self.kernels.is_card else "library"
+        kind = ON_HOST if self.kernels.is_gpu else "library"
         record = KernelRecord(function, kind, (full_name(op),), 0, moved(op.operation))
         number = self.records.add(record, op.operation)
         self.call("burn_rt_enter", number)

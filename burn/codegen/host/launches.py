@@ -49,7 +49,7 @@ class Kernels(Protocol):
     """Prints the kernels of one program, for a device."""
 
     @property
-    def is_card(self) -> bool:
+    def is_gpu(self) -> bool:
         """Whether tensors lie in the memory of a card, and not in the host's."""
         ...
 

@@ -223,7 +223,7 @@ def _take(call: Call, function: str) -> None:
     places = [axis for axis, size in enumerate(op.sizes) if size < 0]
     for name, axis in zip(op.symbols, places, strict=True):
         entry.bind(name, entry.code.load(entry.words, first + axis, "i64"))
-    if places or entry.on_card(result):
+    if places or entry.on_gpu(result):
         entry.adopt(result, data)
     else:  # of known size: it may have its place already
         entry.copy(result, entry.define(result), data, type_of(result).bytes)

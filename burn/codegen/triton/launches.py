@@ -113,7 +113,7 @@ class CardKernels:
     host why it does; `chosen` and `made_by` which choices are behind launches, by their records, and behind sources. No call ends
     where a kernel fails: what lies in memory that the caller gave up is written by none that comes behind it."""
 
-    is_card = True
+    is_gpu = True
 
     def __init__(
         self,

@@ -15,8 +15,8 @@ from typing import Any
 
 from burn.dialect.mlir import ir
 from burn.tensors import Tensor
-from burn.tensors.joining import where
-from burn.tensors.lifting import lift
+from burn.tensors.concatenation import where
+from burn.tensors.promotion import lift
 from burn.tensors.tracer import active
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from burn.dialect.types import INTEGERS
 from burn.errors import TypeMismatch
 from burn.tensors import Tensor
+from burn.tensors.concatenation import where
 from burn.tensors.creation import arange, zeros
-from burn.tensors.joining import where
 from burn.train.metrics.base import Metric, Totals, is_float, ratio, total
 
 Average = Literal["macro", "micro", "weighted", "binary"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from burn.dialect.types import INTEGERS
 from burn.tensors import Tensor
-from burn.tensors.joining import where
+from burn.tensors.concatenation import where
 from burn.train.metrics.base import Metric, Totals, full, is_float, total
 
 

@@ -14,8 +14,8 @@ import pytest
 import burn
 from burn.errors import IndexRunError, InputError
 from burn.runtime import _native, torch_tensors
-from burn.runtime.card import CardArray, to_card
 from burn.runtime.device import device
+from burn.runtime.device_array import DeviceArray, to_device
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -31,7 +31,7 @@ X = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
 class Theirs:
     """Another library's tensor, over the memory of an array on a card. strides: in elements, where it is not dense."""
 
-    def __init__(self, array: CardArray, turned: bool = False) -> None:
+    def __init__(self, array: DeviceArray, turned: bool = False) -> None:
         self.array, self.turned, self.streams = array, turned, []
         self.shape, self.dtype = array.shape, array.dtype
 
@@ -51,7 +51,7 @@ def twice() -> Any:
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 1, 5)])
 def test_there_and_back(card: Card, dtype: Any, shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(1).integers(0, 2, shape).astype(dtype)
-    array = to_card(x, "cuda:1")
+    array = to_device(x, "cuda:1")
     assert (array.shape, array.dtype, str(array.device)) == (shape, np.dtype(dtype).name, "cuda:1")
     back = array.numpy()
     assert back.dtype == x.dtype and back.flags.writeable
@@ -66,20 +66,20 @@ def test_there_and_back(card: Card, dtype: Any, shape: tuple[int, ...]) -> None:
 def test_outputs_stay_where_inputs_are(card: Card) -> None:
     made = twice()
     want = X * 2 + 1
-    on_host, on_card = made(X), made(to_card(X, "cuda"))
-    assert isinstance(on_host, np.ndarray) and isinstance(on_card, CardArray)
+    on_host, on_gpu = made(X), made(to_device(X, "cuda"))
+    assert isinstance(on_host, np.ndarray) and isinstance(on_gpu, DeviceArray)
     np.testing.assert_allclose(on_host, want, rtol=1e-6)
-    np.testing.assert_allclose(on_card.numpy(), want, rtol=1e-6)
-    again = made(on_card)  # no copy on the way
+    np.testing.assert_allclose(on_gpu.numpy(), want, rtol=1e-6)
+    again = made(on_gpu)  # no copy on the way
     np.testing.assert_allclose(again.numpy(), want * 2 + 1, rtol=1e-6)
 
 
 def test_keep_says_where_outputs_go(card: Card) -> None:
     made = twice()
     name, output = made.inputs[0].name, made.outputs[0].name
-    assert isinstance(made.run({name: X}, keep=True)[output], CardArray)
-    assert isinstance(made.run({name: to_card(X, "cuda")}, keep=False)[output], np.ndarray)
-    assert isinstance(made.run({name: to_card(X, "cuda")})[output], CardArray)
+    assert isinstance(made.run({name: X}, keep=True)[output], DeviceArray)
+    assert isinstance(made.run({name: to_device(X, "cuda")}, keep=False)[output], np.ndarray)
+    assert isinstance(made.run({name: to_device(X, "cuda")})[output], DeviceArray)
 
 
 def test_memory_is_freed_with_the_array(card: Card) -> None:
@@ -87,7 +87,7 @@ def test_memory_is_freed_with_the_array(card: Card) -> None:
     made(X)
     gc.collect()
     before = used()
-    kept = made(to_card(X, "cuda"))
+    kept = made(to_device(X, "cuda"))
     assert used() > before
     view = kept.reshaped((5, 3))
     del kept
@@ -105,19 +105,19 @@ def test_what_was_given_up_stays_where_a_kernel_fails_before_it(card: Card) -> N
         return -x, burn.ops.gather(table, i, axis=0), -y
 
     made = burn.compile(function, types, cache=False, device="cuda", donate=("y",))
-    x, y, table = (to_card(a, "cuda") for a in (X, X, np.ones((4, 2), np.float32)))
-    *_, z = made(x, y, table, to_card(np.array([3]), "cuda"))
+    x, y, table = (to_device(a, "cuda") for a in (X, X, np.ones((4, 2), np.float32)))
+    *_, z = made(x, y, table, to_device(np.array([3]), "cuda"))
     assert z.address == y.address
     z.card.send(z.address, X.view(np.uint8).reshape(-1))
     with pytest.raises(IndexRunError):
-        made(x, z, table, to_card(np.array([4]), "cuda"))
+        made(x, z, table, to_device(np.array([4]), "cuda"))
         device("cuda").wait()
     np.testing.assert_array_equal(z.numpy(), X)
 
 
 def test_a_donated_array_becomes_the_output(card: Card) -> None:
     made = burn.compile(lambda x, y: x * 2 + y, (X, X), cache=False, device="cuda", donate=("x",))
-    x, y = to_card(X, "cuda"), to_card(X, "cuda")
+    x, y = to_device(X, "cuda"), to_device(X, "cuda")
     address = x.address
     for _ in range(3):
         x = made(x, y)
@@ -133,11 +133,11 @@ def test_a_donated_array_becomes_the_output(card: Card) -> None:
 
 def test_other_libraries_arrays_are_taken_without_a_copy(card: Card) -> None:
     made = burn.compile(lambda x: (x * 1, x + 1), (X,), cache=False, device="cuda")
-    array = to_card(X, "cuda")
+    array = to_device(X, "cuda")
     theirs = Theirs(array)
     same, more = made(theirs)
     assert theirs.streams == [device("cuda").native.stream]
-    assert isinstance(same, CardArray) and isinstance(more, CardArray)
+    assert isinstance(same, DeviceArray) and isinstance(more, DeviceArray)
     np.testing.assert_array_equal(same.numpy(), X)
     np.testing.assert_array_equal(more.numpy(), X + 1)
 
@@ -145,7 +145,7 @@ def test_other_libraries_arrays_are_taken_without_a_copy(card: Card) -> None:
 def test_others_take_arrays_in_the_order_of_work(card: Card) -> None:
     made = twice()
     with simulation().lazy():  # nothing is done before somebody waits
-        result = made(to_card(X, "cuda"))
+        result = made(to_device(X, "cuda"))
         theirs = Theirs(result)
         again = made(theirs)
         del result, theirs
@@ -153,9 +153,9 @@ def test_others_take_arrays_in_the_order_of_work(card: Card) -> None:
 
 
 def test_through_dlpack(card: Card) -> None:
-    array = to_card(X, "cuda")
+    array = to_device(X, "cuda")
     assert array.__dlpack_device__() == (2, 0)
-    np.testing.assert_array_equal(torch.from_dlpack(to_card(X, "cuda").to("cpu")).numpy(), X)
+    np.testing.assert_array_equal(torch.from_dlpack(to_device(X, "cuda").to("cpu")).numpy(), X)
 
     class OnHost:
         def __dlpack__(self, **options: Any) -> Any:
@@ -172,14 +172,14 @@ def test_through_dlpack(card: Card) -> None:
     with pytest.raises(BufferError, match="cuda:1"):
         array.__dlpack__(dl_device=(2, 1))
     with pytest.raises(BufferError, match="no layout for int4"):
-        to_card(np.zeros(3, ml_dtypes.int4), "cuda").__dlpack__()
+        to_device(np.zeros(3, ml_dtypes.int4), "cuda").__dlpack__()
 
 
 def test_from_the_host_beside_the_card(card: Card) -> None:
     made = burn.compile(lambda x, y: x - y, (X, X), cache=False, device="cuda")
     y = X * 3
-    mixed = made(to_card(X, "cuda"), y)
-    assert isinstance(mixed, CardArray)
+    mixed = made(to_device(X, "cuda"), y)
+    assert isinstance(mixed, DeviceArray)
     np.testing.assert_allclose(mixed.numpy(), X - y, rtol=1e-6)
     tensors = made(torch.tensor(X), torch.tensor(y))
     assert isinstance(tensors, torch.Tensor) and tensors.device.type == "cpu"
@@ -187,12 +187,12 @@ def test_from_the_host_beside_the_card(card: Card) -> None:
 
 
 def test_elsewhere(card: Card) -> None:
-    on_card, on_host = twice(), burn.compile(lambda x: x * 2 + 1, (X,), cache=False)
+    on_gpu, on_host = twice(), burn.compile(lambda x: x * 2 + 1, (X,), cache=False)
     with pytest.raises(InputError, match=r"'x' lies on cuda:1, and the program runs on cuda:0"):
-        on_card(to_card(X, "cuda:1"))
+        on_gpu(to_device(X, "cuda:1"))
     with pytest.raises(InputError, match=r"'x' lies on cuda:1, and the program runs on cuda:0"):
-        on_card(Theirs(to_card(X, "cuda:1")))
-    for array in (to_card(X, "cuda"), Theirs(to_card(X, "cuda"))):
+        on_gpu(Theirs(to_device(X, "cuda:1")))
+    for array in (to_device(X, "cuda"), Theirs(to_device(X, "cuda"))):
         with pytest.raises(InputError, match=r"'x' lies on cuda:0; bring it to the CPU"):
             on_host(array)
 
@@ -200,15 +200,15 @@ def test_elsewhere(card: Card) -> None:
 def test_what_does_not_fit(card: Card) -> None:
     made = twice()
     with pytest.raises(InputError, match="element type float64, must be float32"):
-        made(to_card(X.astype(np.float64), "cuda"))
+        made(to_device(X.astype(np.float64), "cuda"))
     with pytest.raises(InputError, match="has shape"):
-        made(to_card(X[0], "cuda"))
+        made(to_device(X[0], "cuda"))
     with pytest.raises(InputError):
-        made(to_card(X.T, "cuda"))
+        made(to_device(X.T, "cuda"))
 
 
 def test_a_failed_run_leaves_nothing_behind(card: Card) -> None:
-    table = to_card(np.arange(12, dtype=np.float32).reshape(4, 3), "cuda")
+    table = to_device(np.arange(12, dtype=np.float32).reshape(4, 3), "cuda")
     take = burn.compile(
         lambda t, i: burn.take(t, i, axis=0), (table, np.zeros(2, np.int64)), cache=False, device="cuda"
     )
@@ -224,7 +224,7 @@ def test_a_failed_run_leaves_nothing_behind(card: Card) -> None:
 
 def a_failure_to_come(card: Card) -> tuple[Any, Any, Any]:
     """A program, its table, and what a call with an index out of range left on a card that has not begun with it."""
-    table = to_card(np.arange(12, dtype=np.float32).reshape(4, 3), "cuda")
+    table = to_device(np.arange(12, dtype=np.float32).reshape(4, 3), "cuda")
     take = burn.compile(
         lambda t, i: burn.take(t, i, axis=0), (table, np.zeros(2, np.int64)), cache=False, device="cuda"
     )
@@ -277,7 +277,7 @@ def test_torchs_tensors_there_are_read_without_asking(card: Card, monkeypatch: p
         device, requires_grad, dtype = SimpleNamespace(type="cuda", index=0), False, "torch.float32"
         is_conj = is_neg = lambda self: False
 
-        def __init__(self, array: CardArray) -> None:
+        def __init__(self, array: DeviceArray) -> None:
             self.array, self.shape = array, array.shape
 
         def is_contiguous(self) -> bool:
@@ -307,12 +307,12 @@ def test_torchs_tensors_there_are_read_without_asking(card: Card, monkeypatch: p
     made = twice()
     monkeypatch.setattr(torch_tensors, "sys", SimpleNamespace(modules={"torch": fake}))
     for _ in range(3):
-        found = made(Tensor(to_card(X, "cuda")))
+        found = made(Tensor(to_device(X, "cuda")))
         assert type(found) is Tensor
         np.testing.assert_allclose(found.array.numpy(), X * 2 + 1, rtol=1e-6)
     monkeypatch.setattr(Tensor, "requires_grad", True)
     with pytest.raises(InputError, match="cannot be read through DLPack"):
-        made(Tensor(to_card(X, "cuda")))
+        made(Tensor(to_device(X, "cuda")))
 
 
 def test_products_of_eight_bits_stay_there(card: Card) -> None:
@@ -323,6 +323,6 @@ def test_products_of_eight_bits_stay_there(card: Card) -> None:
         cache=False,
         device="cuda",
     )
-    got = product(to_card(x, "cuda"), to_card(y, "cuda"))
-    assert isinstance(got, CardArray)
+    got = product(to_device(x, "cuda"), to_device(y, "cuda"))
+    assert isinstance(got, DeviceArray)
     np.testing.assert_allclose(got.numpy().astype(np.float64), x.astype(np.float64) @ y.astype(np.float64), rtol=1e-2)

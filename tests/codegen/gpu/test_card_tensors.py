@@ -13,7 +13,7 @@ import pytest
 import burn
 from burn import nn, optim
 from burn.errors import DeviceError, IndexRunError, TypeMismatch
-from burn.runtime.card import CardArray, to_card
+from burn.runtime.device_array import DeviceArray, to_device
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -87,7 +87,7 @@ def test_executables_take_and_give_tensors(card: Card) -> None:
 
 
 def test_from_others(card: Card) -> None:
-    array = to_card(X, "cuda")
+    array = to_device(X, "cuda")
     for tensor in (burn.tensor(array), burn.asarray(array), burn.from_dlpack(array)):
         assert tensor.device == "cuda:0"
     beside: Any = array
@@ -96,12 +96,12 @@ def test_from_others(card: Card) -> None:
 
 def test_jit_follows_what_it_is_called_with(card: Card) -> None:
     step = burn.jit(lambda x: x * 2 + 1)
-    on_card, on_host = step(burn.tensor(X, device="cuda")), step(burn.tensor(X))
-    assert (on_card.device, on_host.device) == ("cuda:0", "cpu")
-    assert isinstance(step(to_card(X, "cuda")), CardArray) and isinstance(step(X), np.ndarray)
+    on_gpu, on_host = step(burn.tensor(X, device="cuda")), step(burn.tensor(X))
+    assert (on_gpu.device, on_host.device) == ("cuda:0", "cpu")
+    assert isinstance(step(to_device(X, "cuda")), DeviceArray) and isinstance(step(X), np.ndarray)
     assert sum(map(len, step.programs.values())) == 2
     with pytest.raises(TypeMismatch, match="cuda:0, cuda:1"):
-        burn.jit(lambda x, y: x + y)(to_card(X, "cuda"), to_card(X, "cuda:1"))
+        burn.jit(lambda x, y: x + y)(to_device(X, "cuda"), to_device(X, "cuda:1"))
 
 
 def test_modules(card: Card, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_modules(card: Card, tmp_path: Path) -> None:
     with pytest.raises(TypeMismatch, match="different devices"):
         layer(X)
     result = called(X)  # what the host gives is sent, and what it gets is fetched
-    assert isinstance(result, np.ndarray) and called.executable.device.is_card
+    assert isinstance(result, np.ndarray) and called.executable.device.is_gpu
     np.testing.assert_allclose(result, want, rtol=1e-5)
     assert called(burn.tensor(X, device="cuda")).device == "cuda:0"
     layer.save(tmp_path / "layer.safetensors")
@@ -142,7 +142,7 @@ def trained(device: str | None, steps: int = 3) -> tuple[list[float], nn.Module,
     for _ in range(steps):
         losses.append(float(step(X, y)))
         held = [*model.parameters(), *optimizer.named_buffers().values()]
-        places.append({p.elements.address for p in held if isinstance(p.elements, CardArray)})
+        places.append({p.elements.address for p in held if isinstance(p.elements, DeviceArray)})
     assert step.compiled is not None
     assert sum(map(len, step.compiled.programs.values())) == 1
     return losses, model, places
@@ -201,7 +201,7 @@ def test_learner(card: Card, tmp_path: Path) -> None:
     other.load(told["cuda"].checkpoint)
     assert again.weight.device == "cuda:0"
     np.testing.assert_allclose(again.weight.array, model.weight.array, rtol=1e-4)
-    assert other.evaluate([(to_card(X, "cuda"), to_card(y, "cuda"))])["loss"] == pytest.approx(
+    assert other.evaluate([(to_device(X, "cuda"), to_device(y, "cuda"))])["loss"] == pytest.approx(
         told["cuda"].valid["loss"], rel=1e-5
     )
 

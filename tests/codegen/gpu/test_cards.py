@@ -46,13 +46,13 @@ def both(function: Any, *arrays: np.ndarray, dynamic: Any = None, tolerance: flo
 
 
 def test_a_whole_model(card: Card) -> None:
-    on_card, on_host = (load_onnx(DIGITS, device=device(name)) for name in ("cuda", "cpu"))
+    on_gpu, on_host = (load_onnx(DIGITS, device=device(name)) for name in ("cuda", "cpu"))
     (spec,) = on_host.inputs
     name, shape = spec.name, [d if isinstance(d, int) else 3 for d in spec.dims]
     image = np.random.default_rng(0).integers(0, 255, shape).astype(spec.dtype)
-    (got,), (want,) = (tuple(made.run({name: image}).values()) for made in (on_card, on_host))
+    (got,), (want,) = (tuple(made.run({name: image}).values()) for made in (on_gpu, on_host))
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
-    assert not [k for k in on_card.artefact.kernels if k.kind == "host"]
+    assert not [k for k in on_gpu.artefact.kernels if k.kind == "host"]
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])
@@ -197,7 +197,7 @@ def test_a_profile_is_by_the_cards_clock(card: Card) -> None:
     made = burn.compile(lambda x: burn.softmax(x * 2 + 1, axis=1).sum(), ("float32[n, 5]",), cache=False, device="cuda")
     events = simulation().alive("event")
     profile = made.profile(np.ones((3, 5), np.float32), repeat=2)
-    assert len(profile.events) == len(profile.rows) >= 1 and all(e.on_card for e in profile.events)
+    assert len(profile.events) == len(profile.rows) >= 1 and all(e.on_gpu for e in profile.events)
     assert sum(row.calls for row in profile.rows) == len(profile.events)
     assert simulation().alive("event") <= events + 1  # what waits for the results keeps one
 

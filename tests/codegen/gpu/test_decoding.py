@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from burn.runtime.card import CardArray, to_card
+from burn.runtime.device_array import DeviceArray, to_device
 from tests.codegen.gpu.cards import Card
 
 
@@ -34,9 +34,9 @@ def test_steps(card: Card, decoding: Any, rotary: bool) -> None:
         kept, steps = decoding.Kept(model), decoding.Steps(model, "cuda")
         addresses = [array.address for array in steps.kept]
         for i, token in enumerate((3, 300)):
-            got = steps(to_card(np.array([token]), "cuda"), to_card(np.array([i]), "cuda"))
+            got = steps(to_device(np.array([token]), "cuda"), to_device(np.array([i]), "cuda"))
             want = kept(torch.tensor([token]), torch.tensor([i]))
-            assert isinstance(got, CardArray)
+            assert isinstance(got, DeviceArray)
             np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-5)
         assert [array.address for array in steps.kept] == addresses
         for array, tensor in zip(steps.kept, kept.buffers(), strict=True):

@@ -10,8 +10,8 @@ import pytest
 import burn
 from burn.codegen.host import early
 from burn.errors import IndexRunError
-from burn.runtime.card import to_card
 from burn.runtime.device import device
+from burn.runtime.device_array import to_device
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -54,10 +54,10 @@ def test_who_reads_waits_for_no_more(launched: list[str]) -> None:
     """Kernel by kernel, recorded and replayed."""
     program = compiled()
     with simulation().lazy():
-        table = to_card(TABLE, "cuda")
+        table = to_device(TABLE, "cuda")
         for call in range(5):
             places = np.array([call % 5, 4])
-            number, long = program(table, to_card(places, "cuda"), to_card(np.array([1, 0]), "cuda"))
+            number, long = program(table, to_device(places, "cuda"), to_device(np.array([1, 0]), "cuda"))
             before = len(launched)
             np.testing.assert_allclose(number.numpy(), (TABLE[places] ** 2).sum(), rtol=1e-5)
             early_ones = len(launched) - before
@@ -75,10 +75,10 @@ def test_a_failure_comes_with_what_it_is_behind(launched: list[str], calls: int)
     """One that the number depends on when it is read, a later one with the rest."""
     program = compiled()
     with simulation().lazy():
-        table, fine, wrong = (to_card(a, "cuda") for a in (TABLE, np.array([1, 2]), np.array([1, 9])))
+        table, fine, wrong = (to_device(a, "cuda") for a in (TABLE, np.array([1, 2]), np.array([1, 9])))
         for _ in range(calls):
-            program(table, fine, to_card(np.array([0, 1]), "cuda"))[1].numpy()
-        number, _ = program(table, wrong, to_card(np.array([0, 1]), "cuda"))
+            program(table, fine, to_device(np.array([0, 1]), "cuda"))[1].numpy()
+        number, _ = program(table, wrong, to_device(np.array([0, 1]), "cuda"))
         with pytest.raises(IndexRunError, match="index 9 is out of range"):
             number.numpy()
         number, long = program(table, fine, wrong)
@@ -91,7 +91,7 @@ def test_lent_memory_is_waited_for_as_a_whole(launched: list[str]) -> None:
     """Another library may write it: that counts, too."""
     program = compiled()
     with simulation().lazy():
-        number, _ = program(*(to_card(a, "cuda") for a in (TABLE, np.array([1, 2]), np.array([1, 0]))))
+        number, _ = program(*(to_device(a, "cuda") for a in (TABLE, np.array([1, 2]), np.array([1, 0]))))
         number.__dlpack__(stream=1)
         number.numpy()
         everything = len(launched)
@@ -111,7 +111,7 @@ def test_what_comes_late_or_is_large_is_waited_for_with_the_rest(launched: list[
 
     program = burn.compile(function, (np.zeros(large, np.float32),), cache=False, device="cuda")
     with simulation().lazy():
-        x = to_card(np.zeros(large, np.float32), "cuda")
+        x = to_device(np.zeros(large, np.float32), "cuda")
         wide, total = program(x)
         wide.numpy()
         everything = len(launched)

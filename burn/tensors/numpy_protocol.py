@@ -1,8 +1,8 @@
-"""numpy's functions called with tensors: np.exp(x), np.sum(x, axis=0), array += x. One decision for all of them.
+"""numpy's functions called with tensors: np.exp(x), np.sum(x, axis=0), array += x. One rule for all of them.
 
 A function that burn has under the same name with the same arguments computes a tensor (`_RENAMED` and `_BY_POSITION` hold the
-exceptions). One that only asks for facts or writes elements elsewhere gets arrays (`_OF_ARRAYS`). All others are refused by
-name: what they would compute is no tensor, and in a traced function could not be computed at all.
+exceptions). A function that queries properties or writes into another array gets arrays (`_OF_ARRAYS`). All others are refused
+by name: their result would not be a tensor, and a traced function could not compute it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _UFUNCS = {
     "absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh",
     "arccosh": "acosh", "arctanh": "atanh", "negative": "neg", "rint": "round",
 }  # fmt: skip
-"""numpy's functions of elements that have another name here, or are an operator."""
+"""numpy's ufuncs that have another name here, or are an operator."""
 _REFLECTED = {
     **{f"__{name}__": f"__r{name}__" for name in _BINARY.values()},
     **{f"__{a}__": f"__{b}__" for a, b in _COMPARED.values()},
 }
-"""The operator that the right operand answers to."""
+"""The reflected operator of the right operand."""
 
 _RENAMED = {"transpose": "permute", "around": "round", "copy": "clone"}
 _BY_POSITION: dict[str, Callable[..., Any]] = {
@@ -48,18 +48,18 @@ _BY_POSITION: dict[str, Callable[..., Any]] = {
     "pad": lambda f, x, widths, mode="constant", constant_values=0: f(x, widths, mode, constant_values),
     "clip": lambda f, x, a_min=None, a_max=None: f(x, a_min, a_max),
 }
-"""Functions whose arguments are other ones here."""
+"""Functions whose arguments differ from numpy's."""
 _OF_ARRAYS = frozenset({
     "shape", "ndim", "size", "copyto", "save", "savez", "savez_compressed", "savetxt", "array2string", "array_repr", "array_str",
     "may_share_memory", "shares_memory", "result_type", "can_cast", "iscomplexobj", "isrealobj", "common_type", "min_scalar_type",
 })  # fmt: skip
-"""Functions that ask for facts, or write elements elsewhere."""
+"""Functions that query properties, or write into another array."""
 _HOMES = {"numpy": "", "numpy.linalg": "linalg", "numpy.fft": "fft"}
-"""Where numpy keeps functions, and where burn does."""
+"""numpy's modules, and burn's."""
 
 
 def of_elements(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """numpy's functions of elements; operators with an array on the left come here too. `out` takes the result."""
+    """numpy's ufuncs, and operators with an array as lhs. `out` receives the result."""
     from burn.tensors import functions
 
     out = options.pop("out", None)
@@ -76,12 +76,12 @@ def of_elements(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: 
 
 
 def _written(result: Any, out: tuple[Any, ...]) -> np.ndarray:
-    """`array += x`: the elements go where numpy was told to put them."""
-    (place,) = out
-    if not isinstance(place, np.ndarray):
-        raise TypeMismatch("tensors do not change", ["leave `out` away, and take the result"])
-    np.copyto(place, result.numpy(), casting="same_kind")
-    return place
+    """`array += x`: writes the elements to numpy's `out`."""
+    (target,) = out
+    if not isinstance(target, np.ndarray):
+        raise TypeMismatch("tensors are immutable", ["omit `out`, and use the result"])
+    np.copyto(target, result.numpy(), casting="same_kind")
+    return target
 
 
 def of_arrays(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:

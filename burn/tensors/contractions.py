@@ -1,4 +1,4 @@
-"""Products of vectors and matrices. Everything ends as one `dot_general`, or as an outer product of elements.
+"""Matmuls and contractions. Each becomes one `dot_general`, or an outer product of elements.
 
 Floats of 16 bits accumulate in float32, integers in their own type (at least int32)."""
 
@@ -14,7 +14,7 @@ from burn.dialect import ops as build
 from burn.dialect.types import broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.tensors.base import Base, made
-from burn.tensors.lifting import lift, together
+from burn.tensors.promotion import lift, together
 from burn.tensors.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Factor = Base | np.ndarray
 
 
-class Products(Statistics):
-    """Sums of products."""
+class Contractions(Statistics):
+    """Matmuls and contractions."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class Products(Statistics):
         return lift(other).matmul(self)
 
     def matmul(self, other: Factor) -> Tensor:
-        """numpy's matmul: the last two axes are matrices, a vector gets an axis of its own, the others broadcast."""
+        """numpy's matmul: the last two axes are matrices, a vector gets a temporary axis, the other axes broadcast."""
         left, right = together(self, other)
         a, b = left.type, right.type
         if not a.rank or not b.rank:
@@ -67,30 +67,30 @@ class Products(Statistics):
         return self.matmul(right.unsqueeze(-1)).squeeze(-1)
 
     def dot(self, other: Factor) -> Tensor:
-        """numpy's dot: the last axis of self against the last but one (or only) of other; with a scalar the product."""
+        """numpy's dot: contracts the last axis of self with the last but one (or only) of other; a scalar multiplies."""
         left, right = together(self, other)
         if not left.ndim or not right.ndim:
             return left * right
         return _dot(left, right, lhs_contract=(left.ndim - 1,), rhs_contract=(max(right.ndim - 2, 0),))
 
     def inner(self, other: Factor) -> Tensor:
-        """The products' sums over the last axis of both: [.., k] and [.., k] -> [.., ..]."""
+        """Contracts the last axis of both: [.., k] and [.., k] -> [.., ..]."""
         left, right = together(self, other)
         if not left.ndim or not right.ndim:
             return left * right
         return _dot(left, right, lhs_contract=(left.ndim - 1,), rhs_contract=(right.ndim - 1,))
 
     def vdot(self, other: Factor) -> Tensor:
-        """The sum of the products of all elements in row-major order."""
+        """The inner product of all elements in row-major order."""
         return self.ravel().dot(lift(other).ravel())
 
     def outer(self, other: Factor) -> Tensor:
-        """The products of all pairs of elements: a matrix."""
+        """The outer product of all elements: a matrix."""
         left, right = together(self, other)
         return left.reshape(left.type.elements, 1) * right.reshape(1, right.type.elements)
 
     def kron(self, other: Factor) -> Tensor:
-        """Kronecker's product: each element of self times the whole of other."""
+        """The Kronecker product: each element of self times the whole of other."""
         left, right = together(self, other)
         rank = max(left.ndim, right.ndim)
         a = (*(1,) * (rank - left.ndim), *left.type.shape)
@@ -100,8 +100,8 @@ class Products(Statistics):
         return (x * y).reshape(*(p * q for p, q in zip(a, b, strict=True)))
 
     def tensordot(self, other: Factor, axes: int | Sequence[Any] = 2) -> Tensor:
-        """Sums of products over several axes: the last `axes` of self with the first of other, or the axes listed for
-        each, ([1, 0], [0, 1]). The other axes follow each other."""
+        """Contracts several axes: the last `axes` of self with the first of other, or the axes listed for
+        each, ([1, 0], [0, 1]). The result has the other axes of self, then those of other."""
         left, right = together(self, other)
         if isinstance(axes, int):
             if not 0 <= axes <= min(left.ndim, right.ndim):

@@ -22,9 +22,9 @@ from burn.runtime.dtypes import DTYPES, from_dlpack, name_of
 _CODES = {name: code for code, name in CARDS.items()}
 
 
-class CardArray(_native.CardArray):
+class DeviceArray(_native.CardArray):
     """A dense array in a card's memory, in row-major order. Programs on that card take it as it is, and other libraries through
-    DLPack: `torch.from_dlpack(array)`. Made by `to_card`, and by programs."""
+    DLPack: `torch.from_dlpack(array)`. Made by `to_device`, and by programs."""
 
     __slots__ = ()
 
@@ -55,9 +55,9 @@ class CardArray(_native.CardArray):
         where = as_device(device)
         if where == self.device:
             return self
-        return to_card(self.numpy(), where) if where.is_card else self.numpy()
+        return to_device(self.numpy(), where) if where.is_gpu else self.numpy()
 
-    def copy(self) -> CardArray:
+    def copy(self) -> DeviceArray:
         made = _native.new_card_array(self.card, self.numpy_dtype, self.shape)
         self.card.copy(made.address, self.address, self.nbytes)
         return made
@@ -101,20 +101,20 @@ class CardArray(_native.CardArray):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In a pickle lie the elements; they go to the same card."""
-        return to_card, (self.numpy(), self.device)
+        return to_device, (self.numpy(), self.device)
 
     def __repr__(self) -> str:
-        return f"CardArray({self.dtype}{list(self.shape)}, {self.device})"
+        return f"DeviceArray({self.dtype}{list(self.shape)}, {self.device})"
 
 
-_native.set_card_array_type(CardArray)
+_native.set_card_array_type(DeviceArray)
 
 
 def dlpack_device(device: Device) -> tuple[int, int]:
-    return (_CODES[device.kind], device.index) if device.is_card else (1, 0)
+    return (_CODES[device.kind], device.index) if device.is_gpu else (1, 0)
 
 
-def to_card(array: np.ndarray, device: str | Device) -> CardArray:
+def to_device(array: np.ndarray, device: str | Device) -> DeviceArray:
     """A copy on a card. Raises DeviceError, and MemoryError where there is no room."""
     card = as_device(device).native
     made = _native.new_card_array(card, array.dtype, array.shape)
@@ -126,7 +126,7 @@ def place_of(value: Any) -> Device | None:
     """The card on which any library's array lies; None for what lies with the host."""
     if type(value) is np.ndarray:
         return None
-    if isinstance(value, CardArray):
+    if isinstance(value, DeviceArray):
         return value.device
     if not is_foreign(value):
         return None
@@ -138,14 +138,14 @@ def callers(outputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     """Outputs that stayed on a card for the sake of inputs that a caller did not give: with the host, unless something `given`
     lies on a card; and in the form of those."""
     if all(place_of(value) is None for value in given):
-        outputs = [output.numpy() if isinstance(output, CardArray) else output for output in outputs]
+        outputs = [output.numpy() if isinstance(output, DeviceArray) else output for output in outputs]
     return like(outputs, given)
 
 
-def resident(value: Any, device: Device) -> CardArray | None:
+def resident(value: Any, device: Device) -> DeviceArray | None:
     """An array that lies on the card `device`, as it is; None for what lies with the host. Raises Unfit for what lies elsewhere,
     and for a layout that its library cannot change."""
-    if isinstance(value, CardArray):
+    if isinstance(value, DeviceArray):
         if value.device != device:
             raise Unfit(_elsewhere(str(value.device), device))
         return value
@@ -166,7 +166,7 @@ def _elsewhere(place: str, device: Device) -> str:
     return f"lies on {place}, and the program runs on {device}; bring it there first"
 
 
-def _taken(value: Any, device: Device, again: bool = True) -> CardArray:
+def _taken(value: Any, device: Device, again: bool = True) -> DeviceArray:
     card = device.native
     try:
         try:

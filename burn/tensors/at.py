@@ -1,8 +1,8 @@
-"""Writing at places: tensors do not change, so the result is a copy with other elements there.
+"""Indexed updates: tensors are immutable, so the result is a copy with other elements at an index.
 
     x.at[1:3].set(0.0)          x.at[mask].add(1.0)          x.at[rows, columns].max(values)
 
-The index is any that reads (`indexing.py`): it is applied to the places of the elements, and the values are scattered there.
+Every index of `indexing.py` works: it is applied to the row-major indices of the elements, and the values are scattered to these.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.errors import OutOfRange, TypeMismatch
 from burn.tensors.base import made
-from burn.tensors.indexing import Indexing, _mask, _must_cover, _places
-from burn.tensors.lifting import constant, lift
+from burn.tensors.indexing import Indexing, _indices, _mask, _must_cover
+from burn.tensors.promotion import constant, lift
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
-class Updating(Indexing):
-    """Writing at places."""
+class Updates(Indexing):
+    """Indexed updates."""
 
     __slots__ = ()
 
@@ -33,16 +33,16 @@ class Updating(Indexing):
         return At(made(self.value))
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise TypeError("tensors do not change: x[i] = v is written x = x.at[i].set(v)")
+        raise TypeError("tensors are immutable: x[i] = v is written x = x.at[i].set(v)")
 
     def scatter(self, axis: int, indices: Any, values: Any, reduction: str = "none") -> Tensor:
-        """A copy in which x[i, indices[i, j, ..], ..] is replaced by, or joined with, values[i, j, ..] (torch's scatter).
+        """A copy in which x[i, indices[i, j, ..], ..] is replaced by, or combined with, values[i, j, ..] (torch's scatter).
         reduction: "none" (the last one wins), "add", "mul", "max" or "min"."""
         if reduction not in REDUCTIONS:
             raise TypeMismatch(f"there is no reduction '{reduction}'", [f"there are {', '.join(REDUCTIONS)}"])
-        places = _places(indices)
-        updates = _values(values, self.dtype).broadcast_to(*places.type.shape)
-        return _written(self, build.scatter_elements, places, updates, axis=self._axis(axis), reduction=reduction)
+        indices = _indices(indices)
+        updates = _values(values, self.dtype).broadcast_to(*indices.type.shape)
+        return _written(self, build.scatter_elements, indices, updates, axis=self._axis(axis), reduction=reduction)
 
     def put_along_axis(self, indices: Any, values: Any, axis: int = -1) -> Tensor:
         """`scatter` without a reduction, in numpy's order of arguments."""
@@ -50,17 +50,17 @@ class Updating(Indexing):
 
 
 class At:
-    """A tensor whose elements are about to be named; see `Tensor.at`."""
+    """`x.at`: takes an index; see `Tensor.at`."""
 
     def __init__(self, x: Tensor) -> None:
         self._x = x
 
-    def __getitem__(self, index: Any) -> Place:
-        return Place(self._x, index)
+    def __getitem__(self, index: Any) -> Selection:
+        return Selection(self._x, index)
 
 
-class Place:
-    """Elements of a tensor, to be written. The values broadcast to what reading there gives, and are converted to the
+class Selection:
+    """`x.at[index]`: elements to update. Values broadcast to the shape of `x[index]`, and are converted to the
     tensor's element type."""
 
     def __init__(self, x: Tensor, index: Any) -> None:
@@ -71,7 +71,7 @@ class Place:
         return self._x[self._index]
 
     def set(self, values: Any) -> Tensor:
-        """Elements replaced; where the index names one several times, the last value stays."""
+        """Elements replaced; if the index names one several times, the last value stays."""
         return self._write(values, "none")
 
     def add(self, values: Any) -> Tensor:
@@ -97,10 +97,10 @@ class Place:
         if mask is not None and not updates.ndim:
             return _where(mask, x, updates, reduction)
         every = made(build.reshape(build.iota(shape=(x.type.elements,), axis=0), shape=x.type.shape))
-        places = every[index]
-        updates = updates.broadcast_to(*places.type.shape)
+        indices = every[index]
+        updates = updates.broadcast_to(*indices.type.shape)
         flat = x.ravel()
-        result = _written(flat, build.scatter_elements, places.ravel(), updates.ravel(), axis=0, reduction=reduction)
+        result = _written(flat, build.scatter_elements, indices.ravel(), updates.ravel(), axis=0, reduction=reduction)
         return result.reshape(*x.type.shape)
 
 
@@ -121,11 +121,11 @@ def _values(values: Any, dtype: str) -> Tensor:
     return tensor if tensor.dtype == dtype else tensor.astype(dtype)
 
 
-def _written(x: Any, scatter: Any, places: Tensor, updates: Tensor, **options: Any) -> Tensor:
-    """A scatter, of bools as bytes."""
+def _written(x: Any, scatter: Any, indices: Tensor, updates: Tensor, **options: Any) -> Tensor:
+    """A scatter; bools are scattered as bytes."""
     if x.dtype != "bool":
-        return made(scatter(x.value, places.value, updates.value, **options))
+        return made(scatter(x.value, indices.value, updates.value, **options))
     kinds = {"add": "max", "mul": "min"}
     options["reduction"] = kinds.get(options["reduction"], options["reduction"])
     bytes_ = [compose.convert(v.value, "uint8") for v in (x, updates)]
-    return made(compose.convert(scatter(bytes_[0], places.value, bytes_[1], **options), "bool"))
+    return made(compose.convert(scatter(bytes_[0], indices.value, bytes_[1], **options), "bool"))

@@ -1,4 +1,4 @@
-"""Methods that put elements elsewhere: turning, shifting, repeating, padding, cutting, diagonals."""
+"""Methods that rearrange elements: reversing, rolling, repeating, padding, splitting, diagonals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from burn.dialect import ops as build
 from burn.dialect.dims import Dim
 from burn.errors import TypeMismatch
 from burn.tensors.base import Base, made, of_array, sequence
-from burn.tensors.lifting import rounded
+from burn.tensors.promotion import rounded
 from burn.tensors.shapes import Shapes
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 PADDINGS = ("constant", "reflect", "edge", "wrap")
 
 
-class Arranging(Shapes):
-    """Moving elements."""
+class Manipulation(Shapes):
+    """Methods that rearrange elements."""
 
     __slots__ = ()
 
@@ -35,17 +35,17 @@ class Arranging(Shapes):
         starts[axis], sizes[axis], steps[axis] = start, size, step
         return made(build.slice(self.value, starts=tuple(starts), sizes=tuple(sizes), steps=tuple(steps)))
 
-    def _picked(self, places: Any, axis: int) -> Tensor:
-        """The slices along an axis at int64 places."""
-        return made(build.gather(self.value, places, axis=axis))
+    def _picked(self, indices: Any, axis: int) -> Tensor:
+        """The slices along an axis with these int64 indices."""
+        return made(build.gather(self.value, indices, axis=axis))
 
     def narrow(self, axis: int, start: Dim, length: Dim) -> Tensor:
         """`length` elements of an axis, from `start` on."""
-        place = self._axis(axis)
-        first = self.type.shape[place] + start if isinstance(start, int) and start < 0 else start
-        return self._cut(place, first, length)
+        position = self._axis(axis)
+        first = self.type.shape[position] + start if isinstance(start, int) and start < 0 else start
+        return self._cut(position, first, length)
 
-    # ---- turning and shifting ----------------------------------------------------------------------------------------
+    # ---- reversing and rolling ---------------------------------------------------------------------------------------
     def flip(self, axis: int | Sequence[int] | None = None) -> Tensor:
         """Axes (all, by default) in reverse order."""
         axes = self._axes(axis)
@@ -58,8 +58,8 @@ class Arranging(Shapes):
         )
 
     def roll(self, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Tensor:
-        """Elements moved `shift` places along the axes, those at the end to the beginning; without axes, in row-major
-        order."""
+        """Elements shifted by `shift` along the axes; elements shifted out enter at the beginning. Without axes, the elements
+        are one row-major vector."""
         if axis is None:
             if not isinstance(shift, int):
                 raise TypeMismatch("several shifts need as many axes", [f"{list(shift)}"])
@@ -69,14 +69,14 @@ class Arranging(Shapes):
         if len(shifts) != len(axes):
             raise TypeMismatch("roll needs a shift for each axis", [f"{len(shifts)} shifts, {len(axes)} axes"])
         x: Tensor = made(self.value)
-        for count, place in zip(shifts, map(self._axis, axes), strict=True):
-            size = self.type.shape[place]
+        for count, position in zip(shifts, map(self._axis, axes), strict=True):
+            size = self.type.shape[position]
             steps = build.sub(build.iota(shape=(size,), axis=0), compose.number(count, "int64"))
-            x = x._picked(build.mod(steps, compose.dim_value(size)), place)
+            x = x._picked(build.mod(steps, compose.dim_value(size)), position)
         return x
 
     def rot90(self, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
-        """Turned k times by 90 degrees, from the first axis towards the second."""
+        """Rotated k times by 90 degrees, from the first axis towards the second."""
         a, b = self._axes(axes)
         turned = {
             0: lambda: made(self.value),
@@ -88,22 +88,24 @@ class Arranging(Shapes):
 
     # ---- repeating and padding ---------------------------------------------------------------------------------------
     def repeat(self, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
-        """numpy's repeat: each element `repeats` times, one after another (torch's `repeat` is `tile` here). A sequence
-        has a number for each element of the axis. Without an axis, of the elements in row-major order."""
+        """numpy's repeat: each element `repeats` times, consecutively (torch's `repeat` is `tile` here). A sequence
+        has a number for each element of the axis. Without an axis, the elements are one row-major vector."""
         x = self.ravel() if axis is None else made(self.value)
-        place = x._axis(0 if axis is None else axis)
-        size = x.type.shape[place]
+        position = x._axis(0 if axis is None else axis)
+        size = x.type.shape[position]
         if isinstance(repeats, int):
             if repeats < 0:
                 raise TypeMismatch("repeats are not negative", [f"{repeats}"])
-            wide = x.unsqueeze(place + 1)
+            wide = x.unsqueeze(position + 1)
             shape = wide.shape
-            return wide.broadcast_to(*shape[: place + 1], repeats, *shape[place + 2 :]).flatten(place, place + 1)
+            return wide.broadcast_to(*shape[: position + 1], repeats, *shape[position + 2 :]).flatten(
+                position, position + 1
+            )
         counts = list(repeats)
         if len(counts) != size or any(c < 0 for c in counts):
             raise TypeMismatch("repeat needs a number for each element", [f"{counts} for {size} elements"])
-        places = [i for i, count in enumerate(counts) for _ in range(count)]
-        return x._picked(of_array(np.array(places, np.int64), anywhere=True).value, place)
+        indices = [i for i, count in enumerate(counts) for _ in range(count)]
+        return x._picked(of_array(np.array(indices, np.int64), anywhere=True).value, position)
 
     def tile(self, *repeats: Any) -> Tensor:
         """The whole tensor repeated along the last axes, once for each number; more numbers than axes make new ones."""
@@ -151,20 +153,21 @@ class Arranging(Shapes):
         return pairs
 
     def unfold(self, axis: int, size: int, step: int = 1) -> Tensor:
-        """Windows of `size` elements, `step` apart, along an axis, which counts them; their elements are a new last axis."""
-        place = self._axis(axis)
-        count = dims.floordiv(self.type.shape[place] - size, step) + 1
+        """Windows of `size` elements, `step` apart, along an axis. The axis then counts windows; a new last axis has their
+        elements."""
+        position = self._axis(axis)
+        count = dims.floordiv(self.type.shape[position] - size, step) + 1
         if size < 1 or step < 1 or (isinstance(count, int) and count < 0):
             raise TypeMismatch("no such windows", [f"of {size} elements, {step} apart, on axis {axis} of {self.type}"])
         first = build.mul(build.iota(shape=(count, size), axis=0), compose.number(step, "int64"))
-        windows = self._picked(build.add(first, build.iota(shape=(count, size), axis=1)), place)
-        return windows.moveaxis(place + 1, -1)
+        windows = self._picked(build.add(first, build.iota(shape=(count, size), axis=1)), position)
+        return windows.moveaxis(position + 1, -1)
 
     # ---- cutting -----------------------------------------------------------------------------------------------------
     def split(self, sections: int | Sequence[Dim], axis: int = 0) -> list[Tensor]:
-        """numpy's split: into so many equal parts, or at these places. (torch's split by sizes is `split_with_sizes`.)"""
-        place = self._axis(axis)
-        size = self.type.shape[place]
+        """numpy's split: into a number of equal parts, or at these indices. (torch's split by sizes is `split_with_sizes`.)"""
+        position = self._axis(axis)
+        size = self.type.shape[position]
         if isinstance(sections, int):
             if sections < 1 or (isinstance(size, int) and size % sections):
                 raise TypeMismatch(
@@ -172,55 +175,55 @@ class Arranging(Shapes):
                 )
             compose.check_size(dims.mod(size, sections), "==", 0, f"split into {sections} equal parts")
             part = dims.floordiv(size, sections)
-            return [self._cut(place, i * part, part) for i in range(sections)]
+            return [self._cut(position, i * part, part) for i in range(sections)]
         inside = [dims.dim_min(dims.dim_max(size + s if dims.decide(s, "<", 0) else s, 0), size) for s in sections]
         bounds = [0, *inside, size]
-        return [self._cut(place, a, dims.dim_max(b - a, 0)) for a, b in itertools.pairwise(bounds)]
+        return [self._cut(position, a, dims.dim_max(b - a, 0)) for a, b in itertools.pairwise(bounds)]
 
     def array_split(self, sections: int | Sequence[Dim], axis: int = 0) -> list[Tensor]:
-        """As `split`, but where the parts cannot be equal the first ones are larger by one."""
-        place = self._axis(axis)
+        """As `split`, but if the parts cannot be equal, the first ones are larger by one."""
+        position = self._axis(axis)
         if not isinstance(sections, int) or sections < 1:
             return self.split(sections, axis)
-        size = self.type.shape[place]
+        size = self.type.shape[position]
         part, larger = dims.floordiv(size, sections), dims.mod(size, sections)
         starts = [i * part + dims.dim_min(i, larger) for i in range(sections + 1)]
-        return [self._cut(place, a, b - a) for a, b in itertools.pairwise(starts)]
+        return [self._cut(position, a, b - a) for a, b in itertools.pairwise(starts)]
 
     def split_with_sizes(self, sizes: Sequence[Dim], axis: int = 0) -> list[Tensor]:
         """Parts of these sizes, which must make up the axis."""
-        place, sizes = self._axis(axis), sequence(tuple(sizes))
-        whole = self.type.shape[place]
+        position, sizes = self._axis(axis), sequence(tuple(sizes))
+        whole = self.type.shape[position]
         if dims.decide(sum(sizes), "==", whole) is False:
             raise TypeMismatch("the parts do not make up the axis", [f"{list(sizes)}, axis {axis} of {self.type}"])
         compose.check_size(sum(sizes), "==", whole, "the parts make up the axis")
         starts: list[Dim] = [0]
         for size in sizes:
             starts.append(starts[-1] + size)
-        return [self._cut(place, start, size) for start, size in zip(starts, sizes, strict=False)]
+        return [self._cut(position, start, size) for start, size in zip(starts, sizes, strict=False)]
 
     def chunk(self, chunks: int, axis: int = 0) -> list[Tensor]:
-        """At most `chunks` parts of one size but for the last, which may be smaller (torch's chunk)."""
-        place = self._axis(axis)
-        size = self.type.shape[place]
+        """At most `chunks` parts of equal size, except the last, which may be smaller (torch's chunk)."""
+        position = self._axis(axis)
+        size = self.type.shape[position]
         if not isinstance(size, int):
             return self.split(chunks, axis)
         if chunks < 1:
             raise TypeMismatch("there is at least one chunk", [f"not {chunks}"])
         part = max(-(-size // chunks), 1)
-        return [self._cut(place, i, min(part, size - i)) for i in range(0, max(size, 1), part)]
+        return [self._cut(position, i, min(part, size - i)) for i in range(0, max(size, 1), part)]
 
     def unbind(self, axis: int = 0) -> list[Tensor]:
         """The slices along an axis of known size, without it."""
-        place = self._axis(axis)
-        size = self.type.shape[place]
+        position = self._axis(axis)
+        size = self.type.shape[position]
         if not isinstance(size, int):
             raise TypeMismatch("how many slices there are is not known", [f"axis {axis} of {self.type}; see burn.scan"])
-        return [self._cut(place, i, 1).squeeze(place) for i in range(size)]
+        return [self._cut(position, i, 1).squeeze(position) for i in range(size)]
 
     # ---- diagonals ---------------------------------------------------------------------------------------------------
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-        """The elements whose places on the two axes differ by `offset`, as a new last axis."""
+        """The elements whose indices on the two axes differ by `offset`, as a new last axis."""
         a, b = self._axes((axis1, axis2))
         x = self.moveaxis((a, b), (-2, -1))
         *lead, rows, columns = x.type.shape

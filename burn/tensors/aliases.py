@@ -1,7 +1,6 @@
-"""Words of other libraries for the same arguments: `x.sum(dim=0, keepdim=True)` is `x.sum(axis=0, keepdims=True)`.
+"""Argument names of other libraries: `x.sum(dim=0, keepdim=True)` is `x.sum(axis=0, keepdims=True)`.
 
-One mechanism serves every function: where a name is not an argument of it, and what it means here is, the one stands for the
-other.
+One mechanism serves every function: if the function lacks an argument but has its alias, the alias is used.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Any, TypeVar
 T = TypeVar("T", bound=type)
 
 MEANINGS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims", "dim0": "first", "dim1": "second"}
-"""torch's words, and burn's."""
+"""torch's names, and burn's."""
 
 
 def accepting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which takes its arguments by the other names, too."""
+    """The function, with aliases for its arguments."""
     own = inspect.signature(function).parameters
     names = {word: meaning for word, meaning in MEANINGS.items() if meaning in own and word not in own}
     if not names:
@@ -37,7 +36,7 @@ def accepting(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def accepted(cls: T) -> T:
-    """A class whose methods, inherited ones among them, take their arguments so."""
+    """A class whose methods, including inherited ones, accept aliases."""
     for name in dir(cls):
         method = inspect.getattr_static(cls, name)
         if not name.startswith("_") and inspect.isfunction(method):

@@ -1,8 +1,8 @@
-"""What becomes a tensor: numbers, arrays, lists, sizes; and which element type operands meet in.
+"""Conversion of numbers, arrays, lists and sizes to tensors, and promotion of element types.
 
-Two tensors of different element types are computed with in the type that holds both: a float type wins over integers, integers
-over bool, the wider over the narrower, signed over unsigned of the same width (in the next wider signed type). A Python number
-is weak: it takes the tensor's type, unless it is a float and the tensor holds integers, which makes float32.
+Two element types are promoted to the type that holds both: a float type wins over integers, integers
+over bool, the wider over the narrower. Signed and unsigned of one width give the next wider signed type. A Python number
+is weak: it takes the tensor's type, unless it is a float and the tensor holds integers, which gives float32.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from burn.dialect.types import DTYPES, numpy_dtype
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import Unfit, is_foreign, to_numpy
-from burn.runtime.card import CardArray, place_of, resident
+from burn.runtime.device_array import DeviceArray, place_of, resident
 from burn.tensors.base import Base, made, of_array
 from burn.tensors.tracer import active, current
 
@@ -31,14 +31,14 @@ _RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
 def constant(elements: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of known elements: numbers, nested lists of them, an array, or a symbolic size. Arrays are copied. device: where
-    it is to lie; without it an array's own, and numbers go anywhere.
+    """A tensor of known elements: numbers, nested lists of them, an array, or a symbolic size. Arrays are copied. device: the
+    device of the tensor; by default an array keeps its own, and numbers are compatible with every device.
 
     Without `dtype` Python floats are float32, integers int64, and arrays keep their own type. Raises TypeMismatch."""
     if device is not None:
         return constant(elements, dtype).to(device)
     dtype = None if dtype is None else element_type(dtype)
-    if isinstance(elements, CardArray):
+    if isinstance(elements, DeviceArray):
         elements = of_array(elements)
     if isinstance(elements, Base):
         return elements._present() if dtype is None else elements.astype(dtype)  # type: ignore[attr-defined]
@@ -54,7 +54,7 @@ def constant(elements: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if dtype is not None:
         array = _converted(array, dtype, exact=not isinstance(elements, (np.ndarray, np.generic)))
     elif not isinstance(elements, (bool, int, float, complex, list, tuple)) and active() is None:
-        array = array.copy()  # what is recorded now is computed later; any buffer may be behind an array
+        array = array.copy()  # recorded ops run later, when the array's buffer may have changed
     if array.dtype.kind == "O" and all(isinstance(e, int) for e in array.flat):
         most = max(array.flat, key=abs)
         raise TypeMismatch(f"{most} is no int64", ["it is out of range"])
@@ -64,7 +64,7 @@ def constant(elements: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def _converted(array: np.ndarray, dtype: str, exact: bool) -> np.ndarray:
-    """exact: integers written in the program must fit; those of an array wrap around, as in numpy."""
+    """Converts an array. exact: integers must fit (literals); otherwise they wrap around, as in numpy."""
     try:
         with np.errstate(all="ignore"):
             converted = array.astype(numpy_dtype(dtype))
@@ -83,21 +83,21 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def from_dlpack(data: Any) -> Tensor:
-    """A tensor over the memory of another library's (torch, jax, cupy ...): not copied if it is dense and in row-major
-    order, so it must not be changed afterwards; on a card, too. Raises TypeMismatch for one on a device that burn does not
-    know, or of an unknown type."""
+    """A tensor over another library's memory (torch, jax, cupy ...), on the CPU or a GPU. A dense row-major tensor is not
+    copied, so it must not be changed afterwards. Raises TypeMismatch for an unsupported device or
+    element type."""
     if not is_foreign(data):
         raise TypeMismatch("from_dlpack takes what has __dlpack__", [f"not a {type(data).__name__}"])
     try:
-        card = place_of(data)
-        array = None if card is None else resident(data, card)
+        device = place_of(data)
+        array = None if device is None else resident(data, device)
         return of_array(to_numpy(data, spec_of(data).dtype) if array is None else array)
     except Unfit as error:
         raise TypeMismatch("this tensor cannot be taken over", [str(error)]) from None
 
 
 def rounded(value: Any, dtype: str) -> Any:
-    """A Python number as an element of the type holds it: passes reckon with what is written in the program."""
+    """A Python number rounded to the element type, so that passes see the value that the program computes with."""
     return float(numpy_dtype(dtype).type(value)) if DTYPES[dtype].kind == "float" else value
 
 
@@ -134,7 +134,7 @@ def _in_range(number: int, dtype: str) -> bool:
 
 
 def promoted(*dtypes: str) -> str:
-    """The element type that holds those of all operands. Raises TypeMismatch where there is none."""
+    """The promoted element type of all operands. Raises TypeMismatch if there is none."""
     result = dtypes[0]
     for other in dtypes[1:]:
         result = result if result == other else _wider(result, other)
@@ -179,12 +179,12 @@ def together(*operands: Any, floating: bool = False) -> list[Tensor]:
 
 
 def _has_type(operand: Any) -> bool:
-    """Whether it brings an element type of its own. numpy's float64 scalars are Python floats, and weak like them."""
+    """True for an operand with its own element type. numpy's float64 scalars are Python floats, and weak like them."""
     return isinstance(operand, (Base, np.ndarray, np.generic)) and not isinstance(operand, float)
 
 
 def _is_others(operand: Any) -> bool:
-    """Whether it is a tensor of another library."""
+    """True for a tensor of another library."""
     return not isinstance(operand, (Base, bool, int, float)) and is_foreign(operand)
 
 

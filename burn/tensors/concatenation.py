@@ -1,4 +1,4 @@
-"""Functions of several tensors: joining, stacking, choosing, Einstein sums."""
+"""Functions of several tensors: concatenation, stacking, selection, Einstein sums."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from burn.dialect import einsum as sums
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
 from burn.tensors.base import Base, made
-from burn.tensors.lifting import Operand, constant, lift, together
+from burn.tensors.promotion import Operand, constant, lift, together
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
 
 MOST = 64
-"""Tensors joined at once when they are joined without being traced: longer lists are joined in groups, whose programs
-have one structure however long the list is."""
+"""Number of tensors in one concat of recorded tensors. Longer lists are concatenated in groups, whose programs
+have one structure for any length of the list."""
 
 
 def _common(tensors: Sequence[Any], name: str) -> list[Tensor]:
@@ -35,8 +35,8 @@ def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     first = parts[0]
     if not first.ndim:
         raise TypeMismatch("concat is of tensors with axes", [f"not of {first.type}; see stack"])
-    place = first._axis(axis)
-    rest = [t.type.shape[:place] + t.type.shape[place + 1 :] for t in parts]
+    position = first._axis(axis)
+    rest = [t.type.shape[:position] + t.type.shape[position + 1 :] for t in parts]
     for part, sizes in zip(parts, rest, strict=True):
         if part.ndim != first.ndim or any(
             a != b and isinstance(a, int) and isinstance(b, int) for a, b in zip(sizes, rest[0], strict=True)
@@ -46,25 +46,25 @@ def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
             )
     while len(parts) > MOST and not any(p.is_traced for p in parts):
         groups = [parts[i : i + MOST] for i in range(0, len(parts), MOST)]
-        parts = [_joined(group, place).evaluate() for group in groups]
-    return _joined(parts, place)
+        parts = [_joined(group, position).evaluate() for group in groups]
+    return _joined(parts, position)
 
 
 concatenate = cat = concat
 
 
-def _joined(parts: Sequence[Tensor], place: int) -> Tensor:
-    return parts[0] if len(parts) == 1 else made(build.concat([t.value for t in parts], axis=place))
+def _joined(parts: Sequence[Tensor], position: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else made(build.concat([t.value for t in parts], axis=position))
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape, one after another along a new axis."""
     parts = _common(tensors, "stack")
-    place = axis if axis >= 0 else parts[0].ndim + 1 + axis
+    position = axis if axis >= 0 else parts[0].ndim + 1 + axis
     shapes = {t.type.shape for t in parts}
     if len(shapes) > 1:
         raise TypeMismatch("stack is of tensors of one shape", [f"not {', '.join(str(t.type) for t in parts[:8])}"])
-    return concat([t.unsqueeze(place) for t in parts], place)
+    return concat([t.unsqueeze(position) for t in parts], position)
 
 
 def hstack(tensors: Sequence[Any]) -> Tensor:
@@ -85,8 +85,8 @@ def where(condition: Any, on_true: Operand, on_false: Operand) -> Tensor:
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """The sum that an equation names: `einsum("bij,bjk->bik", x, y)`, with "..." and repeated labels as in numpy.
-    Raises TypeMismatch for an equation that is none, or does not fit."""
+    """Einstein summation: `einsum("bij,bjk->bik", x, y)`, with "..." and repeated labels as in numpy.
+    Raises TypeMismatch for an invalid equation, or one that does not fit the operands."""
     tensors = _common(operands, "einsum")
     try:
         return made(sums.einsum(equation, [t.value for t in tensors]))

@@ -1,4 +1,4 @@
-"""Random numbers drawn again: a block that is computed twice must draw the same ones both times."""
+"""Replay of random numbers: a block that is recomputed must draw the same numbers both times."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from burn.tensors.tracer import active
 
 @dataclass(frozen=True)
 class Draws:
-    """Where drawing stands: in a program the number of places that draw, and the iterations of the loops around; elsewhere the
-    process's generator."""
+    """State of the random numbers. In a program: the number of draws so far and the iterations of the surrounding loops.
+    Elsewhere: the position of the process's generator."""
 
     program: Program | None
     iterations: tuple[Any, ...]
@@ -30,7 +30,8 @@ class Draws:
 
     @contextmanager
     def again(self, iterations: Sequence[Any]) -> Iterator[None]:
-        """What draws inside draws what it did from here on. iterations: as they are called now."""
+        """Draws inside repeat the draws that followed this state. iterations: the surrounding loops' iterations as values of
+        the present region."""
         if self.program is None:
             with process.from_place(self.at):
                 yield
