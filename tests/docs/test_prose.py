@@ -58,4 +58,4 @@ def test_passages(prose: ModuleType) -> None:
     page = "# Title\n\nText.\n\n```python\nWhat\n```\n\n    What code\n\n| What | table |\n"
     assert [text.strip() for _, text in prose.passages("a.md", page)] == ["Text."]
     found = list(prose.identifiers("owed.py", code, prose.words((ROOT / "CONTRIBUTING.md").read_text())))
-    assert [(f.line, f.text) for f in found] == [(1, "owed"), (7, "is_gpu")]
+    assert [(f.line, f.text) for f in found] == [(1, "owed"), (7, "is_card")]
